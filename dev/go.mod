@@ -1,0 +1,3 @@
+module github.com/appthrust/capt/dev
+
+go 1.26.0

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// part is one third-party program.
+type part struct {
+	// name is the file name of the program.
+	name string
+	// module is the directory below dev/bin whose go.mod pins it.
+	module string
+	// pkg is the main package.
+	pkg string
+	// versionOf is the module whose pinned version is the program's.
+	versionOf string
+	// versionArgs make the program print its version. Empty: only the cache
+	// is trusted, a program found elsewhere is not.
+	versionArgs []string
+	// stamp is the linker variable list that tells the program its version;
+	// VERSION, MAJOR and MINOR are replaced.
+	stamp string
+	// groups are the sets the program belongs to.
+	groups []string
+}
+
+const (
+	// groupTest is what unit and integration tests start.
+	groupTest = "test"
+	// groupE2E is what the whole system needs.
+	groupE2E = "e2e"
+	// groupLint is what the linters and generators need.
+	groupLint = "lint"
+)
+
+const kubernetesStamp = "-X k8s.io/component-base/version.gitVersion=VERSION" +
+	" -X k8s.io/component-base/version.gitMajor=MAJOR -X k8s.io/component-base/version.gitMinor=MINOR"
+
+func kubernetes(name string, groups ...string) part {
+	p := part{
+		name: name, module: "kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name,
+		versionOf: "k8s.io/kubernetes", versionArgs: []string{"--version"}, stamp: kubernetesStamp, groups: groups,
+	}
+	if name == "kubectl" {
+		p.versionArgs = []string{"version", "--client"}
+	}
+	return p
+}
+
+// catalog lists the programs in the order they are built: what the tests need
+// first, and programs that share packages next to each other.
+var catalog = []part{
+	{
+		name: "etcd", module: "kubernetes", pkg: "go.etcd.io/etcd/server/v3", versionOf: "go.etcd.io/etcd/server/v3",
+		versionArgs: []string{"--version"}, groups: []string{groupTest, groupE2E},
+	},
+	kubernetes("kube-apiserver", groupTest, groupE2E),
+	kubernetes("kube-controller-manager", groupTest, groupE2E),
+	kubernetes("kubectl", groupTest, groupE2E),
+	kubernetes("kube-scheduler", groupE2E),
+	{
+		name: "tofu", module: "opentofu", pkg: "github.com/opentofu/opentofu/cmd/tofu", versionOf: "github.com/opentofu/opentofu",
+		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E},
+	},
+	{
+		name: "cluster-api", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/core", versionOf: "sigs.k8s.io/cluster-api",
+		groups: []string{groupE2E},
+	},
+	{
+		name: "clusterctl", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl", versionOf: "sigs.k8s.io/cluster-api",
+		groups: []string{groupE2E},
+	},
+	{
+		name: "kwok", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", versionOf: "sigs.k8s.io/kwok",
+		versionArgs: []string{"--version"}, stamp: "-X sigs.k8s.io/kwok/pkg/consts.Version=VERSION", groups: []string{groupE2E},
+	},
+	{
+		name: "helm-controller", module: "flux", pkg: "github.com/fluxcd/helm-controller", versionOf: "github.com/fluxcd/helm-controller",
+		groups: []string{groupE2E},
+	},
+	{
+		name: "source-controller", module: "flux", pkg: "github.com/fluxcd/source-controller", versionOf: "github.com/fluxcd/source-controller",
+		groups: []string{groupE2E},
+	},
+	{
+		name: "golangci-lint", module: "golangci-lint", pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
+		versionOf: "github.com/golangci/golangci-lint/v2", versionArgs: []string{"version"}, stamp: "-X main.version=VERSION", groups: []string{groupLint},
+	},
+	{
+		name: "controller-gen", module: "controller-gen", pkg: "sigs.k8s.io/controller-tools/cmd/controller-gen",
+		versionOf: "sigs.k8s.io/controller-tools", groups: []string{groupLint},
+	},
+}
+
+func groupNames() []string {
+	seen := map[string]bool{"all": true}
+	for _, p := range catalog {
+		for _, g := range p.groups {
+			seen[g] = true
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for g := range seen {
+		names = append(names, g)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// choose returns the programs that names, programs or groups, ask for.
+func choose(names []string) ([]part, error) {
+	if len(names) == 0 {
+		names = []string{"all"}
+	}
+	var chosen []part
+	for _, p := range catalog {
+		if slices.ContainsFunc(names, func(n string) bool {
+			return n == "all" || n == p.name || slices.Contains(p.groups, n)
+		}) {
+			chosen = append(chosen, p)
+		}
+	}
+	for _, n := range names {
+		if n != "all" && !slices.ContainsFunc(catalog, func(p part) bool { return p.name == n || slices.Contains(p.groups, n) }) {
+			var known []string
+			for _, p := range catalog {
+				known = append(known, p.name)
+			}
+			return nil, fmt.Errorf("no program or group %q; groups: %s; programs: %s", n, strings.Join(groupNames(), ", "), strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,68 @@
+// Command parts makes the third-party programs that CAPT is tested with
+// available in one directory, building those the machine does not have.
+//
+// A program is taken, in this order, from the cache, from KUBEBUILDER_ASSETS,
+// from a setup-envtest download or from PATH, the last three only when they
+// report exactly the pinned version; otherwise it is built from its tool-only
+// module under dev/bin. The cache lies outside the tree and is keyed by
+// version and module files, so a second clone builds nothing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "parts:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("parts", flag.ContinueOnError)
+	root := flags.String("modules", "bin", "directory of the tool-only modules")
+	cache := flags.String("cache", defaultCache(), "directory that keeps what was built")
+	link := flags.String("link", "", "directory to fill with a link to each program")
+	list := flags.Bool("list", false, "print each program with its version and where it would come from, and build nothing")
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "Usage: parts [flags] [PROGRAM|GROUP...]\n\nGroups: %s (default: all)\n\n", strings.Join(groupNames(), ", "))
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(flags.Args())
+	if err != nil {
+		return err
+	}
+	absRoot, err := filepath.Abs(*root)
+	if err != nil {
+		return fmt.Errorf("resolving %s: %w", *root, err)
+	}
+	s := store{modules: absRoot, cache: *cache}
+	if *list {
+		return s.list(os.Stdout, chosen)
+	}
+	return s.provide(ctx, os.Stderr, chosen, *link)
+}
+
+func defaultCache() string {
+	if dir := os.Getenv("CAPT_PARTS_CACHE"); dir != "" {
+		return dir
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "capt", "parts")
+}

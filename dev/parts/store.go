@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// store finds programs on the machine and keeps those it builds.
+type store struct {
+	modules string
+	cache   string
+}
+
+// pinned is a part with what its module says about it.
+type pinned struct {
+	part
+	version string
+	key     string
+}
+
+func (s store) pin(p part) (pinned, error) {
+	dir := filepath.Join(s.modules, p.module)
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return pinned{}, fmt.Errorf("reading the module of %s: %w", p.name, err)
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return pinned{}, fmt.Errorf("reading the checksums of %s: %w", p.name, err)
+	}
+	version, err := requiredVersion(string(mod), p.versionOf)
+	if err != nil {
+		return pinned{}, fmt.Errorf("%s/go.mod: %w", dir, err)
+	}
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", mod, sum, p.pkg, p.stamp, runtime.GOOS, runtime.GOARCH)
+	return pinned{part: p, version: version, key: fmt.Sprintf("%s-%x", version, digest.Sum(nil)[:6])}, nil
+}
+
+// requiredVersion reads the version a go.mod requires of a module.
+func requiredVersion(mod, path string) (string, error) {
+	m := regexp.MustCompile(`(?m)^\s*(?:require\s+)?` + regexp.QuoteMeta(path) + `\s+(v\S+)`).FindStringSubmatch(mod)
+	if m == nil {
+		return "", fmt.Errorf("requires no %s", path)
+	}
+	return m[1], nil
+}
+
+func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p.key, p.name) }
+
+// find returns where p is already, or "".
+func (s store) find(p pinned) string {
+	if path := s.cached(p); executable(path) {
+		return path
+	}
+	if len(p.versionArgs) == 0 {
+		return ""
+	}
+	for _, dir := range searchPath(p.version) {
+		path := filepath.Join(dir, p.name)
+		if executable(path) && reports(path, p.versionArgs, p.version) {
+			return path
+		}
+	}
+	return ""
+}
+
+// searchPath lists the directories that may hold a program of a version.
+func searchPath(version string) []string {
+	var dirs []string
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		dirs = append(dirs, assets)
+	}
+	data := os.Getenv("XDG_DATA_HOME")
+	if home, err := os.UserHomeDir(); data == "" && err == nil {
+		data = filepath.Join(home, ".local", "share")
+	}
+	dirs = append(dirs, filepath.Join(data, "kubebuilder-envtest", "k8s",
+		fmt.Sprintf("%s-%s-%s", strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)))
+	return append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// reports tells whether a program prints exactly version.
+func reports(path string, args []string, version string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	if err != nil {
+		return false
+	}
+	exact := regexp.MustCompile(`(^|[^0-9.])` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `($|[^0-9.a-z-])`)
+	return exact.Match(out)
+}
+
+func (s store) list(w io.Writer, parts []part) error {
+	for _, p := range parts {
+		pin, err := s.pin(p)
+		if err != nil {
+			return err
+		}
+		from := s.find(pin)
+		if from == "" {
+			from = "to be built from " + p.pkg
+		}
+		fmt.Fprintf(w, "%-24s %-10s %s\n", p.name, pin.version, from)
+	}
+	return nil
+}
+
+// provide makes every part available and links it into the link directory.
+func (s store) provide(ctx context.Context, progress io.Writer, parts []part, link string) error {
+	if err := os.MkdirAll(s.cache, 0o755); err != nil {
+		return fmt.Errorf("making the cache: %w", err)
+	}
+	for i, p := range parts {
+		pin, err := s.pin(p)
+		if err != nil {
+			return err
+		}
+		path := s.find(pin)
+		if path == "" {
+			if path, err = s.build(ctx, progress, pin, fmt.Sprintf("[%d/%d]", i+1, len(parts))); err != nil {
+				return err
+			}
+		}
+		if link == "" {
+			continue
+		}
+		if err := relink(path, filepath.Join(link, p.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build compiles p into the cache. Two callers never build the same program at
+// once, and a killed build leaves nothing that looks finished.
+func (s store) build(ctx context.Context, progress io.Writer, p pinned, count string) (string, error) {
+	target := s.cached(p)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return "", fmt.Errorf("making the cache of %s: %w", p.name, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("opening the cache's lock: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		fmt.Fprintf(progress, "parts %s waiting for another build to finish\n", count)
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+		if err != nil {
+			return "", fmt.Errorf("locking the cache: %w", err)
+		}
+	}
+	if executable(target) {
+		return target, nil
+	}
+
+	partial := target + ".partial"
+	defer os.Remove(partial)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, p.pkg)
+	cmd.Dir = filepath.Join(s.modules, p.module)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+
+	label := fmt.Sprintf("parts %s %s %s", count, p.name, p.version)
+	started := time.Now()
+	fmt.Fprintf(progress, "%s: building\n", label)
+	stop := heartbeat(progress, label, started)
+	err = cmd.Run()
+	stop()
+	if err != nil {
+		return "", fmt.Errorf("building %s %s: %w\n%s", p.name, p.version, err, output.String())
+	}
+	if err := os.Rename(partial, target); err != nil {
+		return "", fmt.Errorf("keeping %s: %w", p.name, err)
+	}
+	fmt.Fprintf(progress, "%s: built in %s\n", label, time.Since(started).Round(time.Second))
+	return target, nil
+}
+
+func stamped(p pinned) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(p.version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	return strings.NewReplacer("VERSION", p.version, "MAJOR", major, "MINOR", minor).Replace(p.stamp)
+}
+
+// heartbeat says every half minute that a build still runs.
+func heartbeat(w io.Writer, label string, since time.Time) (stop func()) {
+	done := make(chan struct{})
+	ticker := time.NewTicker(30 * time.Second)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				fmt.Fprintf(w, "%s: still building after %s\n", label, time.Since(since).Round(time.Second))
+			}
+		}
+	}()
+	return func() { ticker.Stop(); close(done) }
+}
+
+// relink makes link point at path, replacing what it pointed at before.
+func relink(path, link string) error {
+	if old, err := os.Readlink(link); err == nil && old == path {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return fmt.Errorf("making the link directory: %w", err)
+	}
+	fresh := fmt.Sprintf("%s.%d", link, os.Getpid())
+	if err := os.Symlink(path, fresh); err != nil {
+		return fmt.Errorf("linking %s: %w", link, err)
+	}
+	if err := os.Rename(fresh, link); err != nil {
+		return fmt.Errorf("linking %s: %w", link, err)
+	}
+	return nil
+}
