@@ -1,0 +1,499 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// CAPTAddonFinalizer keeps a CAPTAddon until it is removed from its clusters or
+// deliberately left there.
+const CAPTAddonFinalizer = "captaddon.addons.cluster.x-k8s.io"
+
+// TriggerAnnotation, set to a new value, applies the add-on again now.
+const TriggerAnnotation = "capt.appthrust.io/trigger"
+
+// Labels and annotations of what an add-on renders.
+const (
+	// AddonLabel names the add-on an object was rendered for.
+	AddonLabel = "capt.appthrust.io/addon"
+	// DefaultConnectionSecret is the Secret of a cluster's Terraform outputs.
+	DefaultConnectionSecret = "${WORKSPACE_NAME}-eks-connection"
+)
+
+// Conditions of a CAPTAddon and their reasons. The same reasons explain the
+// state of each cluster.
+const (
+	// RenderedCondition tells whether the add-on renders for every cluster.
+	RenderedCondition = "Rendered"
+	// ClustersReadyCondition tells whether the add-on is ready in every cluster.
+	ClustersReadyCondition = "ClustersReady"
+
+	// WaitingForDependencyReason surfaces when an add-on it depends on is not ready.
+	WaitingForDependencyReason = "WaitingForDependency"
+	// WaitingForConnectionSecretReason surfaces when Terraform's outputs are not there yet.
+	WaitingForConnectionSecretReason = "WaitingForConnectionSecret"
+	// WaitingForControlPlaneReason surfaces when the cluster takes no requests yet.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// WaitingForRolloutReason surfaces when the add-on waits for its turn.
+	WaitingForRolloutReason = "WaitingForRollout"
+	// ApplyingReason surfaces while the manifests are being applied.
+	ApplyingReason = "Applying"
+	// ApplyFailedReason surfaces when the manifests could not be applied.
+	ApplyFailedReason = "ApplyFailed"
+	// NotReadyReason surfaces when a readiness check fails.
+	NotReadyReason = "NotReady"
+	// TimedOutReason surfaces when the add-on was not ready in time.
+	TimedOutReason = "TimedOut"
+	// ReleaseStalledReason surfaces when Flux has given up on the release.
+	ReleaseStalledReason = "ReleaseStalled"
+	// MissingKeyReason surfaces when the connection Secret lacks a key.
+	MissingKeyReason = "MissingKey"
+	// InvalidTargetPathReason surfaces when a targetPath does not exist in the chart.
+	InvalidTargetPathReason = "InvalidTargetPath"
+	// VersionUnsupportedReason surfaces when the versions do not fit together.
+	VersionUnsupportedReason = "VersionUnsupported"
+	// DependencyCycleReason surfaces when add-ons depend on each other.
+	DependencyCycleReason = "DependencyCycle"
+	// SomeClustersNotReadyReason surfaces when some clusters are not ready.
+	SomeClustersNotReadyReason = "SomeClustersNotReady"
+)
+
+// ManifestSource is a set of manifests.
+// +kubebuilder:validation:XValidation:rule="[has(self.inline), has(self.configMapRef), has(self.secretRef)].filter(x, x).size() == 1",message="set exactly one of inline, configMapRef and secretRef"
+type ManifestSource struct {
+	// name tells the sets apart; they are applied in this list's order.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must hold lower-case letters, digits and '-', for example crds"
+	Name string `json:"name"`
+
+	// inline are manifests as YAML; ${...} in them is resolved.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=524288
+	Inline string `json:"inline,omitempty"`
+
+	// configMapRef names a ConfigMap whose values are manifests.
+	// +optional
+	ConfigMapRef *infrav1.LocalReference `json:"configMapRef,omitempty"`
+
+	// secretRef names a Secret whose values are manifests.
+	// +optional
+	SecretRef *infrav1.LocalReference `json:"secretRef,omitempty"`
+}
+
+// ChartSource tells where a Helm chart comes from.
+// +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",message="repository must start with oci://, https:// or http://"
+// +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",message="insecure goes with oci:// and http:// repositories; remove it"
+type ChartSource struct {
+	// repository is the address of the chart repository.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Repository string `json:"repository"`
+
+	// name is the chart's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// version is the chart's exact version.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v?[0-9]+\\\\.[0-9]+\\\\.[0-9]+([-+][0-9A-Za-z.+-]+)?$')",message="version must be one exact version such as 1.14.1, not a range"
+	Version string `json:"version"`
+
+	// insecure allows plain HTTP to the repository.
+	// +optional
+	Insecure *bool `json:"insecure,omitempty"`
+}
+
+// OutputValue puts a Terraform output into a chart's values.
+// +kubebuilder:validation:XValidation:rule="!has(self.default) || !has(self.optional) || !self.optional",message="an entry with a default is never missing; remove optional or default"
+type OutputValue struct {
+	// valuesKey is the key of the connection Secret: the output's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="valuesKey must be a key of a Secret: letters, digits, '-', '_' and '.'"
+	ValuesKey string `json:"valuesKey"`
+
+	// targetPath is where the value goes in the chart's values. Dots inside a
+	// name are written as \., list items as [0].
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	TargetPath string `json:"targetPath"`
+
+	// default is used when the Secret has no such key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Default *string `json:"default,omitempty"`
+
+	// optional leaves the value out when the Secret has no such key.
+	// +optional
+	Optional *bool `json:"optional,omitempty"`
+
+	// mode tells whether the value arrives as it is (Literal) or is parsed as
+	// Helm's --set would, so that true becomes a boolean (Parsed).
+	// +optional
+	// +kubebuilder:default=Literal
+	// +kubebuilder:validation:Enum=Literal;Parsed
+	Mode string `json:"mode,omitempty"`
+}
+
+// HelmRelease is a Helm release that Flux keeps in the cluster.
+type HelmRelease struct {
+	// releaseName is the release's name. Defaults to the add-on's name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=53
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="releaseName must hold lower-case letters, digits and '-', for example karpenter"
+	ReleaseName string `json:"releaseName,omitempty"`
+
+	// namespace is where the release goes; the connection Secret is copied there.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// chart tells where the chart comes from.
+	// +required
+	Chart ChartSource `json:"chart"`
+
+	// values are values for the chart; ${...} in them is resolved.
+	// +optional
+	Values *infrav1.Value `json:"values,omitempty"`
+
+	// valuesFrom puts Terraform's outputs into the values.
+	// +optional
+	// +listType=map
+	// +listMapKey=targetPath
+	// +kubebuilder:validation:MaxItems=128
+	ValuesFrom []OutputValue `json:"valuesFrom,omitempty"`
+
+	// interval is how often Flux compares the release with the cluster.
+	// Defaults to 5m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="interval must be at least 10s"
+	Interval *metav1.Duration `json:"interval,omitempty"`
+
+	// wait tells whether Flux waits until the release's pods run. Never is for
+	// clusters without nodes. Defaults to Never.
+	// +optional
+	// +kubebuilder:default=Never
+	// +kubebuilder:validation:Enum=Always;Never
+	Wait string `json:"wait,omitempty"`
+
+	// crds tells what happens to the chart's CRDs on upgrade.
+	// +optional
+	// +kubebuilder:default=CreateReplace
+	// +kubebuilder:validation:Enum=Skip;Create;CreateReplace
+	CRDs string `json:"crds,omitempty"`
+}
+
+// ReadinessCheck is something in the workload cluster that must be ready.
+// +kubebuilder:validation:XValidation:rule="has(self.name) != has(self.selector)",message="set exactly one of name and selector"
+type ReadinessCheck struct {
+	// apiVersion is the API version of the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+
+	// kind is the kind of the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// namespace is where the objects are. Empty for objects without one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// selector finds the objects; at least one must exist and all be ready.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// condition is the condition that must be True. Without it readiness is
+	// what the kind means by it: a Deployment is available, a CRD established.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	Condition string `json:"condition,omitempty"`
+}
+
+// ConnectionSource tells which Secret holds a cluster's Terraform outputs.
+type ConnectionSource struct {
+	// secretName is the Secret's name; ${WORKSPACE_NAME} stands for the cluster's.
+	// +optional
+	// +kubebuilder:default="${WORKSPACE_NAME}-eks-connection"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+
+	// keys are the keys that are copied into the cluster. Without it only those
+	// that valuesFrom names are.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Keys []string `json:"keys,omitempty"`
+}
+
+// RolloutPolicy paces a change through the clusters.
+type RolloutPolicy struct {
+	// maxUnavailable is how many clusters may be changing at once, as a number
+	// or a percentage. Defaults to 25%.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^(100|[1-9][0-9]?)%$')",message="maxUnavailable must be a number of 1 or more, or a percentage such as 25%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+}
+
+// AddonVersions are the versions an add-on is meant for.
+type AddonVersions struct {
+	// matrix is the row of the version matrix the add-on is checked against.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Matrix string `json:"matrix,omitempty"`
+
+	// kubernetes is the range of Kubernetes versions, for example >=1.29 <1.38.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Kubernetes string `json:"kubernetes,omitempty"`
+}
+
+// Strategy tells whether changes reach clusters that already have the add-on.
+// +kubebuilder:validation:Enum=Reconcile;ApplyOnce
+type Strategy string
+
+// The strategies.
+const (
+	// StrategyReconcile applies every change.
+	StrategyReconcile Strategy = "Reconcile"
+	// StrategyApplyOnce applies the add-on once and never again.
+	StrategyApplyOnce Strategy = "ApplyOnce"
+)
+
+// DeletionPolicy tells what happens in the cluster when the add-on goes.
+// +kubebuilder:validation:Enum=Leave;Remove
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	// DeletionPolicyLeave leaves what was installed.
+	DeletionPolicyLeave DeletionPolicy = "Leave"
+	// DeletionPolicyRemove deletes what was installed.
+	DeletionPolicyRemove DeletionPolicy = "Remove"
+)
+
+// CAPTAddonSpec is what a set of clusters gets installed.
+// +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.helm)",message="set manifests or helm: an add-on installs something"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.strategy) || self.strategy == oldSelf.strategy",message="strategy cannot be changed: Cluster API does not allow it; create a new CAPTAddon"
+type CAPTAddonSpec struct {
+	// clusterSelector finds the Clusters by label.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="clusterSelector must select something: set matchLabels, for example karpenter.sh/enabled: \"true\""
+	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
+
+	// dependsOn are add-ons that must be ready in a cluster first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	DependsOn []infrav1.LocalReference `json:"dependsOn,omitempty"`
+
+	// manifests are applied in this order.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Manifests []ManifestSource `json:"manifests,omitempty"`
+
+	// helm is a Helm release that Flux keeps in the cluster.
+	// +optional
+	Helm *HelmRelease `json:"helm,omitempty"`
+
+	// connection tells which Secret holds a cluster's Terraform outputs.
+	// +optional
+	Connection *ConnectionSource `json:"connection,omitempty"`
+
+	// readiness is what must be ready in the cluster. A Helm release is always
+	// checked.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Readiness []ReadinessCheck `json:"readiness,omitempty"`
+
+	// strategy tells whether changes reach clusters that already have the add-on.
+	// +optional
+	// +kubebuilder:default=Reconcile
+	Strategy Strategy `json:"strategy,omitempty"`
+
+	// rollout paces a change through the clusters.
+	// +optional
+	Rollout *RolloutPolicy `json:"rollout,omitempty"`
+
+	// timeout is how long a cluster may take to become ready. Defaults to 15m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 15m"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// retry bounds how failures are tried again.
+	// +optional
+	Retry *infrav1.RetryPolicy `json:"retry,omitempty"`
+
+	// deletionPolicy tells what happens in the cluster when the add-on, or the
+	// cluster's label, goes.
+	// +optional
+	// +kubebuilder:default=Leave
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// versions are the versions the add-on is meant for.
+	// +optional
+	Versions *AddonVersions `json:"versions,omitempty"`
+}
+
+// ClusterAddonStatus is the state of an add-on in one cluster.
+type ClusterAddonStatus struct {
+	// name is the Cluster's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// ready tells whether the add-on is ready in the cluster.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// reason is why it is not, or Ready.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// message says what it waits for, and what a person can do.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// since is when the reason last changed.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+
+	// appliedHash is the hash of what was applied last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	AppliedHash string `json:"appliedHash,omitempty"`
+
+	// attempts is how many times in a row it has failed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempts int32 `json:"attempts,omitempty"`
+}
+
+// CAPTAddonStatus is what is known of an add-on.
+type CAPTAddonStatus struct {
+	// conditions are the latest observations of the add-on.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// clusters is the state of each cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=5000
+	Clusters []ClusterAddonStatus `json:"clusters,omitempty"`
+
+	// matched is how many clusters the selector finds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Matched *int32 `json:"matched,omitempty"`
+
+	// ready is in how many clusters the add-on is ready.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Ready *int32 `json:"ready,omitempty"`
+
+	// handledTrigger is the trigger that was acted on last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	HandledTrigger string `json:"handledTrigger,omitempty"`
+}
+
+// CAPTAddon is what a set of clusters gets installed, in what order, and with
+// which Terraform outputs as values.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
+// +kubebuilder:resource:path=captaddons,scope=Namespaced,shortName=capta,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Clusters the selector finds"
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.ready`,description="Clusters where the add-on is ready"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not ready everywhere"
+// +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.spec.helm.chart.version`,description="Version of the chart"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTAddon struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired add-on.
+	// +required
+	Spec CAPTAddonSpec `json:"spec"`
+
+	// status is what is known of the add-on.
+	// +optional
+	Status CAPTAddonStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (a *CAPTAddon) GetConditions() []metav1.Condition { return a.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (a *CAPTAddon) SetConditions(conditions []metav1.Condition) { a.Status.Conditions = conditions }
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (a *CAPTAddon) SetObservedGeneration(generation int64) {
+	a.Status.ObservedGeneration = generation
+}
+
+// CAPTAddonList is a list of CAPTAddons.
+//
+// +kubebuilder:object:root=true
+type CAPTAddonList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTAddon `json:"items"`
+}

@@ -1,0 +1,374 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until the cluster behind
+// it is gone.
+const CAPTControlPlaneFinalizer = "captcontrolplane.controlplane.cluster.x-k8s.io"
+
+// SkipDeletionChecksAnnotation names the deletion step that a person allows to
+// be skipped, for example nodes or load-balancers.
+const SkipDeletionChecksAnnotation = "capt.appthrust.io/skip-deletion-checks"
+
+// Conditions of a CAPTControlPlane, in the order they are reached, and their
+// reasons.
+const (
+	// InfrastructureReadyCondition tells whether the VPC's outputs are there.
+	InfrastructureReadyCondition = "InfrastructureReady"
+	// WaitingForInfrastructureReason surfaces when the VPC is not there yet.
+	WaitingForInfrastructureReason = "WaitingForInfrastructure"
+
+	// SpotRoleReadyCondition tells whether the account has the EC2 Spot
+	// service-linked role.
+	SpotRoleReadyCondition = "SpotRoleReady"
+	// SpotRoleSkippedReason surfaces when the role is not CAPT's concern.
+	SpotRoleSkippedReason = "Skipped"
+
+	// WorkspaceReadyCondition tells whether the control plane's workspace is applied.
+	WorkspaceReadyCondition = "WorkspaceReady"
+	// FieldNotTakenReason surfaces when the template has no variable for a field
+	// that is set.
+	FieldNotTakenReason = "FieldNotTaken"
+	// UpgradingReason surfaces while the version is being raised, one minor at a time.
+	UpgradingReason = "Upgrading"
+
+	// EndpointReadyCondition tells whether the API server's address is known.
+	EndpointReadyCondition = "EndpointReady"
+
+	// KubeconfigReadyCondition tells whether the kubeconfig Secret is current.
+	KubeconfigReadyCondition = "KubeconfigReady"
+	// MissingOutputReason surfaces when the template lacks an output that is needed.
+	MissingOutputReason = "MissingOutput"
+	// TokenFailedReason surfaces when no token could be made.
+	TokenFailedReason = "TokenFailed"
+
+	// AvailableCondition tells whether the API server answers.
+	AvailableCondition = "Available"
+	// APIServerUnreachableReason surfaces when the API server does not answer.
+	APIServerUnreachableReason = "APIServerUnreachable"
+
+	// AddonsGoneCondition tells, during deletion, whether add-ons were removed.
+	AddonsGoneCondition = "AddonsGone"
+	// NodesGoneCondition tells, during deletion, whether Karpenter's nodes are gone.
+	NodesGoneCondition = "NodesGone"
+	// LoadBalancersGoneCondition tells, during deletion, whether load balancers are gone.
+	LoadBalancersGoneCondition = "LoadBalancersGone"
+	// MachinesGoneCondition tells, during deletion, whether machines and node groups are gone.
+	MachinesGoneCondition = "MachinesGone"
+	// DeadlineExceededReason surfaces when a deletion step has taken too long.
+	DeadlineExceededReason = "DeadlineExceeded"
+)
+
+// EndpointAccess tells from where the API server can be reached.
+// +kubebuilder:validation:XValidation:rule="!has(self.public) || !has(self.private) || self.public || self.private",message="set at least one of public and private to true, or nobody reaches the API server"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || !has(self.public) || self.public",message="publicCIDRs limit the public endpoint; remove them, or set public: true"
+type EndpointAccess struct {
+	// public opens the endpoint to the internet (variable endpoint_public_access).
+	// +optional
+	Public *bool `json:"public,omitempty"`
+
+	// private opens the endpoint inside the VPC (variable endpoint_private_access).
+	// +optional
+	Private *bool `json:"private,omitempty"`
+
+	// publicCIDRs are the networks that may reach the public endpoint (variable
+	// endpoint_public_access_cidrs).
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=40
+	PublicCIDRs []infrav1.CIDR `json:"publicCIDRs,omitempty"`
+}
+
+// ClusterAddon is an add-on that the cloud manages (variable cluster_addons).
+type ClusterAddon struct {
+	// name is the add-on's name, such as vpc-cni.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9_-]*$')",message="name must be the name of a managed add-on such as vpc-cni"
+	Name string `json:"name"`
+
+	// version is the add-on's version. Without it the cloud chooses one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
+
+	// configurationValues are the add-on's settings, as JSON.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=16384
+	ConfigurationValues string `json:"configurationValues,omitempty"`
+}
+
+// ControlPlaneTimeouts bound the waits of a control plane.
+// +kubebuilder:validation:MinProperties=1
+type ControlPlaneTimeouts struct {
+	// create is how long a run that makes the control plane may take.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="create must be between 1s and 24h, for example 45m"
+	Create *metav1.Duration `json:"create,omitempty"`
+
+	// deletionStep is how long a step of the deletion may take before it is
+	// reported as stuck.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="deletionStep must be between 1s and 24h, for example 15m"
+	DeletionStep *metav1.Duration `json:"deletionStep,omitempty"`
+}
+
+// ControlPlaneConfig is what reaches the control plane's template.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.region) || (has(self.region) && self.region == oldSelf.region)",message="region cannot be changed: create a new cluster in the other region"
+type ControlPlaneConfig struct {
+	// region is the region of the control plane (variable region). Defaults to
+	// the CAPTCluster's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*$')",message="region must be the name of a region such as ap-northeast-1"
+	Region string `json:"region,omitempty"`
+
+	// endpointAccess tells from where the API server can be reached.
+	// +optional
+	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
+
+	// addons are add-ons that the cloud manages.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Addons []ClusterAddon `json:"addons,omitempty"`
+
+	// timeouts bound the waits.
+	// +optional
+	Timeouts *ControlPlaneTimeouts `json:"timeouts,omitempty"`
+}
+
+// KubeconfigSource tells how the kubeconfig is made.
+// +kubebuilder:validation:Enum=EKS;Output
+type KubeconfigSource string
+
+// The ways a kubeconfig is made.
+const (
+	// KubeconfigSourceEKS signs tokens with the AWS credentials.
+	KubeconfigSourceEKS KubeconfigSource = "EKS"
+	// KubeconfigSourceOutput takes the kubeconfig from an output of the template.
+	KubeconfigSourceOutput KubeconfigSource = "Output"
+)
+
+// KubeconfigConfig tells how the kubeconfig is made.
+// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",message="outputName goes with source: Output; remove it, or change the source"
+// +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime go with source: EKS; remove them, or change the source"
+type KubeconfigConfig struct {
+	// source tells how the kubeconfig is made.
+	// +required
+	Source KubeconfigSource `json:"source"`
+
+	// outputName is the output that holds the kubeconfig. Defaults to kubeconfig.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	OutputName string `json:"outputName,omitempty"`
+
+	// roleARN is the role that tokens are signed as.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.matches('^arn:[a-z-]+:iam::[0-9]{12}:role/.+$')",message="roleARN must be the ARN of an IAM role such as arn:aws:iam::123456789012:role/capt"
+	RoleARN string `json:"roleARN,omitempty"`
+
+	// tokenLifetime is how long a token is used before a new one is made.
+	// Tokens end after 15 minutes. Defaults to 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('14m')",message="tokenLifetime must be between 1m and 14m: tokens end after 15 minutes"
+	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
+}
+
+// SpotRolePolicy tells what happens about the EC2 Spot service-linked role.
+// +kubebuilder:validation:Enum=Ensure;Skip
+type SpotRolePolicy string
+
+// The policies of the EC2 Spot service-linked role.
+const (
+	// SpotRoleEnsure creates the role where it is missing.
+	SpotRoleEnsure SpotRolePolicy = "Ensure"
+	// SpotRoleSkip leaves the role alone.
+	SpotRoleSkip SpotRolePolicy = "Skip"
+)
+
+// CAPTControlPlaneSpec is a managed control plane.
+type CAPTControlPlaneSpec struct {
+	// version is the Kubernetes version. It is raised one minor at a time and
+	// never lowered.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v?[0-9]+\\\\.[0-9]+(\\\\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$')",message="version must be a Kubernetes version such as v1.33.0"
+	Version string `json:"version"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate that makes the control plane.
+	// +required
+	WorkspaceTemplateRef infrav1.TemplateReference `json:"workspaceTemplateRef"`
+
+	// controlPlaneConfig is what reaches the template.
+	// +optional
+	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
+
+	// additionalTags are put on everything the template makes (variable tags).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
+
+	// variables are further values for the template's variables.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]infrav1.Value `json:"variables,omitempty"`
+
+	// kubeconfig tells how the kubeconfig is made. Defaults to EKS.
+	// +optional
+	// +kubebuilder:default={source: EKS}
+	Kubeconfig *KubeconfigConfig `json:"kubeconfig,omitempty"`
+
+	// spotServiceLinkedRole tells what happens about the account-wide EC2 Spot
+	// service-linked role. CAPT never deletes it. Defaults to Ensure with
+	// kubeconfig source EKS, and to Skip otherwise.
+	// +optional
+	SpotServiceLinkedRole SpotRolePolicy `json:"spotServiceLinkedRole,omitempty"`
+
+	// controlPlaneEndpoint is the API server's address, set by CAPT.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+}
+
+// ControlPlaneInitializationStatus is part of Cluster API's contract.
+// +kubebuilder:validation:MinProperties=1
+type ControlPlaneInitializationStatus struct {
+	// controlPlaneInitialized becomes true once, when the API server can take requests.
+	// +optional
+	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
+}
+
+// KubeconfigStatus tells how fresh the kubeconfig is.
+type KubeconfigStatus struct {
+	// secretName is the Secret that holds the kubeconfig.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+
+	// renewedAt is when the kubeconfig was last made.
+	// +optional
+	RenewedAt metav1.Time `json:"renewedAt,omitempty,omitzero"`
+
+	// expiresAt is when the token in it ends.
+	// +optional
+	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
+}
+
+// CAPTControlPlaneStatus is what is known of a control plane.
+type CAPTControlPlaneStatus struct {
+	// initialization is part of Cluster API's contract.
+	// +optional
+	Initialization ControlPlaneInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// conditions are the latest observations of the control plane.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// externalManagedControlPlane tells Cluster API that the control plane has
+	// no nodes in the cluster.
+	// +optional
+	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
+
+	// version is the version of the API server, without the cloud's suffix.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// versions are the versions of the API servers, without the cloud's suffix.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
+
+	// workspaceRef names the WorkspaceTemplateApply of the control plane.
+	// +optional
+	WorkspaceRef *infrav1.LocalReference `json:"workspaceRef,omitempty"`
+
+	// connectionSecretName is the Secret that holds the template's outputs.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ConnectionSecretName string `json:"connectionSecretName,omitempty"`
+
+	// kubeconfig tells how fresh the kubeconfig is.
+	// +optional
+	Kubeconfig *KubeconfigStatus `json:"kubeconfig,omitempty"`
+}
+
+// CAPTControlPlane is a managed control plane.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="Wanted version"
+// +kubebuilder:printcolumn:name="Current",type=string,JSONPath=`.status.version`,description="Version of the API server"
+// +kubebuilder:printcolumn:name="Initialized",type=string,JSONPath=`.status.initialization.controlPlaneInitialized`,description="Whether the API server has taken requests"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the control plane is as wanted"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,priority=1,JSONPath=`.spec.controlPlaneEndpoint.host`,description="Address of the API server"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTControlPlane struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired control plane.
+	// +required
+	Spec CAPTControlPlaneSpec `json:"spec"`
+
+	// status is what is known of the control plane.
+	// +optional
+	Status CAPTControlPlaneStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (c *CAPTControlPlane) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (c *CAPTControlPlane) SetObservedGeneration(generation int64) {
+	c.Status.ObservedGeneration = generation
+}
+
+// CAPTControlPlaneList is a list of CAPTControlPlanes.
+//
+// +kubebuilder:object:root=true
+type CAPTControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTControlPlane `json:"items"`
+}

@@ -1,0 +1,279 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is gone or left.
+const CAPTClusterFinalizer = "captcluster.infrastructure.cluster.x-k8s.io"
+
+// Conditions of a CAPTCluster and their reasons.
+const (
+	// VPCReadyCondition tells whether the VPC exists and its outputs are known.
+	VPCReadyCondition = "VPCReady"
+	// VPCNotFoundReason surfaces when the existing VPC cannot be found.
+	VPCNotFoundReason = "VPCNotFound"
+	// FailureDomainsKnownCondition tells whether the zones of the VPC are known.
+	FailureDomainsKnownCondition = "FailureDomainsKnown"
+	// VPCRetainedReason surfaces when the VPC is deliberately left in place.
+	VPCRetainedReason = "VPCRetained"
+	// WaitingForControlPlaneDeletionReason surfaces when the VPC waits for the
+	// control plane in it to go first.
+	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
+)
+
+// CIDR is an IPv4 or IPv6 network.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a network in CIDR notation, for example 10.0.0.0/16"
+type CIDR string
+
+// NATGatewayMode tells how many NAT gateways a VPC has.
+// +kubebuilder:validation:Enum=Single;PerZone;None
+type NATGatewayMode string
+
+// The numbers of NAT gateways.
+const (
+	// NATGatewaySingle has one NAT gateway for all zones.
+	NATGatewaySingle NATGatewayMode = "Single"
+	// NATGatewayPerZone has one NAT gateway in each zone.
+	NATGatewayPerZone NATGatewayMode = "PerZone"
+	// NATGatewayNone has no NAT gateway.
+	NATGatewayNone NATGatewayMode = "None"
+)
+
+// VPCConfig shapes the VPC that the template makes. Each field reaches the
+// template through the variable its comment names.
+// +kubebuilder:validation:MinProperties=1
+type VPCConfig struct {
+	// name is the VPC's name (variable name). Defaults to <cluster>-vpc.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	Name string `json:"name,omitempty"`
+
+	// cidr is the VPC's network (variable cidr).
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self).prefixLength() >= 16 && cidr(self).prefixLength() <= 28",message="cidr must be an IPv4 network between /16 and /28, for example 10.0.0.0/16"
+	CIDR CIDR `json:"cidr,omitempty"`
+
+	// availabilityZones are the zones of the subnets (variable azs).
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	AvailabilityZones []string `json:"availabilityZones,omitempty"`
+
+	// natGateway is how many NAT gateways there are (variable nat_gateway).
+	// +optional
+	NATGateway NATGatewayMode `json:"natGateway,omitempty"`
+}
+
+// CAPTClusterSpec is the infrastructure of a cluster.
+// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT makes the VPC) and existingVpcId (CAPT uses yours)"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",message="vpcConfig shapes a VPC that CAPT makes; remove it, or replace existingVpcId by vpcTemplateRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",message="existingSubnetIds go with existingVpcId; remove them, or set existingVpcId"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.existingVpcId) || (has(self.existingVpcId) && self.existingVpcId == oldSelf.existingVpcId)",message="existingVpcId cannot be changed: a cluster does not move to another VPC"
+// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",message="region cannot be changed: create a new cluster in the other region"
+type CAPTClusterSpec struct {
+	// region is the cloud region of the cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*$')",message="region must be the name of a region such as ap-northeast-1"
+	Region string `json:"region"`
+
+	// vpcTemplateRef names the WorkspaceTemplate that makes the VPC.
+	// +optional
+	VPCTemplateRef *TemplateReference `json:"vpcTemplateRef,omitempty"`
+
+	// vpcConfig shapes the VPC that the template makes.
+	// +optional
+	VPCConfig *VPCConfig `json:"vpcConfig,omitempty"`
+
+	// existingVpcId is the VPC to use instead of making one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^vpc-[0-9a-f]{8,17}$')",message="existingVpcId must be the id of a VPC such as vpc-0123456789abcdef0"
+	ExistingVPCID string `json:"existingVpcId,omitempty"`
+
+	// existingSubnetIds are the subnets of the existing VPC to use. Without them
+	// they are looked up by the cluster's tags.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=2
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(s, s.matches('^subnet-[0-9a-f]{8,17}$'))",message="existingSubnetIds must be ids of subnets such as subnet-0123456789abcdef0"
+	ExistingSubnetIDs []string `json:"existingSubnetIds,omitempty"`
+
+	// retainVpcOnDelete leaves the VPC in place when the cluster is deleted.
+	// +optional
+	RetainVPCOnDelete bool `json:"retainVpcOnDelete,omitempty"`
+
+	// variables are further values for the VPC template's variables.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]Value `json:"variables,omitempty"`
+
+	// additionalTags are put on everything the VPC template makes (variable tags).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
+
+	// controlPlaneEndpoint is part of Cluster API's contract. The control plane
+	// sets the endpoint; this one is used by clusters with another control plane.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+}
+
+// InitializationStatus is part of Cluster API's contract.
+// +kubebuilder:validation:MinProperties=1
+type InitializationStatus struct {
+	// provisioned becomes true once, when the infrastructure is there.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// CAPTClusterStatus is what is known of the infrastructure of a cluster.
+type CAPTClusterStatus struct {
+	// initialization is part of Cluster API's contract.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// conditions are the latest observations of the cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// failureDomains are the zones of the VPC.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// vpcId is the VPC of the cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	VPCID string `json:"vpcId,omitempty"`
+
+	// subnetIds are the subnets of the cluster.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	SubnetIDs []string `json:"subnetIds,omitempty"`
+
+	// workspaceRef names the WorkspaceTemplateApply of the VPC.
+	// +optional
+	WorkspaceRef *LocalReference `json:"workspaceRef,omitempty"`
+}
+
+// CAPTCluster is the infrastructure of a cluster: its VPC.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captclusters,scope=Namespaced,shortName=captcl,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`,description="Region"
+// +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.status.vpcId`,description="VPC of the cluster"
+// +kubebuilder:printcolumn:name="Provisioned",type=string,JSONPath=`.status.initialization.provisioned`,description="Whether the infrastructure is there"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the infrastructure is as wanted"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired infrastructure.
+	// +required
+	Spec CAPTClusterSpec `json:"spec"`
+
+	// status is what is known of the infrastructure.
+	// +optional
+	Status CAPTClusterStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (c *CAPTCluster) SetObservedGeneration(generation int64) {
+	c.Status.ObservedGeneration = generation
+}
+
+// CAPTClusterList is a list of CAPTClusters.
+//
+// +kubebuilder:object:root=true
+type CAPTClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTCluster `json:"items"`
+}
+
+// CAPTClusterTemplateSpec is a template of CAPTClusters.
+type CAPTClusterTemplateSpec struct {
+	// template is what each CAPTCluster is made from. It cannot be changed:
+	// create a new CAPTClusterTemplate instead.
+	// +required
+	Template CAPTClusterTemplateResource `json:"template"`
+}
+
+// CAPTClusterTemplateResource is what each CAPTCluster is made from.
+type CAPTClusterTemplateResource struct {
+	// metadata is the metadata of each CAPTCluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each CAPTCluster.
+	// +required
+	Spec CAPTClusterSpec `json:"spec"`
+}
+
+// CAPTClusterTemplate is a template of CAPTClusters, for ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captclustertemplates,scope=Namespaced,shortName=captclt,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.template.spec.region`,description="Region"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+type CAPTClusterTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired template.
+	// +required
+	Spec CAPTClusterTemplateSpec `json:"spec"`
+}
+
+// CAPTClusterTemplateList is a list of CAPTClusterTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTClusterTemplate `json:"items"`
+}

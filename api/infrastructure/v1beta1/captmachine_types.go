@@ -1,0 +1,282 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTMachineFinalizer keeps a CAPTMachine until its node is gone.
+const CAPTMachineFinalizer = "captmachine.infrastructure.cluster.x-k8s.io"
+
+// Conditions of a CAPTMachine and their reasons.
+const (
+	// InstanceReadyCondition tells whether the machine's workspace is applied.
+	InstanceReadyCondition = "InstanceReady"
+	// WaitingForControlPlaneReason surfaces when the control plane is not initialised yet.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// MissingOutputReason surfaces when the template lacks an output the machine needs.
+	MissingOutputReason = "MissingOutput"
+	// NodeReadyCondition tells whether the machine's node is there and ready.
+	NodeReadyCondition = "NodeReady"
+	// WaitingForNodeReason surfaces when the node has not joined yet.
+	WaitingForNodeReason = "WaitingForNode"
+	// DrainedCondition tells, while the machine is being deleted, whether its
+	// node is empty.
+	DrainedCondition = "Drained"
+	// DrainingReason surfaces while pods are being moved away from the node.
+	DrainingReason = "Draining"
+	// DrainTimedOutReason surfaces when the drain took too long and the machine
+	// goes nevertheless.
+	DrainTimedOutReason = "DrainTimedOut"
+)
+
+// DrainPolicy tells how a node is emptied before its machine goes.
+// +kubebuilder:validation:MinProperties=1
+type DrainPolicy struct {
+	// mode tells whether the node is drained. Defaults to Drain.
+	// +optional
+	Mode DrainMode `json:"mode,omitempty"`
+
+	// timeout is how long the drain may take before the machine goes
+	// nevertheless. Without it the drain takes as long as it needs.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="timeout must be at least 1s; remove it to wait without limit"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+// DrainMode tells whether a node is drained.
+// +kubebuilder:validation:Enum=Drain;Skip
+type DrainMode string
+
+// The drain modes.
+const (
+	// DrainModeDrain cordons the node and evicts its pods.
+	DrainModeDrain DrainMode = "Drain"
+	// DrainModeSkip leaves the pods to die with the node.
+	DrainModeSkip DrainMode = "Skip"
+)
+
+// CAPTMachineSpec is one node.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID cannot be changed once it is set"
+type CAPTMachineSpec struct {
+	// workspaceTemplateRef names the WorkspaceTemplate that makes the node.
+	// +required
+	WorkspaceTemplateRef TemplateReference `json:"workspaceTemplateRef"`
+
+	// instanceType is the node's instance type (variable instance_type).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9.-]*$')",message="instanceType must be the name of an instance type such as m7g.large"
+	InstanceType string `json:"instanceType,omitempty"`
+
+	// nodeGroupRef names the CAPTMachinePool whose settings the node shares.
+	// +optional
+	NodeGroupRef *LocalReference `json:"nodeGroupRef,omitempty"`
+
+	// labels are labels of the node (variable labels).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// taints are taints of the node (variable taints).
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Taints []Taint `json:"taints,omitempty"`
+
+	// tags are tags of the instance (variable tags).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	Tags map[string]string `json:"tags,omitempty"`
+
+	// variables are further values for the template's variables.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]Value `json:"variables,omitempty"`
+
+	// drain tells how the node is emptied when no Cluster API Machine does it.
+	// +optional
+	Drain *DrainPolicy `json:"drain,omitempty"`
+
+	// failureDomain is the zone the node is in (variable availability_zone).
+	// A Cluster API Machine's failure domain wins over it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// providerID is the provider ID of the node, from the output provider_id.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+}
+
+// CAPTMachineStatus is what is known of a node.
+type CAPTMachineStatus struct {
+	// initialization is part of Cluster API's contract.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// conditions are the latest observations of the machine.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// addresses are the addresses of the node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// failureDomain is the zone the node is in.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// nodeName is the name of the node in the cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+
+	// workspaceRef names the WorkspaceTemplateApply of the machine.
+	// +optional
+	WorkspaceRef *LocalReference `json:"workspaceRef,omitempty"`
+}
+
+// CAPTMachine is one node.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachines,scope=Namespaced,shortName=captm,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`,description="Node in the cluster"
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.instanceType`,description="Instance type"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the node is there"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Provider ID",type=string,priority=1,JSONPath=`.spec.providerID`,description="Provider ID of the node"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTMachine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired node.
+	// +required
+	Spec CAPTMachineSpec `json:"spec"`
+
+	// status is what is known of the node.
+	// +optional
+	Status CAPTMachineStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (m *CAPTMachine) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (m *CAPTMachine) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (m *CAPTMachine) SetObservedGeneration(generation int64) {
+	m.Status.ObservedGeneration = generation
+}
+
+// CAPTMachineList is a list of CAPTMachines.
+//
+// +kubebuilder:object:root=true
+type CAPTMachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachine `json:"items"`
+}
+
+// CAPTMachineTemplateSpec is a template of CAPTMachines.
+type CAPTMachineTemplateSpec struct {
+	// template is what each CAPTMachine is made from. It cannot be changed:
+	// create a new CAPTMachineTemplate instead.
+	// +required
+	Template CAPTMachineTemplateResource `json:"template"`
+}
+
+// CAPTMachineTemplateResource is what each CAPTMachine is made from.
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",message="spec.providerID belongs to one machine; remove it from the template"
+type CAPTMachineTemplateResource struct {
+	// metadata is the metadata of each CAPTMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each CAPTMachine.
+	// +required
+	Spec CAPTMachineSpec `json:"spec"`
+}
+
+// CAPTMachineTemplateStatus helps autoscalers to scale from zero.
+type CAPTMachineTemplateStatus struct {
+	// capacity is what a node of this template offers.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo is what a node of this template is.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+}
+
+// NodeInfo is what a node is.
+// +kubebuilder:validation:MinProperties=1
+type NodeInfo struct {
+	// architecture is the node's CPU architecture.
+	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
+	Architecture string `json:"architecture,omitempty"`
+
+	// operatingSystem is the node's operating system.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}
+
+// CAPTMachineTemplate is a template of CAPTMachines, for Cluster API's
+// MachineDeployments and for ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachinetemplates,scope=Namespaced,shortName=captmt,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.template.spec.instanceType`,description="Instance type"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+type CAPTMachineTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired template.
+	// +required
+	Spec CAPTMachineTemplateSpec `json:"spec"`
+
+	// status helps autoscalers to scale from zero.
+	// +optional
+	Status CAPTMachineTemplateStatus `json:"status,omitempty"`
+}
+
+// CAPTMachineTemplateList is a list of CAPTMachineTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachineTemplate `json:"items"`
+}

@@ -1,0 +1,231 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CAPTMachineDeploymentFinalizer keeps a CAPTMachineDeployment until its sets
+// are gone.
+const CAPTMachineDeploymentFinalizer = "captmachinedeployment.infrastructure.cluster.x-k8s.io"
+
+// RevisionAnnotation is the revision of a set of a deployment.
+const RevisionAnnotation = "capt.appthrust.io/revision"
+
+// Conditions of a CAPTMachineDeployment and their reasons.
+const (
+	// AvailableCondition tells whether enough machines are available.
+	AvailableCondition = "Available"
+	// NotEnoughMachinesReason surfaces when too few machines are available.
+	NotEnoughMachinesReason = "NotEnoughMachines"
+	// ProgressingCondition tells whether a rollout advances or is finished.
+	ProgressingCondition = "Progressing"
+	// RollingOutReason surfaces while machines are being replaced.
+	RollingOutReason = "RollingOut"
+	// RolloutCompleteReason surfaces when every machine is up to date.
+	RolloutCompleteReason = "RolloutComplete"
+	// ProgressDeadlineExceededReason surfaces when a rollout has stood still too long.
+	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
+	// DeploymentPausedReason surfaces when the deployment is paused.
+	DeploymentPausedReason = "DeploymentPaused"
+	// RevisionNotFoundReason surfaces when the revision to roll back to is gone.
+	RevisionNotFoundReason = "RevisionNotFound"
+)
+
+// MachineDeploymentStrategyType is how machines are replaced.
+// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
+type MachineDeploymentStrategyType string
+
+// The ways machines are replaced.
+const (
+	// RollingUpdateStrategy replaces machines step by step.
+	RollingUpdateStrategy MachineDeploymentStrategyType = "RollingUpdate"
+	// OnDeleteStrategy replaces a machine when somebody deletes it.
+	OnDeleteStrategy MachineDeploymentStrategyType = "OnDelete"
+)
+
+// MachineDeploymentStrategy is how machines are replaced.
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || self.type == 'RollingUpdate'",message="rollingUpdate goes with type: RollingUpdate; remove it, or change the type"
+type MachineDeploymentStrategy struct {
+	// type is how machines are replaced.
+	// +optional
+	// +kubebuilder:default=RollingUpdate
+	Type MachineDeploymentStrategyType `json:"type,omitempty"`
+
+	// rollingUpdate bounds a rolling update.
+	// +optional
+	RollingUpdate *RollingUpdate `json:"rollingUpdate,omitempty"`
+}
+
+// CAPTMachineDeploymentSpec is a number of machines that are replaced when
+// their template changes.
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
+// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: create a new CAPTMachineDeployment"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || self.progressDeadlineSeconds > self.minReadySeconds",message="progressDeadlineSeconds must be greater than minReadySeconds"
+type CAPTMachineDeploymentSpec struct {
+	// clusterName is the Cluster the machines belong to.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName"`
+
+	// replicas is how many machines there are to be.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// selector finds the sets and machines of the deployment.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="selector must select something: set matchLabels"
+	Selector metav1.LabelSelector `json:"selector"`
+
+	// template is what the machines are made from.
+	// +required
+	Template MachineTemplate `json:"template"`
+
+	// strategy is how machines are replaced when the template changes.
+	// +optional
+	// +kubebuilder:default={type: RollingUpdate}
+	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
+
+	// minReadySeconds is how long a machine must be ready to be available.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
+
+	// revisionHistoryLimit is how many old sets are kept to roll back to.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// progressDeadlineSeconds is how long a rollout may stand still before it is
+	// reported.
+	// +optional
+	// +kubebuilder:default=1800
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// rollbackTo is the revision to return to. It is cleared when the template
+	// of that revision is in place.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RollbackTo *int64 `json:"rollbackTo,omitempty"`
+
+	// paused stops rollouts; scaling goes on.
+	// +optional
+	Paused *bool `json:"paused,omitempty"`
+}
+
+// CAPTMachineDeploymentStatus is what is known of a deployment.
+type CAPTMachineDeploymentStatus struct {
+	// conditions are the latest observations of the deployment.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// selector is the selector as text, for the scale subresource.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Selector string `json:"selector,omitempty"`
+
+	// replicas is how many machines there are.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// updatedReplicas is how many machines are made from the current template.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
+
+	// readyReplicas is how many machines are ready.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// availableReplicas is how many machines have been ready for minReadySeconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
+	// unavailableReplicas is how many machines are missing to be fully available.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
+
+	// revision is the revision of the current template.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Revision int64 `json:"revision,omitempty"`
+
+	// collisionCount resolves collisions of the names of sets.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// lastProgressAt is when a rollout last advanced.
+	// +optional
+	LastProgressAt metav1.Time `json:"lastProgressAt,omitempty,omitzero"`
+}
+
+// CAPTMachineDeployment replaces its CAPTMachines step by step when their
+// template changes.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachinedeployments,scope=Namespaced,shortName=captmd,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Wanted machines"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Machines there are"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,description="Machines of the current template"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="Available machines"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTMachineDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired deployment.
+	// +required
+	Spec CAPTMachineDeploymentSpec `json:"spec"`
+
+	// status is what is known of the deployment.
+	// +optional
+	Status CAPTMachineDeploymentStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (d *CAPTMachineDeployment) GetConditions() []metav1.Condition { return d.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (d *CAPTMachineDeployment) SetConditions(conditions []metav1.Condition) {
+	d.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (d *CAPTMachineDeployment) SetObservedGeneration(generation int64) {
+	d.Status.ObservedGeneration = generation
+}
+
+// CAPTMachineDeploymentList is a list of CAPTMachineDeployments.
+//
+// +kubebuilder:object:root=true
+type CAPTMachineDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachineDeployment `json:"items"`
+}

@@ -1,0 +1,266 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is gone.
+const CAPTMachinePoolFinalizer = "captmachinepool.infrastructure.cluster.x-k8s.io"
+
+// Conditions of a CAPTMachinePool.
+const (
+	// NodeGroupReadyCondition tells whether the node group's workspace is applied.
+	NodeGroupReadyCondition = "NodeGroupReady"
+	// ReplicasReadyCondition tells whether there are as many nodes as wanted.
+	ReplicasReadyCondition = "ReplicasReady"
+	// WaitingForReplicasReason surfaces when nodes are still missing.
+	WaitingForReplicasReason = "WaitingForReplicas"
+)
+
+// CapacityType is how the nodes of a pool are paid for.
+// +kubebuilder:validation:Enum=OnDemand;Spot
+type CapacityType string
+
+// The capacity types.
+const (
+	// CapacityTypeOnDemand never takes nodes back.
+	CapacityTypeOnDemand CapacityType = "OnDemand"
+	// CapacityTypeSpot is cheaper and may take nodes back.
+	CapacityTypeSpot CapacityType = "Spot"
+)
+
+// PoolScaling bounds the number of nodes of a pool.
+// +kubebuilder:validation:XValidation:rule="self.minSize <= self.maxSize",message="minSize must not be greater than maxSize"
+type PoolScaling struct {
+	// minSize is the smallest number of nodes.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	MinSize *int32 `json:"minSize"`
+
+	// maxSize is the greatest number of nodes.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxSize *int32 `json:"maxSize"`
+}
+
+// PoolUpdate bounds a rolling update of a pool.
+// +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) != has(self.maxUnavailablePercentage)",message="set exactly one of maxUnavailable and maxUnavailablePercentage"
+type PoolUpdate struct {
+	// maxUnavailable is how many nodes may be replaced at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+
+	// maxUnavailablePercentage is what share of the nodes may be replaced at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxUnavailablePercentage *int32 `json:"maxUnavailablePercentage,omitempty"`
+}
+
+// CAPTMachinePoolSpec is a managed node group.
+type CAPTMachinePoolSpec struct {
+	// workspaceTemplateRef names the WorkspaceTemplate that makes the node group.
+	// +required
+	WorkspaceTemplateRef TemplateReference `json:"workspaceTemplateRef"`
+
+	// instanceTypes are the instance types the nodes may have (variable
+	// instance_types).
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t.matches('^[a-z0-9][a-z0-9.-]*$'))",message="instanceTypes must be names of instance types such as m7g.large"
+	InstanceTypes []string `json:"instanceTypes,omitempty"`
+
+	// capacityType is how the nodes are paid for (variable capacity_type).
+	// +optional
+	// +kubebuilder:default=OnDemand
+	CapacityType CapacityType `json:"capacityType,omitempty"`
+
+	// scaling bounds the number of nodes (variables min_size and max_size). The
+	// wanted number is the MachinePool's (variable desired_size).
+	// +optional
+	Scaling *PoolScaling `json:"scaling,omitempty"`
+
+	// update bounds a rolling update (variables max_unavailable and
+	// max_unavailable_percentage).
+	// +optional
+	Update *PoolUpdate `json:"update,omitempty"`
+
+	// labels are labels of the nodes (variable labels).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// taints are taints of the nodes (variable taints).
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Taints []Taint `json:"taints,omitempty"`
+
+	// tags are tags of the node group (variable tags).
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	Tags map[string]string `json:"tags,omitempty"`
+
+	// amiType is the kind of image of the nodes (variable ami_type).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	AMIType string `json:"amiType,omitempty"`
+
+	// diskSizeGiB is the size of the nodes' disk (variable disk_size).
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16384
+	DiskSizeGiB *int32 `json:"diskSizeGiB,omitempty"`
+
+	// variables are further values for the template's variables.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]Value `json:"variables,omitempty"`
+
+	// providerID identifies the node group, from the output provider_id.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// providerIDList are the provider IDs of the nodes, kept current by CAPT.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	ProviderIDList []string `json:"providerIDList,omitempty"`
+}
+
+// CAPTMachinePoolStatus is what is known of a pool.
+type CAPTMachinePoolStatus struct {
+	// initialization is part of Cluster API's contract.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// conditions are the latest observations of the pool.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// replicas is how many nodes there are.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// workspaceRef names the WorkspaceTemplateApply of the pool.
+	// +optional
+	WorkspaceRef *LocalReference `json:"workspaceRef,omitempty"`
+}
+
+// CAPTMachinePool is a managed node group.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachinepools,scope=Namespaced,shortName=captmp,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.spec.capacityType`,description="How the nodes are paid for"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Nodes there are"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the pool is as wanted"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTMachinePool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired pool.
+	// +required
+	Spec CAPTMachinePoolSpec `json:"spec"`
+
+	// status is what is known of the pool.
+	// +optional
+	Status CAPTMachinePoolStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (p *CAPTMachinePool) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (p *CAPTMachinePool) SetConditions(conditions []metav1.Condition) {
+	p.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (p *CAPTMachinePool) SetObservedGeneration(generation int64) {
+	p.Status.ObservedGeneration = generation
+}
+
+// CAPTMachinePoolList is a list of CAPTMachinePools.
+//
+// +kubebuilder:object:root=true
+type CAPTMachinePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachinePool `json:"items"`
+}
+
+// CAPTMachinePoolTemplateSpec is a template of CAPTMachinePools.
+type CAPTMachinePoolTemplateSpec struct {
+	// template is what each CAPTMachinePool is made from. It cannot be changed:
+	// create a new CAPTMachinePoolTemplate instead.
+	// +required
+	Template CAPTMachinePoolTemplateResource `json:"template"`
+}
+
+// CAPTMachinePoolTemplateResource is what each CAPTMachinePool is made from.
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID) && !has(self.spec.providerIDList)",message="spec.providerID and spec.providerIDList belong to one pool; remove them from the template"
+type CAPTMachinePoolTemplateResource struct {
+	// metadata is the metadata of each CAPTMachinePool.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each CAPTMachinePool.
+	// +required
+	Spec CAPTMachinePoolSpec `json:"spec"`
+}
+
+// CAPTMachinePoolTemplate is a template of CAPTMachinePools, for ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachinepooltemplates,scope=Namespaced,shortName=captmpt,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.spec.template.spec.capacityType`,description="How the nodes are paid for"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+type CAPTMachinePoolTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired template.
+	// +required
+	Spec CAPTMachinePoolTemplateSpec `json:"spec"`
+}
+
+// CAPTMachinePoolTemplateList is a list of CAPTMachinePoolTemplates.
+//
+// +kubebuilder:object:root=true
+type CAPTMachinePoolTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachinePoolTemplate `json:"items"`
+}

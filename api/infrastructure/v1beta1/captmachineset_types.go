@@ -1,0 +1,163 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// CAPTMachineSetFinalizer keeps a CAPTMachineSet until its machines are gone.
+const CAPTMachineSetFinalizer = "captmachineset.infrastructure.cluster.x-k8s.io"
+
+// Conditions of a CAPTMachineSet and their reasons.
+const (
+	// ReplicasInSyncCondition tells whether there are as many machines as wanted.
+	ReplicasInSyncCondition = "ReplicasInSync"
+	// ScalingUpReason surfaces while machines are being made.
+	ScalingUpReason = "ScalingUp"
+	// ScalingDownReason surfaces while machines are being deleted.
+	ScalingDownReason = "ScalingDown"
+	// MachinesReadyCondition tells whether all machines are ready.
+	MachinesReadyCondition = "MachinesReady"
+	// MachinesNotReadyReason surfaces when some machines are not ready.
+	MachinesNotReadyReason = "MachinesNotReady"
+)
+
+// MachineTemplate is what the machines of a set are made from.
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",message="spec.providerID belongs to one machine; remove it from the template"
+type MachineTemplate struct {
+	// metadata is the metadata of each machine; its labels must match the selector.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each machine.
+	// +required
+	Spec CAPTMachineSpec `json:"spec"`
+}
+
+// CAPTMachineSetSpec is a number of equal machines.
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
+// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: create a new CAPTMachineSet"
+type CAPTMachineSetSpec struct {
+	// clusterName is the Cluster the machines belong to.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName"`
+
+	// replicas is how many machines there are to be.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// selector finds the machines of the set.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="selector must select something: set matchLabels"
+	Selector metav1.LabelSelector `json:"selector"`
+
+	// template is what the machines are made from.
+	// +required
+	Template MachineTemplate `json:"template"`
+
+	// deletePolicy chooses which machine goes first when the set shrinks.
+	// +optional
+	// +kubebuilder:default=Random
+	DeletePolicy MachineDeletePolicy `json:"deletePolicy,omitempty"`
+
+	// minReadySeconds is how long a machine must be ready to be available.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
+}
+
+// CAPTMachineSetStatus is what is known of a set.
+type CAPTMachineSetStatus struct {
+	// conditions are the latest observations of the set.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// selector is the selector as text, for the scale subresource.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Selector string `json:"selector,omitempty"`
+
+	// replicas is how many machines there are.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is how many machines are ready.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// availableReplicas is how many machines have been ready for minReadySeconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
+	// fullyLabeledReplicas is how many machines carry all labels of the template.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	FullyLabeledReplicas *int32 `json:"fullyLabeledReplicas,omitempty"`
+}
+
+// CAPTMachineSet keeps a number of equal CAPTMachines.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:resource:path=captmachinesets,scope=Namespaced,shortName=captms,categories=cluster-api;capt
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`,description="Cluster this belongs to"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Wanted machines"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Machines there are"
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Ready machines"
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="Available machines"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+type CAPTMachineSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired set.
+	// +required
+	Spec CAPTMachineSetSpec `json:"spec"`
+
+	// status is what is known of the set.
+	// +optional
+	Status CAPTMachineSetStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (s *CAPTMachineSet) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (s *CAPTMachineSet) SetConditions(conditions []metav1.Condition) {
+	s.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (s *CAPTMachineSet) SetObservedGeneration(generation int64) {
+	s.Status.ObservedGeneration = generation
+}
+
+// CAPTMachineSetList is a list of CAPTMachineSets.
+//
+// +kubebuilder:object:root=true
+type CAPTMachineSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CAPTMachineSet `json:"items"`
+}

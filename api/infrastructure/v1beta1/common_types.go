@@ -1,0 +1,185 @@
+package v1beta1
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Annotations by which a person asks something of a workspace.
+const (
+	// RunRequestedAnnotation asks for a run now; any new value asks again.
+	RunRequestedAnnotation = "capt.appthrust.io/run-requested-at"
+	// CancelRunAnnotation names the run to stop gracefully.
+	CancelRunAnnotation = "capt.appthrust.io/cancel-run"
+	// AllowDestroyAnnotation lists, comma-separated, the addresses of protected
+	// resources that a person allows to be destroyed or replaced.
+	AllowDestroyAnnotation = "capt.appthrust.io/allow-destroy"
+	// RejectPlanAnnotation names a saved plan that a person turned down.
+	RejectPlanAnnotation = "capt.appthrust.io/reject-plan"
+	// ForceUnlockAnnotation names the lock a person wants broken. It is refused
+	// while the lock's holder lives.
+	ForceUnlockAnnotation = "capt.appthrust.io/force-unlock"
+	// RestoreSnapshotAnnotation names the state snapshot to put back.
+	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
+)
+
+// Labels on the objects CAPT keeps beside a workspace.
+const (
+	// WorkspaceLabel names the workspace an object belongs to.
+	WorkspaceLabel = "capt.appthrust.io/workspace"
+	// RunLabel names the run an object belongs to.
+	RunLabel = "capt.appthrust.io/run"
+	// ComponentLabel tells what an object is: see the Component constants.
+	ComponentLabel = "capt.appthrust.io/component"
+	// WatchLabel marks the Secrets and ConfigMaps that CAPT reads; the manager
+	// caches no others.
+	WatchLabel = "capt.appthrust.io/watch"
+)
+
+// Conditions and reasons that every kind shares.
+const (
+	// ReadyCondition sums up the other conditions of an object.
+	ReadyCondition = "Ready"
+	// PausedCondition tells whether the object is paused.
+	PausedCondition = "Paused"
+
+	// DeletingReason surfaces when the object is being deleted.
+	DeletingReason = "Deleting"
+	// WaitingForClusterReason surfaces when the owning Cluster has not been set yet.
+	WaitingForClusterReason = "WaitingForCluster"
+	// WaitingForTemplateReason surfaces when a referenced template does not exist yet.
+	WaitingForTemplateReason = "WaitingForTemplate"
+	// WaitingForWorkspaceReason surfaces when a workspace has not been applied yet.
+	WaitingForWorkspaceReason = "WaitingForWorkspace"
+	// WorkspaceFailedReason surfaces when the workspace behind the object failed;
+	// the message carries Terraform's own diagnostics.
+	WorkspaceFailedReason = "WorkspaceFailed"
+)
+
+// TemplateReference names a WorkspaceTemplate.
+type TemplateReference struct {
+	// name is the name of the WorkspaceTemplate.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace is where the WorkspaceTemplate is. Defaults to the namespace of
+	// the object that refers to it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// ObjectReference names an object of a known kind.
+type ObjectReference struct {
+	// name is the name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace is where the object is. Defaults to the namespace of the object
+	// that refers to it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// LocalReference names an object in the same namespace.
+type LocalReference struct {
+	// name is the name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// KeyReference names one key of a Secret or ConfigMap.
+type KeyReference struct {
+	// name is the name of the Secret or ConfigMap.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace is where the Secret or ConfigMap is. It may only repeat the
+	// namespace of the workspace: CAPT reads no other namespace's secrets.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// key is the key whose value is used.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="key must be a key of a Secret or ConfigMap: letters, digits, '-', '_' and '.'"
+	Key string `json:"key"`
+}
+
+// TaintEffect tells what a taint does to pods that do not tolerate it.
+// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+type TaintEffect string
+
+// Taint is a taint of a node.
+type Taint struct {
+	// key is the taint's key.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="key must be a taint key such as dedicated or example.com/dedicated"
+	Key string `json:"key"`
+
+	// value is the taint's value.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Value string `json:"value,omitempty"`
+
+	// effect is what happens to pods that do not tolerate the taint.
+	// +required
+	Effect TaintEffect `json:"effect"`
+}
+
+// MachineDeletePolicy chooses which machine goes first when a set shrinks.
+// Machines marked by the annotation cluster.x-k8s.io/delete-machine go first
+// under every policy.
+// +kubebuilder:validation:Enum=Random;Newest;Oldest
+type MachineDeletePolicy string
+
+// The policies by which a set chooses the machine to delete.
+const (
+	// RandomMachineDeletePolicy prefers unhealthy machines, then any.
+	RandomMachineDeletePolicy MachineDeletePolicy = "Random"
+	// NewestMachineDeletePolicy deletes the newest machine first.
+	NewestMachineDeletePolicy MachineDeletePolicy = "Newest"
+	// OldestMachineDeletePolicy deletes the oldest machine first.
+	OldestMachineDeletePolicy MachineDeletePolicy = "Oldest"
+)
+
+// RollingUpdate bounds a rolling update.
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && (self.maxSurge == 0 || self.maxSurge == '0%') && (self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable cannot both be 0: set one of them to at least 1"
+type RollingUpdate struct {
+	// maxSurge is how many machines there may be above the wanted number, as a
+	// number or a percentage. Defaults to 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxSurge must be a number of 0 or more, or a percentage such as 25%"
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// maxUnavailable is how many of the wanted machines may be unavailable, as a
+	// number or a percentage. Defaults to 0.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxUnavailable must be a number of 0 or more, or a percentage such as 25%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// deletePolicy chooses which machine of an old set goes first. Defaults to
+	// the set's own policy.
+	// +optional
+	DeletePolicy MachineDeletePolicy `json:"deletePolicy,omitempty"`
+}

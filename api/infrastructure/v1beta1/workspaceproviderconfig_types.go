@@ -1,0 +1,240 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditions of a WorkspaceProviderConfig and their reasons.
+const (
+	// CredentialsFoundCondition tells whether every Secret the config names exists.
+	CredentialsFoundCondition = "CredentialsFound"
+	// ConfigurationValidCondition tells whether the HCL of the config parses.
+	ConfigurationValidCondition = "ConfigurationValid"
+	// ConfigurationInvalidReason surfaces when the HCL of the config does not parse.
+	ConfigurationInvalidReason = "ConfigurationInvalid"
+)
+
+// Executor runs Terraform.
+// +kubebuilder:validation:Enum=Process;Job;Crossplane
+type Executor string
+
+// The executors.
+const (
+	// ExecutorProcess runs Terraform as a child of the manager.
+	ExecutorProcess Executor = "Process"
+	// ExecutorJob runs Terraform as a Kubernetes Job.
+	ExecutorJob Executor = "Job"
+	// ExecutorCrossplane hands the work to Crossplane's provider-terraform.
+	ExecutorCrossplane Executor = "Crossplane"
+)
+
+// WorkspaceProviderConfigSpec is what runs need beside the module.
+// +kubebuilder:validation:XValidation:rule="!has(self.stateEncryption) || !has(self.runner) || !has(self.runner.executor) || self.runner.executor != 'Crossplane'",message="stateEncryption does not work with the Crossplane executor"
+type WorkspaceProviderConfigSpec struct {
+	// credentials are put into files or environment variables of the run.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Credentials []ProviderCredential `json:"credentials,omitempty"`
+
+	// configuration is HCL that stands beside the module: provider blocks.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Configuration string `json:"configuration,omitempty"`
+
+	// backend is where the state is kept. Without it the state is kept in
+	// Secrets beside the workspace.
+	// +optional
+	Backend *BackendConfig `json:"backend,omitempty"`
+
+	// pluginCache shares downloaded providers between runs. Defaults to Enabled.
+	// +optional
+	PluginCache PluginCacheMode `json:"pluginCache,omitempty"`
+
+	// stateEncryption has OpenTofu encrypt state and plans.
+	// +optional
+	StateEncryption *StateEncryption `json:"stateEncryption,omitempty"`
+
+	// runner tells where and as whom Terraform runs.
+	// +optional
+	Runner *RunnerConfig `json:"runner,omitempty"`
+
+	// maxConcurrentRuns is how many runs with this config go on at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxConcurrentRuns *int32 `json:"maxConcurrentRuns,omitempty"`
+}
+
+// PluginCacheMode tells whether providers are shared between runs.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type PluginCacheMode string
+
+// The modes of the plugin cache.
+const (
+	// PluginCacheEnabled shares downloaded providers between runs.
+	PluginCacheEnabled PluginCacheMode = "Enabled"
+	// PluginCacheDisabled downloads providers for each workspace.
+	PluginCacheDisabled PluginCacheMode = "Disabled"
+)
+
+// ProviderCredential is a secret value given to a run.
+// +kubebuilder:validation:XValidation:rule="has(self.filename) != has(self.env)",message="set exactly one of filename and env"
+type ProviderCredential struct {
+	// filename is the file, beside the module, that holds the value.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_.-]+$') && !self.endsWith('.tf') && !self.endsWith('.tf.json') && !self.endsWith('.tofu') && self != '.' && self != '..'",message="filename must be a plain file name such as aws-credentials.ini, not a path and not a .tf file"
+	Filename string `json:"filename,omitempty"`
+
+	// env is the environment variable that holds the value.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$') && !self.startsWith('TF_CLI_')",message="env must be the name of an environment variable such as AWS_ACCESS_KEY_ID"
+	Env string `json:"env,omitempty"`
+
+	// source is where the value comes from. Only Secret exists.
+	// +optional
+	// +kubebuilder:default=Secret
+	// +kubebuilder:validation:Enum=Secret
+	Source string `json:"source,omitempty"`
+
+	// secretRef names the key of the Secret that holds the value.
+	// +required
+	SecretRef KeyReference `json:"secretRef"`
+}
+
+// BackendConfig is a Terraform backend.
+type BackendConfig struct {
+	// type is the backend's type, such as s3, gcs, azurerm, http or local.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9_]*$')",message="type must be the name of a backend such as s3"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['remote', 'cloud'])",message="remote backends that run Terraform elsewhere do not work; use a backend that stores state, such as s3"
+	Type string `json:"type"`
+
+	// configuration holds the backend's arguments as HCL; ${...} in it is
+	// resolved, so that each workspace has a key of its own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	Configuration string `json:"configuration,omitempty"`
+}
+
+// StateEncryption has OpenTofu encrypt state and plans.
+// +kubebuilder:validation:XValidation:rule="has(self.passphraseSecretRef) != has(self.configurationSecretRef)",message="set exactly one of passphraseSecretRef and configurationSecretRef"
+type StateEncryption struct {
+	// passphraseSecretRef names a passphrase of at least 16 characters, from
+	// which the key is derived.
+	// +optional
+	PassphraseSecretRef *KeyReference `json:"passphraseSecretRef,omitempty"`
+
+	// configurationSecretRef names a complete OpenTofu encryption configuration.
+	// +optional
+	ConfigurationSecretRef *KeyReference `json:"configurationSecretRef,omitempty"`
+}
+
+// RunnerConfig tells where and as whom Terraform runs.
+// +kubebuilder:validation:XValidation:rule="!has(self.executor) || self.executor == 'Job' || !(has(self.serviceAccountName) || has(self.image) || has(self.resources) || has(self.nodeSelector) || has(self.tolerations))",message="serviceAccountName, image, resources, nodeSelector and tolerations are those of the Job's pod; set executor: Job, or remove them"
+type RunnerConfig struct {
+	// executor is how Terraform is run. Defaults to the manager's setting.
+	// +optional
+	Executor Executor `json:"executor,omitempty"`
+
+	// serviceAccountName is the account of the Job's pod, for example one bound
+	// to a cloud role. Without it CAPT makes one that can touch only its own
+	// run and state.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// image is the runner's image. Defaults to the manager's setting.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
+
+	// resources are the requests and limits of the Job's pod.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// nodeSelector chooses the nodes the Job's pod may run on.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations let the Job's pod run on tainted nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// WorkspaceProviderConfigStatus is what is known of a provider config.
+type WorkspaceProviderConfigStatus struct {
+	// conditions are the latest observations of the config.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// WorkspaceProviderConfig holds what runs need beside the module: credentials,
+// provider blocks, backend, plugin cache, state encryption and the runner.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
+// +kubebuilder:resource:path=workspaceproviderconfigs,scope=Namespaced,shortName=wspc,categories=capt
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the config can be used"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it cannot"
+// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend.type`,description="Where the state is kept, if not in Secrets"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+type WorkspaceProviderConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired config.
+	// +required
+	Spec WorkspaceProviderConfigSpec `json:"spec"`
+
+	// status is what is known of the config.
+	// +optional
+	Status WorkspaceProviderConfigStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (c *WorkspaceProviderConfig) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (c *WorkspaceProviderConfig) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (c *WorkspaceProviderConfig) SetObservedGeneration(generation int64) {
+	c.Status.ObservedGeneration = generation
+}
+
+// WorkspaceProviderConfigList is a list of WorkspaceProviderConfigs.
+//
+// +kubebuilder:object:root=true
+type WorkspaceProviderConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceProviderConfig `json:"items"`
+}

@@ -1,0 +1,392 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Condition of a WorkspaceTemplate and its reasons.
+const (
+	// ModuleValidCondition tells whether the module parses and what it declares
+	// fits the template.
+	ModuleValidCondition = "ModuleValid"
+	// ModuleInvalidReason surfaces when the inline module does not parse.
+	ModuleInvalidReason = "ModuleInvalid"
+	// ModuleNotInspectedReason surfaces for remote modules, which are inspected
+	// by the run that fetches them.
+	ModuleNotInspectedReason = "InspectedByRun"
+)
+
+// ModuleSource tells where a module comes from.
+// +kubebuilder:validation:Enum=Inline;Remote
+type ModuleSource string
+
+// The sources of a module.
+const (
+	// ModuleSourceInline is a module written in the template itself.
+	ModuleSourceInline ModuleSource = "Inline"
+	// ModuleSourceRemote is a module at an address that Terraform can fetch.
+	ModuleSourceRemote ModuleSource = "Remote"
+)
+
+// FileFormat is the syntax of a module or of a variables file.
+// +kubebuilder:validation:Enum=HCL;JSON
+type FileFormat string
+
+// The formats of a module or a variables file.
+const (
+	// FileFormatHCL is Terraform's native syntax.
+	FileFormatHCL FileFormat = "HCL"
+	// FileFormatJSON is Terraform's JSON syntax.
+	FileFormatJSON FileFormat = "JSON"
+)
+
+// WorkspaceTemplateSpec says which module a workspace applies, and how.
+type WorkspaceTemplateSpec struct {
+	// template describes the workspaces made from this template.
+	// +required
+	Template WorkspaceTemplateDefinition `json:"template"`
+}
+
+// WorkspaceTemplateDefinition describes the workspaces made from a template.
+type WorkspaceTemplateDefinition struct {
+	// metadata describes the template to people.
+	// +optional
+	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
+
+	// spec is the workspace: module, variables and provider settings.
+	// +required
+	Spec WorkspaceSpec `json:"spec"`
+}
+
+// WorkspaceTemplateMetadata describes a template to people.
+type WorkspaceTemplateMetadata struct {
+	// description says what the template makes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Description string `json:"description,omitempty"`
+
+	// version is the version of the template.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
+
+	// tags are free key-value pairs for people and tools.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// WorkspaceSpec is one Terraform workspace: module, variables and settings.
+type WorkspaceSpec struct {
+	// providerConfigRef names the WorkspaceProviderConfig with credentials,
+	// provider settings and backend. Without it the module runs with its own
+	// providers and the default backend.
+	// +optional
+	ProviderConfigRef *LocalReference `json:"providerConfigRef,omitempty"`
+
+	// writeConnectionSecretToRef is where the outputs are written, unless the
+	// WorkspaceTemplateApply says otherwise.
+	// +optional
+	WriteConnectionSecretToRef *ObjectReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// forProvider is the module and what it is given.
+	// +required
+	ForProvider ModuleParameters `json:"forProvider"`
+
+	// approval tells whether a plan is applied at once or waits for a person.
+	// +optional
+	Approval ApprovalMode `json:"approval,omitempty"`
+
+	// protect lists the resources that no plan may destroy or replace unless a
+	// person names their address: resource addresses, or types such as
+	// aws_eks_cluster. A '*' stands for any characters.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Protect []ProtectPattern `json:"protect,omitempty"`
+
+	// drift tells whether and how often reality is compared with the state.
+	// +optional
+	Drift *DriftPolicy `json:"drift,omitempty"`
+
+	// timeout is how long a run may take before it is stopped gracefully.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// retry bounds how failed runs are tried again.
+	// +optional
+	Retry *RetryPolicy `json:"retry,omitempty"`
+}
+
+// ModuleParameters is a module with what it is given.
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",message="inlineFormat belongs to source: Inline; remove it, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",message="module must be one address when source is Remote; set source: Inline to write the module here"
+type ModuleParameters struct {
+	// source tells whether module is the module's text or its address.
+	// +required
+	Source ModuleSource `json:"source"`
+
+	// module is the module's text (source: Inline) or its address in the form
+	// Terraform takes (source: Remote).
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=524288
+	Module string `json:"module"`
+
+	// inlineFormat is the syntax of an inline module. Defaults to HCL.
+	// +optional
+	InlineFormat FileFormat `json:"inlineFormat,omitempty"`
+
+	// entrypoint is the directory inside a remote module where Terraform runs.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="entrypoint must be a relative path inside the module, without '..'"
+	Entrypoint string `json:"entrypoint,omitempty"`
+
+	// vars are variables with their values; ${...} in a value is resolved.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +kubebuilder:validation:MaxItems=256
+	Vars []Variable `json:"vars,omitempty"`
+
+	// varFiles are variables files; a later one wins over an earlier one, and
+	// vars win over all of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	VarFiles []VarFile `json:"varFiles,omitempty"`
+
+	// env are environment variables of Terraform's process.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Env []EnvVar `json:"env,omitempty"`
+
+	// initArgs are extra arguments of init.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	InitArgs []Argument `json:"initArgs,omitempty"`
+
+	// planArgs are extra arguments of plan.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	PlanArgs []Argument `json:"planArgs,omitempty"`
+
+	// applyArgs are extra arguments of apply.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	ApplyArgs []Argument `json:"applyArgs,omitempty"`
+
+	// destroyArgs are extra arguments of the plan that destroys.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	DestroyArgs []Argument `json:"destroyArgs,omitempty"`
+}
+
+// Argument is an extra command-line argument. Arguments that would take the run
+// out of CAPT's hands are refused, and so are variables, whose values would be
+// seen in the process list.
+// +kubebuilder:validation:MinLength=2
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:XValidation:rule="self.startsWith('-')",message="an argument must start with '-', for example -parallelism=20"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^--?(var|var-file)(=.*)?$')",message="variables do not go into arguments: write them under vars or varFiles"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^--?(auto-approve|destroy|out|state|state-out|backup|lock|lock-timeout|json|input|chdir|backend|backend-config|from-module|reconfigure|migrate-state|force-copy|refresh-only|detailed-exitcode|no-color)(=.*)?$')",message="CAPT sets this argument itself; remove it. Use approval, protect, drift or a WorkspaceProviderConfig's backend instead"
+type Argument string
+
+// VariableName is the name of a Terraform variable.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="a variable's name must start with a letter or '_' and hold letters, digits, '_' and '-'"
+type VariableName string
+
+// Variable is a Terraform variable with its value.
+type Variable struct {
+	// key is the variable's name.
+	// +required
+	Key VariableName `json:"key"`
+
+	// value is the variable's value: a string, or any other JSON value for
+	// variables of other types.
+	// +required
+	Value Value `json:"value"`
+}
+
+// VarFileSource tells what kind of object holds a variables file.
+// +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
+type VarFileSource string
+
+// The objects that may hold a variables file.
+const (
+	// VarFileSourceConfigMapKey is a key of a ConfigMap.
+	VarFileSourceConfigMapKey VarFileSource = "ConfigMapKey"
+	// VarFileSourceSecretKey is a key of a Secret.
+	VarFileSourceSecretKey VarFileSource = "SecretKey"
+)
+
+// VarFile is a variables file kept in a ConfigMap or a Secret.
+// +kubebuilder:validation:XValidation:rule="self.source != 'ConfigMapKey' || (has(self.configMapKeyRef) && !has(self.secretKeyRef))",message="source: ConfigMapKey takes configMapKeyRef, and no secretKeyRef"
+// +kubebuilder:validation:XValidation:rule="self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))",message="source: SecretKey takes secretKeyRef, and no configMapKeyRef"
+type VarFile struct {
+	// source tells which of the references is set.
+	// +required
+	Source VarFileSource `json:"source"`
+
+	// configMapKeyRef names the key of a ConfigMap.
+	// +optional
+	ConfigMapKeyReference *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef names the key of a Secret.
+	// +optional
+	SecretKeyReference *KeyReference `json:"secretKeyRef,omitempty"`
+
+	// format is the syntax of the file. Defaults to HCL.
+	// +optional
+	Format FileFormat `json:"format,omitempty"`
+}
+
+// EnvVar is an environment variable of Terraform's process.
+// +kubebuilder:validation:XValidation:rule="[has(self.value), has(self.configMapKeyRef), has(self.secretKeyRef)].filter(x, x).size() == 1",message="set exactly one of value, configMapKeyRef and secretKeyRef"
+type EnvVar struct {
+	// name is the variable's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="name must be the name of an environment variable: letters, digits and '_', not starting with a digit"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('TF_VAR_')",message="Terraform variables do not go into env: write them under vars"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['TF_CLI_ARGS', 'TF_CLI_CONFIG_FILE', 'TF_DATA_DIR', 'TF_WORKSPACE', 'TF_INPUT', 'TF_IN_AUTOMATION', 'TF_ENCRYPTION', 'TF_PLUGIN_CACHE_DIR', 'TF_LOG', 'TF_LOG_PATH', 'LD_PRELOAD', 'PATH', 'HOME']) && !self.startsWith('TF_CLI_ARGS_')",message="CAPT sets this environment variable itself; remove it"
+	Name string `json:"name"`
+
+	// value is the variable's value; ${...} in it is resolved.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Value *string `json:"value,omitempty"`
+
+	// configMapKeyRef takes the value from a ConfigMap.
+	// +optional
+	ConfigMapKeyReference *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef takes the value from a Secret.
+	// +optional
+	SecretKeyReference *KeyReference `json:"secretKeyRef,omitempty"`
+}
+
+// WorkspaceTemplateStatus is what is known of a template.
+type WorkspaceTemplateStatus struct {
+	// conditions are the latest observations of the template.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// variables are the variables that the inline module declares.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Variables []DeclaredVariable `json:"variables,omitempty"`
+
+	// outputs are the outputs that the inline module declares.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Outputs []DeclaredOutput `json:"outputs,omitempty"`
+}
+
+// DeclaredVariable is a variable that a module declares.
+type DeclaredVariable struct {
+	// name is the variable's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+
+	// type is the variable's type as Terraform writes it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Type string `json:"type,omitempty"`
+
+	// required tells that the variable has no default.
+	// +optional
+	Required *bool `json:"required,omitempty"`
+}
+
+// DeclaredOutput is an output that a module declares.
+type DeclaredOutput struct {
+	// name is the output's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+
+	// sensitive tells that the output's value is kept out of every status.
+	// +optional
+	Sensitive *bool `json:"sensitive,omitempty"`
+}
+
+// WorkspaceTemplate is a Terraform module with its variables, provider settings
+// and metadata, ready to be applied any number of times.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
+// +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wst,categories=capt
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`,description="Version of the template"
+// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.spec.template.spec.forProvider.source`,description="Where the module comes from"
+// +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="ModuleValid")].status`,description="Whether the module parses"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Description",type=string,priority=1,JSONPath=`.spec.template.metadata.description`,description="What the template makes"
+type WorkspaceTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired template.
+	// +required
+	Spec WorkspaceTemplateSpec `json:"spec"`
+
+	// status is what is known of the template.
+	// +optional
+	Status WorkspaceTemplateStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (t *WorkspaceTemplate) GetConditions() []metav1.Condition { return t.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
+	t.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (t *WorkspaceTemplate) SetObservedGeneration(generation int64) {
+	t.Status.ObservedGeneration = generation
+}
+
+// WorkspaceTemplateList is a list of WorkspaceTemplates.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplate `json:"items"`
+}

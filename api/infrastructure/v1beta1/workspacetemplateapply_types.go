@@ -1,0 +1,534 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WorkspaceTemplateApplyFinalizer keeps a workspace until what it made is
+// destroyed, or deliberately left.
+const WorkspaceTemplateApplyFinalizer = "workspacetemplateapply.infrastructure.cluster.x-k8s.io"
+
+// Conditions of a WorkspaceTemplateApply, in the order they are reached, and
+// their reasons.
+const (
+	// DependenciesReadyCondition tells whether everything the workspace waits
+	// for exists: template, provider config, secrets, other workspaces.
+	DependenciesReadyCondition = "DependenciesReady"
+	// WaitingForProviderConfigReason surfaces when the provider config does not exist yet.
+	WaitingForProviderConfigReason = "WaitingForProviderConfig"
+	// WaitingForSecretReason surfaces when a Secret, or a key of it, does not exist yet.
+	WaitingForSecretReason = "WaitingForSecret"
+	// WaitingForConfigMapReason surfaces when a ConfigMap, or a key of it, does not exist yet.
+	WaitingForConfigMapReason = "WaitingForConfigMap"
+	// DependencyCycleReason surfaces when workspaces wait for each other.
+	DependencyCycleReason = "DependencyCycle"
+
+	// InputsValidCondition tells whether module, variables and placeholders fit
+	// together. Nothing runs while they do not.
+	InputsValidCondition = "InputsValid"
+	// UnresolvedPlaceholderReason surfaces when a ${...} has no value.
+	UnresolvedPlaceholderReason = "UnresolvedPlaceholder"
+	// MissingVariableReason surfaces when a required variable has no value.
+	MissingVariableReason = "MissingVariable"
+	// UnknownVariableReason surfaces when a value is given that no variable takes.
+	UnknownVariableReason = "UnknownVariable"
+	// InvalidVariableReason surfaces when a value cannot become the variable's type.
+	InvalidVariableReason = "InvalidVariable"
+	// UnknownOutputReason surfaces when an output is asked for that the module lacks.
+	UnknownOutputReason = "UnknownOutput"
+	// InvalidVarFileReason surfaces when a variables file does not parse.
+	InvalidVarFileReason = "InvalidVarFile"
+
+	// AppliedCondition tells whether the current inputs are applied.
+	AppliedCondition = "Applied"
+	// AppliedReason surfaces when the current inputs are applied.
+	AppliedReason = "Applied"
+	// QueuedReason surfaces when the run waits for a free slot.
+	QueuedReason = "Queued"
+	// RunInProgressReason surfaces while a run is going on.
+	RunInProgressReason = "RunInProgress"
+	// WaitingForApprovalReason surfaces when a plan waits for a person.
+	WaitingForApprovalReason = "WaitingForApproval"
+	// PlanRejectedReason surfaces when a person turned the plan down.
+	PlanRejectedReason = "PlanRejected"
+	// PlanStaleReason surfaces when the approved plan no longer fits the state;
+	// a new one is made.
+	PlanStaleReason = "PlanStale"
+	// ProtectedResourceReason surfaces when a plan would destroy or replace a
+	// protected resource.
+	ProtectedResourceReason = "ProtectedResource"
+	// LockHeldReason surfaces when somebody else holds the state's lock.
+	LockHeldReason = "LockHeld"
+	// RetryingReason surfaces when a run failed for a reason that may pass.
+	RetryingReason = "Retrying"
+	// RunFailedReason surfaces when a run failed and only a change can mend it.
+	RunFailedReason = "RunFailed"
+	// RunInterruptedReason surfaces when a run was stopped and will go on.
+	RunInterruptedReason = "RunInterrupted"
+	// RunCanceledReason surfaces when a person stopped the run.
+	RunCanceledReason = "RunCanceled"
+	// RunTimedOutReason surfaces when a run took longer than its timeout.
+	RunTimedOutReason = "RunTimedOut"
+	// StateTooLargeReason surfaces when the state would not fit its backend.
+	StateTooLargeReason = "StateTooLarge"
+	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
+	SnapshotNotFoundReason = "SnapshotNotFound"
+
+	// OutputsWrittenCondition tells whether the outputs are in the connection
+	// Secret and in the status.
+	OutputsWrittenCondition = "OutputsWritten"
+	// InvalidOutputNameReason surfaces when an output's name is no key of a Secret.
+	InvalidOutputNameReason = "InvalidOutputName"
+	// SecretConflictReason surfaces when the connection Secret belongs to somebody else.
+	SecretConflictReason = "SecretConflict"
+
+	// NoDriftCondition tells whether reality was last seen to match the state.
+	NoDriftCondition = "NoDrift"
+	// DriftDetectedReason surfaces when resources differ from the state.
+	DriftDetectedReason = "DriftDetected"
+
+	// DestroyedCondition tells, while the workspace is being deleted, how far
+	// the destruction is.
+	DestroyedCondition = "Destroyed"
+	// RetainedReason surfaces when the resources and the state are left in place.
+	RetainedReason = "Retained"
+)
+
+// WorkspaceTemplateApplySpec is one application of a template.
+// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",message="approvedPlan has no meaning with approval: Auto; set approval: Manual, or remove approvedPlan"
+type WorkspaceTemplateApplySpec struct {
+	// templateRef names the WorkspaceTemplate to apply.
+	// +required
+	TemplateRef TemplateReference `json:"templateRef"`
+
+	// variables are values for the module's variables and for the ${...}
+	// placeholders of the template. They win over the template's own.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Variables map[string]Value `json:"variables,omitempty"`
+
+	// writeConnectionSecretToRef is the Secret that receives every output. It is
+	// in the namespace of this object.
+	// +optional
+	WriteConnectionSecretToRef *ObjectReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// waitForSecrets are Secrets that must exist before the first run.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	WaitForSecrets []ObjectReference `json:"waitForSecrets,omitempty"`
+
+	// waitForWorkspaces are WorkspaceTemplateApplies that must be applied first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	WaitForWorkspaces []ObjectReference `json:"waitForWorkspaces,omitempty"`
+
+	// retainWorkspaceOnDelete leaves resources, state and connection Secret in
+	// place when this object is deleted.
+	// +optional
+	RetainWorkspaceOnDelete bool `json:"retainWorkspaceOnDelete,omitempty"`
+
+	// approval tells whether a plan is applied at once (Auto) or waits for a
+	// person (Manual). Defaults to the template's, then to Auto.
+	// +optional
+	Approval ApprovalMode `json:"approval,omitempty"`
+
+	// approvedPlan is the identity of the plan that may be applied, as shown in
+	// status.plan.id. Any other plan waits.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^plan-[0-9a-f]{12}$')",message="approvedPlan must be a plan's identity as shown in status.plan.id, for example plan-0123456789ab"
+	ApprovedPlan string `json:"approvedPlan,omitempty"`
+
+	// protect lists further resources that no plan may destroy or replace
+	// unless a person names their address.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Protect []ProtectPattern `json:"protect,omitempty"`
+
+	// drift tells whether and how often reality is compared with the state.
+	// Defaults to the template's.
+	// +optional
+	Drift *DriftPolicy `json:"drift,omitempty"`
+
+	// timeout is how long a run may take before it is stopped gracefully.
+	// Defaults to the template's, then to 1h.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// retry bounds how failed runs are tried again. Defaults to the template's.
+	// +optional
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
+	// historyLimit is how many finished runs are kept with their logs.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+
+	// snapshotLimit is how many snapshots of the state are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	SnapshotLimit *int32 `json:"snapshotLimit,omitempty"`
+}
+
+// RunOperation is what a run does.
+// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState
+type RunOperation string
+
+// RunOutcome is how a run ended.
+// +kubebuilder:validation:Enum=Succeeded;Planned;NoChanges;Blocked;Failed;Interrupted;Canceled;TimedOut;Lost
+type RunOutcome string
+
+// ResourceChange is one change a plan would make.
+type ResourceChange struct {
+	// address is the resource's address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Address string `json:"address"`
+
+	// action is what happens to the resource: create, update, replace, delete,
+	// read, import, move or forget.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action"`
+}
+
+// PlanStatus sums up a saved plan.
+type PlanStatus struct {
+	// id identifies the plan; spec.approvedPlan names it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+
+	// createdAt is when the plan was made.
+	// +optional
+	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
+
+	// inputs is the hash of the inputs the plan was made from.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
+	// add is how many resources would be created.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Add int32 `json:"add"`
+
+	// change is how many resources would be changed in place.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Change int32 `json:"change"`
+
+	// destroy is how many resources would be destroyed, replaced ones included.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Destroy int32 `json:"destroy"`
+
+	// changes are the resources that would change, up to 100 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Changes []ResourceChange `json:"changes,omitempty"`
+
+	// omittedChanges is how many changes the list leaves out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OmittedChanges int32 `json:"omittedChanges,omitempty"`
+
+	// blocked are the protected resources the plan would destroy or replace.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Blocked []string `json:"blocked,omitempty"`
+}
+
+// RunProgress is how far a run is.
+type RunProgress struct {
+	// phase is what the run is doing: Initialising, Planning, Applying or Destroying.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Phase string `json:"phase,omitempty"`
+
+	// done is how many resources are finished.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Done int32 `json:"done"`
+
+	// total is how many resources there are to do.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Total int32 `json:"total"`
+
+	// current are the resources being worked on now, the oldest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Current []CurrentResource `json:"current,omitempty"`
+}
+
+// CurrentResource is a resource being worked on.
+type CurrentResource struct {
+	// address is the resource's address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Address string `json:"address"`
+
+	// action is what is being done to it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action,omitempty"`
+
+	// since is when it began.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
+// RunStatus is a run that is going on.
+type RunStatus struct {
+	// id identifies the run, its Secret and its logs.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// operation is what the run does.
+	// +required
+	Operation RunOperation `json:"operation"`
+
+	// inputs is the hash of the inputs of the run.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
+	// startedAt is when the run was asked for.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// progress is how far the run is.
+	// +optional
+	Progress *RunProgress `json:"progress,omitempty"`
+}
+
+// RunRecord is a finished run.
+type RunRecord struct {
+	// id identifies the run and its logs.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// operation is what the run did.
+	// +required
+	Operation RunOperation `json:"operation"`
+
+	// outcome is how the run ended.
+	// +required
+	Outcome RunOutcome `json:"outcome"`
+
+	// startedAt is when the run began.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// duration is how long it took.
+	// +optional
+	Duration metav1.Duration `json:"duration,omitempty,omitzero"`
+
+	// summary is what changed, or Terraform's diagnostics in short.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Summary string `json:"summary,omitempty"`
+}
+
+// RetryStatus tells when a failed run is tried again.
+type RetryStatus struct {
+	// attempts is how many runs in a row have failed.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Attempts int32 `json:"attempts"`
+
+	// nextAt is when the next try begins.
+	// +optional
+	NextAt metav1.Time `json:"nextAt,omitempty,omitzero"`
+}
+
+// DriftStatus is the result of the latest comparison of state and reality.
+type DriftStatus struct {
+	// checkedAt is when reality was last compared.
+	// +optional
+	CheckedAt metav1.Time `json:"checkedAt,omitempty,omitzero"`
+
+	// resources are the resources that differed, up to 100 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Resources []ResourceChange `json:"resources,omitempty"`
+}
+
+// StateStatus tells where the state is and what is in it.
+type StateStatus struct {
+	// backend is the kind of backend that holds the state.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Backend string `json:"backend,omitempty"`
+
+	// secretName is the Secret that holds the state, with the Kubernetes backend.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+
+	// serial is the state's serial number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Serial int64 `json:"serial,omitempty"`
+
+	// resources is how many resources the state holds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Resources int32 `json:"resources,omitempty"`
+}
+
+// WorkspaceTemplateApplyStatus is what is known of a workspace.
+type WorkspaceTemplateApplyStatus struct {
+	// conditions are the latest observations of the workspace.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation that was last looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// appliedInputs is the hash of the inputs that were applied last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	AppliedInputs string `json:"appliedInputs,omitempty"`
+
+	// appliedAt is when the inputs were applied last.
+	// +optional
+	AppliedAt metav1.Time `json:"appliedAt,omitempty,omitzero"`
+
+	// handledRequest is the value of the run-requested annotation that was acted
+	// on last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	HandledRequest string `json:"handledRequest,omitempty"`
+
+	// handledRestore is the snapshot that was restored last on a person's request.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HandledRestore string `json:"handledRestore,omitempty"`
+
+	// run is the run that is going on.
+	// +optional
+	Run *RunStatus `json:"run,omitempty"`
+
+	// plan is the latest plan.
+	// +optional
+	Plan *PlanStatus `json:"plan,omitempty"`
+
+	// history are the finished runs, the newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	History []RunRecord `json:"history,omitempty"`
+
+	// retry tells when a failed run is tried again.
+	// +optional
+	Retry *RetryStatus `json:"retry,omitempty"`
+
+	// drift is the result of the latest comparison of state and reality.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
+
+	// state tells where the state is.
+	// +optional
+	State *StateStatus `json:"state,omitempty"`
+
+	// connectionSecretName is the Secret that holds the outputs.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ConnectionSecretName string `json:"connectionSecretName,omitempty"`
+
+	// outputs are the outputs that are not sensitive.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	Outputs map[string]Value `json:"outputs,omitempty"`
+}
+
+// WorkspaceTemplateApply is one application of a WorkspaceTemplate: its
+// variables, what it waits for, its plan, its runs, its outputs and its state.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
+// +kubebuilder:resource:path=workspacetemplateapplies,singular=workspacetemplateapply,scope=Namespaced,shortName=wsta,categories=capt
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,description="Template that is applied"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the workspace is applied and its outputs written"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
+// +kubebuilder:printcolumn:name="Resources",type=integer,JSONPath=`.status.state.resources`,description="Resources in the state"
+// +kubebuilder:printcolumn:name="Plan",type=string,priority=1,JSONPath=`.status.plan.id`,description="Latest plan"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 200",message="metadata.name must be at most 200 characters long: the names of the state and of the runs are made from it"
+type WorkspaceTemplateApply struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired application.
+	// +required
+	Spec WorkspaceTemplateApplySpec `json:"spec"`
+
+	// status is what is known of the workspace.
+	// +optional
+	Status WorkspaceTemplateApplyStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions.
+func (a *WorkspaceTemplateApply) GetConditions() []metav1.Condition { return a.Status.Conditions }
+
+// SetConditions sets the conditions.
+func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
+	a.Status.Conditions = conditions
+}
+
+// SetObservedGeneration sets the generation that was last looked at.
+func (a *WorkspaceTemplateApply) SetObservedGeneration(generation int64) {
+	a.Status.ObservedGeneration = generation
+}
+
+// WorkspaceTemplateApplyList is a list of WorkspaceTemplateApplies.
+//
+// +kubebuilder:object:root=true
+type WorkspaceTemplateApplyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceTemplateApply `json:"items"`
+}

@@ -1,0 +1,93 @@
+package testenv
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// installClusterAPI installs Cluster API's CRDs and, if asked, runs its
+// controllers with their webhooks.
+func (e *Environment) installClusterAPI(root, assets string, run bool) error {
+	source, err := moduleDir(root, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(source, "core", "config")
+	crds := envtest.CRDInstallOptions{
+		Scheme:             e.Scheme,
+		Paths:              []string{filepath.Join(config, "crd", "bases")},
+		ErrorIfPathMissing: true,
+	}
+	if !run {
+		// Without the webhooks there is only the stored version.
+		if err := envtest.ReadCRDFiles(&crds); err != nil {
+			return fmt.Errorf("reading Cluster API's CRDs: %w", err)
+		}
+		crds.Paths = nil
+		for _, crd := range crds.CRDs {
+			keepStoredVersion(crd)
+		}
+		if _, err := envtest.InstallCRDs(e.Config, crds); err != nil {
+			return fmt.Errorf("installing Cluster API's CRDs: %w", err)
+		}
+		return nil
+	}
+
+	hooks := envtest.WebhookInstallOptions{
+		Paths:                   []string{filepath.Join(config, "webhook", "manifests.yaml")},
+		IgnoreSchemeConvertible: true,
+	}
+	if err := hooks.PrepWithoutInstalling(); err != nil {
+		return fmt.Errorf("preparing Cluster API's webhooks: %w", err)
+	}
+	crds.WebhookOptions = hooks
+	if _, err := envtest.InstallCRDs(e.Config, crds); err != nil {
+		return fmt.Errorf("installing Cluster API's CRDs: %w", err)
+	}
+	if err := e.startClusterAPI(assets, &hooks); err != nil {
+		return err
+	}
+	if err := hooks.Install(e.Config); err != nil {
+		return fmt.Errorf("installing Cluster API's webhooks: %w", err)
+	}
+	e.stops = append(e.stops, hooks.Cleanup)
+	return nil
+}
+
+func (e *Environment) startClusterAPI(assets string, hooks *envtest.WebhookInstallOptions) error {
+	health, err := freePort()
+	if err != nil {
+		return err
+	}
+	diagnostics, err := freePort()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(assets, "cluster-api"),
+		"--leader-elect=false",
+		"--webhook-port="+strconv.Itoa(hooks.LocalServingPort),
+		"--webhook-cert-dir="+hooks.LocalServingCertDir,
+		"--health-addr="+net.JoinHostPort("127.0.0.1", health),
+		"--diagnostics-address="+net.JoinHostPort("127.0.0.1", diagnostics),
+		"--insecure-diagnostics=true",
+		"--feature-gates=ClusterTopology=true",
+		"--v=2",
+	)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig, "POD_NAMESPACE=capi-system", "POD_NAME=capi", "POD_UID=0")
+	return e.startProcess("cluster-api", cmd, fmt.Sprintf("http://127.0.0.1:%s/readyz", health))
+}
+
+// keepStoredVersion leaves a CRD only the version that needs no conversion.
+func keepStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
+	crd.Spec.Conversion = nil
+	for i := range crd.Spec.Versions {
+		crd.Spec.Versions[i].Served = crd.Spec.Versions[i].Storage
+	}
+}

@@ -1,0 +1,29 @@
+package testenv
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// startControllerManager runs every controller of Kubernetes, so that objects
+// are collected, namespaces emptied and service accounts made.
+func (e *Environment) startControllerManager(assets string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	certs := e.api.ControlPlane.GetAPIServer().CertDir
+	cmd := exec.Command(filepath.Join(assets, "kube-controller-manager"),
+		"--kubeconfig="+e.Kubeconfig,
+		"--authentication-kubeconfig="+e.Kubeconfig,
+		"--authorization-kubeconfig="+e.Kubeconfig,
+		"--service-account-private-key-file="+filepath.Join(certs, "sa-signer.key"),
+		"--use-service-account-credentials=false",
+		"--leader-elect=false",
+		"--bind-address=127.0.0.1",
+		"--secure-port="+port,
+		"--cert-dir="+e.Dir,
+	)
+	return e.startProcess("kube-controller-manager", cmd, fmt.Sprintf("https://127.0.0.1:%s/healthz", port))
+}

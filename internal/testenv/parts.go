@@ -1,0 +1,67 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Root returns the root of the repository.
+var Root = sync.OnceValues(func() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the working directory: %w", err)
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module github.com/appthrust/capt\n") {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod of CAPT above the working directory")
+		}
+		dir = parent
+	}
+})
+
+// Assets returns the directory with the programs of `make parts`.
+func Assets() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, "bin", "parts")
+	if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); err != nil {
+		return "", fmt.Errorf("no programs to test with in %s: run `make parts` first", dir)
+	}
+	return dir, nil
+}
+
+// Part returns the path of one program of `make parts`.
+func Part(name string) (string, error) {
+	dir, err := Assets()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no %s in %s: run `make parts` first", name, dir)
+	}
+	return path, nil
+}
+
+// moduleDir returns where the source of a module that CAPT depends on is.
+func moduleDir(root, module string) (string, error) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,94 @@
+package testenv
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// startProcess runs a program until the environment stops and waits until
+// healthURL answers 200. Its output is in a log file of the environment.
+func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string) error {
+	logPath := filepath.Join(e.Dir, name+".log")
+	log, err := os.Create(logPath)
+	if err != nil {
+		return fmt.Errorf("creating the log of %s: %w", name, err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", name, errors.Join(err, log.Close()))
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	e.stops = append(e.stops, func() error {
+		defer log.Close()
+		return stopProcess(cmd.Process, exited)
+	})
+
+	// The certificate is the program's own; only health is asked for.
+	insecure := &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // Loopback health check.
+	}
+	return waitUntil(name, func() error {
+		select {
+		case err := <-exited:
+			exited <- err
+			return fmt.Errorf("it ended (%w): %s", err, tail(logPath))
+		default:
+		}
+		resp, err := insecure.Get(healthURL)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("health is %s: %s", resp.Status, tail(logPath))
+		}
+		return nil
+	})
+}
+
+func stopProcess(p *os.Process, exited <-chan error) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping process %d: %w", p.Pid, err)
+	}
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(20 * time.Second):
+		return errors.Join(fmt.Errorf("process %d did not end in time", p.Pid), p.Kill())
+	}
+}
+
+// tail returns the end of a log file.
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(b) > 2000 {
+		b = b[len(b)-2000:]
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// freePort returns a port that nobody listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+}

@@ -1,0 +1,251 @@
+// Package testenv starts the real API server, and what else a test needs of
+// Kubernetes and Cluster API, from the programs that `make parts` provides.
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/appthrust/capt/internal/scheme"
+)
+
+// Environment is a running API server with CAPT's CRDs.
+type Environment struct {
+	// Config reaches the API server as an administrator.
+	Config *rest.Config
+	// Kubeconfig is a file with the same.
+	Kubeconfig string
+	// Client reads and writes without a cache.
+	Client client.Client
+	// Scheme knows every kind that CAPT uses.
+	Scheme *runtime.Scheme
+	// Dir holds logs and certificates; it goes with the environment.
+	Dir string
+
+	api   *envtest.Environment
+	stops []func() error
+}
+
+type options struct {
+	controllerManager bool
+	clusterAPI        bool
+	serviceAccounts   bool
+	webhooks          bool
+	setup             []func(ctrl.Manager) error
+	managerOptions    func(*ctrl.Options)
+}
+
+// Option adds a part to an environment.
+type Option func(*options)
+
+// WithControllerManager runs kube-controller-manager: garbage collection,
+// namespaces, jobs.
+func WithControllerManager() Option { return func(o *options) { o.controllerManager = true } }
+
+// WithServiceAccounts turns ServiceAccount admission on, as in a real cluster.
+func WithServiceAccounts() Option { return func(o *options) { o.serviceAccounts = true } }
+
+// WithClusterAPI runs Cluster API's own controllers and webhooks.
+func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
+
+// WithManager runs a manager in the test's process, set up by setup.
+func WithManager(setup func(ctrl.Manager) error) Option {
+	return func(o *options) { o.setup = append(o.setup, setup) }
+}
+
+// WithManagerOptions changes the options of the manager.
+func WithManagerOptions(change func(*ctrl.Options)) Option {
+	return func(o *options) { o.managerOptions = change }
+}
+
+// WithWebhooks installs the webhook configurations of config/webhook and serves
+// them from the manager, which setup registers them with.
+func WithWebhooks(setup func(ctrl.Manager) error) Option {
+	return func(o *options) {
+		o.webhooks = true
+		o.setup = append(o.setup, setup)
+	}
+}
+
+// New starts an environment that ends with the test.
+func New(t testing.TB, opts ...Option) *Environment {
+	t.Helper()
+	env, err := Start(opts...)
+	if err != nil {
+		t.Fatalf("starting the test environment: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stopping the test environment: %v", err)
+		}
+	})
+	return env
+}
+
+// Run starts an environment for all tests of a package, runs them and stops it.
+// It returns the exit code for os.Exit.
+func Run(m *testing.M, env **Environment, opts ...Option) int {
+	started, err := Start(opts...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the test environment:", err)
+		return 1
+	}
+	*env = started
+	code := m.Run()
+	if err := started.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the test environment:", err)
+		return 1
+	}
+	return code
+}
+
+// Start starts an environment; the caller stops it.
+func Start(opts ...Option) (*Environment, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	dir, err := os.MkdirTemp("", "capt-testenv-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	env := &Environment{Scheme: scheme.New(), Dir: dir}
+	if err := env.start(&o); err != nil {
+		return nil, errors.Join(err, env.Stop())
+	}
+	return env, nil
+}
+
+func (e *Environment) start(o *options) error {
+	assets, err := Assets()
+	if err != nil {
+		return err
+	}
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	e.api = &envtest.Environment{
+		Scheme:                   e.Scheme,
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        []string{filepath.Join(root, "config", "crd", "bases")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	if o.webhooks {
+		e.api.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}
+	}
+	if o.serviceAccounts {
+		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
+	}
+	if e.Config, err = e.api.Start(); err != nil {
+		return fmt.Errorf("starting the API server: %w", err)
+	}
+	e.stops = append(e.stops, e.api.Stop)
+	// Tests are not to be slowed down by client-side limits.
+	e.Config.QPS = -1
+
+	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	e.Kubeconfig = filepath.Join(e.Dir, "kubeconfig")
+	if err := os.WriteFile(e.Kubeconfig, e.api.KubeConfig, 0o600); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	if o.controllerManager {
+		if err := e.startControllerManager(assets); err != nil {
+			return err
+		}
+	}
+	if err := e.installClusterAPI(root, assets, o.clusterAPI); err != nil {
+		return err
+	}
+	return e.startManager(o)
+}
+
+func (e *Environment) startManager(o *options) error {
+	if len(o.setup) == 0 {
+		return nil
+	}
+	skipNameValidation := true
+	mo := ctrl.Options{
+		Scheme:  e.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	}
+	mo.Controller.SkipNameValidation = &skipNameValidation
+	if o.webhooks {
+		w := e.api.WebhookInstallOptions
+		mo.WebhookServer = webhook.NewServer(webhook.Options{Host: w.LocalServingHost, Port: w.LocalServingPort, CertDir: w.LocalServingCertDir})
+	}
+	if o.managerOptions != nil {
+		o.managerOptions(&mo)
+	}
+	mgr, err := ctrl.NewManager(e.Config, mo)
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	for _, setup := range o.setup {
+		if err := setup(mgr); err != nil {
+			return fmt.Errorf("setting up the manager: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	e.stops = append(e.stops, func() error { cancel(); return <-done })
+	if o.webhooks {
+		return waitUntil("the webhook server", func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+	}
+	return nil
+}
+
+// Stop ends everything in reverse order and removes the directory.
+func (e *Environment) Stop() error {
+	var errs []error
+	for i := len(e.stops) - 1; i >= 0; i-- {
+		errs = append(errs, e.stops[i]())
+	}
+	e.stops = nil
+	return errors.Join(append(errs, os.RemoveAll(e.Dir))...)
+}
+
+// Namespace makes a namespace for one test.
+func (e *Environment) Namespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := e.Client.Create(context.Background(), ns); err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	return ns.Name
+}
+
+// waitUntil polls check for up to a minute.
+func waitUntil(what string, check func() error) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,41 @@
+package testenv_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+func TestEnvironment_collectsGarbage(t *testing.T) {
+	g := NewWithT(t)
+	ctx := context.Background()
+	env := testenv.New(t, testenv.WithControllerManager())
+	ns := env.Namespace(t)
+
+	owner := &infrav1.WorkspaceTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"},
+		Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: infrav1.WorkspaceSpec{
+			ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: `output "x" { value = 1 }`},
+		}}},
+	}
+	g.Expect(env.Client.Create(ctx, owner)).To(Succeed())
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: "owned",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, infrav1.GroupVersion.WithKind("WorkspaceTemplate"))},
+	}}
+	g.Expect(env.Client.Create(ctx, owned)).To(Succeed())
+
+	g.Expect(env.Client.Delete(ctx, owner)).To(Succeed())
+	g.Eventually(func() bool {
+		return apierrors.IsNotFound(env.Client.Get(ctx, client.ObjectKeyFromObject(owned), &corev1.ConfigMap{}))
+	}, time.Minute, 100*time.Millisecond).Should(BeTrue(), "the garbage collector deletes what the template owned")
+}
