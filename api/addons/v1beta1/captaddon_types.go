@@ -9,7 +9,7 @@ import (
 
 // CAPTAddonFinalizer keeps a CAPTAddon until it is removed from its clusters or
 // deliberately left there.
-const CAPTAddonFinalizer = "captaddon.addons.cluster.x-k8s.io"
+const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 
 // TriggerAnnotation, set to a new value, applies the add-on again now.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
@@ -86,8 +86,8 @@ type ManifestSource struct {
 }
 
 // ChartSource tells where a Helm chart comes from.
-// +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",message="repository must start with oci://, https:// or http://"
-// +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",message="insecure goes with oci:// and http:// repositories; remove it"
+// +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",fieldPath=".repository",message="repository must start with oci://, https:// or http://"
+// +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",fieldPath=".insecure",message="insecure goes with oci:// and http:// repositories; remove it"
 type ChartSource struct {
 	// repository is the address of the chart repository.
 	// +required
@@ -127,7 +127,7 @@ type OutputValue struct {
 	// name are written as \., list items as [0].
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:MaxLength=250
 	TargetPath string `json:"targetPath"`
 
 	// default is used when the Secret has no such key.
@@ -160,6 +160,7 @@ type HelmRelease struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace must be the name of a namespace: lower-case letters, digits and '-', for example team-a"
 	Namespace string `json:"namespace"`
 
 	// chart tells where the chart comes from.
@@ -168,6 +169,7 @@ type HelmRelease struct {
 
 	// values are values for the chart; ${...} in them is resolved.
 	// +optional
+	// +kubebuilder:validation:Type=object
 	Values *infrav1.Value `json:"values,omitempty"`
 
 	// valuesFrom puts Terraform's outputs into the values.
@@ -180,7 +182,9 @@ type HelmRelease struct {
 	// interval is how often Flux compares the release with the cluster.
 	// Defaults to 5m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="interval must be at least 10s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('10s')",message="interval must be at least 10s, for example 5m"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
 	// wait tells whether Flux waits until the release's pods run. Never is for
@@ -204,18 +208,21 @@ type ReadinessCheck struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$')",message="apiVersion must be an API version such as v1 or apps/v1"
 	APIVersion string `json:"apiVersion"`
 
 	// kind is the kind of the objects.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9]*$')",message="kind must be a kind such as Deployment"
 	Kind string `json:"kind"`
 
 	// namespace is where the objects are. Empty for objects without one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace must be the name of a namespace: lower-case letters, digits and '-', for example team-a"
 	Namespace string `json:"namespace,omitempty"`
 
 	// name is the name of the object.
@@ -252,6 +259,7 @@ type ConnectionSource struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[-._a-zA-Z0-9]+$'))",message="keys must be keys of a Secret: letters, digits, '-', '_' and '.'"
 	Keys []string `json:"keys,omitempty"`
 }
 
@@ -277,6 +285,7 @@ type AddonVersions struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(>=|<=|>|<|=)v?[0-9]+[.][0-9]+([.][0-9]+)?( (>=|<=|>|<|=)v?[0-9]+[.][0-9]+([.][0-9]+)?)*$')",message="kubernetes must be a range of versions such as >=1.29 <1.38"
 	Kubernetes string `json:"kubernetes,omitempty"`
 }
 
@@ -306,7 +315,7 @@ const (
 
 // CAPTAddonSpec is what a set of clusters gets installed.
 // +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.helm)",message="set manifests or helm: an add-on installs something"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.strategy) || self.strategy == oldSelf.strategy",message="strategy cannot be changed: Cluster API does not allow it; create a new CAPTAddon"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.strategy) || self.strategy == oldSelf.strategy",fieldPath=".strategy",message="strategy cannot be changed: Cluster API does not allow it; create a new CAPTAddon"
 type CAPTAddonSpec struct {
 	// clusterSelector finds the Clusters by label.
 	// +required
@@ -354,7 +363,9 @@ type CAPTAddonSpec struct {
 
 	// timeout is how long a cluster may take to become ready. Defaults to 15m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 15m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 15m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// retry bounds how failures are tried again.
@@ -465,6 +476,7 @@ type CAPTAddonStatus struct {
 // +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.spec.helm.chart.version`,description="Version of the chart"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || !self.spec.dependsOn.exists(d, d.name == self.metadata.name)",fieldPath=".spec.dependsOn",message="an add-on cannot depend on itself: remove its own name from dependsOn"
 type CAPTAddon struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

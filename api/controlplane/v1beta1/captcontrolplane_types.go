@@ -9,7 +9,7 @@ import (
 
 // CAPTControlPlaneFinalizer keeps a CAPTControlPlane until the cluster behind
 // it is gone.
-const CAPTControlPlaneFinalizer = "captcontrolplane.controlplane.cluster.x-k8s.io"
+const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplane"
 
 // SkipDeletionChecksAnnotation names the deletion step that a person allows to
 // be skipped, for example nodes or load-balancers.
@@ -66,7 +66,7 @@ const (
 
 // EndpointAccess tells from where the API server can be reached.
 // +kubebuilder:validation:XValidation:rule="!has(self.public) || !has(self.private) || self.public || self.private",message="set at least one of public and private to true, or nobody reaches the API server"
-// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || !has(self.public) || self.public",message="publicCIDRs limit the public endpoint; remove them, or set public: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || !has(self.public) || self.public",fieldPath=".publicCIDRs",message="publicCIDRs limit the public endpoint; remove them, or set public: true"
 type EndpointAccess struct {
 	// public opens the endpoint to the internet (variable endpoint_public_access).
 	// +optional
@@ -112,18 +112,21 @@ type ClusterAddon struct {
 type ControlPlaneTimeouts struct {
 	// create is how long a run that makes the control plane may take.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="create must be between 1s and 24h, for example 45m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="create must be between 1s and 24h, for example 45m"
 	Create *metav1.Duration `json:"create,omitempty"`
 
 	// deletionStep is how long a step of the deletion may take before it is
 	// reported as stuck.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="deletionStep must be between 1s and 24h, for example 15m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="deletionStep must be between 1s and 24h, for example 15m"
 	DeletionStep *metav1.Duration `json:"deletionStep,omitempty"`
 }
 
 // ControlPlaneConfig is what reaches the control plane's template.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.region) || (has(self.region) && self.region == oldSelf.region)",message="region cannot be changed: create a new cluster in the other region"
 type ControlPlaneConfig struct {
 	// region is the region of the control plane (variable region). Defaults to
 	// the CAPTCluster's.
@@ -162,7 +165,7 @@ const (
 )
 
 // KubeconfigConfig tells how the kubeconfig is made.
-// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",message="outputName goes with source: Output; remove it, or change the source"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",fieldPath=".outputName",message="outputName goes with source: Output; remove it, or change the source"
 // +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime go with source: EKS; remove them, or change the source"
 type KubeconfigConfig struct {
 	// source tells how the kubeconfig is made.
@@ -185,7 +188,9 @@ type KubeconfigConfig struct {
 	// tokenLifetime is how long a token is used before a new one is made.
 	// Tokens end after 15 minutes. Defaults to 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('14m')",message="tokenLifetime must be between 1m and 14m: tokens end after 15 minutes"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('14m')",message="tokenLifetime must be between 1m and 14m: tokens end after 15 minutes"
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 }
 
@@ -242,6 +247,7 @@ type CAPTControlPlaneSpec struct {
 
 	// controlPlaneEndpoint is the API server's address, set by CAPT.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.host) || !self.host.contains('/')",fieldPath=".host",message="host must be a host name without scheme or path, for example api.example.com"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
 
@@ -344,6 +350,8 @@ type CAPTControlPlane struct {
 
 	// spec is the desired control plane.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneConfig) || !has(oldSelf.controlPlaneConfig.region) || (has(self.controlPlaneConfig) && has(self.controlPlaneConfig.region) && self.controlPlaneConfig.region == oldSelf.controlPlaneConfig.region)",fieldPath=".controlPlaneConfig",message="region cannot be changed: create a new cluster in the other region"
+	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",fieldPath=".controlPlaneEndpoint",message="controlPlaneEndpoint cannot be changed once it is set: create a new cluster"
 	Spec CAPTControlPlaneSpec `json:"spec"`
 
 	// status is what is known of the control plane.

@@ -6,7 +6,7 @@ import (
 )
 
 // CAPTClusterFinalizer keeps a CAPTCluster until its VPC is gone or left.
-const CAPTClusterFinalizer = "captcluster.infrastructure.cluster.x-k8s.io"
+const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
 // Conditions of a CAPTCluster and their reasons.
 const (
@@ -74,11 +74,9 @@ type VPCConfig struct {
 
 // CAPTClusterSpec is the infrastructure of a cluster.
 // +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT makes the VPC) and existingVpcId (CAPT uses yours)"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",message="vpcConfig shapes a VPC that CAPT makes; remove it, or replace existingVpcId by vpcTemplateRef"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",message="existingSubnetIds go with existingVpcId; remove them, or set existingVpcId"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.existingVpcId) || (has(self.existingVpcId) && self.existingVpcId == oldSelf.existingVpcId)",message="existingVpcId cannot be changed: a cluster does not move to another VPC"
-// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",message="region cannot be changed: create a new cluster in the other region"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig shapes a VPC that CAPT makes; remove it, or replace existingVpcId by vpcTemplateRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",fieldPath=".retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds go with existingVpcId; remove them, or set existingVpcId"
 type CAPTClusterSpec struct {
 	// region is the cloud region of the cluster.
 	// +required
@@ -129,6 +127,7 @@ type CAPTClusterSpec struct {
 	// controlPlaneEndpoint is part of Cluster API's contract. The control plane
 	// sets the endpoint; this one is used by clusters with another control plane.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.host) || !self.host.contains('/')",fieldPath=".host",message="host must be a host name without scheme or path, for example api.example.com"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
 
@@ -206,6 +205,9 @@ type CAPTCluster struct {
 
 	// spec is the desired infrastructure.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",fieldPath=".region",message="region cannot be changed: create a new cluster in the other region"
+	// +kubebuilder:validation:XValidation:rule="has(self.existingVpcId) == has(oldSelf.existingVpcId) && (!has(self.existingVpcId) || self.existingVpcId == oldSelf.existingVpcId)",fieldPath=".existingVpcId",message="existingVpcId cannot be changed, set or removed later: a cluster does not move to another VPC; create a new cluster"
+	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",fieldPath=".controlPlaneEndpoint",message="controlPlaneEndpoint cannot be changed once it is set: create a new cluster"
 	Spec CAPTClusterSpec `json:"spec"`
 
 	// status is what is known of the infrastructure.
@@ -242,6 +244,7 @@ type CAPTClusterTemplateSpec struct {
 }
 
 // CAPTClusterTemplateResource is what each CAPTCluster is made from.
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.controlPlaneEndpoint)",fieldPath=".spec.controlPlaneEndpoint",message="spec.controlPlaneEndpoint belongs to one cluster; remove it from the template"
 type CAPTClusterTemplateResource struct {
 	// metadata is the metadata of each CAPTCluster.
 	// +optional

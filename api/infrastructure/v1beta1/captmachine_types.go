@@ -7,7 +7,7 @@ import (
 )
 
 // CAPTMachineFinalizer keeps a CAPTMachine until its node is gone.
-const CAPTMachineFinalizer = "captmachine.infrastructure.cluster.x-k8s.io"
+const CAPTMachineFinalizer = "infrastructure.cluster.x-k8s.io/captmachine"
 
 // Conditions of a CAPTMachine and their reasons.
 const (
@@ -41,7 +41,9 @@ type DrainPolicy struct {
 	// timeout is how long the drain may take before the machine goes
 	// nevertheless. Without it the drain takes as long as it needs.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="timeout must be at least 1s; remove it to wait without limit"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="timeout must be at least 1s, for example 5m; remove it to wait without limit"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
@@ -58,7 +60,7 @@ const (
 )
 
 // CAPTMachineSpec is one node.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID cannot be changed once it is set"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",fieldPath=".providerID",message="providerID cannot be changed once it is set: create a new CAPTMachine"
 type CAPTMachineSpec struct {
 	// workspaceTemplateRef names the WorkspaceTemplate that makes the node.
 	// +required
@@ -82,7 +84,9 @@ type CAPTMachineSpec struct {
 
 	// taints are taints of the node (variable taints).
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
 	// +kubebuilder:validation:MaxItems=50
 	Taints []Taint `json:"taints,omitempty"`
 
@@ -212,7 +216,7 @@ type CAPTMachineTemplateSpec struct {
 }
 
 // CAPTMachineTemplateResource is what each CAPTMachine is made from.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",message="spec.providerID belongs to one machine; remove it from the template"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
 type CAPTMachineTemplateResource struct {
 	// metadata is the metadata of each CAPTMachine.
 	// +optional

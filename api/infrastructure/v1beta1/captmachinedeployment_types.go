@@ -6,7 +6,7 @@ import (
 
 // CAPTMachineDeploymentFinalizer keeps a CAPTMachineDeployment until its sets
 // are gone.
-const CAPTMachineDeploymentFinalizer = "captmachinedeployment.infrastructure.cluster.x-k8s.io"
+const CAPTMachineDeploymentFinalizer = "infrastructure.cluster.x-k8s.io/captmachinedeployment"
 
 // RevisionAnnotation is the revision of a set of a deployment.
 const RevisionAnnotation = "capt.appthrust.io/revision"
@@ -44,7 +44,7 @@ const (
 )
 
 // MachineDeploymentStrategy is how machines are replaced.
-// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || self.type == 'RollingUpdate'",message="rollingUpdate goes with type: RollingUpdate; remove it, or change the type"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || self.type == 'RollingUpdate'",fieldPath=".rollingUpdate",message="rollingUpdate goes with type: RollingUpdate; remove it, or change the type"
 type MachineDeploymentStrategy struct {
 	// type is how machines are replaced.
 	// +optional
@@ -58,14 +58,15 @@ type MachineDeploymentStrategy struct {
 
 // CAPTMachineDeploymentSpec is a number of machines that are replaced when
 // their template changes.
-// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
-// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: create a new CAPTMachineDeployment"
-// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || self.progressDeadlineSeconds > self.minReadySeconds",message="progressDeadlineSeconds must be greater than minReadySeconds"
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",fieldPath=".clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
+// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot be changed: create a new CAPTMachineDeployment"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || self.progressDeadlineSeconds > self.minReadySeconds",fieldPath=".progressDeadlineSeconds",message="progressDeadlineSeconds must be greater than minReadySeconds"
 type CAPTMachineDeploymentSpec struct {
 	// clusterName is the Cluster the machines belong to.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="clusterName must be the name of a Cluster: lower-case letters, digits and '-', for example production"
 	ClusterName string `json:"clusterName"`
 
 	// replicas is how many machines there are to be.

@@ -6,7 +6,7 @@ import (
 )
 
 // CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is gone.
-const CAPTMachinePoolFinalizer = "captmachinepool.infrastructure.cluster.x-k8s.io"
+const CAPTMachinePoolFinalizer = "infrastructure.cluster.x-k8s.io/captmachinepool"
 
 // Conditions of a CAPTMachinePool.
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 // PoolScaling bounds the number of nodes of a pool.
-// +kubebuilder:validation:XValidation:rule="self.minSize <= self.maxSize",message="minSize must not be greater than maxSize"
+// +kubebuilder:validation:XValidation:rule="self.minSize <= self.maxSize",fieldPath=".minSize",message="minSize must not be greater than maxSize"
 type PoolScaling struct {
 	// minSize is the smallest number of nodes.
 	// +required
@@ -101,7 +101,9 @@ type CAPTMachinePoolSpec struct {
 
 	// taints are taints of the nodes (variable taints).
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
 	// +kubebuilder:validation:MaxItems=50
 	Taints []Taint `json:"taints,omitempty"`
 

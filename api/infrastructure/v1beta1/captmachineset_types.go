@@ -6,7 +6,7 @@ import (
 )
 
 // CAPTMachineSetFinalizer keeps a CAPTMachineSet until its machines are gone.
-const CAPTMachineSetFinalizer = "captmachineset.infrastructure.cluster.x-k8s.io"
+const CAPTMachineSetFinalizer = "infrastructure.cluster.x-k8s.io/captmachineset"
 
 // Conditions of a CAPTMachineSet and their reasons.
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // MachineTemplate is what the machines of a set are made from.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",message="spec.providerID belongs to one machine; remove it from the template"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
 type MachineTemplate struct {
 	// metadata is the metadata of each machine; its labels must match the selector.
 	// +optional
@@ -35,13 +35,14 @@ type MachineTemplate struct {
 }
 
 // CAPTMachineSetSpec is a number of equal machines.
-// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
-// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",message="selector cannot be changed: create a new CAPTMachineSet"
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",fieldPath=".clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
+// +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot be changed: create a new CAPTMachineSet"
 type CAPTMachineSetSpec struct {
 	// clusterName is the Cluster the machines belong to.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="clusterName must be the name of a Cluster: lower-case letters, digits and '-', for example production"
 	ClusterName string `json:"clusterName"`
 
 	// replicas is how many machines there are to be.

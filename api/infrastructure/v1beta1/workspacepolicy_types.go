@@ -45,13 +45,15 @@ type DriftPolicy struct {
 	// interval is the time between two comparisons; each waits a little more or
 	// less, so that workspaces do not compare all at once. Defaults to 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('720h')",message="interval must be between 10s and 720h, for example 1h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('10s') && duration(self) <= duration('720h')",message="interval must be between 10s and 720h, for example 1h"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 }
 
 // RetryPolicy bounds how failed runs are tried again. Failures that only a
 // change can mend are not tried again.
-// +kubebuilder:validation:XValidation:rule="!has(self.minBackoff) || !has(self.maxBackoff) || duration(self.minBackoff) <= duration(self.maxBackoff)",message="minBackoff must not be longer than maxBackoff"
+// +kubebuilder:validation:XValidation:rule="!has(self.minBackoff) || !has(self.maxBackoff) || !self.minBackoff.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || !self.maxBackoff.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self.minBackoff) <= duration(self.maxBackoff)",fieldPath=".minBackoff",message="minBackoff must not be longer than maxBackoff"
 type RetryPolicy struct {
 	// limit is how many times in a row a failed run is tried again. Without it
 	// there is no limit; 0 never tries again.
@@ -63,11 +65,15 @@ type RetryPolicy struct {
 	// minBackoff is the wait before the first retry; each further one waits
 	// twice as long. Defaults to 15s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="minBackoff must be at least 1s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="minBackoff must be at least 1s, for example 15s"
 	MinBackoff *metav1.Duration `json:"minBackoff,omitempty"`
 
 	// maxBackoff is the longest wait between two tries. Defaults to 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxBackoff must be between 1s and 24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxBackoff must be between 1s and 24h, for example 10m"
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 }

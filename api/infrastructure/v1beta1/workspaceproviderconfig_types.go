@@ -30,7 +30,7 @@ const (
 )
 
 // WorkspaceProviderConfigSpec is what runs need beside the module.
-// +kubebuilder:validation:XValidation:rule="!has(self.stateEncryption) || !has(self.runner) || !has(self.runner.executor) || self.runner.executor != 'Crossplane'",message="stateEncryption does not work with the Crossplane executor"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateEncryption) || !has(self.runner) || !has(self.runner.executor) || self.runner.executor != 'Crossplane'",fieldPath=".stateEncryption",message="stateEncryption does not work with the Crossplane executor"
 type WorkspaceProviderConfigSpec struct {
 	// credentials are put into files or environment variables of the run.
 	// +optional

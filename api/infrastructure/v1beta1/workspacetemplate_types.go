@@ -113,7 +113,9 @@ type WorkspaceSpec struct {
 
 	// timeout is how long a run may take before it is stopped gracefully.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// retry bounds how failed runs are tried again.
@@ -122,9 +124,10 @@ type WorkspaceSpec struct {
 }
 
 // ModuleParameters is a module with what it is given.
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",message="inlineFormat belongs to source: Inline; remove it, or set source: Inline"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",message="module must be one address when source is Remote; set source: Inline to write the module here"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat belongs to source: Inline; remove it, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path leads nowhere"
 type ModuleParameters struct {
 	// source tells whether module is the module's text or its address.
 	// +required
@@ -208,6 +211,7 @@ type Argument string
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="a variable's name must start with a letter or '_' and hold letters, digits, '_' and '-'"
+// +kubebuilder:validation:XValidation:rule="!(self in ['source', 'version', 'providers', 'count', 'for_each', 'lifecycle', 'depends_on', 'locals'])",message="Terraform keeps this name for itself, so no module declares such a variable; choose another, for example kubernetes_version"
 type VariableName string
 
 // Variable is a Terraform variable with its value.

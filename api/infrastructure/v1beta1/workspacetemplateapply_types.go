@@ -6,7 +6,7 @@ import (
 
 // WorkspaceTemplateApplyFinalizer keeps a workspace until what it made is
 // destroyed, or deliberately left.
-const WorkspaceTemplateApplyFinalizer = "workspacetemplateapply.infrastructure.cluster.x-k8s.io"
+const WorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplateapply"
 
 // Conditions of a WorkspaceTemplateApply, in the order they are reached, and
 // their reasons.
@@ -95,7 +95,7 @@ const (
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.
-// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",message="approvedPlan has no meaning with approval: Auto; set approval: Manual, or remove approvedPlan"
+// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",fieldPath=".approvedPlan",message="approvedPlan has no meaning with approval: Auto; set approval: Manual, or remove approvedPlan"
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate to apply.
 	// +required
@@ -111,6 +111,15 @@ type WorkspaceTemplateApplySpec struct {
 	// in the namespace of this object.
 	// +optional
 	WriteConnectionSecretToRef *ObjectReference `json:"writeConnectionSecretToRef,omitempty"`
+
+	// requiredOutputs are outputs that the module must have, and that whoever
+	// reads the connection Secret relies on.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	RequiredOutputs []string `json:"requiredOutputs,omitempty"`
 
 	// waitForSecrets are Secrets that must exist before the first run.
 	// +optional
@@ -139,7 +148,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^plan-[0-9a-f]{12}$')",message="approvedPlan must be a plan's identity as shown in status.plan.id, for example plan-0123456789ab"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^plan-[0-9a-f]{16}$')",message="approvedPlan must be a plan's identity as shown in status.plan.id, for example plan-0123456789abcdef"
 	ApprovedPlan string `json:"approvedPlan,omitempty"`
 
 	// protect lists further resources that no plan may destroy or replace
@@ -157,7 +166,9 @@ type WorkspaceTemplateApplySpec struct {
 	// timeout is how long a run may take before it is stopped gracefully.
 	// Defaults to the template's, then to 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// retry bounds how failed runs are tried again. Defaults to the template's.
@@ -210,6 +221,12 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
+
+	// run is the run that made the plan.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Run string `json:"run,omitempty"`
 
 	// createdAt is when the plan was made.
 	// +optional
@@ -356,14 +373,33 @@ type RunRecord struct {
 	Summary string `json:"summary,omitempty"`
 }
 
-// RetryStatus tells when a failed run is tried again.
-type RetryStatus struct {
+// FailureStatus is the failure that the latest run left.
+type FailureStatus struct {
+	// reason is why, as in the Applied condition.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason"`
+
+	// message is Terraform's diagnostics in short.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// inputs is the hash of the inputs that failed. Other inputs are tried at once.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
 	// attempts is how many runs in a row have failed.
 	// +required
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Attempts int32 `json:"attempts"`
 
-	// nextAt is when the next try begins.
+	// nextAt is when the next try begins. Without it only a change, or a person,
+	// brings the next try.
 	// +optional
 	NextAt metav1.Time `json:"nextAt,omitempty,omitzero"`
 }
@@ -457,9 +493,14 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	History []RunRecord `json:"history,omitempty"`
 
-	// retry tells when a failed run is tried again.
+	// failure is why the latest run failed, and when it is tried again.
 	// +optional
-	Retry *RetryStatus `json:"retry,omitempty"`
+	Failure *FailureStatus `json:"failure,omitempty"`
+
+	// runs is how many runs there have been; the next one gets the next number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Runs int64 `json:"runs,omitempty"`
 
 	// drift is the result of the latest comparison of state and reality.
 	// +optional

@@ -1,0 +1,75 @@
+include versions.mk
+
+# One build mode everywhere, so that every target shares the build cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+PARTS    := bin/parts
+CRD_OPTS := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
+MODULES  := . api dev
+
+.DEFAULT_GOAL := help
+
+##@ General
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Parts
+
+.PHONY: parts
+parts: ## Build the third-party programs that tests and the quickstart need (cached outside the tree).
+	@cd dev && go run ./parts -link ../$(PARTS) test e2e
+
+.PHONY: parts-test
+parts-test:
+	@cd dev && go run ./parts -link ../$(PARTS) test
+
+.PHONY: parts-lint
+parts-lint:
+	@cd dev && go run ./parts -link ../$(PARTS) lint
+
+.PHONY: parts-list
+parts-list: ## Show each third-party program, its version and where it comes from.
+	@cd dev && go run ./parts -list
+
+##@ Development
+
+.PHONY: build
+build: ## Build the manager and the runner into bin/.
+	go build -o bin/ ./cmd/...
+
+.PHONY: generate
+generate: parts-lint ## Generate deepcopy code, CRDs, RBAC and webhook configurations.
+	cd api && ../$(PARTS)/controller-gen object paths=./...
+	cd api && ../$(PARTS)/controller-gen $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
+	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
+	$(PARTS)/controller-gen rbac:roleName=manager-role paths="./internal/controllers/...;./internal/manager/..." output:rbac:dir=config/rbac
+
+.PHONY: fmt
+fmt: parts-lint ## Format the code.
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(PARTS)/golangci-lint fmt -c $(CURDIR)/.golangci.yml) || exit 1; done
+
+.PHONY: lint
+lint: parts-lint ## Run the linters over every module.
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/$(PARTS)/golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; done
+
+.PHONY: verify
+verify: generate ## Check that generated files, modules and versions are current.
+	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
+	@cd dev && go run ./verify -versions ../versions.mk
+	@git diff --exit-code -- api config || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- api config)" || { git ls-files --others --exclude-standard -- api config; echo "generated files are not committed"; exit 1; }
+
+##@ Tests
+
+TEST_FLAGS ?=
+
+.PHONY: test
+test: parts-test build ## Run all unit and integration tests, building what they need.
+	cd api && go test $(TEST_FLAGS) ./...
+	go test $(TEST_FLAGS) ./...
+	cd dev && go test $(TEST_FLAGS) ./...

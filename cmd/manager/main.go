@@ -1,0 +1,33 @@
+// Command manager runs CAPT's controllers and webhooks.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/appthrust/capt/internal/manager"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	options := manager.NewOptions()
+	options.AddFlags(pflag.CommandLine)
+	pflag.Parse()
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	return manager.Run(ctrl.SetupSignalHandler(), config, options)
+}

@@ -1,0 +1,82 @@
+// Command verify checks that every go.mod pins the versions that versions.mk
+// names.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// pins tells which module's version each variable of versions.mk is, and in
+// which go.mod files, relative to versions.mk, it is required.
+var pins = []struct {
+	variable string
+	module   string
+	files    []string
+}{
+	{"CLUSTER_API_VERSION", "sigs.k8s.io/cluster-api", []string{"go.mod", "dev/bin/cluster-api/go.mod"}},
+	{"CLUSTER_API_VERSION", "sigs.k8s.io/cluster-api/api", []string{"go.mod", "api/go.mod"}},
+	{"CONTROLLER_RUNTIME_VERSION", "sigs.k8s.io/controller-runtime", []string{"go.mod"}},
+	{"KUBERNETES_LIBRARY_VERSION", "k8s.io/api", []string{"go.mod", "api/go.mod"}},
+	{"KUBERNETES_LIBRARY_VERSION", "k8s.io/apimachinery", []string{"go.mod", "api/go.mod"}},
+	{"KUBERNETES_LIBRARY_VERSION", "k8s.io/client-go", []string{"go.mod"}},
+	{"KUBERNETES_VERSION", "k8s.io/kubernetes", []string{"dev/bin/kubernetes/go.mod"}},
+	{"ETCD_VERSION", "go.etcd.io/etcd/server/v3", []string{"dev/bin/kubernetes/go.mod"}},
+	{"KWOK_VERSION", "sigs.k8s.io/kwok", []string{"dev/bin/kwok/go.mod"}},
+	{"OPENTOFU_VERSION", "github.com/opentofu/opentofu", []string{"dev/bin/opentofu/go.mod"}},
+	{"HELM_CONTROLLER_VERSION", "github.com/fluxcd/helm-controller", []string{"dev/bin/flux/go.mod"}},
+	{"SOURCE_CONTROLLER_VERSION", "github.com/fluxcd/source-controller", []string{"dev/bin/flux/go.mod"}},
+	{"GOLANGCI_LINT_VERSION", "github.com/golangci/golangci-lint/v2", []string{"dev/bin/golangci-lint/go.mod"}},
+	{"CONTROLLER_TOOLS_VERSION", "sigs.k8s.io/controller-tools", []string{"dev/bin/controller-gen/go.mod"}},
+}
+
+func main() {
+	versions := flag.String("versions", "versions.mk", "file that names the versions")
+	flag.Parse()
+	if err := verify(*versions); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func verify(versions string) error {
+	text, err := os.ReadFile(versions)
+	if err != nil {
+		return fmt.Errorf("reading the versions: %w", err)
+	}
+	root := filepath.Dir(versions)
+	var errs []error
+	for _, pin := range pins {
+		want, err := match(text, `(?m)^`+regexp.QuoteMeta(pin.variable)+`\s*:=\s*(\S+)`)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: no %s", versions, pin.variable))
+			continue
+		}
+		for _, file := range pin.files {
+			mod, err := os.ReadFile(filepath.Join(root, file))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("reading a module: %w", err))
+				continue
+			}
+			have, err := match(mod, `(?m)^\s*(?:require\s+)?`+regexp.QuoteMeta(pin.module)+`\s+(v\S+)`)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: requires no %s", file, pin.module))
+			} else if have != want {
+				errs = append(errs, fmt.Errorf("%s: %s is %s, but %s says %s", file, pin.module, have, versions, want))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func match(text []byte, pattern string) (string, error) {
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	if m == nil {
+		return "", errors.New("not found")
+	}
+	return string(m[1]), nil
+}

@@ -1,0 +1,159 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// destroyInputs stands for the inputs of a destruction, which are whatever they
+// happen to be.
+const destroyInputs = "destroy"
+
+// destroy destroys what the workspace made, unless it is to be left in place. A
+// run that goes on is stopped first.
+func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
+	if run := s.current(); run != nil {
+		return r.attend(ctx, s, run)
+	}
+	if s.apply.Spec.RetainWorkspaceOnDelete {
+		return nil
+	}
+	if gone, err := r.nothingLeft(ctx, s); err != nil || gone {
+		return err
+	}
+	// The module is needed to destroy what it made.
+	if err := r.dependencies(ctx, s); err != nil {
+		return err
+	}
+	if err := r.inputs(ctx, s); err != nil {
+		return err
+	}
+	situation := s.situation()
+	next := decision{operation: terraform.OperationDestroy}
+	if situation.request == situation.handled {
+		var err error
+		if next, err = situation.attempt(next, destroyInputs); err != nil {
+			return err
+		}
+	}
+	return r.start(ctx, s, next, destroyInputs)
+}
+
+// nothingLeft tells whether there is nothing to destroy: nothing ever ran, the
+// last run destroyed everything, or the state is empty.
+func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
+	if len(s.runs) > 0 && s.runs[0].operation() == terraform.OperationDestroy {
+		result, err := record.Result(s.runs[0].secret)
+		if err != nil {
+			return false, err
+		}
+		if result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges {
+			return true, nil
+		}
+	}
+	if len(s.runs) > 0 || s.apply.Status.Runs > 0 {
+		return false, nil
+	}
+	// Nothing is on record, but a state may have been left by an earlier
+	// workspace of the same name.
+	var secret corev1.Secret
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: stateSecret(s)}, &secret)
+	return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+}
+
+func stateSecret(s *scope) string {
+	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.StateSecretName()
+}
+
+// cleanUp removes what is kept beside the workspace, or lets go of it.
+func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+	for _, component := range []string{record.ComponentRun, record.ComponentPlan, record.ComponentRescue} {
+		if err := r.deleteSecrets(ctx, s, component); err != nil {
+			return err
+		}
+	}
+	for _, component := range []string{record.ComponentSnapshot, componentConnection, record.ComponentState} {
+		var err error
+		if s.apply.Spec.RetainWorkspaceOnDelete {
+			err = r.releaseSecrets(ctx, s, component)
+		} else {
+			err = r.deleteSecrets(ctx, s, component)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.LeaseName()}}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, lease)); err != nil {
+		return fmt.Errorf("deleting the lock: %w", err)
+	}
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	for _, runner := range r.Runners {
+		for _, run := range s.runs {
+			if err := runner.Forget(ctx, run.ref()); err != nil {
+				return fmt.Errorf("forgetting run %s: %w", run.id, err)
+			}
+		}
+		if err := runner.Remove(ctx, workspace); err != nil {
+			return fmt.Errorf("forgetting the workspace: %w", err)
+		}
+	}
+	r.tracker.set(s.key(), nil)
+	r.queue.Release(s.slot())
+	forgetMetrics(s)
+	return nil
+}
+
+func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component string) error {
+	secrets, err := r.secrets(ctx, s, component)
+	if err != nil {
+		return err
+	}
+	for i := range secrets {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i])); err != nil {
+			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// releaseSecrets lets go of Secrets, so that the garbage collector leaves them.
+func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component string) error {
+	secrets, err := r.secrets(ctx, s, component)
+	if err != nil {
+		return err
+	}
+	for i := range secrets {
+		if len(secrets[i].OwnerReferences) == 0 {
+			continue
+		}
+		released := secrets[i].DeepCopy()
+		released.OwnerReferences = nil
+		if err := client.IgnoreNotFound(r.Client.Update(ctx, released)); err != nil {
+			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
+		}
+	}
+	return nil
+}
+
+func destroyedMessage(s *scope) string {
+	if !s.apply.Spec.RetainWorkspaceOnDelete {
+		return ""
+	}
+	left := []string{"state in Secret " + stateSecret(s)}
+	if name := s.apply.Status.ConnectionSecretName; name != "" {
+		left = append(left, "outputs in Secret "+name)
+	}
+	return "Resources are left in place, " + strings.Join(left, ", ")
+}

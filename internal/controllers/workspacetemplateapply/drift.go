@@ -1,0 +1,36 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+)
+
+// drift shows what the latest comparison of state and reality found.
+func (r *Reconciler) drift(_ context.Context, s *scope) error {
+	drift := s.apply.Status.Drift
+	observeDrift(s, drift)
+	if drift == nil || len(drift.Resources) == 0 {
+		return nil
+	}
+	var addresses []string
+	for _, resource := range drift.Resources[:min(len(drift.Resources), 5)] {
+		addresses = append(addresses, resource.Address)
+	}
+	return fault.WaitFor(max(r.nextDrift(s), time.Second), infrav1.DriftDetectedReason, "%d resources differ from the state: %s", len(drift.Resources), strings.Join(addresses, ", "))
+}
+
+// nextDrift tells when reality is to be compared again.
+func (r *Reconciler) nextDrift(s *scope) time.Duration {
+	due, on := s.situation().driftDue()
+	if !on || s.current() != nil {
+		return 0
+	}
+	if wait := due.Sub(s.now); wait > 0 {
+		return wait
+	}
+	return -1
+}

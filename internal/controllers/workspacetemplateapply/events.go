@@ -1,0 +1,57 @@
+package workspacetemplateapply
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// announce makes an event of each transition that people care about.
+func (r *Reconciler) announce(_ context.Context, s *scope, apply *infrav1.WorkspaceTemplateApply, was, is metav1.Condition) {
+	if s == nil {
+		return
+	}
+	if kind, action := eventOf(was, is); kind != "" {
+		r.Recorder.Eventf(apply, nil, kind, is.Reason, action, "%s", message(is))
+	}
+}
+
+// eventOf tells which event a transition is, if any. Ready repeats the others,
+// and is left out.
+func eventOf(was, is metav1.Condition) (kind, action string) {
+	switch is.Type {
+	case infrav1.AppliedCondition, infrav1.DestroyedCondition:
+		action = "Run"
+	case infrav1.NoDriftCondition:
+		action = "CheckDrift"
+		if was.Status == "" && is.Status == metav1.ConditionTrue {
+			return "", ""
+		}
+	case infrav1.DependenciesReadyCondition, infrav1.InputsValidCondition, infrav1.OutputsWrittenCondition:
+		// Only trouble, and its end.
+		if is.Status == metav1.ConditionTrue && was.Status != metav1.ConditionFalse {
+			return "", ""
+		}
+		action = "Prepare"
+	default:
+		return "", ""
+	}
+	switch is.Reason {
+	case infrav1.RunFailedReason, infrav1.RetryingReason, infrav1.RunTimedOutReason, infrav1.ProtectedResourceReason,
+		infrav1.StateTooLargeReason, infrav1.DriftDetectedReason, infrav1.DependencyCycleReason, infrav1.LockHeldReason,
+		infrav1.SecretConflictReason, infrav1.InvalidOutputNameReason, infrav1.ModuleInvalidReason, infrav1.MissingVariableReason,
+		infrav1.UnknownVariableReason, infrav1.InvalidVariableReason, infrav1.UnresolvedPlaceholderReason, infrav1.InvalidVarFileReason:
+		return corev1.EventTypeWarning, action
+	}
+	return corev1.EventTypeNormal, action
+}
+
+func message(is metav1.Condition) string {
+	if is.Message != "" {
+		return is.Message
+	}
+	return is.Type + " is " + string(is.Status)
+}

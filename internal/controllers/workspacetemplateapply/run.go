@@ -1,0 +1,320 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// run brings what is wanted and what is applied together.
+func (r *Reconciler) run(ctx context.Context, s *scope) error {
+	if run := s.current(); run != nil {
+		return s.unlessApplied(run.operation(), r.attend(ctx, s, run))
+	}
+	next, err := decide(s.situation())
+	if err != nil || next == nothing {
+		r.queue.Release(s.slot())
+		return err
+	}
+	return s.unlessApplied(next.operation, r.start(ctx, s, next, s.inputs.Hash))
+}
+
+// unlessApplied keeps a workspace applied while it is only being looked at.
+func (s *scope) unlessApplied(operation terraform.Operation, err error) error {
+	if _, waiting := fault.AsWaiting(err); waiting && operation == terraform.OperationCheckDrift && s.inputs.Hash == s.apply.Status.AppliedInputs {
+		return nil
+	}
+	return err
+}
+
+func (s *scope) slot() queue.Key { return queue.Key{Namespace: s.apply.Namespace, Name: s.apply.Name} }
+
+func (s *scope) situation() situation {
+	status, notes := s.apply.Status, s.apply.Annotations
+	return situation{
+		inputs: s.inputs.Hash, applied: status.AppliedInputs, policy: s.inputs.Policy,
+		request: notes[infrav1.RunRequestedAnnotation], handled: status.HandledRequest,
+		restore: notes[infrav1.RestoreSnapshotAnnotation], restored: status.HandledRestore,
+		approved: s.apply.Spec.ApprovedPlan, rejected: notes[infrav1.RejectPlanAnnotation],
+		allowed: s.allowed(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
+		lastApplied: status.AppliedAt.Time, jitter: jitter(s), now: s.now,
+	}
+}
+
+func (s *scope) allowed() []string {
+	var addresses []string
+	for address := range strings.SplitSeq(s.apply.Annotations[infrav1.AllowDestroyAnnotation], ",") {
+		if address = strings.TrimSpace(address); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// start asks for a run. The request is stored before anybody acts on it, under
+// a name that a second attempt would find taken.
+func (r *Reconciler) start(ctx context.Context, s *scope, next decision, inputs string) error {
+	executor := r.executor(s)
+	runner, err := r.runner(executor)
+	if err != nil {
+		return err
+	}
+	if err := r.upToDate(ctx, s); err != nil {
+		return err
+	}
+	admitted, position := r.queue.Acquire(s.slot(), s.group())
+	if !admitted {
+		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
+	}
+	observeQueued(position, s.now)
+	request, err := s.request(next)
+	if err != nil {
+		return err
+	}
+	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
+	meta.Annotations = map[string]string{
+		record.OperationAnnotation: string(next.operation),
+		record.InputsAnnotation:    inputs,
+		record.ExecutorAnnotation:  string(executor),
+	}
+	if asked := s.apply.Annotations[infrav1.RunRequestedAnnotation]; asked != "" {
+		meta.Annotations[record.RequestAnnotation] = asked
+	}
+	secret, err := record.NewRun(request, meta)
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
+		// The cache has not seen it yet.
+		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s is starting", request.RunID)
+	} else if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) {
+		r.queue.Release(s.slot())
+		return fault.Stall(infrav1.RunFailedReason, "Module and values are too large for one run (a Secret holds 1 MiB): use source: Remote, or smaller values")
+	} else if err != nil {
+		return fmt.Errorf("storing the run: %w", err)
+	}
+	run := &runRecord{id: request.RunID, secret: secret}
+	number, err := runNumber(run.id)
+	if err != nil {
+		return err
+	}
+	s.apply.Status.Runs = number
+	ctrl.LoggerFrom(ctx).Info("Run starts", "run", run.id, "operation", next.operation)
+	if err := runner.Start(ctx, s.withPod(run.ref())); err != nil {
+		return fmt.Errorf("starting run %s: %w", run.id, err)
+	}
+	s.show(run, nil)
+	return fault.Wait(infrav1.RunInProgressReason, "Run %s (%s) is starting", run.id, next.operation)
+}
+
+// upToDate makes sure that the cache is not behind before something is done that
+// cannot be undone: the workspace may have changed, or be gone.
+func (r *Reconciler) upToDate(ctx context.Context, s *scope) error {
+	var live infrav1.WorkspaceTemplateApply
+	err := r.Reader.Get(ctx, s.key(), &live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the workspace: %w", err)
+	}
+	if err != nil || live.UID != s.apply.UID || live.Generation != s.apply.Generation || !controllerutil.ContainsFinalizer(&live, infrav1.WorkspaceTemplateApplyFinalizer) {
+		return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.apply.Name, errors.New("the cache is behind"))
+	}
+	return nil
+}
+
+// group is the set of runs that share the provider config's limit.
+func (s *scope) group() queue.Group {
+	if s.sources.ProviderConfig == nil || s.inputs.Policy.MaxConcurrent == 0 {
+		return queue.Group{}
+	}
+	return queue.Group{
+		Name:  s.sources.ProviderConfig.Namespace + "/" + s.sources.ProviderConfig.Name,
+		Limit: s.inputs.Policy.MaxConcurrent,
+	}
+}
+
+// request completes the inputs to the request of one run.
+func (s *scope) request(next decision) (*terraform.Request, error) {
+	request := s.inputs.Request
+	request.RunID = runID(s.apply.Name, s.nextNumber())
+	request.Operation = next.operation
+	request.Unprotected = s.allowed()
+	if next.plan != "" {
+		request.Plan = &terraform.PlanRef{ID: next.plan}
+	}
+	if next.operation == terraform.OperationDestroy {
+		// To delete the workspace is to ask for it.
+		request.Protect = nil
+	}
+	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "capt-"), "-0")
+	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
+	for _, run := range s.runs {
+		// Whatever has ended holds no lock any more.
+		request.GoneRuns = append(request.GoneRuns, run.id)
+		if request.LockFile == nil && len(run.secret.Data) > 0 {
+			result, err := record.Result(run.secret)
+			if err != nil {
+				return nil, err
+			}
+			if result != nil {
+				request.LockFile = result.LockFile
+			}
+		}
+	}
+	return &request, nil
+}
+
+// withPod adds what the job executor needs to know.
+func (s *scope) withPod(run terraform.Run) terraform.Run {
+	if s.inputs == nil {
+		return run
+	}
+	run.Pod.TimeoutSeconds = int64(s.inputs.Request.Timeout.Seconds())
+	config := s.sources.ProviderConfig
+	if config == nil || config.Spec.Runner == nil {
+		return run
+	}
+	c := config.Spec.Runner
+	run.Pod.Image, run.Pod.ServiceAccountName, run.Pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
+	if c.Resources != nil {
+		run.Pod.Resources = mustJSON(c.Resources)
+	}
+	if len(c.Tolerations) > 0 {
+		run.Pod.Tolerations = mustJSON(c.Tolerations)
+	}
+	return run
+}
+
+func mustJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil { // API types always marshal.
+		panic(fmt.Sprintf("marshalling %T: %v", v, err))
+	}
+	return text
+}
+
+// attend looks after a run that has not ended.
+func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
+	r.queue.Hold(s.slot(), s.groupOrNone())
+	runner, err := r.runner(run.executor())
+	if err != nil {
+		return err
+	}
+	liveness, err := runner.Observe(ctx, run.ref())
+	if err != nil {
+		return fmt.Errorf("observing run %s: %w", run.id, err)
+	}
+	switch liveness {
+	case terraform.LivenessPending:
+		if err := runner.Start(ctx, s.withPod(run.ref())); err != nil {
+			return fmt.Errorf("starting run %s: %w", run.id, err)
+		}
+	case terraform.LivenessGone:
+		return r.lost(ctx, run)
+	case terraform.LivenessUnknown:
+		if s.apply.Annotations[infrav1.ForceUnlockAnnotation] == run.id {
+			return r.lost(ctx, run)
+		}
+		return fault.Wait(infrav1.LockHeldReason, "Run %s began on another machine, and nothing proves that it ended. If you know that it did, set the annotation %s to %s",
+			run.id, infrav1.ForceUnlockAnnotation, run.id)
+	case terraform.LivenessRunning:
+		if s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id || !s.apply.DeletionTimestamp.IsZero() && run.operation() != terraform.OperationDestroy {
+			if err := runner.Stop(ctx, run.ref()); err != nil {
+				return fmt.Errorf("stopping run %s: %w", run.id, err)
+			}
+			return fault.Wait(infrav1.RunInProgressReason, "Run %s is stopping", run.id)
+		}
+	}
+	progress, err := record.Progress(run.secret)
+	if err != nil {
+		return err
+	}
+	s.show(run, progress)
+	return fault.Wait(infrav1.RunInProgressReason, "%s", progressMessage(run, progress))
+}
+
+func (s *scope) groupOrNone() queue.Group {
+	if s.inputs == nil {
+		return queue.Group{}
+	}
+	return s.group()
+}
+
+// lost records the end of a run whose runner is gone without a word.
+func (r *Reconciler) lost(ctx context.Context, run *runRecord) error {
+	var fresh corev1.Secret
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &fresh); err != nil {
+		return fmt.Errorf("reading run %s: %w", run.id, err)
+	}
+	if record.Finished(&fresh) {
+		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just ended", run.id)
+	}
+	now := r.Now()
+	err := record.FinishWithout(&fresh, &terraform.Result{
+		RunID: run.id, Operation: run.operation(), Outcome: outcomeLost, Class: terraform.ClassTransient,
+		StartedAt: fresh.CreationTimestamp.Time, FinishedAt: now,
+		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "The runner is gone", Detail: "It left no result; the next run goes on from the state."}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Update(ctx, &fresh); err != nil {
+		return fmt.Errorf("recording the end of run %s: %w", run.id, err)
+	}
+	return fault.Wait(infrav1.RunInterruptedReason, "Run %s is gone without a result; the next one goes on", run.id)
+}
+
+// show puts a run that goes on into the status.
+func (s *scope) show(run *runRecord, progress *terraform.Progress) {
+	started := run.secret.CreationTimestamp
+	if started.IsZero() {
+		started = metav1.NewTime(s.now)
+	}
+	s.apply.Status.Run = &infrav1.RunStatus{
+		ID: run.id, Operation: infrav1.RunOperation(run.operation()), Inputs: run.inputs(), StartedAt: started,
+	}
+	if progress == nil {
+		return
+	}
+	shown := &infrav1.RunProgress{Phase: string(progress.Phase), Done: int32(progress.Done), Total: int32(progress.Total)}
+	for _, c := range progress.Current[:min(len(progress.Current), 10)] {
+		shown.Current = append(shown.Current, infrav1.CurrentResource{Address: limit(c.Address, 1024), Action: string(c.Action), Since: metav1.NewTime(c.Since)})
+	}
+	s.apply.Status.Run.Progress = shown
+}
+
+func progressMessage(run *runRecord, p *terraform.Progress) string {
+	if p == nil {
+		return fmt.Sprintf("Run %s (%s) goes on", run.id, run.operation())
+	}
+	message := fmt.Sprintf("Run %s is %s", run.id, strings.ToLower(string(p.Phase)))
+	if p.Total > 0 {
+		message += fmt.Sprintf(": %d of %d resources", p.Done, p.Total)
+	}
+	if len(p.Current) > 0 {
+		message += fmt.Sprintf(", now %s since %s", p.Current[0].Address, p.Current[0].Since.UTC().Format(time.RFC3339))
+	}
+	return message
+}
+
+func appliedMessage(s *scope) string {
+	if state := s.apply.Status.State; state != nil {
+		return fmt.Sprintf("%d resources in the state", state.Resources)
+	}
+	return ""
+}

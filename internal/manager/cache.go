@@ -1,0 +1,61 @@
+package manager
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// cacheOptions keeps in memory only what is read again and again: CAPT's own
+// Secrets of runs, not everybody's.
+func cacheOptions(o *Options) cache.Options {
+	runs, err := labels.NewRequirement(infrav1.ComponentLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	options := cache.Options{
+		SyncPeriod:       &o.SyncPeriod,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {Label: labels.NewSelector().Add(*runs)},
+		},
+	}
+	if o.Namespace != "" {
+		options.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return options
+}
+
+// clientOptions reads people's ConfigMaps from the API server: they are read
+// once per change, so caching them would only cost memory.
+func clientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{
+		DisableFor: []client.Object{&corev1.ConfigMap{}},
+	}}
+}
+
+// metadataCache watches every Secret and ConfigMap by name only, so that a
+// workspace that waits for one goes on at once when it appears or changes.
+func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
+	options := cache.Options{
+		Scheme:     mgr.GetScheme(),
+		Mapper:     mgr.GetRESTMapper(),
+		HTTPClient: mgr.GetHTTPClient(),
+		SyncPeriod: &o.SyncPeriod,
+		DefaultTransform: func(in any) (any, error) {
+			if obj, ok := in.(*metav1.PartialObjectMetadata); ok {
+				obj.ManagedFields, obj.Annotations, obj.Labels = nil, nil, nil
+			}
+			return in, nil
+		},
+	}
+	if o.Namespace != "" {
+		options.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return cache.New(mgr.GetConfig(), options)
+}

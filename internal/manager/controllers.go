@@ -1,0 +1,105 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/process"
+)
+
+// setupControllers adds every controller.
+func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+	objects, err := metadataCache(mgr, o)
+	if err != nil {
+		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
+	}
+	if err := mgr.Add(objects); err != nil {
+		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
+	}
+	wake := make(chan event.GenericEvent, 1<<16)
+	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, wake)
+	if err != nil {
+		return err
+	}
+	executor := infrav1.ExecutorProcess
+	if o.Engine.Executor == executorJob {
+		executor = infrav1.ExecutorJob
+	}
+	if err := (&workspacetemplateapply.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Metadata: objects,
+		Runners: runners, Default: executor, MaxRuns: o.Engine.MaxRuns, Wake: wake,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
+		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
+	}
+	return nil
+}
+
+// runners makes the executors that this manager can use.
+func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, wake chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
+	runners := map[infrav1.Executor]terraform.Runner{}
+	if o.Executor == executorProcess {
+		kubeconfig, err := writeKubeconfig(mgr.GetConfig(), o.WorkDir)
+		if err != nil {
+			return nil, err
+		}
+		executor := process.New(process.Options{
+			Reader: mgr.GetAPIReader(), Runner: o.Runner, Binary: o.Binary, WorkDir: o.WorkDir, Kubeconfig: kubeconfig, Grace: grace,
+			OnExit: func(run terraform.Run) { wake <- workspacetemplateapply.WakeUp(run) },
+		})
+		if err := mgr.Add(manager.RunnableFunc(executor.Run)); err != nil {
+			return nil, fmt.Errorf("adding the process executor: %w", err)
+		}
+		runners[infrav1.ExecutorProcess] = executor
+	}
+	return runners, nil
+}
+
+// writeKubeconfig lets children reach the API server as the manager does.
+// Inside a cluster they do by themselves.
+func writeKubeconfig(config *rest.Config, dir string) (string, error) {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return "", nil
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return "", fmt.Errorf("reading certificates: %w", err)
+	}
+	const name = "capt"
+	kubeconfig := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: config.Host, CertificateAuthorityData: config.CAData, InsecureSkipTLSVerify: config.Insecure, TLSServerName: config.ServerName,
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken, TokenFile: config.BearerTokenFile,
+			Username: config.Username, Password: config.Password, Exec: config.ExecProvider,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+	text, err := clientcmd.Write(kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("encoding the kubeconfig: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the work directory: %w", err)
+	}
+	path := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return "", fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,103 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+)
+
+// The executors that the manager can use by default.
+const (
+	executorProcess = "process"
+	executorJob     = "job"
+)
+
+// EngineOptions is how Terraform is run.
+type EngineOptions struct {
+	// Executor runs Terraform unless a WorkspaceProviderConfig says otherwise.
+	Executor string
+	// MaxRuns is how many runs go on at once.
+	MaxRuns int
+	// Binary is OpenTofu or Terraform.
+	Binary string
+	// Runner is the runner program of the process executor.
+	Runner string
+	// RunnerImage is the image of the job executor's pods.
+	RunnerImage string
+	// WorkDir holds the working directories and the plugin cache of the process
+	// executor.
+	WorkDir string
+}
+
+// AddFlags registers the flags.
+func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster.")
+	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Terraform runs that go on at once.")
+	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform. Empty looks at the environment variable CAPT_TERRAFORM_BINARY, then for tofu and terraform on PATH.")
+	fs.StringVar(&o.Runner, "runner-binary", "", "The runner program of the process executor. Empty looks beside the manager.")
+	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
+	fs.StringVar(&o.WorkDir, "work-dir", filepath.Join(os.TempDir(), "capt"), "Working directories and plugin cache of the process executor.")
+}
+
+// Validate finds the programs and says what is wrong with the options.
+func (o *EngineOptions) Validate() error {
+	if o.MaxRuns < 1 {
+		return fmt.Errorf("--max-runs is %d: set it to at least 1", o.MaxRuns)
+	}
+	switch o.Executor {
+	case executorProcess:
+		return errors.Join(o.findBinary(), o.findRunner())
+	case executorJob:
+		if o.RunnerImage == "" {
+			return errors.New("--executor=job needs --runner-image: the image of this release, for example ghcr.io/appthrust/capt:v0.1.0")
+		}
+		return nil
+	default:
+		return fmt.Errorf("--executor is %q: set it to process or job", o.Executor)
+	}
+}
+
+func (o *EngineOptions) findBinary() error {
+	if o.Binary == "" {
+		o.Binary = os.Getenv("CAPT_TERRAFORM_BINARY")
+	}
+	candidates := []string{"tofu", "terraform"}
+	if o.Binary != "" {
+		candidates = []string{o.Binary}
+	}
+	for _, name := range candidates {
+		if path, err := exec.LookPath(name); err == nil {
+			o.Binary = path
+			return nil
+		}
+	}
+	if o.Binary != "" {
+		return fmt.Errorf("--terraform-binary is %q, which is no program: name OpenTofu or Terraform", o.Binary)
+	}
+	return errors.New("neither tofu nor terraform is on PATH: set --terraform-binary")
+}
+
+func (o *EngineOptions) findRunner() error {
+	if o.Runner == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding the runner program: %w", err)
+		}
+		o.Runner = filepath.Join(filepath.Dir(self), "runner")
+	}
+	if _, err := exec.LookPath(o.Runner); err != nil {
+		return fmt.Errorf("--runner-binary is %q, which is no program: name the runner that comes with the manager", o.Runner)
+	}
+	return nil
+}
+
+func defaultExecutor() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return executorJob
+	}
+	return executorProcess
+}

@@ -1,0 +1,115 @@
+// Package manager wires the controllers and webhooks together. It is the only
+// place that knows all of them.
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/webhooks"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+
+// userAgent is how the API server's audit log shows the manager.
+const userAgent = "capt-manager"
+
+// Run runs the manager until the context ends.
+func Run(ctx context.Context, config *rest.Config, o *Options) error {
+	logger := klog.Background()
+	ctrl.SetLogger(logger)
+	limitMemory(ctx)
+
+	mgr, err := New(config, o)
+	if err != nil {
+		return err
+	}
+	if err := setup(ctx, mgr, o); err != nil {
+		return err
+	}
+	logger.Info("Starting manager", "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+// New returns a manager without controllers.
+func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = o.QPS, o.Burst
+	config.UserAgent = userAgent
+
+	tlsOptions, metricsOptions, err := flags.GetManagerOptions(o.Diagnostics)
+	if err != nil {
+		return nil, fmt.Errorf("configuring metrics: %w", err)
+	}
+	shutdown := o.ShutdownTimeout
+	mo := ctrl.Options{
+		Scheme:                        scheme.New(),
+		Cache:                         cacheOptions(o),
+		Client:                        clientOptions(),
+		Metrics:                       *metricsOptions,
+		HealthProbeBindAddress:        o.HealthAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              "capt-manager-leader",
+		LeaderElectionNamespace:       o.LeaderElectNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &o.RenewDeadline,
+		RetryPeriod:                   &o.RetryPeriod,
+		GracefulShutdownTimeout:       &shutdown,
+	}
+	mo.Controller.MaxConcurrentReconciles = o.Concurrency
+	if o.WebhookPort != 0 {
+		mo.WebhookServer = webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions})
+	}
+	mgr, err := ctrl.NewManager(config, mo)
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// setup adds probes, webhooks and controllers.
+func setup(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	ready := healthz.Ping
+	if o.WebhookPort != 0 {
+		if err := webhooks.Setup(mgr); err != nil {
+			return fmt.Errorf("setting up the webhooks: %w", err)
+		}
+		ready = mgr.GetWebhookServer().StartedChecker()
+	}
+	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return setupControllers(ctx, mgr, o)
+}
+
+// limitMemory tells the runtime how much memory the container has, unless
+// GOMEMLIMIT says so already.
+func limitMemory(ctx context.Context) {
+	limit, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(0.9))
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Found no memory limit", "reason", err.Error())
+		return
+	}
+	if limit > 0 {
+		klog.FromContext(ctx).Info("Limited memory", "bytes", limit)
+	}
+}

@@ -1,0 +1,102 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/cluster-api/util/flags"
+)
+
+// Options is everything that can be set on the command line.
+type Options struct {
+	// Namespace restricts the manager to one namespace.
+	Namespace string
+	// WatchFilter restricts the manager to objects with this value of the label
+	// cluster.x-k8s.io/watch-filter.
+	WatchFilter string
+	// Concurrency is how many objects of a kind are reconciled at once.
+	Concurrency int
+	// SyncPeriod is how often every object is looked at without a reason.
+	SyncPeriod time.Duration
+
+	// QPS and Burst limit the requests to the API server.
+	QPS   float32
+	Burst int
+
+	// HealthAddress serves /healthz and /readyz.
+	HealthAddress string
+	// WebhookPort and WebhookCertDir serve the webhooks; port 0 serves none.
+	WebhookPort    int
+	WebhookCertDir string
+
+	// LeaderElect makes one of several managers work at a time.
+	LeaderElect          bool
+	LeaderElectNamespace string
+	LeaseDuration        time.Duration
+	RenewDeadline        time.Duration
+	RetryPeriod          time.Duration
+
+	// ShutdownTimeout is how long runs may take to stop when the manager ends.
+	ShutdownTimeout time.Duration
+
+	// Diagnostics serves metrics and holds the TLS settings.
+	Diagnostics flags.ManagerOptions
+	// Logs is the format and verbosity of the logs.
+	Logs *logs.Options
+
+	// Engine is how Terraform is run.
+	Engine EngineOptions
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{Logs: logs.NewOptions()}
+}
+
+// AddFlags registers the flags.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	logsv1.AddFlags(o.Logs, fs)
+	flags.AddManagerOptions(fs, &o.Diagnostics)
+	o.Engine.AddFlags(fs)
+
+	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
+	fs.StringVar(&o.WatchFilter, "watch-filter", "", "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.")
+	fs.IntVar(&o.Concurrency, "concurrency", 10, "Objects of each kind that are reconciled at once.")
+	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour, "How often every object is looked at without a reason.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Requests per second to the API server.")
+	fs.IntVar(&o.Burst, "kube-api-burst", 200, "Requests to the API server that may be made at once.")
+	fs.StringVar(&o.HealthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
+	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 serves none.")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory with tls.crt and tls.key of the webhooks.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Let one of several managers work at a time.")
+	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", "", "Namespace of the leader's lease. Empty is the manager's own.")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over an unrenewed lease.")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its lease before it gives up.")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "Time between two tries to get or renew the lease.")
+	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long runs may take to stop gracefully when the manager ends.")
+}
+
+// Validate says what is wrong with the options, and what to write instead.
+func (o *Options) Validate() error {
+	var errs []error
+	if err := logsv1.ValidateAndApply(o.Logs, nil); err != nil {
+		errs = append(errs, fmt.Errorf("configuring the logs: %w", err))
+	}
+	if o.Concurrency < 1 {
+		errs = append(errs, fmt.Errorf("--concurrency is %d: set it to at least 1", o.Concurrency))
+	}
+	if o.WebhookPort < 0 || o.WebhookPort > 65535 {
+		errs = append(errs, fmt.Errorf("--webhook-port is %d: set it to a port, or to 0 to serve no webhooks", o.WebhookPort))
+	}
+	if o.QPS > 0 && o.Burst < int(o.QPS) {
+		errs = append(errs, fmt.Errorf("--kube-api-burst is %d: set it to at least --kube-api-qps, %.0f", o.Burst, o.QPS))
+	}
+	if o.LeaderElect && (o.RetryPeriod >= o.RenewDeadline || o.RenewDeadline >= o.LeaseDuration) {
+		errs = append(errs, errors.New("leader election wants --leader-elect-retry-period < --leader-elect-renew-deadline < --leader-elect-lease-duration"))
+	}
+	return errors.Join(append(errs, o.Engine.Validate())...)
+}

@@ -1,0 +1,176 @@
+// Package placeholder reads and resolves the ${name} placeholders that people
+// write in names, values and manifests. $${ stands for a literal ${.
+package placeholder
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Part is a piece of a text: a placeholder where Name is set, else literal text.
+type Part struct {
+	// Literal is text that stays as it is, with $${ already turned into ${.
+	Literal string
+	// Name is the name between the braces.
+	Name string
+	// Offset is the byte at which the part begins in the text.
+	Offset int
+}
+
+// SyntaxError is a ${ that begins no placeholder.
+type SyntaxError struct {
+	// Text is the malformed piece as written.
+	Text string
+	// Offset is the byte at which it begins.
+	Offset int
+	// Line is the line it is on, counted from 1.
+	Line int
+	// Problem says what is wrong with it.
+	Problem string
+}
+
+// Error says what is wrong and what to write instead.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s (line %d) %s: write ${NAME}, or $${ for a literal ${", e.Text, e.Line, e.Problem)
+}
+
+// UnresolvedError lists placeholders that have no value.
+type UnresolvedError struct {
+	// Names are the names without a value, in the order they appear.
+	Names []string
+}
+
+// Error names every placeholder without a value.
+func (e *UnresolvedError) Error() string {
+	quoted := make([]string, len(e.Names))
+	for i, name := range e.Names {
+		quoted[i] = "${" + name + "}"
+	}
+	if len(quoted) == 1 {
+		return quoted[0] + " has no value"
+	}
+	return strings.Join(quoted, ", ") + " have no value"
+}
+
+// Parse splits a text into literal text and placeholders. A malformed
+// placeholder is a *SyntaxError.
+func Parse(text string) ([]Part, error) {
+	var parts []Part
+	var literal strings.Builder
+	start := 0
+	flush := func() {
+		if literal.Len() > 0 {
+			parts = append(parts, Part{Literal: literal.String(), Offset: start})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(text); {
+		switch rest := text[i:]; {
+		case strings.HasPrefix(rest, "$${"):
+			literal.WriteString("${")
+			i += len("$${")
+		case strings.HasPrefix(rest, "${"):
+			name, err := parseName(text, i)
+			if err != nil {
+				return nil, err
+			}
+			flush()
+			parts = append(parts, Part{Name: name, Offset: i})
+			i += len("${") + len(name) + len("}")
+			start = i
+		default:
+			literal.WriteByte(text[i])
+			i++
+		}
+	}
+	flush()
+	return parts, nil
+}
+
+// Names returns the names of a text's placeholders, each once, in the order
+// they appear.
+func Names(text string) ([]string, error) {
+	parts, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range parts {
+		if p.Name != "" && !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names, nil
+}
+
+// Expand replaces every placeholder by its value. A malformed placeholder is a
+// *SyntaxError; names that lookup does not know are an *UnresolvedError. Values
+// are taken as they are: placeholders inside them are not resolved.
+func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
+	parts, err := Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	var unresolved []string
+	for _, p := range parts {
+		if p.Name == "" {
+			out.WriteString(p.Literal)
+			continue
+		}
+		value, ok := lookup(p.Name)
+		if !ok && !slices.Contains(unresolved, p.Name) {
+			unresolved = append(unresolved, p.Name)
+		}
+		out.WriteString(value)
+	}
+	if len(unresolved) > 0 {
+		return "", &UnresolvedError{Names: unresolved}
+	}
+	return out.String(), nil
+}
+
+// parseName returns the name of the placeholder that begins at the offset.
+func parseName(text string, offset int) (string, error) {
+	fail := func(piece, problem string) error {
+		return &SyntaxError{
+			Text: shorten(piece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
+		}
+	}
+	rest := text[offset:]
+	line, _, _ := strings.Cut(rest, "\n")
+	end := strings.IndexByte(line, '}')
+	if end < 0 {
+		return "", fail(line, "has no closing brace")
+	}
+	name := line[len("${"):end]
+	switch {
+	case name == "":
+		return "", fail(line[:end+1], "has no name")
+	case !validName(name):
+		return "", fail(line[:end+1], "is not a name of letters, digits, '_', '-' and '.' that starts with a letter or '_'")
+	}
+	return name, nil
+}
+
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		other := c >= '0' && c <= '9' || c == '-' || c == '.'
+		if !letter && (i == 0 || !other) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// shorten keeps messages readable where a brace is missing in a long line.
+func shorten(s string) string {
+	const most = 40
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}

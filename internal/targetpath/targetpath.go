@@ -1,0 +1,192 @@
+// Package targetpath reads the paths by which add-ons put Terraform outputs
+// into a chart's values. A path is what Flux and Helm's --set take: names
+// divided by dots, a dot inside a name written as \., list items as [0].
+package targetpath
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxDepth is how many names deep Helm follows a path.
+	maxDepth = 30
+	// maxIndex is the greatest list index that Helm takes.
+	maxIndex = 65536
+)
+
+// Segment is one step of a path: into a map by name, or into a list by index.
+type Segment struct {
+	// Name is the key of a map, unescaped. It is empty for a list item.
+	Name string
+	// Index is the position in a list. It has no meaning where Name is set.
+	Index int
+}
+
+// IsIndex tells whether the segment is a list item.
+func (s Segment) IsIndex() bool { return s.Name == "" }
+
+// SyntaxError is a path that does not parse.
+type SyntaxError struct {
+	// Position is the character at which it fails, counted from 1.
+	Position int
+	// Problem says what is wrong and what to write.
+	Problem string
+}
+
+// Error says where the path fails, what is wrong and what to write.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("at character %d: %s", e.Position, e.Problem)
+}
+
+// Parse splits a path into its segments. A path that does not parse is a
+// *SyntaxError.
+func Parse(path string) ([]Segment, error) {
+	p := &parser{rest: []rune(path)}
+	return p.parse()
+}
+
+// Format writes segments as a path that Parse reads back.
+func Format(segments []Segment) string {
+	var b strings.Builder
+	for i, s := range segments {
+		switch {
+		case s.IsIndex():
+			fmt.Fprintf(&b, "[%d]", s.Index)
+			continue
+		case i > 0:
+			b.WriteByte('.')
+		}
+		b.WriteString(strings.ReplaceAll(s.Name, ".", `\.`))
+	}
+	return b.String()
+}
+
+type parser struct {
+	rest     []rune
+	position int
+}
+
+func (p *parser) parse() ([]Segment, error) {
+	if len(p.rest) == 0 {
+		return nil, p.fail("the path is empty: write a path such as settings.clusterName")
+	}
+	var segments []Segment
+	for names := 1; ; names++ {
+		if names > maxDepth {
+			return nil, p.fail("the path is more than %d names deep: Helm follows no deeper one", maxDepth)
+		}
+		name, err := p.name()
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, Segment{Name: name})
+		for p.peek() == '[' {
+			index, err := p.index()
+			if err != nil {
+				return nil, err
+			}
+			segments = append(segments, Segment{Index: index})
+		}
+		switch p.peek() {
+		case end:
+			return segments, nil
+		case '.':
+			p.next()
+		default:
+			return nil, p.fail("%q follows a list item: write a dot between them, for example items[0].name", p.peek())
+		}
+	}
+}
+
+// name reads up to the next unescaped dot or bracket.
+func (p *parser) name() (string, error) {
+	var b strings.Builder
+	for {
+		switch c := p.peek(); {
+		case c == end || c == '.' || c == '[':
+			if b.Len() == 0 {
+				return "", p.emptyName(c)
+			}
+			return b.String(), nil
+		case c == '\\':
+			if len(p.rest) < 2 || p.rest[1] != '.' {
+				return "", p.fail(`a backslash stands only before a dot: write \. for a dot inside a name`)
+			}
+			p.next()
+			b.WriteRune(p.next())
+		case isNameRune(c):
+			b.WriteRune(p.next())
+		case c == ']':
+			return "", p.fail("']' closes nothing: write list items as [0]")
+		default:
+			return "", p.fail("%q cannot stand in a name: Flux takes letters, digits, '_', '-' and '/'", c)
+		}
+	}
+}
+
+func (p *parser) emptyName(c rune) error {
+	switch {
+	case c == '[' && p.position == 0:
+		return p.fail("the path begins with a list item: write the name of the list first, for example items[0]")
+	case c == '[':
+		return p.fail("a dot stands before a list item: remove it, for example items[0]")
+	case c == end:
+		return p.fail("the path ends with a dot: remove it, or write the name that follows")
+	case p.position == 0:
+		return p.fail("the path begins with a dot: remove it")
+	default:
+		return p.fail(`a name is empty: remove one of the dots, or write \. for a dot inside a name`)
+	}
+}
+
+// index reads a list item such as [0].
+func (p *parser) index() (int, error) {
+	closing := strings.IndexRune(string(p.rest), ']')
+	if closing < 0 {
+		return 0, p.fail("'[' is not closed: write list items as [0]")
+	}
+	digits := string(p.rest)[1:closing]
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, p.fail("[%s] is no list item: write a number, for example [0]; names go behind a dot", digits)
+		}
+	}
+	if digits == "" {
+		return 0, p.fail("[] holds no number: write list items as [0]")
+	}
+	index, err := strconv.Atoi(digits)
+	if err != nil || index > maxIndex {
+		return 0, p.fail("[%s] is too great: a list index goes up to %d", digits, maxIndex)
+	}
+	for range len(digits) + 2 {
+		p.next()
+	}
+	return index, nil
+}
+
+// end is what peek returns behind the last character.
+const end = rune(-1)
+
+func (p *parser) peek() rune {
+	if len(p.rest) == 0 {
+		return end
+	}
+	return p.rest[0]
+}
+
+func (p *parser) next() rune {
+	c := p.rest[0]
+	p.rest = p.rest[1:]
+	p.position++
+	return c
+}
+
+func (p *parser) fail(format string, args ...any) error {
+	return &SyntaxError{Position: p.position + 1, Problem: fmt.Sprintf(format, args...)}
+}
+
+func isNameRune(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '/'
+}

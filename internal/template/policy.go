@@ -1,0 +1,81 @@
+package template
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// The defaults of a policy.
+const (
+	defaultDriftInterval = time.Hour
+	defaultMinBackoff    = 15 * time.Second
+	defaultMaxBackoff    = 10 * time.Minute
+)
+
+func (s *Sources) policy() Policy {
+	t, a := s.Template.Spec.Template.Spec, s.Apply.Spec
+	p := Policy{
+		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
+		MinBackoff: defaultMinBackoff, MaxBackoff: defaultMaxBackoff,
+	}
+	for _, approval := range []infrav1.ApprovalMode{t.Approval, a.Approval} {
+		if approval != "" {
+			p.Approval = approval
+		}
+	}
+	for _, drift := range []*infrav1.DriftPolicy{t.Drift, a.Drift} {
+		if drift == nil {
+			continue
+		}
+		if drift.Action != "" {
+			p.DriftAction = drift.Action
+		}
+		p.DriftInterval = duration(drift.Interval, p.DriftInterval)
+	}
+	for _, retry := range []*infrav1.RetryPolicy{t.Retry, a.Retry} {
+		if retry == nil {
+			continue
+		}
+		if retry.Limit != nil {
+			p.RetryLimit = retry.Limit
+		}
+		p.MinBackoff = duration(retry.MinBackoff, p.MinBackoff)
+		p.MaxBackoff = duration(retry.MaxBackoff, p.MaxBackoff)
+	}
+	p.MaxBackoff = max(p.MinBackoff, p.MaxBackoff)
+	if c := s.ProviderConfig; c != nil {
+		if c.Spec.Runner != nil {
+			p.Executor = c.Spec.Runner.Executor
+		}
+		if c.Spec.MaxConcurrentRuns != nil {
+			p.MaxConcurrent = int(*c.Spec.MaxConcurrentRuns)
+		}
+	}
+	return p
+}
+
+func duration(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return d.Duration
+}
+
+func (s *Sources) timeout() time.Duration {
+	return duration(s.Apply.Spec.Timeout, duration(s.Template.Spec.Template.Spec.Timeout, defaultTimeout))
+}
+
+// protect is the union of the template's and the apply's: an apply can add
+// protection, not take it away.
+func (s *Sources) protect() []string {
+	var patterns []string
+	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect) {
+		patterns = append(patterns, string(p))
+	}
+	slices.Sort(patterns)
+	return slices.Compact(patterns)
+}

@@ -1,0 +1,51 @@
+package template
+
+import (
+	"slices"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// References are the names of the Secrets and ConfigMaps that Resolve reads.
+type References struct {
+	Secrets    []string
+	ConfigMaps []string
+}
+
+// ReferencesOf lists what has to be read before Resolve. Names with
+// placeholders that have no value are left out: Resolve says so.
+func ReferencesOf(s Sources) References {
+	r := &resolver{Sources: s, used: map[string]bool{}}
+	var refs References
+	add := func(list *[]string, ref *infrav1.KeyReference) {
+		if ref == nil {
+			return
+		}
+		if name, err := r.expand("", ref.Name); err == nil {
+			*list = append(*list, name)
+		}
+	}
+	p := s.Template.Spec.Template.Spec.ForProvider
+	for _, file := range p.VarFiles {
+		add(&refs.Secrets, file.SecretKeyReference)
+		add(&refs.ConfigMaps, file.ConfigMapKeyReference)
+	}
+	for _, e := range p.Env {
+		add(&refs.Secrets, e.SecretKeyReference)
+		add(&refs.ConfigMaps, e.ConfigMapKeyReference)
+	}
+	if c := s.ProviderConfig; c != nil {
+		for i := range c.Spec.Credentials {
+			add(&refs.Secrets, &c.Spec.Credentials[i].SecretRef)
+		}
+		if e := c.Spec.StateEncryption; e != nil {
+			add(&refs.Secrets, e.PassphraseSecretRef)
+			add(&refs.Secrets, e.ConfigurationSecretRef)
+		}
+	}
+	for _, list := range []*[]string{&refs.Secrets, &refs.ConfigMaps} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return refs
+}

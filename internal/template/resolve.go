@@ -1,0 +1,230 @@
+package template
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/placeholder"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// resolver fills placeholders and remembers which values did so.
+type resolver struct {
+	Sources
+	used map[string]bool
+}
+
+func (r *resolver) lookup(name string) (string, bool) {
+	if name == WorkspaceName {
+		return r.Apply.Name, true
+	}
+	value, found := r.Apply.Spec.Variables[name]
+	if found {
+		r.used[name] = true
+	}
+	return value.String(), found
+}
+
+// expand fills the placeholders of one field.
+func (r *resolver) expand(field, text string) (string, error) {
+	expanded, err := placeholder.Expand(text, r.lookup)
+	if err == nil {
+		return expanded, nil
+	}
+	message := fmt.Sprintf("%s: %v", field, err)
+	var unresolved *placeholder.UnresolvedError
+	if errors.As(err, &unresolved) {
+		known := append([]string{WorkspaceName}, slices.Sorted(maps.Keys(r.Apply.Spec.Variables))...)
+		message += fmt.Sprintf("; set it under spec.variables, or write one of ${%s}", strings.Join(known, "}, ${"))
+	}
+	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", message)
+}
+
+// expandValue fills the placeholders of every string in a value.
+func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error) {
+	return cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+			return v, nil
+		}
+		text, err := r.expand(field, v.AsString())
+		if err != nil {
+			return cty.NilVal, err
+		}
+		return cty.StringVal(text), nil
+	})
+}
+
+// values merges all variables: files, then the template's, then the apply's.
+func (r *resolver) values() (inspect.Values, error) {
+	all := inspect.Values{}
+	p := r.Template.Spec.Template.Spec.ForProvider
+	for i, file := range p.VarFiles {
+		values, err := r.varFile(i, file)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, values)
+	}
+	for i, v := range p.Vars {
+		field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
+		decoded, problems := inspect.FromJSON(map[string]json.RawMessage{string(v.Key): v.Value.Raw})
+		if len(problems) > 0 {
+			return nil, fromInspect(problems)
+		}
+		value, err := r.expandValue(field, decoded[string(v.Key)])
+		if err != nil {
+			return nil, asProblem(err)
+		}
+		all[string(v.Key)] = value
+	}
+	raw := map[string]json.RawMessage{}
+	for name, v := range r.Apply.Spec.Variables {
+		raw[name] = v.Raw
+	}
+	own, problems := inspect.FromJSON(raw)
+	if len(problems) > 0 {
+		return nil, fromInspect(problems)
+	}
+	maps.Copy(all, own)
+	return all, nil
+}
+
+// asProblem finds the problem that a walk over a value was stopped by.
+func asProblem(err error) error {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return err
+}
+
+func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) {
+	ref := file.ConfigMapKeyReference
+	if file.Source == infrav1.VarFileSourceSecretKey {
+		ref = file.SecretKeyReference
+	}
+	field := fmt.Sprintf("varFiles[%d]", i)
+	content, err := r.key(field, file.Source == infrav1.VarFileSourceSecretKey, ref)
+	if err != nil {
+		return nil, err
+	}
+	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format))
+	if errs := diagnostics.Errors(); len(errs) > 0 {
+		return nil, problem(infrav1.InvalidVarFileReason, "%s: %s", field, errs.Short())
+	}
+	return values, nil
+}
+
+// env returns the environment and the names whose values are secret.
+func (r *resolver) env() (env map[string]string, secret []string, err error) {
+	env = map[string]string{}
+	for _, e := range r.Template.Spec.Template.Spec.ForProvider.Env {
+		field := "env " + e.Name
+		switch {
+		case e.Value != nil:
+			if env[e.Name], err = r.expand(field, *e.Value); err != nil {
+				return nil, nil, err
+			}
+		case e.SecretKeyReference != nil, e.ConfigMapKeyReference != nil:
+			ref, isSecret := e.ConfigMapKeyReference, false
+			if e.SecretKeyReference != nil {
+				ref, isSecret = e.SecretKeyReference, true
+				secret = append(secret, e.Name)
+			}
+			content, err := r.key(field, isSecret, ref)
+			if err != nil {
+				return nil, nil, err
+			}
+			env[e.Name] = string(content)
+		}
+	}
+	return env, secret, nil
+}
+
+func (r *resolver) connectionSecret() (string, error) {
+	ref := r.Apply.Spec.WriteConnectionSecretToRef
+	if ref == nil {
+		ref = r.Template.Spec.Template.Spec.WriteConnectionSecretToRef
+	}
+	if ref == nil {
+		return "", nil
+	}
+	return r.expand("writeConnectionSecretToRef.name", ref.Name)
+}
+
+// key reads one key of a Secret or ConfigMap.
+func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
+	name, err := r.expand(field, ref.Name)
+	if err != nil {
+		return nil, err
+	}
+	objects := r.ConfigMaps
+	if secret {
+		objects = r.Secrets
+	}
+	data, exists := objects[name]
+	value, found := data[ref.Key]
+	if !found {
+		return nil, &MissingKeyError{Field: field, Secret: secret, Name: name, Key: ref.Key, ObjectExists: exists}
+	}
+	return value, nil
+}
+
+// MissingKeyError is a key of a Secret or ConfigMap that is not there yet.
+type MissingKeyError struct {
+	Field        string
+	Secret       bool
+	Name, Key    string
+	ObjectExists bool
+}
+
+func (e *MissingKeyError) Error() string {
+	kind := "ConfigMap"
+	if e.Secret {
+		kind = "Secret"
+	}
+	if e.ObjectExists {
+		return fmt.Sprintf("%s: %s %s has no key %s", e.Field, kind, e.Name, e.Key)
+	}
+	return fmt.Sprintf("%s: %s %s does not exist", e.Field, kind, e.Name)
+}
+
+func encodeJSON(values inspect.Values) (map[string]json.RawMessage, error) {
+	encoded := map[string]json.RawMessage{}
+	for name, value := range values {
+		text, err := ctyjson.Marshal(value, value.Type())
+		if err != nil {
+			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
+		}
+		encoded[name] = text
+	}
+	return encoded, nil
+}
+
+// fromInspect turns what inspection found into one problem; the first decides
+// the reason.
+func fromInspect(problems []inspect.Problem) *Problem {
+	reasons := map[inspect.Kind]string{
+		inspect.KindMissing:       infrav1.MissingVariableReason,
+		inspect.KindUnknown:       infrav1.UnknownVariableReason,
+		inspect.KindInvalidName:   infrav1.UnknownVariableReason,
+		inspect.KindUnknownOutput: infrav1.UnknownOutputReason,
+	}
+	reason, known := reasons[problems[0].Kind]
+	if !known {
+		reason = infrav1.InvalidVariableReason
+	}
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.Message)
+	}
+	return problem(reason, "%s", strings.Join(messages, "; "))
+}

@@ -1,0 +1,206 @@
+// Package template turns a WorkspaceTemplate and what is applied with it into
+// the request of a run. It is pure: everything it needs has been read before.
+package template
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// WorkspaceName is the placeholder for the name of the workspace.
+const WorkspaceName = "WORKSPACE_NAME"
+
+// Sources is everything a request is made from. Secrets and ConfigMaps are
+// those that References names, all in the workspace's namespace.
+type Sources struct {
+	Apply          *infrav1.WorkspaceTemplateApply
+	Template       *infrav1.WorkspaceTemplate
+	ProviderConfig *infrav1.WorkspaceProviderConfig
+	Secrets        map[string]map[string][]byte
+	ConfigMaps     map[string]map[string][]byte
+}
+
+// Inputs is a workspace with everything resolved.
+type Inputs struct {
+	// Request is the request of any run, without its identity and operation.
+	Request terraform.Request
+	// Hash changes whenever something changes that a run applies.
+	Hash string
+	// ConnectionSecret receives the outputs; empty is none.
+	ConnectionSecret string
+	// Policy is how runs are made.
+	Policy Policy
+}
+
+// Policy is how runs are made: the apply's settings over the template's over
+// the defaults.
+type Policy struct {
+	Approval      infrav1.ApprovalMode
+	DriftAction   infrav1.DriftAction
+	DriftInterval time.Duration
+	RetryLimit    *int32
+	MinBackoff    time.Duration
+	MaxBackoff    time.Duration
+	Executor      infrav1.Executor
+	MaxConcurrent int
+}
+
+// Problem is something that keeps a workspace from being run, and that only a
+// change of its inputs can mend.
+type Problem struct {
+	Reason  string
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
+
+func problem(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// defaultTimeout and defaultGrace bound a run that nobody else bounds.
+const (
+	defaultTimeout = time.Hour
+	defaultGrace   = 10 * time.Minute
+)
+
+// Resolve makes the inputs. Its error is a *Problem when the inputs are at
+// fault, or a *MissingKeyError when something referred to is not there yet.
+func Resolve(s Sources) (*Inputs, error) {
+	r := &resolver{Sources: s, used: map[string]bool{}}
+	inputs := &Inputs{Policy: s.policy()}
+	request := &inputs.Request
+	request.Workspace = terraform.WorkspaceRef{Namespace: s.Apply.Namespace, Name: s.Apply.Name, UID: string(s.Apply.UID)}
+	request.Timeout, request.Grace = s.timeout(), defaultGrace
+	request.Protect = s.protect()
+	request.Outputs = s.Apply.Spec.RequiredOutputs
+
+	p := s.Template.Spec.Template.Spec.ForProvider
+	request.Module = terraform.Module{
+		Source: terraform.Source(p.Source), Content: p.Module, Format: format(p.InlineFormat), Entrypoint: p.Entrypoint,
+	}
+	if p.Source == infrav1.ModuleSourceRemote {
+		request.Module.Content, request.Module.Address = "", p.Module
+	}
+	request.InitArgs, request.PlanArgs = args(p.InitArgs), args(p.PlanArgs)
+	request.ApplyArgs, request.DestroyArgs = args(p.ApplyArgs), args(p.DestroyArgs)
+
+	values, err := r.values()
+	if err != nil {
+		return nil, err
+	}
+	if request.Env, request.SecretEnv, err = r.env(); err != nil {
+		return nil, err
+	}
+	if inputs.ConnectionSecret, err = r.connectionSecret(); err != nil {
+		return nil, err
+	}
+	if err := r.providerConfig(request); err != nil {
+		return nil, err
+	}
+	// What decides the hash is complete before credentials come in: a rotated
+	// key is no reason to run.
+	if err := r.variables(request, values); err != nil {
+		return nil, err
+	}
+	if inputs.Hash, err = hash(request); err != nil {
+		return nil, err
+	}
+	if err := r.credentials(request); err != nil {
+		return nil, err
+	}
+	return inputs, nil
+}
+
+// StateSuffix is the suffix of the names of the state's Secret and lock. It
+// never ends in a number, which Terraform keeps for itself.
+func StateSuffix(name string) string {
+	const end = "-ws"
+	return record.Shorten(name, 63-len(end)) + end
+}
+
+func args(in []infrav1.Argument) []string {
+	var out []string
+	for _, a := range in {
+		out = append(out, string(a))
+	}
+	return out
+}
+
+// hash covers what a run applies: module, values, environment, files, backend,
+// arguments. Policy, timeouts and identities are not part of it.
+func hash(request *terraform.Request) (string, error) {
+	text, err := json.Marshal(struct {
+		Module     terraform.Module
+		Env        map[string]string
+		Variables  map[string]json.RawMessage
+		Files      map[string][]byte
+		Backend    terraform.Backend
+		Encrypted  bool
+		Plan, Init []string
+	}{
+		request.Module, request.Env, request.Variables, request.Files, request.Backend, request.Encryption != "",
+		request.PlanArgs, request.InitArgs,
+	})
+	if err != nil {
+		return "", fmt.Errorf("hashing the inputs: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// variables puts the values where the tool takes them. The types of an inline
+// module are known now; those of a remote one only once it is fetched.
+func (r *resolver) variables(request *terraform.Request, values inspect.Values) error {
+	if request.Module.Source == terraform.SourceRemote {
+		encoded, err := encodeJSON(values)
+		if err != nil {
+			return err
+		}
+		request.Variables, request.Fillers = encoded, slices.Sorted(maps.Keys(r.used))
+		return nil
+	}
+	module := inspect.Inline(request.Module.Content, request.Module.Format)
+	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
+		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
+	}
+	// A value that only fills placeholders is not meant for the module.
+	for name := range values {
+		if _, declared := module.Variables[name]; !declared && r.used[name] {
+			delete(values, name)
+		}
+	}
+	if problems := inspect.Check(module, values, request.Outputs); len(problems) > 0 {
+		return fromInspect(problems)
+	}
+	env, problems := inspect.EncodeEnv(module, values)
+	if len(problems) > 0 {
+		return fromInspect(problems)
+	}
+	for name, value := range env {
+		request.Env[name] = value
+	}
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
+		}
+	}
+	return nil
+}
+
+func format(f infrav1.FileFormat) terraform.Format {
+	if f == "" {
+		return terraform.FormatHCL
+	}
+	return terraform.Format(f)
+}

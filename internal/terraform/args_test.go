@@ -1,0 +1,36 @@
+package terraform
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestCheckArgs(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{args: nil},
+		{args: []string{"-parallelism=5", "--target=aws_vpc.a", "-var", "a=b", "-lock=false", "-auto-approve"}},
+		{args: []string{"-out=x"}, want: "-out is set by the engine itself"},
+		{args: []string{"--chdir", "/"}, want: "-chdir is set by the engine itself"},
+		{args: []string{"plan.out"}, want: `"plan.out" is not an option: write it as -name=value`},
+	}
+	for _, test := range tests {
+		g := NewWithT(t)
+		if err := CheckArgs(test.args); test.want == "" {
+			g.Expect(err).NotTo(HaveOccurred())
+		} else {
+			g.Expect(err).To(MatchError(test.want))
+		}
+	}
+}
+
+func TestSplitArgs(t *testing.T) {
+	g := NewWithT(t)
+	planning, applying := SplitArgs([]string{"-auto-approve", "-var", "a=b", "-parallelism=5", "-target=x.y", "-lock-timeout", "5s", "-input=false"})
+	g.Expect(planning).To(Equal([]string{"-var", "a=b", "-parallelism=5", "-target=x.y"}))
+	g.Expect(applying).To(Equal([]string{"-parallelism=5", "-lock-timeout", "5s"}))
+	g.Expect(DropImplied([]string{"-input=true", "-refresh=false", "-no-color"})).To(Equal([]string{"-refresh=false"}))
+}

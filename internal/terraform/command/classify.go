@@ -1,0 +1,119 @@
+package command
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Patterns are matched against summary and detail of a diagnostic. The first
+// list that matches decides, in the order: lock, transient, terminal. So a
+// message that names both a throttled call and its status code is retried.
+var (
+	lockHeld = regexp.MustCompile(`(?i)error acquiring the state lock|state is already locked|lock info:`)
+
+	transient = anyOf(
+		// Throttling.
+		`throttl`, `rate exceeded`, `RequestLimitExceeded`, `too ?many ?requests`, `SlowDown`,
+		`BandwidthLimitExceeded`, `PriorRequestNotComplete`, `rate limit`,
+		`(status ?code|response code|code)[:= ]+(429|50[0-9]|52[0-9])\b`, `\b(429 too many|50[0-9] (internal|bad gateway|service|gateway))`,
+		`ServiceUnavailable`, `InternalError\b`, `InternalFailure`, `InternalServerError`, `internal server error`, `bad gateway`, `gateway timeout`, `RequestTimeout`,
+		// Network.
+		`i/o timeout`, `connection (refused|reset|timed out|closed)`, `TLS handshake`, `no such host`, `could not resolve host`,
+		`temporary failure in name resolution`, `network is unreachable`, `no route to host`, `broken pipe`, `unexpected EOF`,
+		`: EOF\b`, `context deadline exceeded`, `Client\.Timeout`, `http2: (client|server)`, `server misbehaving`, `server closed idle connection`,
+		`use of closed network connection`, `could not connect to`, `failed to connect`, `the remote end hung up`, `request send failed`, `dial tcp`,
+		// The management cluster's API server and its storage.
+		`etcdserver: (leader changed|request timed out|too many requests)`, `the server (is currently unable|was unable)`,
+		`please apply your changes to the latest version`, `apiserver (not ready|is shutting down)`,
+		// What was made a moment ago and is not seen everywhere yet.
+		`Invalid[A-Za-z]+\.NotFound`, `InvalidParameterValue.*(cannot be assumed|not authorized to perform|does not exist)`,
+		`MalformedPolicyDocument.*(Invalid principal|principal)`, `NoSuchEntity.*(role|instance profile)`, `(role|profile).*(not yet|is not ready|propagat)`,
+		`ConcurrentModification`, `OperationAborted`, `ResourceInUseException`, `ConflictException.*(in progress|try again)`, `DependencyViolation`,
+		`IncorrectState`, `please (try again|retry)`, `try again later`, `eventual(ly)? consisten`, `InsufficientInstanceCapacity`,
+		// A token that runs out is renewed before the next run.
+		`ExpiredToken`, `RequestExpired`, `token (has|is) expired`,
+	)
+
+	terminal = anyOf(
+		// Permission and credentials.
+		`AccessDenied`, `access denied`, `UnauthorizedOperation`, `AuthorizationError`, `UnauthorizedAccess`, `not authorized to perform`,
+		`(status ?code|response code|code)[:= ]+40[13]\b`, `\b40[13] (forbidden|unauthorized)`, `is forbidden:`, `the server has asked for the client to provide credentials`, `permission denied`, `OptInRequired`,
+		`InvalidClientTokenId`, `SignatureDoesNotMatch`, `AuthFailure`, `UnrecognizedClientException`, `IncompleteSignature`, `InvalidAccessKeyId`,
+		`no valid credential sources`, `could not find default credentials`, `NoCredentialProviders`, `failed to refresh cached credentials, no EC2 IMDS role`,
+		`authentication failed`, `could not read Username`, `invalid credentials`, `security token included in the request is invalid`,
+		// Providers and modules that are not there.
+		`no available releases`, `was not found in any of the search locations`, `does not have a provider named`, `no versions? (of|match|meet)`,
+		`provider registry .* does not`, `unsupported OpenTofu core version`, `unsupported terraform core version`, `incompatible provider version`,
+		`module (not found|versions? .* not)`, `unresolvable module version constraint`, `repository not found`, `pathspec .* did not match`, `couldn't find remote ref`,
+		`unreadable module directory`, `unsupported attribute`, `unsupported argument`, `unsupported block type`, `missing required argument`,
+		// Limits and refusals that waiting does not mend.
+		`LimitExceeded`, `QuotaExceeded`, `VcpuLimitExceeded`, `AlreadyExists`, `already exists`, `EntityAlreadyExists`, `ValidationError`, `ValidationException`,
+		`InvalidParameter`, `no value for required variable`, `invalid value for`, `precondition failed`, `instance cannot be destroyed`,
+		`decryption failed`, `unencrypted payload`, `invalid encryption`, `saved plan is stale`, `failed to parse command-line flags`, `flag provided but not defined`,
+		`cycle:`, `unsupported state file format`,
+	)
+
+	tooLarge = anyOf(
+		`too long: (must have|may not be)`, `request entity too large`, `etcdserver: request is too large`, `trying to send message larger than max`,
+	)
+	stalePlan = anyOf(`saved plan is stale`, `saved plan does not match`, `the given plan file can no longer be applied`)
+	needsInit = anyOf(
+		`backend initialization required`, `inconsistent dependency lock file`, `required plugins are not installed`, `module not installed`,
+		`module source has changed`, `module version requirements have changed`, `missing required provider`, `unavailable provider`, `please run "(tofu|terraform) init"`,
+		`failed to decode current backend config`, `backend configuration changed`,
+	)
+	backendInit = anyOf(`backend initialization required`, `failed to decode current backend config`, `backend configuration changed`)
+)
+
+func anyOf(patterns ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?is)` + strings.Join(patterns, `|`))
+}
+
+// Classify says what may help after a command failed with these diagnostics.
+//
+// A failure that no pattern knows is transient: providers word their errors
+// freely, a retry with a growing, capped delay costs little, and a run that
+// waits for an input that nobody knows to change would wait for ever.
+func Classify(diagnostics terraform.Diagnostics) terraform.Class {
+	known := terraform.Class("")
+	for _, diagnostic := range diagnostics.Errors() {
+		switch class := classify(diagnostic); class {
+		case terraform.ClassLockHeld, terraform.ClassTransient:
+			return class
+		case terraform.ClassTerminal:
+			known = class
+		}
+	}
+	if known != "" {
+		return known
+	}
+	return terraform.ClassTransient
+}
+
+// classify returns the class of one error, or nothing when it is unknown.
+func classify(d terraform.Diagnostic) terraform.Class {
+	text := text(d)
+	switch {
+	case lockHeld.MatchString(text):
+		return terraform.ClassLockHeld
+	case tooLarge.MatchString(text), stalePlan.MatchString(text):
+		return terraform.ClassTerminal
+	case transient.MatchString(text):
+		return terraform.ClassTransient
+	case terminal.MatchString(text):
+		return terraform.ClassTerminal
+	case d.File != "" && d.Address == "":
+		// The tool points at the configuration and at no resource: it is the
+		// configuration that is wrong.
+		return terraform.ClassTerminal
+	default:
+		return ""
+	}
+}
+
+// text joins what is matched; wrapped lines are made one.
+func text(d terraform.Diagnostic) string {
+	return strings.Join(strings.Fields(d.Summary+": "+d.Detail), " ")
+}

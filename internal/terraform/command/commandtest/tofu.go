@@ -1,0 +1,63 @@
+// Package commandtest finds the real tools for tests.
+package commandtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// rootModule is the first line of the go.mod at the root of the repository.
+const rootModule = "module github.com/appthrust/capt\n"
+
+// Tofu returns the path of the real OpenTofu: the one that CAPT_TOFU names,
+// the one that make parts built, or the one in PATH.
+func Tofu(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("CAPT_TOFU"); path != "" {
+		return path
+	}
+	if path := filepath.Join(Parts(t), "tofu"); isFile(path) {
+		return path
+	}
+	path, err := exec.LookPath("tofu")
+	if err != nil {
+		t.Fatal("OpenTofu is missing: run `make parts`, or set CAPT_TOFU")
+	}
+	return path
+}
+
+// Terraform returns the path of Terraform, or nothing where it is not installed.
+func Terraform() string {
+	path, err := exec.LookPath("terraform")
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// Parts returns the directory of the programs that make parts builds.
+func Parts(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && len(content) >= len(rootModule) && string(content[:len(rootModule)]) == rootModule {
+			return filepath.Join(dir, "bin", "parts")
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("the repository's go.mod was not found")
+		}
+		dir = parent
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

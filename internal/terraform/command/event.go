@@ -1,0 +1,126 @@
+package command
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Event types that the engine reads; others only reach the log.
+const (
+	eventVersion       = "version"
+	eventLog           = "log"
+	eventDiagnostic    = "diagnostic"
+	eventDrift         = "resource_drift"
+	eventPlanned       = "planned_change"
+	eventSummary       = "change_summary"
+	eventOutputs       = "outputs"
+	eventApplyStart    = "apply_start"
+	eventApplyComplete = "apply_complete"
+	eventApplyErrored  = "apply_errored"
+	eventRefreshed     = "refresh_complete"
+)
+
+// Event is a line of the tool's -json output.
+type Event struct {
+	Type    string    `json:"type"`
+	Level   string    `json:"@level"`
+	Message string    `json:"@message"`
+	Time    time.Time `json:"@timestamp"`
+
+	// Tofu or Terraform is the version, in a version event.
+	Tofu      string `json:"tofu"`
+	Terraform string `json:"terraform"`
+
+	Change     *eventChange           `json:"change"`
+	Changes    *eventCounts           `json:"changes"`
+	Hook       *eventHook             `json:"hook"`
+	Outputs    map[string]eventOutput `json:"outputs"`
+	Diagnostic *eventDiagnosticBody   `json:"diagnostic"`
+	State      json.RawMessage        `json:"state"`
+}
+
+type eventResource struct {
+	Address string `json:"addr"`
+	Type    string `json:"resource_type"`
+}
+
+type eventChange struct {
+	Resource  eventResource   `json:"resource"`
+	Previous  *eventResource  `json:"previous_resource"`
+	Action    string          `json:"action"`
+	Reason    string          `json:"reason"`
+	Importing json.RawMessage `json:"importing"`
+}
+
+type eventCounts struct {
+	Add       int    `json:"add"`
+	Change    int    `json:"change"`
+	Import    int    `json:"import"`
+	Remove    int    `json:"remove"`
+	Forget    int    `json:"forget"`
+	Operation string `json:"operation"`
+}
+
+type eventHook struct {
+	Resource eventResource `json:"resource"`
+	Action   string        `json:"action"`
+}
+
+type eventOutput struct {
+	Sensitive bool            `json:"sensitive"`
+	Type      json.RawMessage `json:"type"`
+	Value     json.RawMessage `json:"value"`
+	Action    string          `json:"action"`
+}
+
+type eventDiagnosticBody struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail"`
+	Address  string `json:"address"`
+	Range    *struct {
+		Filename string `json:"filename"`
+		Start    struct {
+			Line   int `json:"line"`
+			Column int `json:"column"`
+		} `json:"start"`
+	} `json:"range"`
+}
+
+// parseEvent reads a line; ok is false when it is no event.
+func parseEvent(line []byte) (event Event, ok bool) {
+	if len(line) == 0 || line[0] != '{' {
+		return Event{}, false
+	}
+	if err := json.Unmarshal(line, &event); err != nil || event.Level == "" {
+		return Event{}, false
+	}
+	return event, true
+}
+
+func (c *eventChange) change() terraform.Change {
+	change := terraform.Change{
+		Address: c.Resource.Address,
+		Type:    c.Resource.Type,
+		Action:  action(c.Action),
+		Reason:  c.Reason,
+	}
+	if c.Previous != nil && c.Previous.Address != c.Resource.Address {
+		change.PreviousAddress = c.Previous.Address
+	}
+	return change
+}
+
+// action translates the stream's word for an action. A planned change that is
+// neither a move nor an import and is still called noop forgets the old object
+// and creates a new one.
+func action(name string) terraform.Action {
+	switch name {
+	case "remove", "noop":
+		return terraform.ActionForget
+	default:
+		return terraform.Action(name)
+	}
+}

@@ -1,0 +1,137 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// writeFile replaces a file in one step, readable by nobody else. A file that
+// shares its content with others is not written through.
+func writeFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // Fails when the file has its final name.
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// copyTree copies a directory. Entries for which skip is true are left out;
+// those for which link is true share their content with the original.
+// Symbolic links stay what they are.
+func copyTree(from, to string, skip, link func(relative string) bool) error {
+	err := filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		switch {
+		case relative != "." && skip(relative):
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case entry.Type()&os.ModeSymlink != 0:
+			pointsTo, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(pointsTo, target)
+		case !entry.Type().IsRegular():
+			return nil
+		case link(relative) && os.Link(path, target) == nil:
+			return nil
+		default:
+			return copyFile(path, target)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", filepath.Base(from), err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	info, err := source.Stat()
+	if err != nil {
+		return err
+	}
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm()|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+// isProvider tells the files that are large, never written again and so
+// shared instead of copied.
+func isProvider(relative string) bool {
+	return strings.Contains(filepath.ToSlash(relative), dataDir+"/providers/")
+}
+
+// lockFile waits until no other process holds the file's lock. The kernel
+// releases it when its holder dies.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	for {
+		unlock, ok, err := tryLock(path)
+		if ok || err != nil {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("locking %s: %w", filepath.Base(path), context.Cause(ctx))
+		case <-time.After(pollInterval / 2):
+		}
+	}
+}
+
+// tryLock takes the file's lock if nobody has it.
+func tryLock(path string) (unlock func(), ok bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case err == nil:
+		return func() { _ = file.Close() }, true, nil
+	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
+		_ = file.Close()
+		return nil, false, nil
+	default:
+		_ = file.Close()
+		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
+	}
+}

@@ -1,0 +1,58 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+)
+
+// longestLine bounds what is kept of a line without an end. An outputs event
+// or a state dump may be large; anything beyond is no event.
+const longestLine = 64 << 20
+
+// follower hands on the lines of a file that is being written.
+type follower struct {
+	file    *os.File
+	partial []byte
+	offset  int64
+	skip    bool
+	line    func([]byte)
+}
+
+// poll hands on what came since the last call. The last line is handed on
+// without its end when the writer is done.
+func (f *follower) poll(ended bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := f.file.ReadAt(buffer, f.offset)
+		f.offset += int64(n)
+		f.take(buffer[:n])
+		if err != nil && !errors.Is(err, io.EOF) || n == 0 {
+			break
+		}
+	}
+	if ended && len(f.partial) > 0 {
+		f.line(f.partial)
+		f.partial = nil
+	}
+}
+
+func (f *follower) take(data []byte) {
+	for len(data) > 0 {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			if f.skip = f.skip || len(f.partial)+len(data) > longestLine; f.skip {
+				f.partial = nil
+			} else {
+				f.partial = append(f.partial, data...)
+			}
+			return
+		}
+		if !f.skip {
+			f.line(bytes.TrimRight(append(f.partial, data[:end]...), "\r"))
+		}
+		f.partial, f.skip = nil, false
+		data = data[end+1:]
+	}
+}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+)
+
+func tofu(t testing.TB) *Tool {
+	t.Helper()
+	tool, err := Find(commandtest.Tofu(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+// eachTool runs a test with OpenTofu, and with Terraform where it is installed.
+func eachTool(t *testing.T, test func(t *testing.T, tool *Tool)) {
+	t.Run("OpenTofu", func(t *testing.T) { test(t, tofu(t)) })
+	if path := commandtest.Terraform(); path != "" {
+		t.Run("Terraform", func(t *testing.T) { test(t, &Tool{Path: path}) })
+	}
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func workdir(t testing.TB, tool *Tool) (*Workdir, *syncBuffer) {
+	t.Helper()
+	log := &syncBuffer{}
+	return &Workdir{Tool: tool, Dir: filepath.Join(t.TempDir(), "work"), Log: log}, log
+}
+
+func inline(hcl string) *terraform.Request {
+	return &terraform.Request{
+		RunID:     "run-1",
+		Operation: terraform.OperationPlanAndApply,
+		Module:    terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: hcl},
+		Grace:     20 * time.Second,
+	}
+}
+
+// apply prepares, plans and applies.
+func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *ApplyResult) {
+	t.Helper()
+	g := NewWithT(t)
+	session, err := Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
+	g.Expect(err).NotTo(HaveOccurred())
+	result, err := session.Apply(context.Background(), w.PlanFile(), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	return session, result
+}
+
+func localStateOf(t testing.TB, w *Workdir, session *Session) *State {
+	t.Helper()
+	g := NewWithT(t)
+	data, err := session.StatePull(context.Background())
+	g.Expect(err).NotTo(HaveOccurred())
+	state, err := ParseState(data)
+	g.Expect(err).NotTo(HaveOccurred())
+	return state
+}

@@ -1,0 +1,90 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// oddTool is a script in the place of the tool, for what the real one does
+// only when it is old or broken.
+func oddTool(t *testing.T, script string) *Tool {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tofu")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &Tool{Path: path}
+}
+
+func TestInit_withoutJSON(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := workdir(t, oddTool(t, `
+case "$*" in
+*-json*) echo "Error parsing command-line flags: flag provided but not defined: -json" >&2; exit 1;;
+esac
+printf '\nError: Invalid thing\n\n  on main.tf line 3:\n   3: x\n\nIt is wrong.\n' >&2; exit 1
+`))
+	_, err := Prepare(context.Background(), w, inline(""))
+	g.Expect(err).To(MatchError("init failed: main.tf:3: Invalid thing: It is wrong."))
+	g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassTerminal))
+}
+
+func TestInit_dropsALockFileThatNoLongerFits(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := workdir(t, oddTool(t, `
+if [ -e .terraform.lock.hcl ]; then
+  echo 'Error: Failed to query available provider packages
+
+Could not retrieve the list of available versions for provider hashicorp/aws:
+locked provider registry.opentofu.org/hashicorp/aws 5.0.0 does not match
+configured version constraint ~> 6.0; must use tofu init -upgrade to allow
+selection of new versions' >&2; exit 1
+fi
+echo chosen > .terraform.lock.hcl
+`))
+	request := inline("")
+	request.LockFile = []byte("# of an earlier version of the module\n")
+	session, err := Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	lock, err := session.LockFile()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(lock)).To(Equal("chosen\n"))
+}
+
+func TestApply_keepsAStateThatWasOnlyPrinted(t *testing.T) {
+	g := NewWithT(t)
+	w, log := workdir(t, oddTool(t, `
+[ "$1" = apply ] || exit 0
+echo '{"@level":"info","@message":"Emergency state dump","type":"log","state":{"version":4,"lineage":"s3cr3t"}}'
+echo '{"@level":"error","@message":"Error: Failed to persist state","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to persist state"}}'
+exit 1
+`))
+	session, err := Prepare(context.Background(), w, inline(""))
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = session.Apply(context.Background(), "plan", nil)
+	g.Expect(AsFailure(err).State).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
+	rescued, err := RescuedState(w.Dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rescued).To(HaveLen(1))
+	g.Expect(os.ReadFile(rescued[0])).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
+	g.Expect(log.String()).NotTo(ContainSubstring("s3cr3t"))
+}
+
+func TestPlan_reportsACrash(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := workdir(t, oddTool(t, `
+[ "$1" = plan ] || exit 0
+printf 'some text\npanic: runtime error \377\n\ngoroutine 1 [running]:\nmain.main()\n' >&2
+exit 11
+`))
+	session, err := Prepare(context.Background(), w, inline(""))
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = session.Plan(context.Background(), PlanOptions{})
+	g.Expect(err).To(MatchError("plan failed: tofu plan ended with exit status 11: panic: runtime error \uFFFD"))
+}

@@ -1,0 +1,255 @@
+package command
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+const echo = `
+variable "v" { default = "of the module" }
+resource "terraform_data" "a" { input = var.v }
+output "v" { value = terraform_data.a.output }
+`
+
+func TestPrepare_initialisesOnlyWhatChanged(t *testing.T) {
+	ctx := context.Background()
+	w, _ := workdir(t, tofu(t))
+	w.Cache = t.TempDir()
+	other, _ := workdir(t, tofu(t))
+	other.Cache = w.Cache
+	base := func() *terraform.Request {
+		request := inline(echo)
+		request.Files = map[string][]byte{"provider.tf": []byte("# a provider"), "credentials.json": []byte("s3cr3t")}
+		return request
+	}
+	steps := []struct {
+		name    string
+		w       *Workdir
+		change  func(*terraform.Request)
+		initRan bool
+	}{
+		{"new", w, func(*terraform.Request) {}, true},
+		{"the same", w, func(*terraform.Request) {}, false},
+		{"another variable", w, func(r *terraform.Request) { r.Env = map[string]string{"TF_VAR_v": "x"} }, false},
+		{"other credentials", w, func(r *terraform.Request) { r.Files["credentials.json"] = []byte("other") }, false},
+		{"another workspace", other, func(*terraform.Request) {}, false},
+		{"other provider configuration", w, func(r *terraform.Request) { r.Files["provider.tf"] = []byte("# another") }, true},
+		{"another module", w, func(r *terraform.Request) { r.Module.Content += "\noutput \"w\" { value = 1 }\n" }, true},
+		{"other arguments", w, func(r *terraform.Request) { r.InitArgs = []string{"-upgrade"} }, true},
+		{"the first again", w, func(*terraform.Request) {}, false},
+		{"another backend", w, func(r *terraform.Request) {
+			r.Backend = terraform.Backend{Type: "local", HCL: `path = "` + filepath.Join(w.Dir, "x.tfstate") + `"`}
+		}, true},
+		{"other providers than locked", w, func(r *terraform.Request) { r.LockFile = []byte("# locked\n") }, true},
+	}
+	for _, step := range steps {
+		g := NewWithT(t)
+		request := base()
+		step.change(request)
+		session, err := Prepare(ctx, step.w, request)
+		g.Expect(err).NotTo(HaveOccurred(), step.name)
+		g.Expect(session.InitRan).To(Equal(step.initRan), step.name)
+		_, err = session.Plan(ctx, PlanOptions{})
+		g.Expect(err).NotTo(HaveOccurred(), step.name)
+	}
+	NewWithT(t).Expect(grep(t, w.Cache, "s3cr3t")).To(BeEmpty(), "credentials are not shared")
+	NewWithT(t).Expect(w.Scrub()).To(Succeed())
+	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials do not stay")
+}
+
+func grep(t *testing.T, dir, text string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(content), text) {
+			found = append(found, path)
+		}
+		return err
+	})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
+func TestPrepare_removesFilesOfAnEarlierRequest(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := workdir(t, tofu(t))
+	request := inline(echo)
+	request.Files = map[string][]byte{"sub/old.json": []byte("x")}
+	session, err := Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(filepath.Join(session.Root, "sub/old.json")).To(BeARegularFile())
+	info, err := os.Stat(filepath.Join(session.Root, "sub/old.json"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+	request.Files = nil
+	session, err = Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(filepath.Join(session.Root, "sub/old.json")).NotTo(BeAnExistingFile())
+}
+
+// repository makes a git repository with a module in modules/m, which uses a
+// neighbour and has variable files of its own.
+func repository(t *testing.T) (dir, commit string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range map[string]string{
+		"modules/m/main.tf":          echo + "\nmodule \"n\" {\n  source = \"../n\"\n}\noutput \"n\" { value = module.n.n }\nvariable \"w\" {}\noutput \"w\" { value = var.w }\n",
+		"modules/m/terraform.tfvars": "v = \"of the file\"\nw = \"of the file\"\n",
+		"modules/n/main.tf":          `output "n" { value = "neighbour" }`,
+		"README.md":                  "no module here",
+	} {
+		if err := writeFile(filepath.Join(dir, name), []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "m"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	cmd := exec.Command("git", "rev-parse", "HEAD")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, strings.TrimSpace(string(out))
+}
+
+func TestPrepare_fetchesRemoteModules(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		dir, commit := repository(t)
+		cache := t.TempDir()
+		tests := []struct {
+			name   string
+			module terraform.Module
+			shared bool
+		}{
+			{"local directory", terraform.Module{Address: dir, Entrypoint: "modules/m"}, false},
+			{"local directory below", terraform.Module{Address: dir + "//modules/m"}, false},
+			{"git branch", terraform.Module{Address: "git::file://" + dir + "//modules", Entrypoint: "m"}, false},
+			{"git commit", terraform.Module{Address: "git::file://" + dir + "//modules/m?ref=" + commit}, true},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				g := NewWithT(t)
+				request := inline("")
+				request.Module = test.module
+				request.Module.Source = terraform.SourceRemote
+				request.Env = map[string]string{"TF_VAR_v": "of the request"}
+				w, _ := workdir(t, tool)
+				w.Cache = cache
+				session, applied := apply(t, w, request)
+				g.Expect(session.InitRan).To(BeTrue())
+				g.Expect(string(applied.Outputs["n"].Value)).To(Equal(`"neighbour"`))
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the request"`), "a request's value wins over the module's file")
+				g.Expect(string(applied.Outputs["w"].Value)).To(Equal(`"of the file"`))
+
+				request.Env = nil
+				session, applied = apply(t, w, request)
+				g.Expect(session.InitRan).To(BeFalse())
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the file"`))
+
+				other, _ := workdir(t, tool)
+				other.Dir += "-other"
+				other.Cache = cache
+				session, applied = apply(t, other, request)
+				g.Expect(session.InitRan).To(Equal(!test.shared))
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the file"`))
+			})
+		}
+	})
+}
+
+func TestPrepare_refetches(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(writeFile(filepath.Join(dir, "main.tf"), []byte(`output "v" { value = 1 }`))).To(Succeed())
+	w, _ := workdir(t, tofu(t))
+	request := inline("")
+	request.Module = terraform.Module{Source: terraform.SourceRemote, Address: dir}
+	apply(t, w, request)
+	g.Expect(writeFile(filepath.Join(dir, "main.tf"), []byte(`output "v" { value = 2 }`))).To(Succeed())
+	session, err := Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	plan, err := session.Plan(context.Background(), PlanOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.HasChanges).To(BeFalse())
+	request.Module.Refetch = true
+	_, applied := apply(t, w, request)
+	g.Expect(string(applied.Outputs["v"].Value)).To(Equal("2"))
+}
+
+func TestPrepare_reportsWhatCannotBeFetched(t *testing.T) {
+	dir, _ := repository(t)
+	tests := []struct {
+		name    string
+		module  terraform.Module
+		message string
+		class   terraform.Class
+	}{
+		{"no such directory", terraform.Module{Address: "/does/not/exist"}, "get failed: ", terraform.ClassTerminal},
+		{"no such revision", terraform.Module{Address: "git::file://" + dir + "?ref=nope"}, "get failed: ", terraform.ClassTerminal},
+		{"no module there", terraform.Module{Address: dir}, "Module has no configuration files", terraform.ClassTerminal},
+		{"no such entrypoint", terraform.Module{Address: dir, Entrypoint: "nope"}, "Module has no configuration files", terraform.ClassTerminal},
+		{"host that is not there", terraform.Module{Address: "git::https://nowhere.invalid/x.git"}, "Could not resolve host", terraform.ClassTransient},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, _ := workdir(t, tofu(t))
+			request := inline("")
+			request.Module = test.module
+			request.Module.Source = terraform.SourceRemote
+			_, err := Prepare(context.Background(), w, request)
+			g.Expect(err).To(MatchError(ContainSubstring(test.message)))
+			g.Expect(AsFailure(err).Class).To(Equal(test.class), err.Error())
+		})
+	}
+}
+
+func TestPrepare_keepsCloudAndBackendBlocksFromMattering(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		for name, block := range map[string]string{
+			"backend": "terraform {\n  backend \"s3\" {\n    bucket = \"x\"\n    key = \"y\"\n    region = \"z\"\n  }\n}\n",
+			"cloud":   "terraform {\n  cloud {\n    organization = \"x\"\n    workspaces {\n      name = \"y\"\n    }\n  }\n}\n",
+		} {
+			t.Run(name, func(t *testing.T) {
+				g := NewWithT(t)
+				w, _ := workdir(t, tool)
+				_, applied := apply(t, w, inline(echo+block))
+				g.Expect(applied.Added).To(Equal(1))
+				g.Expect(filepath.Join(w.Dir, localState)).To(BeARegularFile())
+			})
+		}
+	})
+}
+
+func TestTool_Version(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		g := NewWithT(t)
+		version, err := tool.Version(context.Background())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(version.Product)).To(Equal(strings.TrimPrefix(t.Name(), "TestTool_Version/")))
+		g.Expect(version.Number).To(MatchRegexp(`^\d+\.\d+\.\d+`))
+	})
+	_, err := Find("/does/not/exist")
+	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+}

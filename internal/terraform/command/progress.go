@@ -1,0 +1,115 @@
+package command
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Tracker turns the events of a run into its progress. It is not safe for
+// concurrent use.
+type Tracker struct {
+	phase     terraform.Phase
+	updatedAt time.Time
+	// pending are the resources that the plan changes, until they are done.
+	pending map[string]terraform.Action
+	total   int
+	done    int
+	current map[string]terraform.ResourceProgress
+}
+
+// NewTracker returns the tracker of a run that has not begun.
+func NewTracker() *Tracker {
+	return &Tracker{
+		phase:   terraform.PhasePreparing,
+		pending: map[string]terraform.Action{},
+		current: map[string]terraform.ResourceProgress{},
+	}
+}
+
+// Enter begins a phase. Counting starts anew.
+func (t *Tracker) Enter(phase terraform.Phase, at time.Time) {
+	t.phase = phase
+	t.updatedAt = at
+	t.pending = map[string]terraform.Action{}
+	t.total, t.done = 0, 0
+	t.current = map[string]terraform.ResourceProgress{}
+}
+
+// Expect tells what an apply will change, before its events say so.
+func (t *Tracker) Expect(changes []terraform.Change) {
+	for _, change := range changes {
+		t.expect(change)
+	}
+}
+
+func (t *Tracker) expect(change terraform.Change) {
+	switch change.Action {
+	case terraform.ActionCreate, terraform.ActionUpdate, terraform.ActionReplace, terraform.ActionDelete:
+		if _, known := t.pending[change.Address]; !known {
+			t.pending[change.Address] = change.Action
+			t.total++
+		}
+	}
+}
+
+// Observe takes in an event and reports whether the progress is another one now.
+func (t *Tracker) Observe(event Event) bool {
+	changed := false
+	switch applying := t.phase == terraform.PhaseApplying || t.phase == terraform.PhaseDestroying; {
+	case event.Type == eventPlanned && event.Change != nil && applying:
+		before := t.total
+		t.expect(event.Change.change())
+		changed = t.total != before
+	case event.Hook == nil:
+	case event.Type == eventApplyStart:
+		changed = t.start(event)
+	case event.Type == eventApplyComplete, event.Type == eventApplyErrored:
+		changed = t.end(event)
+	case event.Type == eventRefreshed && !applying:
+		t.done++
+		changed = true
+	}
+	if changed {
+		t.updatedAt = event.Time
+	}
+	return changed
+}
+
+func (t *Tracker) start(event Event) bool {
+	address := event.Hook.Resource.Address
+	t.current[address] = terraform.ResourceProgress{Address: address, Action: action(event.Hook.Action), Since: event.Time}
+	return true
+}
+
+// end takes a resource off the list. A resource that is replaced is done when
+// it is created again; one that fails is not done.
+func (t *Tracker) end(event Event) bool {
+	address, finished := event.Hook.Resource.Address, action(event.Hook.Action)
+	delete(t.current, address)
+	planned, expected := t.pending[address]
+	if event.Type == eventApplyErrored || !expected || planned == "" ||
+		planned == terraform.ActionReplace && finished == terraform.ActionDelete {
+		return true
+	}
+	t.pending[address] = ""
+	t.done++
+	return true
+}
+
+// Progress returns where the run is.
+func (t *Tracker) Progress() terraform.Progress {
+	progress := terraform.Progress{Phase: t.phase, Done: t.done, Total: t.total, UpdatedAt: t.updatedAt}
+	for _, resource := range t.current {
+		progress.Current = append(progress.Current, resource)
+	}
+	slices.SortFunc(progress.Current, func(a, b terraform.ResourceProgress) int {
+		if order := a.Since.Compare(b.Since); order != 0 {
+			return order
+		}
+		return strings.Compare(a.Address, b.Address)
+	})
+	return progress
+}

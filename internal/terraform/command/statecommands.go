@@ -1,0 +1,58 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// StatePull returns the state as JSON, decrypted; nothing when there is none.
+func (s *Session) StatePull(ctx context.Context) ([]byte, error) {
+	var state []byte
+	err := s.ready(ctx, func() (err error) {
+		state, err = s.capture(ctx, "state pull", []string{"state", "pull"}, nil)
+		return err
+	})
+	return bytes.TrimSpace(state), err
+}
+
+// StatePush makes a state the current one. Without force the backend's state
+// must be of the same lineage and not be newer.
+func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error {
+	args := slices.Concat([]string{"state", "push"}, s.lockArgs())
+	if force {
+		args = append(args, "-force")
+	}
+	args = append(args, "-")
+	return s.ready(ctx, func() error {
+		_, err := s.capture(ctx, "state push", args, bytes.NewReader(state))
+		return err
+	})
+}
+
+// ForceUnlock releases the lock with that id. The caller has made sure that
+// its holder is gone.
+func (s *Session) ForceUnlock(ctx context.Context, id string) error {
+	return s.ready(ctx, func() error {
+		_, err := s.capture(ctx, "force-unlock", []string{"force-unlock", "-force", id}, nil)
+		return err
+	})
+}
+
+// PushRescued pushes a state that RescuedState found and removes its file. A
+// state that is already the backend's, or older, is not pushed again.
+func (s *Session) PushRescued(ctx context.Context, file string) error {
+	state, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading the rescued state: %w", err)
+	}
+	if err := s.StatePush(ctx, state, false); err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil {
+		return fmt.Errorf("removing the rescued state: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package inspect
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func fromJSON(t *testing.T, text string) Values {
+	t.Helper()
+	var encoded map[string]json.RawMessage
+	NewWithT(t).Expect(json.Unmarshal([]byte(text), &encoded)).To(Succeed())
+	values, problems := FromJSON(encoded)
+	NewWithT(t).Expect(problems).To(BeEmpty())
+	return values
+}
+
+func TestCheck(t *testing.T) {
+	const module = `
+variable "region" { 
+  type        = string 
+  description = "Where to build." 
+}
+variable "count_of" { 
+  type    = number 
+  default = 1 
+}
+variable "on" { 
+  type    = bool
+  default = false
+}
+variable "tags" { 
+  type    = map(string)
+  default = {}
+}
+variable "nodes" {
+  type = list(object({ name = string, size = optional(number, 1) }))
+  default = []
+}
+variable "untyped" { default = null }
+variable "anything" {
+  type    = any
+  default = null
+}
+output "cluster_name" { value = 1 }
+`
+	tests := []struct {
+		name, values string
+		outputs      []string
+		want         []Problem
+	}{
+		{name: "everything fits", values: `{"region": "eu", "count_of": "3", "on": "true", "tags": {"a": 1}, "nodes": [{"name": "x"}], "anything": {"a": [1, "b", null]}}`},
+		{name: "text stands for a complex value", values: `{"region": "eu", "tags": "{\"a\": \"${b}\"}", "nodes": "[{ name = \"x\" }]"}`},
+		{
+			name: "missing", values: `{}`,
+			want: []Problem{{KindMissing, "region", `variable "region" is required and has no value (Where to build.)`}},
+		},
+		{
+			name: "null for what is required", values: `{"region": null}`,
+			want: []Problem{{KindMissing, "region", `variable "region" is required and has no value (Where to build.)`}},
+		},
+		{
+			name: "unknown", values: `{"region": "eu", "regoin": "eu", "zzz": 1}`,
+			want: []Problem{
+				{KindUnknown, "regoin", `the module has no variable "regoin": did you mean "region"?`},
+				{KindUnknown, "zzz", `the module has no variable "zzz"`},
+			},
+		},
+		{
+			name: "invalid name", values: `{"region": "eu", "a.b": 1}`,
+			want: []Problem{{KindInvalidName, "a.b", `"a.b" cannot be the name of a variable`}},
+		},
+		{
+			name: "types", values: `{"region": ["s3cr3t"], "count_of": "s3cr3t", "on": 3, "tags": "s3cr3t", "nodes": [{"size": 1}], "untyped": {"a": "s3cr3t"}}`,
+			want: []Problem{
+				{KindType, "count_of", `variable "count_of" takes number, but string was given: a number is required`},
+				{KindType, "nodes", `variable "nodes" takes list(object({name=string,size=number})), but list was given: element 0: attribute "name" is required`},
+				{KindType, "on", `variable "on" takes bool, but number was given: bool required, but have number`},
+				{KindType, "region", `variable "region" takes string, but list was given: string required, but have tuple`},
+				{KindType, "tags", `variable "tags" takes map(string), but string was given: map of string required, but have string`},
+				{KindType, "untyped", `variable "untyped" declares no type and so takes a string, but object was given: declare its type in the module`},
+			},
+		},
+		{
+			name: "outputs", values: `{"region": "eu"}`, outputs: []string{"cluster_name", "clustername"},
+			want: []Problem{{KindUnknownOutput, "clustername", `the module has no output "clustername": did you mean "cluster_name"?`}},
+		},
+		{
+			name: "NUL bytes", values: `{"region": "a\u0000b", "tags": {"a": "\u0000"}}`,
+			want: []Problem{
+				{KindEncoding, "region", `the value of variable "region" contains a NUL byte`},
+				{KindEncoding, "tags", `the value of variable "tags" contains a NUL byte`},
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			read := Inline(module, terraform.FormatHCL)
+			g.Expect(read.Diagnostics).To(BeEmpty())
+			problems := Check(read, fromJSON(t, test.values), test.outputs)
+			g.Expect(problems).To(Equal(test.want))
+			for _, found := range problems {
+				g.Expect(found.Message).NotTo(ContainSubstring("s3cr3t"))
+			}
+		})
+	}
+}
+
+func TestEncodeEnv_refusesWhatDoesNotFit(t *testing.T) {
+	g := NewWithT(t)
+	module := Inline(`variable "a" { type = string }`, terraform.FormatHCL)
+	_, problems := EncodeEnv(module, fromJSON(t, `{"a": "`+strings.Repeat("x", 128<<10)+`"}`))
+	g.Expect(problems).To(HaveLen(1))
+	g.Expect(problems[0].Kind).To(Equal(KindEncoding))
+	g.Expect(problems[0].Message).To(HavePrefix(`the value of variable "a" is 131072 bytes long, and at most 131062 can be handed over`))
+}
+
+func TestFromJSON_refusesWhatIsNoText(t *testing.T) {
+	g := NewWithT(t)
+	_, problems := FromJSON(map[string]json.RawMessage{"a": json.RawMessage("\"\xff\""), "b": json.RawMessage("{")})
+	g.Expect(problems).To(Equal([]Problem{
+		{KindEncoding, "a", `the value of variable "a" is not valid UTF-8`},
+		{KindEncoding, "b", `the value of variable "b" is not valid JSON`},
+	}))
+}
+
+func TestParseVarFile(t *testing.T) {
+	g := NewWithT(t)
+	values, diagnostics := ParseVarFile("a.tfvars", []byte("a = \"x\"\nb = [1, { c = null }]\n"), terraform.FormatHCL)
+	g.Expect(diagnostics).To(BeEmpty())
+	g.Expect(values).To(HaveLen(2))
+	values, diagnostics = ParseVarFile("a.tfvars.json", []byte(`{"a": "${x}", "b": {"c": [true]}}`), terraform.FormatJSON)
+	g.Expect(diagnostics).To(BeEmpty())
+	g.Expect(values["a"].AsString()).To(Equal("${x}"))
+
+	for content, short := range map[string]string{
+		"a = \"x\"\nb = var.s3cr3t\n": "a.tfvars:2: Variables not allowed: ",
+		"a = file(\"s3cr3t\")\n":      "a.tfvars:1: Function calls not allowed: ",
+		"a = \n":                      "a.tfvars:1: Invalid expression: ",
+		"block {\n}\n":                "a.tfvars:1: Unexpected \"block\" block: ",
+		"a = \"\xff\"":                "a.tfvars: Invalid variables file: ",
+	} {
+		_, diagnostics := ParseVarFile("a.tfvars", []byte(content), terraform.FormatHCL)
+		g.Expect(diagnostics.Short()).To(HavePrefix(short))
+		g.Expect(diagnostics.Short()).NotTo(ContainSubstring("s3cr3t"))
+	}
+}

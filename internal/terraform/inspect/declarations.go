@@ -1,0 +1,211 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+var (
+	fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "variable", LabelNames: []string{"name"}},
+		{Type: "output", LabelNames: []string{"name"}},
+		{Type: "terraform"},
+	}}
+	variableSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+		{Name: "type"}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"}, {Name: "nullable"},
+	}}
+	outputSchema    = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "sensitive"}}}
+	terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}}
+)
+
+// read takes in one file. What is declared in an override file changes what
+// others declare.
+func (m *Module) read(parser *hclparse.Parser, name string, content []byte, override bool) {
+	parse := parser.ParseHCL
+	if strings.HasSuffix(name, ".json") {
+		parse = parser.ParseJSON
+	}
+	file, diagnostics := parse(content, name)
+	m.diagnose(diagnostics)
+	if file == nil || file.Body == nil {
+		return
+	}
+	found, _, diagnostics := file.Body.PartialContent(fileSchema)
+	// A file that does not parse is diagnosed once.
+	if !m.Diagnostics.HasErrors() {
+		m.diagnose(diagnostics)
+	}
+	for _, block := range found.Blocks {
+		switch block.Type {
+		case "variable":
+			m.readVariable(block, override)
+		case "output":
+			m.readOutput(block, override)
+		case "terraform":
+			m.readProviders(block)
+		}
+	}
+}
+
+func (m *Module) readVariable(block *hcl.Block, override bool) {
+	name := block.Labels[0]
+	variable, known := m.Variables[name]
+	if known && !override {
+		m.diagnose(hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Duplicate variable declaration",
+			Detail:  fmt.Sprintf("A variable named %q was already declared at %s:%d.", name, variable.File, variable.Line),
+			Subject: &block.DefRange,
+		}})
+		return
+	}
+	if !known {
+		variable = &Variable{
+			Name: name, Type: cty.DynamicPseudoType, TypeOmitted: true, Required: true, Nullable: true,
+			File: block.DefRange.Filename, Line: block.DefRange.Start.Line,
+		}
+		m.Variables[name] = variable
+	}
+	content, _, diagnostics := block.Body.PartialContent(variableSchema)
+	m.diagnose(diagnostics)
+	if attribute, ok := content.Attributes["type"]; ok {
+		m.diagnose(variable.readType(attribute.Expr))
+	}
+	m.readString(content.Attributes["description"], &variable.Description)
+	m.readBool(content.Attributes["sensitive"], &variable.Sensitive)
+	m.readBool(content.Attributes["nullable"], &variable.Nullable)
+	if attribute, ok := content.Attributes["default"]; ok {
+		m.diagnose(variable.readDefault(attribute))
+	}
+}
+
+// readType reads a type constraint, in today's syntax and in that of before.
+func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
+	v.TypeOmitted = false
+	keyword := hcl.ExprAsKeyword(expr)
+	if literal, ok := expr.(*hclsyntax.TemplateExpr); ok && literal.IsStringLiteral() {
+		value, _ := literal.Value(nil)
+		keyword = value.AsString()
+	}
+	switch keyword {
+	case "list":
+		v.Type = cty.List(cty.DynamicPseudoType)
+		return nil
+	case "map":
+		v.Type = cty.Map(cty.DynamicPseudoType)
+		return nil
+	case "string":
+		v.Type = cty.String
+		return nil
+	}
+	var diagnostics hcl.Diagnostics
+	v.Type, v.Defaults, diagnostics = typeexpr.TypeConstraintWithDefaults(expr)
+	return diagnostics
+}
+
+func (v *Variable) readDefault(attribute *hcl.Attribute) hcl.Diagnostics {
+	v.Required = false
+	value, diagnostics := attribute.Expr.Value(nil)
+	if diagnostics.HasErrors() {
+		return diagnostics
+	}
+	if !value.IsNull() && v.Defaults != nil {
+		value = v.Defaults.Apply(value)
+	}
+	converted, err := convert.Convert(value, v.Type)
+	if err != nil {
+		return hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Invalid default value for variable",
+			Detail:  fmt.Sprintf("This default value is not compatible with the variable's type constraint: %s.", err),
+			Subject: attribute.Expr.Range().Ptr(),
+		}}
+	}
+	v.Default = converted
+	return nil
+}
+
+func (m *Module) readOutput(block *hcl.Block, override bool) {
+	name := block.Labels[0]
+	output, known := m.Outputs[name]
+	if known && !override {
+		m.diagnose(hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Duplicate output definition",
+			Detail:  fmt.Sprintf("An output named %q was already defined at %s:%d.", name, output.File, output.Line),
+			Subject: &block.DefRange,
+		}})
+		return
+	}
+	if !known {
+		output = &Output{Name: name, File: block.DefRange.Filename, Line: block.DefRange.Start.Line}
+		m.Outputs[name] = output
+	}
+	content, _, diagnostics := block.Body.PartialContent(outputSchema)
+	m.diagnose(diagnostics)
+	m.readString(content.Attributes["description"], &output.Description)
+	m.readBool(content.Attributes["sensitive"], &output.Sensitive)
+}
+
+func (m *Module) readProviders(block *hcl.Block) {
+	content, _, diagnostics := block.Body.PartialContent(terraformSchema)
+	m.diagnose(diagnostics)
+	for _, required := range content.Blocks {
+		attributes, diagnostics := required.Body.JustAttributes()
+		m.diagnose(diagnostics)
+		for name, attribute := range attributes {
+			m.Providers[name] = readProvider(attribute.Expr)
+		}
+	}
+}
+
+// readProvider reads an object, or the version alone, as was once written. What
+// is no constant, such as configuration_aliases, is passed over.
+func readProvider(expr hcl.Expression) Provider {
+	pairs, diagnostics := hcl.ExprMap(expr)
+	if diagnostics.HasErrors() {
+		return Provider{Version: constant(expr)}
+	}
+	var provider Provider
+	for _, pair := range pairs {
+		switch key := hcl.ExprAsKeyword(pair.Key); {
+		case key == "source" || constant(pair.Key) == "source":
+			provider.Source = constant(pair.Value)
+		case key == "version" || constant(pair.Key) == "version":
+			provider.Version = constant(pair.Value)
+		}
+	}
+	return provider
+}
+
+func constant(expr hcl.Expression) string {
+	value, diagnostics := expr.Value(nil)
+	if diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
+		return ""
+	}
+	return value.AsString()
+}
+
+func (m *Module) readString(attribute *hcl.Attribute, into *string) {
+	if attribute != nil {
+		*into = constant(attribute.Expr)
+	}
+}
+
+// readBool leaves alone what is no constant: OpenTofu allows some expressions.
+func (m *Module) readBool(attribute *hcl.Attribute, into *bool) {
+	if attribute == nil {
+		return
+	}
+	value, diagnostics := attribute.Expr.Value(nil)
+	if diagnostics.HasErrors() {
+		return
+	}
+	if value, err := convert.Convert(value, cty.Bool); err == nil && value.IsKnown() && !value.IsNull() {
+		*into = value.True()
+	}
+}

@@ -1,0 +1,102 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	hcljson "github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Values are the values meant for a module's variables.
+type Values map[string]cty.Value
+
+// FromJSON decodes values that arrive as JSON.
+func FromJSON(encoded map[string]json.RawMessage) (Values, []Problem) {
+	values := Values{}
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(encoded)) {
+		text := encoded[name]
+		if !utf8.Valid(text) {
+			problems = append(problems, problem(KindEncoding, name, "the value of variable %q is not valid UTF-8", name))
+			continue
+		}
+		value, err := decodeJSON(text)
+		if err != nil {
+			problems = append(problems, problem(KindEncoding, name, "the value of variable %q is not valid JSON", name))
+			continue
+		}
+		values[name] = value
+	}
+	return values, problems
+}
+
+func decodeJSON(text []byte) (cty.Value, error) {
+	implied, err := ctyjson.ImpliedType(text)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	return ctyjson.Unmarshal(text, implied)
+}
+
+// ParseVarFile reads a variables file. Only constants can be in one. Messages
+// name the file and the line, never a value.
+func ParseVarFile(name string, content []byte, format terraform.Format) (Values, terraform.Diagnostics) {
+	if !utf8.Valid(content) {
+		return nil, terraform.Diagnostics{{
+			Severity: terraform.SeverityError, File: name,
+			Summary: "Invalid variables file", Detail: "The file is not valid UTF-8.",
+		}}
+	}
+	var file *hcl.File
+	var diagnostics hcl.Diagnostics
+	if format == terraform.FormatJSON {
+		file, diagnostics = hcljson.Parse(content, name)
+	} else {
+		file, diagnostics = hclsyntax.ParseConfig(content, name, hcl.InitialPos)
+	}
+	if diagnostics.HasErrors() {
+		return nil, translate(diagnostics)
+	}
+	attributes, diagnostics := file.Body.JustAttributes()
+	values := Values{}
+	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
+		value, more := attributes[variable].Expr.Value(nil)
+		diagnostics = append(diagnostics, more...)
+		if !more.HasErrors() {
+			values[variable] = value
+		}
+	}
+	return values, translate(diagnostics)
+}
+
+// parseText reads a string that stands for a list, a map or an object: JSON,
+// or a constant in the native syntax.
+func parseText(text string) (cty.Value, bool) {
+	if value, err := decodeJSON(bytes.TrimSpace([]byte(text))); err == nil {
+		return value, true
+	}
+	expr, diagnostics := hclsyntax.ParseExpression([]byte(text), "value", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return cty.NilVal, false
+	}
+	value, diagnostics := expr.Value(nil)
+	return value, !diagnostics.HasErrors()
+}
+
+// looksComplex reports whether a string is meant to be read as a list, a map
+// or an object where a plain string would do as well.
+func looksComplex(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") ||
+		strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}")
+}

@@ -1,0 +1,36 @@
+package process
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// adopt watches a runner that an earlier manager started, so that its end is
+// noticed even when it leaves no result.
+func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
+	fd, err := unix.PidfdOpen(identity.PID, 0)
+	if err != nil || !identity.Alive() {
+		return
+	}
+	e.mu.Lock()
+	if _, exists := e.children[run.ID]; exists {
+		e.mu.Unlock()
+		_ = unix.Close(fd)
+		return
+	}
+	c := &child{pid: identity.PID, done: make(chan struct{})}
+	e.children[run.ID] = c
+	e.mu.Unlock()
+	go func() {
+		defer unix.Close(fd)
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+			if n > 0 || (err != nil && err != unix.EINTR) { //nolint:errorlint // A plain system call error.
+				break
+			}
+		}
+		e.ended(run, c)
+	}()
+}

@@ -1,0 +1,106 @@
+package terraform
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// BlockedBy returns the addresses of those changes that would destroy or
+// replace what the request protects and nobody released.
+func (r *Request) BlockedBy(changes []Change) []string {
+	var blocked []string
+	for _, change := range changes {
+		if change.Action != ActionDelete && change.Action != ActionReplace {
+			continue
+		}
+		released := slices.Contains(r.Unprotected, change.Address)
+		if !released && slices.ContainsFunc(r.Protect, change.matches) {
+			blocked = append(blocked, change.Address)
+		}
+	}
+	return blocked
+}
+
+// matches reports whether a pattern names the resource: by its type, by its
+// address, by its address without index, or by that of a module around it.
+func (c Change) matches(pattern string) bool {
+	candidates := append([]string{c.Type}, addressForms(c.Address)...)
+	if c.PreviousAddress != "" {
+		candidates = append(candidates, addressForms(c.PreviousAddress)...)
+	}
+	if !strings.Contains(pattern, "*") {
+		return slices.Contains(candidates, pattern)
+	}
+	parts := strings.Split(pattern, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	glob, err := regexp.Compile(`^` + strings.Join(parts, `.*`) + `$`)
+	return err == nil && slices.ContainsFunc(candidates, glob.MatchString)
+}
+
+// addressForms returns an address and those of everything around it, each with
+// and without its index: module.a[0].x.y[1] gives module.a[0].x.y[1],
+// module.a[0].x.y, x.y and module.a[0], module.a and so on.
+func addressForms(address string) []string {
+	segments := splitAddress(address)
+	var forms []string
+	add := func(form string) {
+		forms = append(forms, form, withoutIndexes(form))
+		if open := lastIndex(form); open > 0 {
+			forms = append(forms, form[:open])
+		}
+	}
+	for i := 0; i+1 < len(segments) && segments[i] == "module"; i += 2 {
+		add(strings.Join(segments[:i+2], "."))
+		add(strings.Join(segments[i+2:], "."))
+	}
+	add(address)
+	return forms
+}
+
+// splitAddress splits at dots outside of quotes and brackets.
+func splitAddress(address string) []string {
+	var segments []string
+	start, inIndex, inQuotes := 0, false, false
+	for i := 0; i < len(address); i++ {
+		switch c := address[i]; {
+		case inQuotes && c == '\\':
+			i++
+		case c == '"':
+			inQuotes = !inQuotes
+		case inQuotes:
+		case c == '[':
+			inIndex = true
+		case c == ']':
+			inIndex = false
+		case c == '.' && !inIndex:
+			segments = append(segments, address[start:i])
+			start = i + 1
+		}
+	}
+	return append(segments, address[start:])
+}
+
+func withoutIndexes(address string) string {
+	segments := splitAddress(address)
+	for i, segment := range segments {
+		segments[i], _, _ = strings.Cut(segment, "[")
+	}
+	return strings.Join(segments, ".")
+}
+
+// lastIndex returns where the index at the end of an address begins, or -1.
+func lastIndex(address string) int {
+	if !strings.HasSuffix(address, "]") {
+		return -1
+	}
+	segments := splitAddress(address)
+	last := segments[len(segments)-1]
+	open := strings.Index(last, "[")
+	if open < 0 {
+		return -1
+	}
+	return len(address) - len(last) + open
+}

@@ -1,0 +1,46 @@
+package terraform
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestRequest_BlockedBy(t *testing.T) {
+	vpc := Change{Address: `module.net["a.b"].aws_vpc.this[0]`, Type: "aws_vpc", Action: ActionDelete}
+	tests := []struct {
+		name        string
+		protect     []string
+		unprotected []string
+		change      Change
+		blocked     bool
+	}{
+		{name: "by type", protect: []string{"aws_vpc"}, change: vpc, blocked: true},
+		{name: "by address", protect: []string{`module.net["a.b"].aws_vpc.this[0]`}, change: vpc, blocked: true},
+		{name: "by address without index", protect: []string{`module.net["a.b"].aws_vpc.this`}, change: vpc, blocked: true},
+		{name: "by address without any index", protect: []string{"module.net.aws_vpc.this"}, change: vpc, blocked: true},
+		{name: "by module", protect: []string{"module.net"}, change: vpc, blocked: true},
+		{name: "by address within its module", protect: []string{"aws_vpc.this"}, change: vpc, blocked: true},
+		{name: "by pattern", protect: []string{"aws_*"}, change: vpc, blocked: true},
+		{name: "by pattern with brackets", protect: []string{`*.aws_vpc.this[*]`}, change: vpc, blocked: true},
+		{name: "by everything", protect: []string{"*"}, change: vpc, blocked: true},
+		{name: "replacing", protect: []string{"aws_vpc"}, change: Change{Address: "aws_vpc.a", Type: "aws_vpc", Action: ActionReplace}, blocked: true},
+		{name: "by the address before a move", protect: []string{"aws_vpc.old"}, change: Change{Address: "aws_vpc.new", PreviousAddress: "aws_vpc.old", Type: "aws_vpc", Action: ActionReplace}, blocked: true},
+		{name: "updating is no destruction", protect: []string{"aws_vpc"}, change: Change{Address: "aws_vpc.a", Type: "aws_vpc", Action: ActionUpdate}},
+		{name: "another type", protect: []string{"aws_vpc_endpoint", "aws_v"}, change: vpc},
+		{name: "another module", protect: []string{"module.n", "module.net2"}, change: vpc},
+		{name: "released", protect: []string{"aws_vpc"}, unprotected: []string{vpc.Address}, change: vpc},
+		{name: "another one released", protect: []string{"aws_vpc"}, unprotected: []string{"aws_vpc"}, change: vpc, blocked: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			request := &Request{Protect: test.protect, Unprotected: test.unprotected}
+			if blocked := request.BlockedBy([]Change{test.change}); test.blocked {
+				g.Expect(blocked).To(Equal([]string{test.change.Address}))
+			} else {
+				g.Expect(blocked).To(BeEmpty())
+			}
+		})
+	}
+}

@@ -1,0 +1,50 @@
+package record
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Labels of everything kept beside a workspace. They repeat the API's names, so
+// that the runner stays small.
+const (
+	workspaceLabel = "capt.appthrust.io/workspace"
+	componentLabel = "capt.appthrust.io/component"
+	runLabel       = "capt.appthrust.io/run"
+	// moveLabel has clusterctl move take the object along.
+	moveLabel = "clusterctl.cluster.x-k8s.io/move"
+)
+
+// Meta is the metadata of an object kept beside a workspace: it belongs to the
+// workspace and moves with it.
+func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
+	controller, block := true, true
+	meta := metav1.ObjectMeta{
+		Namespace: workspace.Namespace,
+		Labels: map[string]string{
+			workspaceLabel: LabelValue(workspace.Name),
+			componentLabel: component,
+			moveLabel:      "",
+		},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1",
+			Kind:       "WorkspaceTemplateApply",
+			Name:       workspace.Name,
+			UID:        types.UID(workspace.UID),
+			Controller: &controller, BlockOwnerDeletion: &block,
+		}},
+	}
+	if runID != "" {
+		meta.Labels[runLabel] = runID
+	}
+	return meta
+}
+
+// SnapshotName is the whole under which the state of a serial is kept.
+func SnapshotName(suffix string, serial uint64) string {
+	return "snapshot-" + suffix + "-" + strconv.FormatUint(serial, 10)
+}

@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+)
+
+// terminalError is a failure that only a change of the inputs can mend.
+type terminalError struct {
+	summary string
+	cause   error
+}
+
+func terminal(summary string, cause error) error {
+	return &terminalError{summary: summary, cause: cause}
+}
+
+func (e *terminalError) Error() string { return e.summary + ": " + e.cause.Error() }
+func (e *terminalError) Unwrap() error { return e.cause }
+
+// conclude turns an error into an outcome that says what may help.
+func (r *running) conclude(err error) {
+	if err == nil {
+		return
+	}
+	result := r.result
+	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTransient
+	var held *heldError
+	var final *terminalError
+	failure := command.AsFailure(err)
+	switch {
+	case errors.As(err, &held):
+		result.Class, result.Lock = terraform.ClassLockHeld, &held.info
+		result.Diagnostics = diagnostic("State locked", held.Error())
+	case failure != nil:
+		result.Outcome, result.Class = failure.Outcome(), failure.Class
+		result.Diagnostics = slices.Concat(failure.Diagnostics, result.Diagnostics)
+		result.Lock, result.StalePlan = failure.Lock, failure.StalePlan
+		result.StateTooLarge = result.StateTooLarge || failure.StateTooLarge
+	case errors.As(err, &final):
+		result.Class = terraform.ClassTerminal
+		result.Diagnostics = diagnostic(final.summary, final.cause.Error())
+	case errors.Is(err, context.DeadlineExceeded) && !apierrors.IsTimeout(err):
+		result.Outcome = terraform.OutcomeTimedOut
+	case errors.Is(err, context.Canceled):
+		result.Outcome = terraform.OutcomeInterrupted
+	case apierrors.IsForbidden(err):
+		result.Class = terraform.ClassTerminal
+		result.Diagnostics = diagnostic("Not allowed", err.Error())
+	default:
+		result.Diagnostics = diagnostic("The run failed", err.Error())
+	}
+}
+
+func diagnostic(summary, detail string) terraform.Diagnostics {
+	return terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: summary, Detail: detail}}
+}

@@ -1,0 +1,110 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// reportEvery is how often progress is written down. A run that ends sooner
+// writes only its result.
+const reportEvery = 2 * time.Second
+
+// report gathers what people want to see while the run goes on.
+type report struct {
+	log logBuffer
+
+	mu      sync.Mutex
+	tracker *command.Tracker
+	changed bool
+}
+
+func newReport() *report { return &report{tracker: command.NewTracker()} }
+
+func (r *report) enter(phase terraform.Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tracker.Enter(phase, time.Now())
+	r.changed = true
+}
+
+func (r *report) expect(changes []terraform.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tracker.Expect(changes)
+	r.changed = true
+}
+
+func (r *report) observe(event command.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = r.tracker.Observe(event) || r.changed
+}
+
+// take returns the progress if it changed since it was last taken.
+func (r *report) take() (terraform.Progress, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.changed
+	r.changed = false
+	return r.tracker.Progress(), changed
+}
+
+// startReporting writes progress and log down now and then, until stopped. A
+// report that cannot be written is no reason to stop the run.
+func (r *Runner) startReporting(ctx context.Context, run *running) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(reportEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			progress, changed := run.report.take()
+			if !changed {
+				continue
+			}
+			if patch, err := record.ProgressPatch(progress, run.report.log.Bytes()); err == nil {
+				_ = r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// logKept bounds the log in memory; the record keeps less.
+const logKept = 4 << 20
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.b.Len() > logKept {
+		l.b.Next(l.b.Len() - logKept/2)
+	}
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) Bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Clone(l.b.Bytes())
+}

@@ -1,0 +1,155 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const stateKey = "tfstate"
+
+// secretLimit is what one Secret can hold, with room for its metadata.
+const secretLimit = 1<<20 - 16<<10
+
+// ensureState writes an empty state where there is none. The Kubernetes backend
+// would do it by itself, but under a lock of its own, which the run holds; and
+// it would not say whose the state is.
+func (r *Runner) ensureState(ctx context.Context, request *terraform.Request) error {
+	_, err := r.kube.secret(ctx, request.Backend.Namespace, request.Backend.StateSecretName())
+	if !apierrors.IsNotFound(err) {
+		return wrap("reading the state", err)
+	}
+	data, err := command.CompressState(command.EmptyState(uuid.NewString()))
+	if err != nil {
+		return err
+	}
+	meta := record.Meta(request.Workspace, record.ComponentState, "")
+	meta.Name = request.Backend.StateSecretName()
+	meta.Annotations = map[string]string{"encoding": "gzip"}
+	for key, value := range map[string]string{
+		"tfstate": "true", "tfstateSecretSuffix": request.Backend.SecretSuffix, "tfstateWorkspace": "default",
+		"app.kubernetes.io/managed-by": "terraform",
+	} {
+		meta.Labels[key] = value
+	}
+	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{stateKey: data}}
+	return wrap("writing an empty state", r.kube.createSecret(ctx, secret))
+}
+
+// readState returns the state as text. An encrypted one is read by the tool.
+func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
+	if run.request.Backend.Type == terraform.BackendKubernetes && run.request.Encryption == "" {
+		secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
+		if err != nil {
+			return nil, fmt.Errorf("reading the state: %w", err)
+		}
+		return command.DecompressState(secret.Data[stateKey])
+	}
+	return run.session.StatePull(ctx)
+}
+
+// snapshot keeps the state as it is before it changes. An empty state is not
+// worth keeping.
+func (r *Runner) snapshot(ctx context.Context, run *running) error {
+	text, err := r.readState(ctx, run)
+	if err != nil {
+		return fmt.Errorf("taking a snapshot of the state: %w", err)
+	}
+	state, err := command.ParseState(text)
+	if err != nil {
+		return fmt.Errorf("taking a snapshot of the state: %w", err)
+	}
+	if state.Resources == 0 {
+		return nil
+	}
+	suffix := run.request.Backend.SecretSuffix
+	if suffix == "" {
+		suffix = record.LabelValue(run.request.Workspace.Name)
+	}
+	name := record.SnapshotName(suffix, state.Serial)
+	if err := r.store(ctx, run, name, record.ComponentSnapshot, text); err != nil {
+		return fmt.Errorf("taking a snapshot of the state: %w", err)
+	}
+	run.result.Snapshot = record.ChunkName(name, 0)
+	return nil
+}
+
+// store keeps a whole in Secrets; what is there already stays.
+func (r *Runner) store(ctx context.Context, run *running, name, component string, content []byte) error {
+	secrets, err := record.Chunks(name, content, record.Meta(run.request.Workspace, component, r.RunID))
+	if err != nil {
+		return err
+	}
+	for _, secret := range secrets {
+		if err := r.kube.createSecret(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("storing %s: %w", secret.Name, err)
+		}
+	}
+	return nil
+}
+
+// load reads a whole back from the first of its Secrets.
+func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, error) {
+	first, err := r.kube.secret(ctx, namespace, record.ChunkName(name, 0))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	count, err := record.ChunkCount(first)
+	if err != nil {
+		return nil, err
+	}
+	secrets := []*corev1.Secret{first}
+	for i := 1; i < count; i++ {
+		next, err := r.kube.secret(ctx, namespace, record.ChunkName(name, i))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		secrets = append(secrets, next)
+	}
+	return record.Join(secrets)
+}
+
+// rescue pushes back the states that an earlier command could not save. It goes
+// before everything else: whatever follows works on the state.
+func (r *Runner) rescue(ctx context.Context, run *running) error {
+	files, err := command.RescuedState(r.workdir.Dir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		state, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a rescued state: %w", err)
+		}
+		if err := run.session.StatePush(ctx, state, false); err != nil {
+			if failure := command.AsFailure(err); failure == nil || failure.StateTooLarge {
+				return errors.Join(err, r.keepRescued(ctx, run, state))
+			}
+			return fmt.Errorf("pushing a rescued state: %w", err)
+		}
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("removing a rescued state: %w", err)
+		}
+	}
+	return nil
+}
+
+// keepRescued keeps a state that the backend does not take over as many Secrets
+// as it needs, so that it outlives the working directory.
+func (r *Runner) keepRescued(ctx context.Context, run *running, state []byte) error {
+	name := "rescue-" + r.RunID
+	if err := r.store(context.WithoutCancel(ctx), run, name, record.ComponentRescue, state); err != nil {
+		return fmt.Errorf("keeping a rescued state: %w", err)
+	}
+	run.printf("The state could not be saved to its backend; it is kept in the Secret %s", record.ChunkName(name, 0))
+	return nil
+}

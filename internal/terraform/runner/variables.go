@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// encodeVariables looks at the module that was fetched, and checks and encodes
+// the values meant for it before anything is planned.
+func encodeVariables(run *running) error {
+	module, err := inspect.Dir(run.session.Root)
+	if err != nil {
+		return err
+	}
+	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
+		return terminal("Module does not parse", errors.New(errs.Short()))
+	}
+	values, problems := inspect.FromJSON(run.request.Variables)
+	for _, name := range run.request.Fillers {
+		if _, declared := module.Variables[name]; !declared {
+			delete(values, name)
+		}
+	}
+	problems = append(problems, inspect.Check(module, values, run.request.Outputs)...)
+	env, more := inspect.EncodeEnv(module, values)
+	if problems = append(problems, more...); len(problems) > 0 {
+		var messages []string
+		for _, p := range problems {
+			messages = append(messages, p.Message)
+		}
+		run.result.InvalidInputs = string(problems[0].Kind)
+		return terminal("Invalid inputs", errors.New(strings.Join(messages, "; ")))
+	}
+	if run.request.Env == nil {
+		run.request.Env = map[string]string{}
+	}
+	for name, value := range env {
+		run.request.Env[name] = value
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package terraform
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	// labelValue is the form of a Kubernetes label value: the backend labels
+	// the Secret and the Lease with the suffix.
+	labelValue = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	// numberedSuffix is what Terraform's Kubernetes backend keeps for itself.
+	numberedSuffix = regexp.MustCompile(`-[0-9]+$`)
+)
+
+// ReservedFilePrefix starts the names of the files the engine writes beside a module.
+const ReservedFilePrefix = "zz_capt_"
+
+// Validate reports everything that keeps the request from being run.
+func (r *Request) Validate() error {
+	var errs []error
+	if r.RunID == "" {
+		errs = append(errs, errors.New("runID is empty"))
+	}
+	errs = append(errs, r.validateOperation(), r.Module.validate(), r.Backend.validate())
+	for name := range r.Files {
+		errs = append(errs, validateFile(name))
+	}
+	for name, value := range r.Env {
+		errs = append(errs, validateEnv(name, value))
+	}
+	if r.Encryption != "" && !utf8.ValidString(r.Encryption) {
+		errs = append(errs, errors.New("encryption is not valid UTF-8"))
+	}
+	if r.Timeout < 0 || r.Grace < 0 {
+		errs = append(errs, errors.New("timeout and grace must not be negative"))
+	}
+	for _, args := range []struct {
+		field string
+		args  []string
+	}{
+		{"initArgs", r.InitArgs},
+		{"planArgs", r.PlanArgs},
+		{"applyArgs", r.ApplyArgs},
+		{"destroyArgs", r.DestroyArgs},
+	} {
+		if err := CheckArgs(args.args); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", args.field, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Request) validateOperation() error {
+	switch r.Operation {
+	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationCheckDrift:
+		return nil
+	case OperationApply:
+		if r.Plan == nil || r.Plan.ID == "" {
+			return errors.New("operation Apply needs the plan to apply")
+		}
+		return nil
+	case OperationRestoreState:
+		if r.Snapshot == "" {
+			return errors.New("operation RestoreState needs the snapshot to restore")
+		}
+		return nil
+	default:
+		return fmt.Errorf("operation %q is unknown", r.Operation)
+	}
+}
+
+func (m Module) validate() error {
+	switch m.Source {
+	case SourceInline:
+		if m.Format != FormatHCL && m.Format != FormatJSON {
+			return fmt.Errorf("module format %q is unknown: write HCL or JSON", m.Format)
+		}
+		return nil
+	case SourceRemote:
+		if m.Address == "" {
+			return errors.New("module address is empty")
+		}
+		if strings.HasPrefix(m.Address, "./") || strings.HasPrefix(m.Address, "../") {
+			return fmt.Errorf("module address %q is relative: write an absolute path or a remote address", m.Address)
+		}
+		if m.Entrypoint != "" && !localPath(m.Entrypoint) {
+			return fmt.Errorf("entrypoint %q leaves the module", m.Entrypoint)
+		}
+		return nil
+	default:
+		return fmt.Errorf("module source %q is unknown: write Inline or Remote", m.Source)
+	}
+}
+
+func (b Backend) validate() error {
+	if b.Type != BackendKubernetes {
+		if b.Type == "" && b.HCL != "" {
+			return errors.New("backend has a configuration but no type")
+		}
+		return nil
+	}
+	switch {
+	case b.Namespace == "" || b.SecretSuffix == "":
+		return errors.New("backend kubernetes needs namespace and secretSuffix")
+	case len(b.SecretSuffix) > 63 || !labelValue.MatchString(b.SecretSuffix):
+		return fmt.Errorf("backend secretSuffix %q is no label value of at most 63 lower-case letters, digits and dashes", b.SecretSuffix)
+	case numberedSuffix.MatchString(b.SecretSuffix):
+		return fmt.Errorf("backend secretSuffix %q ends in a dash and a number, which Terraform refuses", b.SecretSuffix)
+	case b.HCL != "":
+		return errors.New("backend kubernetes takes no hcl")
+	}
+	return nil
+}
+
+func validateFile(name string) error {
+	if !localPath(name) {
+		return fmt.Errorf("file %q leaves the module's directory", name)
+	}
+	first, _, _ := strings.Cut(path.Clean(name), "/")
+	if first == ".terraform" || strings.HasPrefix(path.Base(name), ReservedFilePrefix) {
+		return fmt.Errorf("file %q has a name that the engine uses itself", name)
+	}
+	return nil
+}
+
+func localPath(name string) bool {
+	clean := path.Clean(name)
+	return name != "" && !path.IsAbs(clean) && clean != "." && clean != ".." &&
+		!strings.HasPrefix(clean, "../") && !strings.ContainsAny(name, "\x00\\")
+}
+
+// reservedEnv would change where the tool works, or what it prints.
+var reservedEnv = []string{
+	"TF_WORKSPACE", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "TF_PLUGIN_CACHE_DIR",
+	"TF_REATTACH_PROVIDERS", "TF_TEMP_LOG_PATH", "TF_STATE_PERSIST_INTERVAL",
+}
+
+func validateEnv(name, value string) error {
+	switch {
+	case !envName.MatchString(name):
+		return fmt.Errorf("environment variable %q has no valid name", name)
+	case slices.Contains(reservedEnv, name) || strings.HasPrefix(name, "TF_CLI_ARGS") || strings.HasPrefix(name, "TF_LOG"):
+		return fmt.Errorf("environment variable %s is set by the engine itself", name)
+	case strings.ContainsRune(value, 0):
+		return fmt.Errorf("environment variable %s holds a NUL byte", name)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package webhooks
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/targetpath"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-addons-cluster-x-k8s-io-v1beta1-captaddon,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=addons.cluster.x-k8s.io,resources=captaddons,versions=v1beta1,name=validation.captaddon.addons.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var captAddonRules = rules[*addonsv1.CAPTAddon]{
+	object: func(a *addonsv1.CAPTAddon) field.ErrorList {
+		spec := field.NewPath("spec")
+		known := addonPlaceholders(&a.Spec)
+		errs := checkSelector(spec.Child("clusterSelector"), &a.Spec.ClusterSelector)
+		for i := range a.Spec.Manifests {
+			errs = append(errs, checkManifests(spec.Child("manifests").Index(i).Child("inline"), a.Spec.Manifests[i].Inline, known)...)
+		}
+		if a.Spec.Helm != nil {
+			errs = append(errs, checkHelm(spec.Child("helm"), a.Spec.Helm, known)...)
+		}
+		if c := a.Spec.Connection; c != nil {
+			errs = append(errs, checkConnectionSecret(spec.Child("connection", "secretName"), c.SecretName)...)
+		}
+		for i := range a.Spec.Readiness {
+			if s := a.Spec.Readiness[i].Selector; s != nil {
+				errs = append(errs, checkSelector(spec.Child("readiness").Index(i).Child("selector"), s)...)
+			}
+		}
+		return errs
+	},
+}
+
+// clusterPlaceholders have a value in every cluster.
+var clusterPlaceholders = []string{workspaceName, "CLUSTER_NAME", "CLUSTER_NAMESPACE", "KUBERNETES_VERSION"}
+
+// addonPlaceholders are the names that have a value when the add-on is rendered
+// for a cluster.
+func addonPlaceholders(spec *addonsv1.CAPTAddonSpec) []string {
+	known := slices.Clone(clusterPlaceholders)
+	if spec.Connection != nil {
+		known = append(known, spec.Connection.Keys...)
+	}
+	if spec.Helm != nil {
+		for _, v := range spec.Helm.ValuesFrom {
+			if !slices.Contains(known, v.ValuesKey) {
+				known = append(known, v.ValuesKey)
+			}
+		}
+	}
+	return known
+}
+
+// checkConnectionSecret checks the name of the Secret that defines the other
+// placeholders, so it takes only those that every cluster has.
+func checkConnectionSecret(path *field.Path, name string) field.ErrorList {
+	if errs := checkKnownPlaceholders(path, name, clusterPlaceholders); len(errs) > 0 {
+		return errs
+	}
+	return checkName(path, "Secret", name)
+}
+
+func checkHelm(path *field.Path, h *addonsv1.HelmRelease, known []string) field.ErrorList {
+	var errs field.ErrorList
+	if h.Values != nil {
+		errs = eachString(path.Child("values"), h.Values.Raw, func(at *field.Path, text string) field.ErrorList {
+			return checkKnownPlaceholders(at, text, known)
+		})
+	}
+	return append(errs, checkTargetPaths(path.Child("valuesFrom"), h.ValuesFrom)...)
+}
+
+// checkTargetPaths refuses paths that do not parse, and those where one value
+// would overwrite another.
+func checkTargetPaths(path *field.Path, values []addonsv1.OutputValue) field.ErrorList {
+	var errs field.ErrorList
+	paths := make([][]targetpath.Segment, len(values))
+	for i, v := range values {
+		at := path.Index(i).Child("targetPath")
+		segments, err := targetpath.Parse(v.TargetPath)
+		if err != nil {
+			errs = append(errs, invalid(at, v.TargetPath, err.Error()))
+			continue
+		}
+		for j, other := range paths[:i] {
+			if other != nil && (startsWith(segments, other) || startsWith(other, segments)) {
+				errs = append(errs, invalid(at, v.TargetPath, fmt.Sprintf(
+					"one of this and %s (valuesFrom[%d]) would overwrite the other: write paths of which none lies inside another", values[j].TargetPath, j)))
+			}
+		}
+		paths[i] = segments
+	}
+	return errs
+}
+
+func startsWith(path, prefix []targetpath.Segment) bool {
+	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
+}

@@ -1,0 +1,55 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta1-captcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,versions=v1beta1,name=validation.captcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta1-captcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,versions=v1beta1,name=default.captcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var captControlPlaneRules = rules[*controlplanev1.CAPTControlPlane]{
+	object: func(c *controlplanev1.CAPTControlPlane) field.ErrorList {
+		spec := field.NewPath("spec")
+		errs := checkVersion(spec.Child("version"), c.Spec.Version)
+		errs = append(errs, checkControlPlaneConfig(spec.Child("controlPlaneConfig"), c.Spec.ControlPlaneConfig)...)
+		errs = append(errs, checkTags(spec.Child("additionalTags"), c.Spec.AdditionalTags)...)
+		return append(errs, checkVariables(spec.Child("variables"), c.Spec.Variables)...)
+	},
+	change: func(_ context.Context, before, after *controlplanev1.CAPTControlPlane) field.ErrorList {
+		if before.Spec.Version == after.Spec.Version {
+			return nil
+		}
+		path := field.NewPath("spec", "version")
+		if errs := checkDowngrade(path, before.Spec.Version, after.Spec.Version); len(errs) > 0 {
+			return errs
+		}
+		return checkDowngrade(path, before.Status.Version, after.Spec.Version)
+	},
+}
+
+func checkControlPlaneConfig(path *field.Path, c *controlplanev1.ControlPlaneConfig) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, addon := range c.Addons {
+		if addon.ConfigurationValues == "" {
+			continue
+		}
+		var values map[string]any
+		if err := json.Unmarshal([]byte(addon.ConfigurationValues), &values); err != nil || values == nil {
+			errs = append(errs, invalid(path.Child("addons").Index(i).Child("configurationValues"), addon.ConfigurationValues,
+				`must be a JSON object, for example {"replicaCount": 2}`))
+		}
+	}
+	return errs
+}
+
+func defaultControlPlane(c *controlplanev1.CAPTControlPlane) {
+	c.Spec.Version = withPrefix(c.Spec.Version)
+}

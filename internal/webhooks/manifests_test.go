@@ -1,0 +1,38 @@
+package webhooks
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestCheckManifests_countsDocumentsAsPeopleDo(t *testing.T) {
+	const good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${CLUSTER_NAME}\n"
+	tests := map[string]struct{ text, want string }{
+		"one":                           {good, ""},
+		"two":                           {good + "---\n" + good, ""},
+		"comment first":                 {"# hello\n---\n" + good, ""},
+		"separator first and last":      {"---\n" + good + "---\n", ""},
+		"JSON":                          {`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}`, ""},
+		"placeholder in a flow mapping": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ${CLUSTER_NAME}}\n", ""},
+		"generated list":                {"apiVersion: v1\nkind: ConfigMapList\nitems: []\n", ""},
+		"the second is bad":             {good + "---\nkind: A\n", "document 2 has no apiVersion"},
+		"a key twice":                   {good + "kind: Namespace\n", `document 1 is no YAML: yaml: unmarshal errors:`},
+		"a list":                        {"- a\n- b\n", "document 1 is no Kubernetes object"},
+		"a number as kind":              {"apiVersion: v1\nkind: 1\nmetadata: {name: a}\n", "document 1 is no Kubernetes object"},
+		"only comments":                 {"# nothing\n", "holds no object"},
+		"a tab":                         {"apiVersion: v1\n\tkind: A\n", "document 1 is no YAML: yaml: line 2"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			errs := checkManifests(field.NewPath("inline"), tt.text, []string{"CLUSTER_NAME"})
+			if tt.want == "" {
+				g.Expect(errs).To(BeEmpty())
+				return
+			}
+			g.Expect(errs.ToAggregate()).To(MatchError(ContainSubstring(tt.want)))
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/appthrust/capt/internal/placeholder"
+)
+
+// checkPlaceholders refuses malformed placeholders.
+func checkPlaceholders(path *field.Path, text string) field.ErrorList {
+	if _, err := placeholder.Parse(text); err != nil {
+		return field.ErrorList{invalid(path, text, err.Error())}
+	}
+	return nil
+}
+
+// checkKnownPlaceholders refuses malformed placeholders and those that are none
+// of the known names.
+func checkKnownPlaceholders(path *field.Path, text string, known []string) field.ErrorList {
+	names, err := placeholder.Names(text)
+	if err != nil {
+		return field.ErrorList{invalid(path, text, err.Error())}
+	}
+	var errs field.ErrorList
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		detail := fmt.Sprintf("nothing defines this placeholder: known are %s; write $${ for a literal ${", strings.Join(known, ", "))
+		if nearest, ok := placeholder.Nearest(name, known); ok {
+			detail = fmt.Sprintf("nothing defines this placeholder: did you mean ${%s}? Known are %s", nearest, strings.Join(known, ", "))
+		}
+		errs = append(errs, invalid(path, "${"+name+"}", detail))
+	}
+	return errs
+}
+
+// eachString calls check for every string in a JSON value.
+func eachString(path *field.Path, raw []byte, check func(*field.Path, string) field.ErrorList) field.ErrorList {
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return field.ErrorList{invalid(path, string(raw), "must be a JSON value: "+err.Error())}
+	}
+	return eachStringOf(path, value, check)
+}
+
+func eachStringOf(path *field.Path, value any, check func(*field.Path, string) field.ErrorList) field.ErrorList {
+	var errs field.ErrorList
+	switch v := value.(type) {
+	case string:
+		errs = check(path, v)
+	case []any:
+		for i, item := range v {
+			errs = append(errs, eachStringOf(path.Index(i), item, check)...)
+		}
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			errs = append(errs, eachStringOf(path.Key(key), v[key], check)...)
+		}
+	}
+	return errs
+}

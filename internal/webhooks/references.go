@@ -1,0 +1,61 @@
+package webhooks
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/placeholder"
+)
+
+// checkName refuses what cannot become the name of an object once its
+// placeholders are resolved.
+func checkName(path *field.Path, kind, name string) field.ErrorList {
+	resolved, err := placeholder.Expand(name, func(string) (string, bool) { return "x", true })
+	if err != nil {
+		return field.ErrorList{invalid(path, name, err.Error())}
+	}
+	if len(validation.IsDNS1123Subdomain(resolved)) > 0 {
+		return field.ErrorList{invalid(path, name, fmt.Sprintf(
+			"must be the name of a %s: lower-case letters, digits, '-' and '.', and ${...} for what varies", kind))}
+	}
+	return nil
+}
+
+// checkOwnNamespace refuses a namespace other than that of the object itself.
+func checkOwnNamespace(path *field.Path, kind, namespace, own string) field.ErrorList {
+	if namespace == "" || namespace == own {
+		return nil
+	}
+	return field.ErrorList{invalid(path, namespace, fmt.Sprintf(
+		"must be %s, the namespace of this object, or be left out: CAPT touches no %s of another namespace", own, kind))}
+}
+
+// checkKey checks a reference to a key of a Secret or ConfigMap.
+func checkKey(path *field.Path, kind string, ref *infrav1.KeyReference, own string) field.ErrorList {
+	if ref == nil {
+		return nil
+	}
+	return append(checkName(path.Child("name"), kind, ref.Name),
+		checkOwnNamespace(path.Child("namespace"), kind, ref.Namespace, own)...)
+}
+
+// checkList checks the references of a list and refuses those that are there
+// twice.
+func checkList(path *field.Path, kind string, refs []infrav1.ObjectReference, own string) field.ErrorList {
+	var errs field.ErrorList
+	seen := make(map[infrav1.ObjectReference]bool, len(refs))
+	for i, ref := range refs {
+		errs = append(errs, checkName(path.Index(i).Child("name"), kind, ref.Name)...)
+		if ref.Namespace == "" {
+			ref.Namespace = own
+		}
+		if seen[ref] {
+			errs = append(errs, duplicate(path.Index(i), ref.Namespace+"/"+ref.Name))
+		}
+		seen[ref] = true
+	}
+	return errs
+}

@@ -1,0 +1,73 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func clusterWith(variables ...string) *infrav1.CAPTCluster {
+	c := &infrav1.CAPTCluster{Spec: infrav1.CAPTClusterSpec{Variables: map[string]infrav1.Value{}}}
+	for _, name := range variables {
+		c.Spec.Variables[name] = infrav1.StringValue("x")
+	}
+	return c
+}
+
+func TestValidator_keepsOldObjectsEditable(t *testing.T) {
+	g := NewWithT(t)
+	ctx := context.Background()
+	v := &validator[*infrav1.CAPTCluster]{rules: captClusterRules}
+
+	_, err := v.ValidateCreate(ctx, clusterWith("count"))
+	g.Expect(err).To(MatchError(ContainSubstring("spec.variables[count]")))
+	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "fine"))
+	g.Expect(err).NotTo(HaveOccurred(), "what was wrong before may stay")
+	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "version"))
+	g.Expect(err).To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
+}
+
+func TestValidator_neverBlocksDeletion(t *testing.T) {
+	g := NewWithT(t)
+	v := &validator[*infrav1.CAPTCluster]{rules: captClusterRules}
+	deleting := clusterWith("count")
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+
+	_, err := v.ValidateUpdate(context.Background(), clusterWith(), deleting)
+	g.Expect(err).NotTo(HaveOccurred(), "finalizers must be removable")
+	_, err = v.ValidateDelete(context.Background(), deleting)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestLeaveToSchema_passesOnlyWhatDoesNotDecode(t *testing.T) {
+	tests := map[string]struct {
+		response admission.Response
+		allowed  bool
+	}{
+		"allowed":         {admission.Allowed(""), true},
+		"denied":          {admission.Denied("no"), false},
+		"does not decode": {admission.Errored(http.StatusBadRequest, context.Canceled), true},
+		"broken":          {admission.Errored(http.StatusInternalServerError, context.Canceled), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := leaveToSchema(admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return tt.response }))
+			NewWithT(t).Expect(h.Handle(context.Background(), admission.Request{}).Allowed).To(Equal(tt.allowed))
+		})
+	}
+}
+
+func TestInvalid_quotesOneShortLine(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(invalid(nil, "short", "").BadValue).To(Equal("short"))
+	g.Expect(invalid(nil, "  first\nsecond", "").BadValue).To(Equal("first…"))
+	long := invalid(nil, string(make([]rune, 500)), "").BadValue.(string)
+	g.Expect([]rune(long)).To(HaveLen(81))
+}

@@ -1,0 +1,50 @@
+package webhooks
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,versions=v1beta1,name=validation.workspacetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var workspaceTemplateRules = rules[*infrav1.WorkspaceTemplate]{
+	object: func(t *infrav1.WorkspaceTemplate) field.ErrorList {
+		spec := field.NewPath("spec", "template", "spec")
+		errs := checkModule(spec.Child("forProvider"), &t.Spec.Template.Spec.ForProvider, t.Namespace)
+		if ref := t.Spec.Template.Spec.WriteConnectionSecretToRef; ref != nil {
+			errs = append(errs, checkName(spec.Child("writeConnectionSecretToRef", "name"), "Secret", ref.Name)...)
+		}
+		return errs
+	},
+}
+
+// checkModule checks a module with what it is given. Which placeholders have a
+// value is known only where the template is applied.
+func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) field.ErrorList {
+	var errs field.ErrorList
+	if m.Source == infrav1.ModuleSourceInline {
+		if m.InlineFormat == infrav1.FileFormatJSON {
+			errs = append(errs, checkJSONModule(path.Child("module"), "main.tf.json", m.Module)...)
+		} else {
+			errs = append(errs, checkHCL(path.Child("module"), "main.tf", m.Module)...)
+		}
+	}
+	for i := range m.Vars {
+		errs = append(errs, eachString(path.Child("vars").Index(i).Child("value"), m.Vars[i].Value.Raw, checkPlaceholders)...)
+	}
+	for i := range m.VarFiles {
+		at, file := path.Child("varFiles").Index(i), &m.VarFiles[i]
+		errs = append(errs, checkKey(at.Child("configMapKeyRef"), "ConfigMap", file.ConfigMapKeyReference, own)...)
+		errs = append(errs, checkKey(at.Child("secretKeyRef"), "Secret", file.SecretKeyReference, own)...)
+	}
+	for i := range m.Env {
+		at, env := path.Child("env").Index(i), &m.Env[i]
+		if env.Value != nil {
+			errs = append(errs, checkPlaceholders(at.Child("value"), *env.Value)...)
+		}
+		errs = append(errs, checkKey(at.Child("configMapKeyRef"), "ConfigMap", env.ConfigMapKeyReference, own)...)
+		errs = append(errs, checkKey(at.Child("secretKeyRef"), "Secret", env.SecretKeyReference, own)...)
+	}
+	return errs
+}

@@ -1,0 +1,46 @@
+package webhooks
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=validation.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
+	object: func(a *infrav1.WorkspaceTemplateApply) field.ErrorList {
+		spec := field.NewPath("spec")
+		errs := checkNames(spec.Child("variables"), a.Spec.Variables)
+		if ref := a.Spec.WriteConnectionSecretToRef; ref != nil {
+			path := spec.Child("writeConnectionSecretToRef")
+			errs = append(errs, checkName(path.Child("name"), "Secret", ref.Name)...)
+			errs = append(errs, checkOwnNamespace(path.Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
+		}
+		errs = append(errs, checkWaitForSecrets(spec.Child("waitForSecrets"), a)...)
+		return append(errs, checkWaitForWorkspaces(spec.Child("waitForWorkspaces"), a)...)
+	},
+}
+
+func checkWaitForSecrets(path *field.Path, a *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	errs := checkList(path, "Secret", a.Spec.WaitForSecrets, a.Namespace)
+	for i, ref := range a.Spec.WaitForSecrets {
+		errs = append(errs, checkOwnNamespace(path.Index(i).Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
+		if own := a.Spec.WriteConnectionSecretToRef; own != nil && own.Name == ref.Name {
+			errs = append(errs, invalid(path.Index(i).Child("name"), ref.Name,
+				"this is the Secret that the workspace itself writes (writeConnectionSecretToRef), so it would wait for ever; remove it"))
+		}
+	}
+	return errs
+}
+
+func checkWaitForWorkspaces(path *field.Path, a *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	errs := checkList(path, "WorkspaceTemplateApply", a.Spec.WaitForWorkspaces, a.Namespace)
+	for i, ref := range a.Spec.WaitForWorkspaces {
+		if ref.Name == a.Name && (ref.Namespace == "" || ref.Namespace == a.Namespace) {
+			errs = append(errs, invalid(path.Index(i).Child("name"), ref.Name,
+				"a workspace cannot wait for itself; remove it"))
+		}
+	}
+	return errs
+}

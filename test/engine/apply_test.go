@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+const greeting = `
+variable "name" { type = string }
+variable "secret" {
+  type      = string
+  default   = "hunter2hunter2"
+  sensitive = true
+}
+resource "terraform_data" "greeting" { input = "hello ${var.name}" }
+output "greeting" { value = terraform_data.greeting.output }
+output "list" { value = [var.name, 1, true] }
+output "secret" {
+  value     = var.secret
+  sensitive = true
+}
+`
+
+func TestApply_appliesAndWritesOutputs(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+
+	a := w.waitReady("hello")
+
+	w.Expect(a.Status.Outputs).To(HaveKey("greeting"))
+	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello world"))
+	w.Expect(a.Status.Outputs).NotTo(HaveKey("secret"), "a sensitive output is in the Secret only")
+	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+	w.Expect(a.Status.Plan.Add).To(BeEquivalentTo(1))
+	w.Expect(a.Status.History).To(HaveLen(1))
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("Succeeded"))
+	data := w.secret("hello-connection").Data
+	w.Expect(string(data["greeting"])).To(Equal("hello world"))
+	w.Expect(string(data["list"])).To(Equal(`["world",1,true]`))
+	w.Expect(string(data["secret"])).To(Equal("hunter2hunter2"))
+	w.Expect(w.log(a.Status.History[0].ID)).To(ContainSubstring("terraform_data.greeting: Creation complete"))
+
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("again") })
+	a = w.waitReady("hello")
+	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello again"))
+	w.Expect(a.Status.History).To(HaveLen(2))
+
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs go with the workspace")
+}

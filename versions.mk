@@ -1,0 +1,16 @@
+# Versions of everything CAPT is built from and tested with: the one place to
+# change them. `make verify` checks that every go.mod agrees.
+
+CLUSTER_API_VERSION        := v1.14.2
+CONTROLLER_RUNTIME_VERSION := v0.24.1
+KUBERNETES_LIBRARY_VERSION := v0.36.3
+
+KUBERNETES_VERSION         := v1.37.1
+ETCD_VERSION               := v3.7.3
+KWOK_VERSION               := v0.8.0
+OPENTOFU_VERSION           := v1.12.6
+HELM_CONTROLLER_VERSION    := v1.6.4
+SOURCE_CONTROLLER_VERSION  := v1.9.5
+
+GOLANGCI_LINT_VERSION      := v2.14.0
+CONTROLLER_TOOLS_VERSION   := v0.23.0
