@@ -61,6 +61,7 @@ var catalog = []part{
 	kubernetes("kube-controller-manager", groupTest, groupE2E),
 	kubernetes("kubectl", groupTest, groupE2E),
 	kubernetes("kube-scheduler", groupE2E),
+	kubernetes("kubelet", groupE2E),
 	{
 		name: "tofu", module: "opentofu", pkg: "github.com/opentofu/opentofu/cmd/tofu", versionOf: "github.com/opentofu/opentofu",
 		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E},

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/patch"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -31,6 +30,10 @@ type Object interface {
 // the first Reconcile.
 type Frame[T Object, S any] struct {
 	Client client.Client
+
+	// Reader reads the latest version after a conflict; the Client's cache may
+	// be behind. It defaults to the Client.
+	Reader client.Reader
 
 	// WatchFilter, if set, leaves alone every object whose label
 	// cluster.x-k8s.io/watch-filter has another value.
@@ -87,17 +90,16 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		}
 	}
 
-	helper, err := patch.NewHelper(obj, f.Client)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("preparing patch: %w", err)
+	before, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		return ctrl.Result{}, fmt.Errorf("copying object: %T copies to another type", obj)
 	}
-	before := slices.Clone(obj.GetConditions())
 
 	s, v := f.run(ctx, obj)
 
-	written, err := persist(ctx, helper, obj, f.owned())
+	written, err := f.persist(ctx, before, obj)
 	if written {
-		f.announce(ctx, s, obj, before)
+		f.announce(ctx, s, obj, before.GetConditions())
 	}
 	return v.result(err)
 }

@@ -9,12 +9,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestIsConflict(t *testing.T) {
-	exhausted := wait.ExponentialBackoff(wait.Backoff{Steps: 1}, func() (bool, error) { return false, nil })
 	agg := func(errs ...error) error { return fmt.Errorf("patching: %w", utilerrors.NewAggregate(errs)) }
 	deadline, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
@@ -27,7 +25,6 @@ func TestIsConflict(t *testing.T) {
 	}{
 		{name: "a conflict", err: fmt.Errorf("x: %w", errConflict), want: true},
 		{name: "conflicts in an aggregate", err: agg(errConflict, errConflict), want: true},
-		{name: "retries used up on conflicts", err: agg(exhausted), want: true},
 		{name: "a conflict among others", err: agg(errConflict, errBoom)},
 		{name: "another error", err: errBoom},
 		{name: "a timeout", err: agg(deadline.Err())},

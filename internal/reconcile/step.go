@@ -30,6 +30,10 @@ type Step[S any] struct {
 	// type itself otherwise.
 	Reason string
 
+	// ReasonOf, if set, gives the reason of the condition when it is True and
+	// more than one is possible. An empty answer falls back to Reason.
+	ReasonOf func(s *S) string
+
 	// Message, if set, gives the message of the condition when it is True.
 	Message func(s *S) string
 
@@ -71,7 +75,13 @@ func (step Step[S]) toleratesVerdict(v verdict) bool {
 
 // pass is the verdict on a step that succeeded.
 func (step Step[S]) pass(s *S) verdict {
-	v := verdict{kind: passed, reason: step.Reason}
+	v := verdict{kind: passed}
+	if step.ReasonOf != nil {
+		v.reason = step.ReasonOf(s)
+	}
+	if v.reason == "" {
+		v.reason = step.Reason
+	}
 	if v.reason == "" {
 		v.reason = passReason(step.Condition)
 	}

@@ -140,6 +140,19 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 			},
 			want: state{"True", "Provisioned", "endpoint e"},
 		},
+		{
+			name: "a reason out of several",
+			step: Step[scope]{
+				Condition: "FooReady", Reason: "Provisioned",
+				ReasonOf: func(s *scope) string { return "Endpoint" + s.obj.Spec.Endpoint },
+			},
+			want: state{"True", "Endpointe", ""},
+		},
+		{
+			name: "no reason out of several",
+			step: Step[scope]{Condition: "FooReady", Reason: "Provisioned", ReasonOf: func(*scope) string { return "" }},
+			want: state{"True", "Provisioned", ""},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,10 +154,11 @@ func (e *Environment) start(o *options) error {
 	if o.serviceAccounts {
 		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
 	}
+	// What has started before a failure is to be stopped too.
+	e.stops = append(e.stops, e.api.Stop)
 	if e.Config, err = e.api.Start(); err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
 	}
-	e.stops = append(e.stops, e.api.Stop)
 	// Tests are not to be slowed down by client-side limits.
 	e.Config.QPS = -1
 

@@ -42,6 +42,13 @@ const (
 	// PausedCondition tells whether the object is paused.
 	PausedCondition = "Paused"
 
+	// DeletableCondition tells, while an object that workspaces use is being
+	// deleted, whether none of them does any more.
+	DeletableCondition = "Deletable"
+	// InUseReason surfaces when workspaces still need the object to destroy what
+	// they made; the message names some of them.
+	InUseReason = "InUse"
+
 	// DeletingReason surfaces when the object is being deleted.
 	DeletingReason = "Deleting"
 	// WaitingForClusterReason surfaces when the owning Cluster has not been set yet.

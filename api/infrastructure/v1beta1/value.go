@@ -57,4 +57,3 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	v.Raw = bytes.Clone(b)
 	return nil
 }
-

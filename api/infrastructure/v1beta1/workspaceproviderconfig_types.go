@@ -5,14 +5,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// WorkspaceProviderConfigFinalizer keeps a provider config until no workspace
+// uses it: the credentials are needed to destroy what was made with them.
+const WorkspaceProviderConfigFinalizer = "infrastructure.cluster.x-k8s.io/workspaceproviderconfig"
+
 // Conditions of a WorkspaceProviderConfig and their reasons.
 const (
-	// CredentialsFoundCondition tells whether every Secret the config names exists.
+	// CredentialsFoundCondition tells whether every Secret the config names
+	// exists and has the key. WaitingForSecretReason says which does not.
 	CredentialsFoundCondition = "CredentialsFound"
 	// ConfigurationValidCondition tells whether the HCL of the config parses.
 	ConfigurationValidCondition = "ConfigurationValid"
 	// ConfigurationInvalidReason surfaces when the HCL of the config does not parse.
 	ConfigurationInvalidReason = "ConfigurationInvalid"
+	// PassphraseTooShortReason surfaces when the passphrase of the state
+	// encryption is shorter than what a key can be derived from.
+	PassphraseTooShortReason = "PassphraseTooShort"
 )
 
 // Executor runs Terraform.

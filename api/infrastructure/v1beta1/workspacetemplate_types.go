@@ -4,11 +4,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// WorkspaceTemplateFinalizer keeps a template until no workspace uses it: the
+// module is needed to destroy what it made.
+const WorkspaceTemplateFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplate"
+
 // Condition of a WorkspaceTemplate and its reasons.
 const (
 	// ModuleValidCondition tells whether the module parses and what it declares
 	// fits the template.
 	ModuleValidCondition = "ModuleValid"
+	// ModuleInspectedReason surfaces when the inline module has been inspected;
+	// status.variables and status.outputs are what it declares.
+	ModuleInspectedReason = "Inspected"
 	// ModuleInvalidReason surfaces when the inline module does not parse.
 	ModuleInvalidReason = "ModuleInvalid"
 	// ModuleNotInspectedReason surfaces for remote modules, which are inspected

@@ -119,6 +119,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.all(o, o.matches('^[A-Za-z_][-A-Za-z0-9_]*$'))",message="requiredOutputs must be names of outputs: letters, digits, '_' and '-', for example vpc_id"
 	RequiredOutputs []string `json:"requiredOutputs,omitempty"`
 
 	// waitForSecrets are Secrets that must exist before the first run.

@@ -77,7 +77,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	secret, configMap := metadata("Secret"), metadata("ConfigMap")
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.WorkspaceTemplateApply{}, builder.WithPredicates(asked())).
+		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplateApply"))).
@@ -101,6 +101,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]{
 		Client:      r.Client,
+		Reader:      r.Reader,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
 		Scope:       r.scope,
@@ -120,12 +121,6 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		OnTransition: r.announce,
 	}
-}
-
-// asked lets through what a person or another controller asks for; what this
-// controller writes itself is no reason to look again.
-func asked() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
 func metadata(kind string) *metav1.PartialObjectMetadata {

@@ -110,7 +110,8 @@ func persist(ctx context.Context, what string, write func(context.Context) error
 		attempt, stop := context.WithTimeout(ctx, 30*time.Second)
 		err := write(attempt)
 		stop()
-		if err == nil || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		var permanent *permanentError
+		if err == nil || errors.As(err, &permanent) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err) {
 			return wrap(what, err)
 		}
 		select {
@@ -120,6 +121,11 @@ func persist(ctx context.Context, what string, write func(context.Context) error
 		}
 	}
 }
+
+// permanentError is one that trying again does not mend.
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error { return e.error }
 
 // patience is how long a runner waits for the API server to come back.
 const patience = 30 * time.Minute

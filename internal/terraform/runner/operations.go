@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -36,7 +37,9 @@ func (r *Runner) plan(ctx context.Context, run *running) (*command.PlanResult, e
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
 	destroy := run.request.Operation == terraform.OperationDestroy
-	args := run.request.PlanArgs
+	// Arguments of an apply that shape its plan belong to the plan.
+	planning, _ := terraform.SplitArgs(run.request.ApplyArgs)
+	args := slices.Concat(run.request.PlanArgs, planning)
 	if destroy {
 		args = run.request.DestroyArgs
 	}

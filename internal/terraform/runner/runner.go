@@ -114,8 +114,11 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 			run.printf("Cleaning up: %v", err)
 		}
 	}()
-	if err := r.lockState(ctx, run); err != nil {
-		return err
+	if request.Backend.Type == terraform.BackendKubernetes {
+		if err := r.lock(ctx, request); err != nil {
+			return err
+		}
+		run.locked = true
 	}
 	defer func() {
 		if run.locked {
@@ -127,28 +130,14 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
+	if err := r.ensureState(ctx, run); err != nil {
+		return err
+	}
 	if err := r.rescue(ctx, run); err != nil {
 		return err
 	}
 	err = r.perform(ctx, run)
-	// A state that could not be saved is pushed back at once.
-	if rescueErr := r.rescue(context.WithoutCancel(ctx), run); rescueErr != nil {
-		err = errors.Join(err, rescueErr)
-	}
-	return err
-}
-
-// lockState takes the lock and makes sure that there is a state. An encrypted
-// state is begun by the tool, under its own lock, before the run takes it.
-func (r *Runner) lockState(ctx context.Context, run *running) error {
-	if run.request.Backend.Type != terraform.BackendKubernetes || run.request.Encryption != "" {
-		return nil
-	}
-	if err := r.lock(ctx, run.request); err != nil {
-		return err
-	}
-	run.locked = true
-	return r.ensureState(ctx, run.request)
+	return errors.Join(err, r.rescueAfter(context.WithoutCancel(ctx), run, err))
 }
 
 // prepare makes the working directory ready. A module that was fetched is
@@ -165,18 +154,10 @@ func (r *Runner) prepare(ctx context.Context, run *running) error {
 		if err := encodeVariables(run); err != nil {
 			return err
 		}
+		run.request.Module.Refetch = false
 		if run.session, err = command.Prepare(ctx, r.workdir, run.request); err != nil {
 			return err
 		}
-	}
-	if run.request.Backend.Type == terraform.BackendKubernetes && run.request.Encryption != "" {
-		if _, err := run.session.StatePull(ctx); err != nil {
-			return err
-		}
-		if err := r.lock(ctx, run.request); err != nil {
-			return err
-		}
-		run.locked = true
 	}
 	return nil
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -23,38 +23,48 @@ const secretLimit = 1<<20 - 16<<10
 // ensureState writes an empty state where there is none. The Kubernetes backend
 // would do it by itself, but under a lock of its own, which the run holds; and
 // it would not say whose the state is.
-func (r *Runner) ensureState(ctx context.Context, request *terraform.Request) error {
+func (r *Runner) ensureState(ctx context.Context, run *running) error {
+	request := run.request
+	if request.Backend.Type != terraform.BackendKubernetes {
+		return nil
+	}
 	_, err := r.kube.secret(ctx, request.Backend.Namespace, request.Backend.StateSecretName())
 	if !apierrors.IsNotFound(err) {
 		return wrap("reading the state", err)
 	}
-	data, err := command.CompressState(command.EmptyState(uuid.NewString()))
+	initial, err := run.session.InitialState(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := command.CompressState(initial)
 	if err != nil {
 		return err
 	}
 	meta := record.Meta(request.Workspace, record.ComponentState, "")
 	meta.Name = request.Backend.StateSecretName()
 	meta.Annotations = map[string]string{"encoding": "gzip"}
-	for key, value := range map[string]string{
-		"tfstate": "true", "tfstateSecretSuffix": request.Backend.SecretSuffix, "tfstateWorkspace": "default",
-		"app.kubernetes.io/managed-by": "terraform",
-	} {
-		meta.Labels[key] = value
-	}
+	maps.Copy(meta.Labels, request.Backend.StateLabels())
 	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{stateKey: data}}
 	return wrap("writing an empty state", r.kube.createSecret(ctx, secret))
 }
 
 // readState returns the state as text. An encrypted one is read by the tool.
 func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
-	if run.request.Backend.Type == terraform.BackendKubernetes && run.request.Encryption == "" {
-		secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
-		if err != nil {
-			return nil, fmt.Errorf("reading the state: %w", err)
-		}
-		return command.DecompressState(secret.Data[stateKey])
+	if run.request.Backend.Type != terraform.BackendKubernetes {
+		return run.session.StatePull(ctx)
 	}
-	return run.session.StatePull(ctx)
+	secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
+	if err != nil {
+		return nil, fmt.Errorf("reading the state: %w", err)
+	}
+	text, err := command.DecompressState(secret.Data[stateKey])
+	if err != nil {
+		return nil, err
+	}
+	if _, err := command.ParseState(text); errors.Is(err, command.ErrEncrypted) {
+		return run.session.StatePull(ctx)
+	}
+	return text, nil
 }
 
 // snapshot keeps the state as it is before it changes. An empty state is not
@@ -126,21 +136,40 @@ func (r *Runner) rescue(ctx context.Context, run *running) error {
 		return err
 	}
 	for _, file := range files {
-		state, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading a rescued state: %w", err)
+		err := run.session.PushRescued(ctx, file)
+		if err == nil {
+			continue
 		}
-		if err := run.session.StatePush(ctx, state, false); err != nil {
-			if failure := command.AsFailure(err); failure == nil || failure.StateTooLarge {
-				return errors.Join(err, r.keepRescued(ctx, run, state))
+		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
+			state, readErr := os.ReadFile(file)
+			if readErr != nil {
+				return errors.Join(err, fmt.Errorf("reading a rescued state: %w", readErr))
 			}
-			return fmt.Errorf("pushing a rescued state: %w", err)
+			return errors.Join(err, r.keepRescued(ctx, run, state))
 		}
-		if err := os.Remove(file); err != nil {
-			return fmt.Errorf("removing a rescued state: %w", err)
-		}
+		return fmt.Errorf("pushing a rescued state: %w", err)
 	}
 	return nil
+}
+
+// rescueAfter pushes back what the operation could not save. The backend may be
+// away for a while, so it tries until it succeeds or the patience ends; a state
+// that was only printed is kept first.
+func (r *Runner) rescueAfter(ctx context.Context, run *running, err error) error {
+	if failure := command.AsFailure(err); failure != nil && len(failure.State) > 0 {
+		return r.keepRescued(ctx, run, failure.State)
+	}
+	files, err := command.RescuedState(r.workdir.Dir)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return persist(ctx, "saving the state", func(ctx context.Context) error {
+		err := r.rescue(ctx, run)
+		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
+			return &permanentError{err}
+		}
+		return err
+	})
 }
 
 // keepRescued keeps a state that the backend does not take over as many Secrets
