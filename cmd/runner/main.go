@@ -18,6 +18,9 @@ import (
 )
 
 func main() {
+	if os.Getpid() == 1 {
+		os.Exit(first())
+	}
 	// A run is stopped by one signal; a second must not hurry it, for what an
 	// apply has begun is to be finished.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

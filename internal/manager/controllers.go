@@ -11,14 +11,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspaceproviderconfig"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/process"
+	"github.com/appthrust/capt/internal/usage"
 )
 
 // setupControllers adds every controller.
@@ -45,6 +49,28 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
+	}
+	return setupTemplates(ctx, mgr, o, objects)
+}
+
+// setupTemplates adds the controllers of what workspaces are made from.
+func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache) error {
+	if err := usage.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	users := usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace}
+	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
+	if err := (&workspacetemplate.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Usage: users,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"),
+	}).SetupWithManager(mgr, options); err != nil {
+		return fmt.Errorf("adding WorkspaceTemplate: %w", err)
+	}
+	if err := (&workspaceproviderconfig.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Metadata: objects, Usage: users,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-provider-config"),
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding WorkspaceProviderConfig: %w", err)
 	}
 	return nil
 }

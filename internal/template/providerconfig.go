@@ -29,7 +29,7 @@ func (r *resolver) providerConfig(request *terraform.Request) error {
 		request.Files[providerFile] = []byte(spec.Configuration)
 	}
 	if spec.Backend != nil {
-		text, err := r.expand("backend.configuration", spec.Backend.Configuration)
+		text, err := r.expandPlain("backend.configuration", spec.Backend.Configuration)
 		if err != nil {
 			return err
 		}

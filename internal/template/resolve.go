@@ -1,10 +1,12 @@
 package template
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,6 +48,25 @@ func (r *resolver) expand(field, text string) (string, error) {
 		message += fmt.Sprintf("; set it under spec.variables, or write one of ${%s}", strings.Join(known, "}, ${"))
 	}
 	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", message)
+}
+
+// plain is what a value that becomes part of HCL may hold: nothing that ends a
+// string or begins an expression.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._/@:=+, -]*$`)
+
+// expandPlain fills the placeholders of HCL text. A value that could change the
+// meaning of the text is refused.
+func (r *resolver) expandPlain(field, text string) (string, error) {
+	names, err := placeholder.Names(text)
+	if err != nil {
+		return "", problem(infrav1.UnresolvedPlaceholderReason, "%s: %v", field, err)
+	}
+	for _, name := range names {
+		if value, found := r.lookup(name); found && !plain.MatchString(value) {
+			return "", problem(infrav1.InvalidVariableReason, "%s: the value of ${%s} may hold only letters, digits and . _ / @ : = + , - here", field, name)
+		}
+	}
+	return r.expand(field, text)
 }
 
 // expandValue fills the placeholders of every string in a value.
@@ -116,11 +137,23 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 	if err != nil {
 		return nil, err
 	}
-	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format))
+	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
 	if errs := diagnostics.Errors(); len(errs) > 0 {
 		return nil, problem(infrav1.InvalidVarFileReason, "%s: %s", field, errs.Short())
 	}
 	return values, nil
+}
+
+// placeholders are the values that a variables file may refer to.
+func (r *resolver) placeholders(file []byte) map[string]string {
+	known := map[string]string{WorkspaceName: r.Apply.Name}
+	for name, value := range r.Apply.Spec.Variables {
+		known[name] = value.String()
+		if bytes.Contains(file, []byte("${"+name+"}")) {
+			r.used[name] = true
+		}
+	}
+	return known
 }
 
 // env returns the environment and the names whose values are secret.

@@ -44,3 +44,11 @@ type Runner interface {
 	// Remove removes what is kept for a workspace that is gone.
 	Remove(ctx context.Context, workspace WorkspaceRef) error
 }
+
+// Explainer is a Runner that knows more of a run than whether it is alive.
+type Explainer interface {
+	// Explain says in a sentence what keeps a run from beginning or from ending,
+	// or what ended one that is gone without a result; nothing when all is as
+	// usual. It changes nothing.
+	Explain(ctx context.Context, run Run) (string, error)
+}

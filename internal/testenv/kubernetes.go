@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -14,11 +15,17 @@ func (e *Environment) startControllerManager(assets string) error {
 		return err
 	}
 	certs := e.api.ControlPlane.GetAPIServer().CertDir
+	// Pods trust the API server by it.
+	ca := filepath.Join(e.Dir, "ca.crt")
+	if err := os.WriteFile(ca, e.Config.CAData, 0o644); err != nil {
+		return fmt.Errorf("writing the API server's authority: %w", err)
+	}
 	cmd := exec.Command(filepath.Join(assets, "kube-controller-manager"),
 		"--kubeconfig="+e.Kubeconfig,
 		"--authentication-kubeconfig="+e.Kubeconfig,
 		"--authorization-kubeconfig="+e.Kubeconfig,
 		"--service-account-private-key-file="+filepath.Join(certs, "sa-signer.key"),
+		"--root-ca-file="+ca,
 		"--use-service-account-credentials=false",
 		"--leader-elect=false",
 		"--bind-address=127.0.0.1",

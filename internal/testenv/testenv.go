@@ -38,6 +38,7 @@ type Environment struct {
 	Dir string
 
 	api   *envtest.Environment
+	node  *Node
 	stops []func() error
 }
 
@@ -46,6 +47,7 @@ type options struct {
 	clusterAPI        bool
 	serviceAccounts   bool
 	webhooks          bool
+	node              bool
 	setup             []func(ctrl.Manager) error
 	managerOptions    func(*ctrl.Options)
 }
@@ -154,6 +156,11 @@ func (e *Environment) start(o *options) error {
 	if o.serviceAccounts {
 		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
 	}
+	if o.node {
+		if err := e.prepareNode(root); err != nil {
+			return err
+		}
+	}
 	// What has started before a failure is to be stopped too.
 	e.stops = append(e.stops, e.api.Stop)
 	if e.Config, err = e.api.Start(); err != nil {
@@ -171,6 +178,11 @@ func (e *Environment) start(o *options) error {
 	}
 	if o.controllerManager {
 		if err := e.startControllerManager(assets); err != nil {
+			return err
+		}
+	}
+	if o.node {
+		if err := e.node.start(assets); err != nil {
 			return err
 		}
 	}
@@ -215,6 +227,9 @@ func (e *Environment) startManager(o *options) error {
 	}
 	return nil
 }
+
+// OnStop adds something that ends before the environment does.
+func (e *Environment) OnStop(stop func() error) { e.stops = append(e.stops, stop) }
 
 // Stop ends everything in reverse order and removes the directory.
 func (e *Environment) Stop() error {

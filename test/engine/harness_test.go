@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -32,8 +33,16 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
+// shared is a manager for all tests that do not harm it.
+var shared struct {
+	sync.Once
+	manager *manager
+}
+
+const sharedFilter = "shared"
+
 // patience is how long anything may take on a busy machine.
-const patience = time.Minute
+const patience = 40 * time.Second
 
 // world is one namespace with a manager that looks after it.
 type world struct {
@@ -41,76 +50,124 @@ type world struct {
 	t         *testing.T
 	ctx       context.Context
 	namespace string
+	// filter is the watch filter of the manager.
+	filter string
 	// dir is where modules leave traces of what they did.
-	dir  string
-	work string
-	args []string
-
-	mu      sync.Mutex
-	manager *exec.Cmd
-	done    chan struct{}
+	dir string
+	*manager
 }
 
-// newWorld starts a manager for a new namespace.
-func newWorld(t *testing.T, args ...string) *world {
+// manager is a manager's process, which may be killed and started again.
+type manager struct {
+	work string
+	args []string
+	env  []string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// newWorld returns a new namespace that the shared manager looks after.
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{
-		WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t),
-		dir: t.TempDir(), work: t.TempDir(), args: args,
-	}
-	w.startManager()
+	t.Parallel()
+	shared.Do(func() {
+		work, err := os.MkdirTemp(env.Dir, "shared-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.manager = &manager{work: work, args: []string{"--watch-filter=" + sharedFilter}}
+		if err := shared.manager.start(); err != nil {
+			t.Fatal(err)
+		}
+		env.OnStop(func() error { shared.manager.stop(syscall.SIGTERM); return nil })
+	})
+	return prepare(t, sharedFilter, shared.manager)
+}
+
+// newWorldAlone returns a new namespace with a manager of its own, which may be
+// killed.
+func newWorldAlone(t *testing.T, args ...string) *world {
+	t.Helper()
+	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	w := prepare(t, filter[max(0, len(filter)-60):], &manager{work: t.TempDir()})
+	w.args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
+	w.Expect(w.start()).To(Succeed())
+	t.Cleanup(func() { w.stop(syscall.SIGTERM) })
+	return w
+}
+
+func prepare(t *testing.T, filter string, m *manager) *world {
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), manager: m}
 	t.Cleanup(func() {
-		w.stopManager(syscall.SIGTERM)
 		if t.Failed() {
-			log, _ := os.ReadFile(w.logFile())
-			t.Logf("manager:\n%s", lastPart(string(log)))
+			log, _ := os.ReadFile(m.logFile())
+			var lines []string
+			for line := range strings.Lines(string(log)) {
+				if strings.Contains(line, w.namespace) || strings.HasPrefix(line, "E") {
+					lines = append(lines, line)
+				}
+			}
+			t.Logf("manager:\n%s", lastPart(strings.Join(lines, "")))
 		}
 	})
 	return w
 }
 
-func (w *world) logFile() string { return filepath.Join(w.work, "manager.log") }
+func (m *manager) logFile() string { return filepath.Join(m.work, "manager.log") }
 
 func lastPart(text string) string {
 	const most = 12000
 	return text[max(0, len(text)-most):]
 }
 
-func (w *world) startManager() {
-	w.t.Helper()
+func (m *manager) start() error {
 	root, err := testenv.Root()
-	w.Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return err
+	}
 	tofu, err := testenv.Part("tofu")
-	w.Expect(err).NotTo(HaveOccurred())
-	log, err := os.OpenFile(w.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	w.Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
 	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
-		"--namespace=" + w.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + w.work, "--max-runs=4", "-v=1",
-	}, w.args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig)
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + m.work, "--max-runs=4", "-v=1",
+	}, m.args...)...)
+	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+env.Kubeconfig), m.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	w.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the manager (run `make build` first): %w", err)
+	}
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.manager, w.done = cmd, done
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cmd, m.done = cmd, done
+	return nil
 }
 
-// stopManager ends the manager and waits until it is gone.
-func (w *world) stopManager(signal syscall.Signal) {
-	w.mu.Lock()
-	cmd, done := w.manager, w.done
-	w.mu.Unlock()
+// stop ends the manager and waits until it is gone.
+func (m *manager) stop(signal syscall.Signal) {
+	m.mu.Lock()
+	cmd, done := m.cmd, m.done
+	m.mu.Unlock()
 	_ = cmd.Process.Signal(signal)
 	select {
 	case <-done:
 	case <-time.After(patience):
-		w.t.Errorf("the manager did not end")
 		_ = cmd.Process.Kill()
 	}
+}
+
+func (w *world) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.WatchLabel: w.filter}}
 }
 
 // template creates a WorkspaceTemplate of an inline module.
@@ -121,7 +178,7 @@ func (w *world) template(name, module string, change ...func(*infrav1.WorkspaceS
 		c(&spec)
 	}
 	w.create(&infrav1.WorkspaceTemplate{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		ObjectMeta: w.meta(name),
 		Spec:       infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: spec}},
 	})
 }
@@ -130,7 +187,7 @@ func (w *world) template(name, module string, change ...func(*infrav1.WorkspaceS
 func (w *world) apply(name, template string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) {
 	w.t.Helper()
 	a := &infrav1.WorkspaceTemplateApply{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		ObjectMeta: w.meta(name),
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:                infrav1.TemplateReference{Name: template},
 			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: name + "-connection"},
@@ -267,4 +324,12 @@ func variables(values map[string]string) func(*infrav1.WorkspaceTemplateApplySpe
 			s.Variables[name] = infrav1.StringValue(value)
 		}
 	}
+}
+
+func (w *world) git(dir string, args ...string) {
+	w.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	w.Expect(err).NotTo(HaveOccurred(), string(out))
 }

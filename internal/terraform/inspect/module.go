@@ -119,7 +119,7 @@ func Files(files map[string][]byte) *Module {
 			if strings.HasSuffix(name, ".json") {
 				format = terraform.FormatJSON
 			}
-			values, diagnostics := ParseVarFile(name, files[name], format)
+			values, diagnostics := ParseVarFile(name, files[name], format, nil)
 			module.Diagnostics = append(module.Diagnostics, diagnostics...)
 			for variable := range values {
 				module.Provided[variable] = true

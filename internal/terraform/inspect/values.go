@@ -48,9 +48,10 @@ func decodeJSON(text []byte) (cty.Value, error) {
 	return ctyjson.Unmarshal(text, implied)
 }
 
-// ParseVarFile reads a variables file. Only constants can be in one. Messages
-// name the file and the line, never a value.
-func ParseVarFile(name string, content []byte, format terraform.Format) (Values, terraform.Diagnostics) {
+// ParseVarFile reads a variables file. Only constants can be in one, and the
+// given placeholders, as ${name} in a string. Messages name the file and the
+// line, never a value.
+func ParseVarFile(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
 	if !utf8.Valid(content) {
 		return nil, terraform.Diagnostics{{
 			Severity: terraform.SeverityError, File: name,
@@ -68,9 +69,16 @@ func ParseVarFile(name string, content []byte, format terraform.Format) (Values,
 		return nil, translate(diagnostics)
 	}
 	attributes, diagnostics := file.Body.JustAttributes()
+	var scope *hcl.EvalContext
+	if placeholders != nil {
+		scope = &hcl.EvalContext{Variables: map[string]cty.Value{}}
+		for name, value := range placeholders {
+			scope.Variables[name] = cty.StringVal(value)
+		}
+	}
 	values := Values{}
 	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
-		value, more := attributes[variable].Expr.Value(nil)
+		value, more := attributes[variable].Expr.Value(scope)
 		diagnostics = append(diagnostics, more...)
 		if !more.HasErrors() {
 			values[variable] = value

@@ -15,13 +15,13 @@ func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 		return
 	}
 	e.mu.Lock()
-	if _, exists := e.children[run.ID]; exists {
+	if _, exists := e.children[keyOf(run)]; exists {
 		e.mu.Unlock()
 		_ = unix.Close(fd)
 		return
 	}
 	c := &child{pid: identity.PID, done: make(chan struct{})}
-	e.children[run.ID] = c
+	e.children[keyOf(run)] = c
 	e.mu.Unlock()
 	go func() {
 		defer unix.Close(fd)

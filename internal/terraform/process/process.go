@@ -49,7 +49,7 @@ type Executor struct {
 	Options
 
 	mu       sync.Mutex
-	children map[string]*child
+	children map[runKey]*child
 	stopping bool
 }
 
@@ -61,9 +61,14 @@ type child struct {
 	done chan struct{}
 }
 
+// runKey names a run: an ID is unique within its namespace only.
+type runKey struct{ namespace, id string }
+
+func keyOf(run terraform.Run) runKey { return runKey{run.Namespace, run.ID} }
+
 // New returns an executor that has no children.
 func New(options Options) *Executor {
-	return &Executor{Options: options, children: map[string]*child{}}
+	return &Executor{Options: options, children: map[runKey]*child{}}
 }
 
 // Start begins the run unless it has begun already.
@@ -73,7 +78,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if e.stopping {
 		return errors.New("starting a run: the manager is ending")
 	}
-	if _, exists := e.children[run.ID]; exists {
+	if _, exists := e.children[keyOf(run)]; exists {
 		return nil
 	}
 	logs := e.logFile(run)
@@ -97,7 +102,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Started runner", "run", run.ID, "pid", cmd.Process.Pid)
 	c := &child{pid: cmd.Process.Pid, done: make(chan struct{})}
-	e.children[run.ID] = c
+	e.children[keyOf(run)] = c
 	go func() {
 		// How it ended is in the run's result.
 		_ = cmd.Wait()
@@ -109,7 +114,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 // ended forgets a child and says so.
 func (e *Executor) ended(run terraform.Run, c *child) {
 	e.mu.Lock()
-	delete(e.children, run.ID)
+	delete(e.children, keyOf(run))
 	e.mu.Unlock()
 	close(c.done)
 	if e.OnExit != nil {
@@ -149,7 +154,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 func (e *Executor) isChild(run terraform.Run) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, exists := e.children[run.ID]
+	_, exists := e.children[keyOf(run)]
 	return exists
 }
 
@@ -180,14 +185,14 @@ func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (t
 // Stop asks the run to end gracefully.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	e.mu.Lock()
-	c, exists := e.children[run.ID]
+	c, exists := e.children[keyOf(run)]
 	e.mu.Unlock()
 	if !exists {
 		if liveness, err := e.Observe(ctx, run); err != nil || liveness != terraform.LivenessRunning {
 			return err
 		}
 		e.mu.Lock()
-		c, exists = e.children[run.ID]
+		c, exists = e.children[keyOf(run)]
 		e.mu.Unlock()
 		if !exists {
 			return nil
@@ -217,7 +222,7 @@ func (e *Executor) Remove(_ context.Context, workspace terraform.WorkspaceRef) e
 }
 
 func (e *Executor) logFile(run terraform.Run) string {
-	return filepath.Join(e.WorkDir, "runs", run.ID+".log")
+	return filepath.Join(e.WorkDir, "runs", run.Namespace, run.ID+".log")
 }
 
 // Shutdown asks all children to end gracefully and waits for them. A run that

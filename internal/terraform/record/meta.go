@@ -1,6 +1,7 @@
 package record
 
 import (
+	"maps"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,13 +23,28 @@ const (
 // Meta is the metadata of an object kept beside a workspace: it belongs to the
 // workspace and moves with it.
 func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
+	meta := Owned(workspace, component, runID)
+	meta.Labels[moveLabel] = ""
+	return meta
+}
+
+// StateMeta is the metadata of a state and of its lock, without their names.
+func StateMeta(request *terraform.Request) metav1.ObjectMeta {
+	meta := Meta(request.Workspace, ComponentState, "")
+	maps.Copy(meta.Labels, request.Backend.StateLabels())
+	meta.Annotations = map[string]string{"encoding": "gzip"}
+	return meta
+}
+
+// Owned is the metadata of an object that belongs to a workspace and stays when
+// it moves.
+func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	controller, block := true, true
 	meta := metav1.ObjectMeta{
 		Namespace: workspace.Namespace,
 		Labels: map[string]string{
 			workspaceLabel: LabelValue(workspace.Name),
 			componentLabel: component,
-			moveLabel:      "",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1",
@@ -43,6 +59,9 @@ func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.Obje
 	}
 	return meta
 }
+
+// RunOf is the run that an object belongs to.
+func RunOf(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
 // SnapshotName is the whole under which the state of a serial is kept.
 func SnapshotName(suffix string, serial uint64) string {

@@ -22,6 +22,15 @@ const (
 	ChunksAnnotation = "capt.appthrust.io/chunks"
 )
 
+// PlanID identifies a plan by its content and by the run that made it: two plans
+// of the same moment may have the same content, but are two plans.
+func PlanID(plan []byte, runID string) string {
+	sum := sha256.New()
+	sum.Write(plan)
+	sum.Write([]byte(runID))
+	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
 // ChunkName is the name of the i-th Secret that holds a part of a whole.
 func ChunkName(whole string, i int) string { return "capt-" + whole + "-" + strconv.Itoa(i) }
 

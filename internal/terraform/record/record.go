@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,8 @@ func Shorten(name string, longest int) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return name[:longest-9] + "-" + hex.EncodeToString(sum[:4])
+	// No part of a name may end in a dot or a dash.
+	return strings.TrimRight(name[:longest-9], ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
 // NewRun returns the Secret of a run that has not begun.

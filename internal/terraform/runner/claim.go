@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ var errTaken = errors.New("the run is taken")
 // runners started for the same run, one claims it and the other goes away.
 func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 	for {
-		secret, err := r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
+		secret, err := r.find(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading the run: %w", err)
 		}
@@ -40,6 +41,28 @@ func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 			return nil, fmt.Errorf("claiming the run: %w", err)
 		}
 		return request, nil
+	}
+}
+
+// settling is how long a new pod may find the network not there yet, or its
+// account without the rights that it has just been given.
+const settling = time.Minute
+
+// find reads the run, again where it is too early to be refused.
+func (r *Runner) find(ctx context.Context) (*corev1.Secret, error) {
+	giveUp := time.After(settling)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		secret, err := r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
+		if err == nil || apierrors.IsNotFound(err) {
+			return secret, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-giveUp:
+			return nil, err
+		case <-time.After(wait):
+		}
 	}
 }
 

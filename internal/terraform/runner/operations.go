@@ -47,6 +47,11 @@ func (r *Runner) plan(ctx context.Context, run *running) (*command.PlanResult, e
 	if err != nil {
 		return nil, err
 	}
+	content, err := os.ReadFile(r.workdir.PlanFile())
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	plan.Summary.ID = record.PlanID(content, r.RunID)
 	run.result.Plan = &plan.Summary
 	run.result.Blocked = run.request.BlockedBy(plan.Summary.Changes)
 	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
@@ -74,19 +79,15 @@ func (r *Runner) planAndKeep(ctx context.Context, run *running) error {
 }
 
 func (r *Runner) applyKept(ctx context.Context, run *running) error {
-	content, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
+	content, madeBy, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
 	if err != nil {
 		return fmt.Errorf("fetching the kept plan: %w", err)
 	}
+	if id := record.PlanID(content, madeBy); id != run.request.Plan.ID {
+		return terminal("Wrong plan", fmt.Errorf("the kept plan is %s, not %s", id, run.request.Plan.ID))
+	}
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("placing the kept plan: %w", err)
-	}
-	id, err := command.PlanID(r.workdir.PlanFile())
-	if err != nil {
-		return err
-	}
-	if id != run.request.Plan.ID {
-		return terminal("Wrong plan", fmt.Errorf("the kept plan is %s, not %s", id, run.request.Plan.ID))
 	}
 	return r.apply(ctx, run)
 }
@@ -172,7 +173,7 @@ func (r *Runner) checkDrift(ctx context.Context, run *running) error {
 
 // restore puts a snapshot back, after taking one of what is there now.
 func (r *Runner) restore(ctx context.Context, run *running) error {
-	content, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
+	content, _, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
 	if err != nil {
 		return terminal("No such snapshot", err)
 	}

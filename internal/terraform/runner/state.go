@@ -2,9 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,16 +22,18 @@ const secretLimit = 1<<20 - 16<<10
 
 // ensureState writes an empty state where there is none. The Kubernetes backend
 // would do it by itself, but under a lock of its own, which the run holds; and
-// it would not say whose the state is.
+// it would not say whose the state is. A Secret without a state was made for a
+// run that may not create any.
 func (r *Runner) ensureState(ctx context.Context, run *running) error {
 	request := run.request
 	if request.Backend.Type != terraform.BackendKubernetes {
 		return nil
 	}
-	_, err := r.kube.secret(ctx, request.Backend.Namespace, request.Backend.StateSecretName())
-	if !apierrors.IsNotFound(err) {
+	existing, err := r.kube.secret(ctx, request.Backend.Namespace, request.Backend.StateSecretName())
+	if err != nil && !apierrors.IsNotFound(err) || err == nil && len(existing.Data[stateKey]) > 0 {
 		return wrap("reading the state", err)
 	}
+	reserved := err == nil
 	initial, err := run.session.InitialState(ctx)
 	if err != nil {
 		return err
@@ -40,11 +42,17 @@ func (r *Runner) ensureState(ctx context.Context, run *running) error {
 	if err != nil {
 		return err
 	}
-	meta := record.Meta(request.Workspace, record.ComponentState, "")
+	state := map[string][]byte{stateKey: data}
+	if reserved {
+		patch, err := json.Marshal(map[string]any{"data": state})
+		if err != nil {
+			return fmt.Errorf("encoding an empty state: %w", err)
+		}
+		return wrap("writing an empty state", r.kube.patchSecret(ctx, existing.Namespace, existing.Name, patch))
+	}
+	meta := record.StateMeta(request)
 	meta.Name = request.Backend.StateSecretName()
-	meta.Annotations = map[string]string{"encoding": "gzip"}
-	maps.Copy(meta.Labels, request.Backend.StateLabels())
-	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{stateKey: data}}
+	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: state}
 	return wrap("writing an empty state", r.kube.createSecret(ctx, secret))
 }
 
@@ -107,25 +115,26 @@ func (r *Runner) store(ctx context.Context, run *running, name, component string
 	return nil
 }
 
-// load reads a whole back from the first of its Secrets.
-func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, error) {
+// load reads a whole back, with the run that stored it.
+func (r *Runner) load(ctx context.Context, namespace, name string) (content []byte, storedBy string, err error) {
 	first, err := r.kube.secret(ctx, namespace, record.ChunkName(name, 0))
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+		return nil, "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	count, err := record.ChunkCount(first)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	secrets := []*corev1.Secret{first}
 	for i := 1; i < count; i++ {
 		next, err := r.kube.secret(ctx, namespace, record.ChunkName(name, i))
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
+			return nil, "", fmt.Errorf("reading %s: %w", name, err)
 		}
 		secrets = append(secrets, next)
 	}
-	return record.Join(secrets)
+	content, err = record.Join(secrets)
+	return content, record.RunOf(first), err
 }
 
 // rescue pushes back the states that an earlier command could not save. It goes

@@ -1,0 +1,157 @@
+package workspaceproviderconfig
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/usage"
+)
+
+var world *testenv.Environment
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Run(m, &world, testenv.WithManager(setup)))
+}
+
+func setup(mgr ctrl.Manager) error {
+	metadata, err := cache.New(mgr.GetConfig(), cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(metadata); err != nil {
+		return err
+	}
+	if err := usage.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	return (&Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Metadata: metadata, Recorder: mgr.GetEventRecorder("capt-provider-config"),
+		Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+	}).SetupWithManager(context.Background(), mgr, controller.Options{})
+}
+
+// patience is how long anything may take on a busy machine.
+const patience = 30 * time.Second
+
+func create[T client.Object](t *testing.T, obj T) T {
+	t.Helper()
+	NewWithT(t).Expect(world.Client.Create(t.Context(), obj)).To(Succeed())
+	return obj
+}
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func newTemplate(namespace, name, config string) *infrav1.WorkspaceTemplate {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: named(namespace, name)}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: "# Nothing."}
+	if config != "" {
+		template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
+	}
+	return template
+}
+
+func newApply(namespace, name string, template infrav1.TemplateReference) *infrav1.WorkspaceTemplateApply {
+	return &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: named(namespace, name), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: template},
+	}
+}
+
+func waitFor(t *testing.T, config *infrav1.WorkspaceProviderConfig, condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	t.Helper()
+	var c metav1.Condition
+	NewWithT(t).Eventually(func(g Gomega) {
+		g.Expect(world.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)).To(Succeed())
+		found := meta.FindStatusCondition(config.Status.Conditions, condition)
+		g.Expect(found).NotTo(BeNil())
+		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
+		g.Expect(found.Reason).To(Equal(reason), found.Message)
+		g.Expect(found.ObservedGeneration).To(Equal(config.Generation))
+		c = *found
+	}, patience, 50*time.Millisecond).Should(Succeed(), "%s of %s is to be %s", condition, config.Name, status)
+	return c
+}
+
+func waitGone(t *testing.T, obj client.Object) {
+	t.Helper()
+	NewWithT(t).Eventually(func() bool {
+		return apierrors.IsNotFound(world.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	}, patience, 50*time.Millisecond).Should(BeTrue(), "%s is to go", obj.GetName())
+}
+
+func TestConfig_goesOnWhenASecretAppears(t *testing.T) {
+	g := NewWithT(t)
+	namespace := world.Namespace(t)
+	config := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(namespace, "aws"), Spec: infrav1.WorkspaceProviderConfigSpec{
+		Credentials:     []infrav1.ProviderCredential{env("AWS_SECRET_ACCESS_KEY", "aws", "key")},
+		StateEncryption: passphrase("state", "passphrase"),
+	}})
+	waitFor(t, config, infrav1.CredentialsFoundCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason)
+	waitFor(t, config, infrav1.ConfigurationValidCondition, metav1.ConditionTrue, infrav1.ConfigurationValidCondition)
+
+	secret := create(t, &corev1.Secret{ObjectMeta: named(namespace, "aws"), StringData: map[string]string{"other": "x"}})
+	create(t, &corev1.Secret{ObjectMeta: named(namespace, "state"), StringData: map[string]string{"passphrase": secretValue}})
+	c := waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.PassphraseTooShortReason)
+	g.Expect(c.Message).NotTo(ContainSubstring(secretValue))
+
+	state := &corev1.Secret{ObjectMeta: named(namespace, "state")}
+	g.Expect(world.Client.Patch(t.Context(), state, client.RawPatch("application/merge-patch+json", []byte(`{"stringData":{"passphrase":"hunter2hunter2hunter2"}}`)))).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		g.Expect(waitFor(t, config, infrav1.CredentialsFoundCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason).Message).
+			To(Equal("credentials[0].secretRef: Secret aws has no key key"))
+	}, patience).Should(Succeed(), "the Secret has another key")
+
+	secret.StringData = map[string]string{"key": secretValue}
+	g.Expect(world.Client.Update(t.Context(), secret)).To(Succeed())
+	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+
+	g.Expect(world.Client.Delete(t.Context(), secret)).To(Succeed())
+	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason)
+}
+
+func TestConfig_staysWhileWorkspacesUseIt(t *testing.T) {
+	g := NewWithT(t)
+	home, library := world.Namespace(t), world.Namespace(t)
+	config := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(home, "aws")})
+	elsewhere := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(library, "aws")})
+	near := create(t, newTemplate(home, "near", "aws"))
+	create(t, newTemplate(library, "far", "aws"))
+	create(t, newTemplate(home, "without", ""))
+	create(t, newApply(home, "a", infrav1.TemplateReference{Name: "near"}))
+	b := create(t, newApply(home, "b", infrav1.TemplateReference{Name: "far", Namespace: library}))
+	create(t, newApply(home, "c", infrav1.TemplateReference{Name: "without"}))
+	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+	waitFor(t, elsewhere, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+
+	g.Expect(world.Client.Delete(t.Context(), elsewhere)).To(Succeed())
+	waitGone(t, elsewhere)
+
+	g.Expect(world.Client.Delete(t.Context(), config)).To(Succeed())
+	c := waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason)
+	g.Expect(c.Message).To(HaveSuffix(home + "/a, " + home + "/b"))
+
+	g.Expect(world.Client.Get(t.Context(), client.ObjectKeyFromObject(near), near)).To(Succeed())
+	near.Spec.Template.Spec.ProviderConfigRef = nil
+	g.Expect(world.Client.Update(t.Context(), near)).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		g.Expect(waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason).Message).To(HaveSuffix("gone: " + home + "/b"))
+	}, patience).Should(Succeed(), "the template near names it no more")
+
+	g.Expect(world.Client.Delete(t.Context(), b)).To(Succeed())
+	waitGone(t, config)
+}

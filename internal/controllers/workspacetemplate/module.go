@@ -1,0 +1,142 @@
+package workspacetemplate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// module inspects an inline module and shows what it declares. A remote one is
+// inspected by the run that fetches it.
+func module(_ context.Context, s *scope) error {
+	status, p := &s.template.Status, s.template.Spec.Template.Spec.ForProvider
+	status.Variables, status.Outputs = nil, nil
+	if p.Source != infrav1.ModuleSourceInline {
+		return nil
+	}
+	format := terraform.FormatHCL
+	if p.InlineFormat != "" {
+		format = terraform.Format(p.InlineFormat)
+	}
+	m := inspect.Inline(p.Module, format)
+	if errs := m.Diagnostics.Errors(); len(errs) > 0 {
+		return fault.Stall(infrav1.ModuleInvalidReason, "%s", errs.Short())
+	}
+	status.Variables, status.Outputs = variables(m), outputs(m)
+	return fits(m, p.Vars)
+}
+
+// moduleReason tells who inspected the module.
+func moduleReason(s *scope) string {
+	if s.template.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline {
+		return infrav1.ModuleInspectedReason
+	}
+	return infrav1.ModuleNotInspectedReason
+}
+
+func moduleMessage(s *scope) string {
+	if s.template.Spec.Template.Spec.ForProvider.Source != infrav1.ModuleSourceInline {
+		return "A remote module is inspected by the run that fetches it"
+	}
+	return ""
+}
+
+// What the API takes.
+const (
+	mostDeclared = 512
+	longestName  = 128
+	longestType  = 4096
+)
+
+// variables lists the declared variables by name, as many as a status holds.
+func variables(m *inspect.Module) []infrav1.DeclaredVariable {
+	var declared []infrav1.DeclaredVariable
+	for _, name := range names(m.Variables) {
+		v := m.Variables[name]
+		variable := infrav1.DeclaredVariable{Name: name, Required: new(v.Required)}
+		if !v.TypeOmitted {
+			variable.Type = limit(typeexpr.TypeString(v.Type), longestType)
+		}
+		declared = append(declared, variable)
+	}
+	return declared
+}
+
+// outputs lists the declared outputs by name, as many as a status holds.
+func outputs(m *inspect.Module) []infrav1.DeclaredOutput {
+	var declared []infrav1.DeclaredOutput
+	for _, name := range names(m.Outputs) {
+		declared = append(declared, infrav1.DeclaredOutput{Name: name, Sensitive: new(m.Outputs[name].Sensitive)})
+	}
+	return declared
+}
+
+// names sorts names and leaves out what the API would refuse.
+func names[T any](declared map[string]T) []string {
+	sorted := slices.DeleteFunc(slices.Sorted(maps.Keys(declared)), func(name string) bool {
+		return name == "" || utf8.RuneCountInString(name) > longestName
+	})
+	return sorted[:min(len(sorted), mostDeclared)]
+}
+
+func limit(text string, longest int) string {
+	runes := []rune(text)
+	if len(runes) <= longest {
+		return text
+	}
+	return string(runes[:longest-1]) + "…"
+}
+
+// fits checks the template's own values. What they leave out may come with the
+// workspace, and the type of what holds placeholders is known only there.
+func fits(m *inspect.Module, vars []infrav1.Variable) error {
+	raw, open := map[string]json.RawMessage{}, map[string]bool{}
+	for _, v := range vars {
+		raw[string(v.Key)] = v.Value.Raw
+		open[string(v.Key)] = bytes.Contains(v.Value.Raw, []byte("${"))
+	}
+	values, problems := inspect.FromJSON(raw)
+	problems = append(problems, inspect.Check(m, values, nil)...)
+	reason := ""
+	var messages []string
+	for _, p := range problems {
+		unknown := p.Kind == inspect.KindUnknown || p.Kind == inspect.KindInvalidName
+		if p.Kind == inspect.KindMissing || !unknown && open[p.Name] {
+			continue
+		}
+		if reason == "" {
+			reason = infrav1.InvalidVariableReason
+			if unknown {
+				reason = infrav1.UnknownVariableReason
+			}
+		}
+		messages = append(messages, p.Message)
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	return fault.Stall(reason, "vars: %s", shorten(messages))
+}
+
+// mostMessages is how many problems of one template are worth reading at once.
+const mostMessages = 3
+
+func shorten(messages []string) string {
+	text := strings.Join(messages[:min(len(messages), mostMessages)], "; ")
+	if more := len(messages) - mostMessages; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,73 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// Observe tells whether the run's process exists. A run that has begun is where
+// the pod is that began it; one that has not is as alive as its Job.
+func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
+	// The Job first: when it has ended, whatever its pod wrote is in the Secret
+	// that is read after it.
+	var job batchv1.Job
+	err := e.Reader.Get(ctx, key(run), &job)
+	if client.IgnoreNotFound(err) != nil {
+		return terraform.LivenessUnknown, fmt.Errorf("reading the Job of a run: %w", err)
+	}
+	exists := err == nil
+	secret, err := e.secret(ctx, run)
+	if err != nil {
+		return terraform.LivenessUnknown, err
+	}
+	identity, err := record.RunIdentity(secret)
+	if err != nil {
+		return terraform.LivenessUnknown, err
+	}
+	switch {
+	case identity != nil:
+		return e.observePod(ctx, identity)
+	case !exists || !sameOwner(&job, secret):
+		return terraform.LivenessPending, nil
+	case ended(&job):
+		// Its runner died before it could say who it is. It did nothing, and
+		// there is nobody left who could.
+		return terraform.LivenessGone, nil
+	default:
+		return terraform.LivenessRunning, nil
+	}
+}
+
+// observePod asks Kubernetes about the pod of a runner. As long as the pod
+// exists and has not ended its containers may run: a node that does not answer
+// proves nothing, whatever is known of the Job. Who deletes a pod by force
+// vouches for its end.
+func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
+	var pod corev1.Pod
+	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return terraform.LivenessGone, nil
+	case err != nil:
+		return terraform.LivenessUnknown, fmt.Errorf("reading the pod of a run: %w", err)
+	case string(pod.UID) != identity.PodUID, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+		return terraform.LivenessGone, nil
+	default:
+		return terraform.LivenessRunning, nil
+	}
+}
+
+func ended(job *batchv1.Job) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
+}

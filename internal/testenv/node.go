@@ -1,0 +1,216 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// nodeName is the name of the machine that runs pods.
+	nodeName = "capt-test"
+	// nodeBridge connects pods with the machine.
+	nodeBridge = "capt-test0"
+	// nodeAddress is the machine as pods see it.
+	nodeAddress = "10.214.0.1"
+	nodeSubnet  = "10.214.0.0/16"
+	// apiAddress is the address of the Service of the API server, the first of
+	// its range. The API server itself listens there, so that pods reach it
+	// without anything that forwards Services.
+	apiAddress   = "10.213.0.1"
+	serviceRange = "10.213.0.0/24"
+
+	pauseImage = "capt.test/pause:1"
+)
+
+// cniPlugins is where Debian puts the plugins.
+const cniPlugins = "/usr/lib/cni"
+
+// Node is a machine that runs the pods of an environment.
+type Node struct {
+	// Address is where pods reach the machine.
+	Address string
+
+	env  *Environment
+	root string
+	dir  string
+}
+
+// WithNode adds a machine that really runs pods: containerd, a kubelet, the
+// scheduler and kube-controller-manager. Where MissingForNode has something to
+// say it cannot be had. One such environment exists on a machine at a time; the
+// next waits for it.
+func WithNode() Option {
+	return func(o *options) { o.node, o.controllerManager, o.serviceAccounts = true, true, true }
+}
+
+// MissingForNode says what keeps this machine from running pods, or nothing.
+func MissingForNode() string {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		return "running pods needs Linux and root"
+	}
+	var missing []string
+	for _, program := range []string{"containerd", "ctr", "runc", "ip"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(cniPlugins, "bridge")); err != nil {
+		missing = append(missing, "CNI plugins in "+cniPlugins)
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return "running pods needs " + strings.Join(missing, ", ") +
+		": apt-get install --no-install-recommends containerd runc containernetworking-plugins iproute2"
+}
+
+// nodeEnv turns the tests on that run pods. They need root and change the
+// machine's network, so nobody gets them unasked.
+const nodeEnv = "CAPT_TEST_NODE"
+
+// NeedsNode skips a test where no pods can be run, and says why.
+func NeedsNode(t testing.TB) {
+	t.Helper()
+	if os.Getenv(nodeEnv) == "" {
+		t.Skipf("tests that run pods are run by `make test-job` (%s=1)", nodeEnv)
+	}
+	if missing := MissingForNode(); missing != "" {
+		t.Skip(missing)
+	}
+}
+
+// Node returns the machine that WithNode added.
+func (e *Environment) Node() *Node { return e.node }
+
+// prepareNode makes the network and has the API server listen in it.
+func (e *Environment) prepareNode(root string) error {
+	if missing := MissingForNode(); missing != "" {
+		return errors.New(missing)
+	}
+	e.node = &Node{Address: nodeAddress, env: e, root: root, dir: filepath.Join(e.Dir, "node")}
+	if err := os.MkdirAll(e.node.dir, 0o755); err != nil {
+		return fmt.Errorf("making the node's directory: %w", err)
+	}
+	if err := e.node.exclude(); err != nil {
+		return err
+	}
+	if err := e.node.network(); err != nil {
+		return err
+	}
+	server := e.api.ControlPlane.GetAPIServer()
+	server.SecureServing.Address, server.SecureServing.Port = apiAddress, "443"
+	server.Configure().Set("service-cluster-ip-range", serviceRange)
+	return nil
+}
+
+// exclude waits until no other environment on this machine has a node.
+func (n *Node) exclude() error {
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "capt-test-node.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the lock of the node: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("locking the node: %w", errors.Join(err, lock.Close()))
+	}
+	n.env.stops = append(n.env.stops, lock.Close)
+	return nil
+}
+
+// network makes a bridge for the pods and an address for the API server. Pods
+// reach the machine only: nothing is forwarded.
+func (n *Node) network() error {
+	n.env.stops = append(n.env.stops, func() error {
+		return errors.Join(run("ip", "link", "del", nodeBridge), run("ip", "addr", "del", apiAddress+"/32", "dev", "lo"))
+	})
+	// An environment that was killed leaves its own behind.
+	_ = run("ip", "link", "del", nodeBridge)
+	return errors.Join(
+		run("ip", "addr", "replace", apiAddress+"/32", "dev", "lo"),
+		run("ip", "link", "add", nodeBridge, "type", "bridge"),
+		run("ip", "addr", "add", nodeAddress+"/16", "dev", nodeBridge),
+		run("ip", "link", "set", nodeBridge, "up"),
+	)
+}
+
+// start runs everything that makes the machine a node.
+func (n *Node) start(assets string) error {
+	if err := n.startScheduler(assets); err != nil {
+		return err
+	}
+	if err := n.startContainerd(); err != nil {
+		return err
+	}
+	pause := filepath.Join(n.dir, "pause")
+	if err := n.Build(pause, "./internal/testenv/nodepause"); err != nil {
+		return err
+	}
+	if err := n.LoadImage(pauseImage, "/pause", map[string]string{"/pause": pause}); err != nil {
+		return err
+	}
+	if err := n.startKubelet(assets); err != nil {
+		return err
+	}
+	n.env.stops = append(n.env.stops, n.removePods)
+	return waitUntil("the node", func() error {
+		var node corev1.Node
+		if err := n.env.Client.Get(context.Background(), client.ObjectKey{Name: nodeName}, &node); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			return errors.New("it is not ready")
+		}
+		return nil
+	})
+}
+
+// Build compiles a program of the repository for an image.
+func (n *Node) Build(out, pkg string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", out, pkg)
+	cmd.Dir, cmd.Env = n.root, append(os.Environ(), "CGO_ENABLED=0")
+	return said(cmd)
+}
+
+// LoadImage packs programs, by their paths in the image, and gives the image to
+// containerd. Pods use it by the tag.
+func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error {
+	archive := filepath.Join(n.dir, "image.tar")
+	defer os.Remove(archive)
+	args := []string{"run", "./image", "-tag", tag, "-entrypoint", entrypoint, "-o", archive}
+	for target, source := range files {
+		args = append(args, target+"="+source)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = filepath.Join(n.root, "dev"), append(os.Environ(), "CGO_ENABLED=0")
+	if err := said(cmd); err != nil {
+		return fmt.Errorf("packing image %s: %w", tag, err)
+	}
+	if err := n.ctr("images", "import", archive); err != nil {
+		return fmt.Errorf("importing image %s: %w", tag, err)
+	}
+	return nil
+}
+
+func run(name string, args ...string) error { return said(exec.Command(name, args...)) }
+
+// said runs a command; its error is what the command said.
+func said(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// atOnce is how many workspaces are applied at once.
+const atOnce = 2
+
+// engineReport is the engine beside the bare tool.
+type engineReport struct {
+	Ratio       float64   `json:"ratio"`
+	CAPTSeconds float64   `json:"captSeconds"`
+	BareSeconds float64   `json:"bareSeconds"`
+	Applies     int       `json:"applies"`
+	Rounds      int       `json:"rounds"`
+	CAPTRounds  []float64 `json:"captRounds"`
+	BareRounds  []float64 `json:"bareRounds"`
+}
+
+// measureEngine lets CAPT and the bare tool apply the same module in turns,
+// against one API server and with the same backend.
+func measureEngine(ctx context.Context, o options) (*engineReport, error) {
+	say("engine: starting the API server")
+	env, err := testenv.Start()
+	if err != nil {
+		return nil, err
+	}
+	defer stopQuietly(env)
+	w, err := newWorld(env)
+	if err != nil {
+		return nil, err
+	}
+	m, err := w.startManager(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.stop()
+	if _, err := m.waitSettled(ctx, 0); err != nil {
+		return nil, err
+	}
+	r := &engineReport{Applies: o.applies, Rounds: o.rounds}
+	for round := range o.rounds {
+		turns := []func() error{
+			func() error { return r.capt(ctx, w, round) },
+			func() error { return r.bare(ctx, w, round) },
+		}
+		if round%2 == 1 {
+			// Neither always has the machine as the other left it.
+			slices.Reverse(turns)
+		}
+		for _, turn := range turns {
+			if err := turn(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := m.profile(ctx, "engine"); err != nil {
+		return nil, err
+	}
+	r.CAPTSeconds, r.BareSeconds = median(r.CAPTRounds), median(r.BareRounds)
+	r.Ratio = r.CAPTSeconds / r.BareSeconds
+	return r, nil
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// capt measures from the creation of the workspaces until all are ready.
+func (r *engineReport) capt(ctx context.Context, w *world, round int) error {
+	namespace, err := w.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.createTemplate(ctx, namespace, module(round)); err != nil {
+		return err
+	}
+	started := time.Now()
+	ready := make(chan error, 1)
+	go func() { ready <- w.waitReady(ctx, namespace, r.Applies, r.Applies) }()
+	if err := w.createWorkspaces(ctx, namespace, r.Applies); err != nil {
+		return err
+	}
+	if err := <-ready; err != nil {
+		return err
+	}
+	seconds := time.Since(started).Seconds()
+	r.CAPTRounds = append(r.CAPTRounds, seconds)
+	say("engine: round %d, CAPT: %d applies in %.2fs", round+1, r.Applies, seconds)
+	return nil
+}
+
+// bare measures init, plan, apply and output of the tool by itself.
+func (r *engineReport) bare(ctx context.Context, w *world, round int) error {
+	namespace, err := w.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	dirs := make([]string, r.Applies)
+	for i := range dirs {
+		dirs[i] = filepath.Join(w.env.Dir, "bare", namespace, workspaceName(i))
+		if err := os.MkdirAll(dirs[i], 0o700); err != nil {
+			return fmt.Errorf("making a directory: %w", err)
+		}
+		text := module(round) + backend(w.env.Kubeconfig, namespace, workspaceName(i))
+		if err := os.WriteFile(filepath.Join(dirs[i], "main.tf"), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("writing a module: %w", err)
+		}
+	}
+	started := time.Now()
+	err = forEach(ctx, len(dirs), atOnce, func(ctx context.Context, i int) error {
+		return w.applyBare(ctx, dirs[i], workspaceName(i))
+	})
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(started).Seconds()
+	r.BareRounds = append(r.BareRounds, seconds)
+	say("engine: round %d, bare: %d applies in %.2fs", round+1, r.Applies, seconds)
+	return nil
+}
+
+func (w *world) applyBare(ctx context.Context, dir, name string) error {
+	for _, args := range [][]string{
+		{"init", "-input=false", "-no-color"},
+		{"plan", "-input=false", "-no-color", "-out=plan"},
+		{"apply", "-input=false", "-no-color", "plan"},
+		{"output", "-json"},
+	} {
+		cmd := exec.CommandContext(ctx, w.tofu, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+w.cliConfig, "TF_VAR_name="+name, "TF_IN_AUTOMATION=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("running tofu %s: %w\n%s", args[0], err, out)
+		}
+	}
+	return nil
+}
+
+// module is one small resource. Each round has its own text, so that no round
+// finds what another has prepared.
+func module(round int) string {
+	return fmt.Sprintf(`# Round %d.
+variable "name" { type = string }
+resource "terraform_data" "this" { input = var.name }
+output "name" { value = terraform_data.this.output }
+`, round)
+}
+
+// backend is where CAPT keeps the state, too.
+func backend(kubeconfig, namespace, name string) string {
+	return fmt.Sprintf(`terraform {
+  backend "kubernetes" {
+    config_path   = %q
+    namespace     = %q
+    secret_suffix = %q
+  }
+}
+`, kubeconfig, namespace, name+"-bare")
+}

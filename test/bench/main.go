@@ -1,0 +1,141 @@
+// Command bench measures what CAPT costs: its engine beside the bare tool, a
+// restart and the rest with many workspaces. It runs the real manager, the real
+// OpenTofu and the real API server, prints a table of ratios and writes the
+// numbers as JSON. It measures; it asserts nothing.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// options is how much is measured.
+type options struct {
+	out string
+	// rounds is how often the engine and the bare tool take turns, applies how
+	// many workspaces each of them applies per round, two at a time.
+	rounds, applies int
+	// workspaces is how many applied workspaces there are at a restart.
+	workspaces int
+	// profiles is a directory for the manager's profiles; empty takes none.
+	profiles string
+}
+
+// report is what is written as JSON.
+type report struct {
+	Engine  *engineReport  `json:"engine,omitempty"`
+	Restart *restartReport `json:"restart,omitempty"`
+	Noop    *noopReport    `json:"noop,omitempty"`
+	Rest    *restReport    `json:"rest,omitempty"`
+}
+
+// The targets that the table compares with.
+const (
+	targetRatio  = 1.1
+	targetMemory = 128.0
+	targetSettle = 10.0
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1) //nolint:gocritic // Nothing is left to stop.
+	}
+}
+
+func run(ctx context.Context) error {
+	var o options
+	var part string
+	flag.StringVar(&o.out, "out", filepath.Join("out", "bench.json"), "File that receives the numbers.")
+	flag.IntVar(&o.rounds, "rounds", fromEnv("CAPT_BENCH_ROUNDS", 3), "Rounds in which the engine and the bare tool take turns.")
+	flag.IntVar(&o.applies, "applies", 40, "Workspaces that are applied per round.")
+	flag.IntVar(&o.workspaces, "workspaces", fromEnv("CAPT_BENCH_WORKSPACES", 1000), "Applied workspaces at a restart.")
+	flag.StringVar(&o.profiles, "profiles", os.Getenv("CAPT_BENCH_PROFILES"), "Directory for profiles of the manager; taking them costs time.")
+	flag.StringVar(&part, "part", "all", "What to measure: engine, restart or all.")
+	flag.Parse()
+
+	var r report
+	if part == "all" || part == "engine" {
+		var err error
+		if r.Engine, err = measureEngine(ctx, o); err != nil {
+			return fmt.Errorf("measuring the engine: %w", err)
+		}
+	}
+	if part == "all" || part == "restart" {
+		if err := measureRestart(ctx, o, &r); err != nil {
+			return fmt.Errorf("measuring a restart: %w", err)
+		}
+	}
+	if err := write(o.out, &r); err != nil {
+		return err
+	}
+	return print(&r)
+}
+
+func fromEnv(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func write(path string, r *report) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the numbers: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the directory of the numbers: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the numbers: %w", err)
+	}
+	return nil
+}
+
+// print shows what was measured beside what it is compared with.
+func print(r *report) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nMEASURED\tCAPT\tCOMPARED WITH\t\tRATIO")
+	if e := r.Engine; e != nil {
+		fmt.Fprintf(w, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, atOnce, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
+		fmt.Fprintf(w, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
+	}
+	if s := r.Restart; s != nil {
+		fmt.Fprintf(w, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)
+		fmt.Fprintf(w, "  until settled\t%.1fs\tseconds, say\t%.0fs\t%.2f\n", s.SettleSeconds, targetSettle, s.SettleSeconds/targetSettle)
+		fmt.Fprintf(w, "  memory (RSS)\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.MemoryMiB, targetMemory, s.MemoryMiB/targetMemory)
+		fmt.Fprintf(w, "  its peak\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.PeakMiB, targetMemory, s.PeakMiB/targetMemory)
+		fmt.Fprintf(w, "  before it, after %d runs\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.Workspaces, s.WorkedMiB, targetMemory, s.WorkedMiB/targetMemory)
+	}
+	if n := r.Noop; n != nil {
+		fmt.Fprintf(w, "Processes started by %d no-op reconciles\t%d\tat most\t0\t\n", n.Reconciles, n.Processes)
+	}
+	if s := r.Rest; s != nil {
+		fmt.Fprintf(w, "API writes at rest in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
+		for what, n := range s.ByResource {
+			fmt.Fprintf(w, "  %s\t%d\t\t\t\n", what, n)
+		}
+		fmt.Fprintf(w, "  CPU of the manager meanwhile\t%.2fs\t\t\t\n", s.CPUSeconds)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}
+
+// say prints progress.
+func say(format string, args ...any) {
+	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// workspaceController is the controller whose reconciles are counted.
+const workspaceController = "workspacetemplateapply"
+
+// managerProcess is a running manager.
+type managerProcess struct {
+	cmd     *exec.Cmd
+	started time.Time
+	done    chan struct{}
+	log     string
+	// diagnostics serves metrics and, with a token, profiles.
+	diagnostics string
+	token       string
+	profiles    string
+	http        *http.Client
+}
+
+// startManager runs the manager over all namespaces.
+func (w *world) startManager(ctx context.Context, o options) (*managerProcess, error) {
+	root, err := testenv.Root()
+	if err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	m := &managerProcess{
+		done: make(chan struct{}), log: filepath.Join(w.env.Dir, "manager.log"), diagnostics: "http://" + address, profiles: o.profiles,
+		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // The manager's own certificate, on loopback.
+		}},
+	}
+	args := []string{
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + address,
+		"--executor=process", "--terraform-binary=" + w.tofu, "--work-dir=" + w.work, fmt.Sprintf("--max-runs=%d", atOnce),
+	}
+	if o.profiles == "" {
+		args = append(args, "--insecure-diagnostics")
+	} else {
+		// Profiles are served to those only who may read them.
+		m.diagnostics = "https://" + address
+		if m.token, err = w.administrator(ctx); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager's log: %w", err)
+	}
+	m.cmd = exec.Command(filepath.Join(root, "bin", "manager"), args...)
+	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+w.env.Kubeconfig)
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	m.started = time.Now()
+	if err := m.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the manager (run `make build` first): %w", errors.Join(err, log.Close()))
+	}
+	go func() {
+		_ = m.cmd.Wait()
+		_ = log.Close()
+		close(m.done)
+	}()
+	return m, nil
+}
+
+// stop ends the manager and waits until it is gone.
+func (m *managerProcess) stop() {
+	_ = m.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-m.done:
+	case <-time.After(time.Minute):
+		say("the manager did not end; killing it")
+		_ = m.cmd.Process.Kill()
+	}
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// administrator returns the token of an account that may do everything.
+func (w *world) administrator(ctx context.Context) (string, error) {
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "bench"}
+	account := &corev1.ServiceAccount{ObjectMeta: meta}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: meta.Namespace, Name: meta.Name}},
+	}
+	for _, obj := range []client.Object{account, binding} {
+		if err := client.IgnoreAlreadyExists(w.client.Create(ctx, obj)); err != nil {
+			return "", fmt.Errorf("creating the administrator: %w", err)
+		}
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := w.client.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", fmt.Errorf("asking for a token: %w", err)
+	}
+	return request.Status.Token, nil
+}
+
+// get reads from the diagnostics.
+func (m *managerProcess) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.diagnostics+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if m.token != "" {
+		req.Header.Set("Authorization", "Bearer "+m.token)
+	}
+	resp, err := m.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", path, resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
+
+// reconciles counts the looks at workspaces since the manager began.
+func (m *managerProcess) reconciles(ctx context.Context) (int, error) {
+	n, _, err := m.activity(ctx)
+	return n, err
+}
+
+// activity tells how many looks at workspaces there were, and how many objects
+// of any kind are being looked at or wait for it.
+func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, err error) {
+	text, err := m.get(ctx, "/metrics")
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the manager's metrics: %w", err)
+	}
+	for _, s := range parseMetrics(string(text)) {
+		switch s.name {
+		case "controller_runtime_reconcile_total":
+			if s.labels["controller"] == workspaceController {
+				reconciles += int(s.value)
+			}
+		case "workqueue_depth", "controller_runtime_active_workers":
+			busy += int(s.value)
+		}
+	}
+	return reconciles, busy, nil
+}
+
+// waitSettled waits until at least so many looks at workspaces are done and
+// nothing is left to look at for a moment. It returns when that moment began.
+func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.Time, error) {
+	const calm = 500 * time.Millisecond
+	var since time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return since, fmt.Errorf("waiting for the manager to settle: %w", ctx.Err())
+		case <-m.done:
+			text, _ := os.ReadFile(m.log)
+			return since, fmt.Errorf("the manager ended:\n%s", text[max(0, len(text)-4000):])
+		case <-time.After(100 * time.Millisecond):
+		}
+		seen, busy, err := m.activity(ctx)
+		switch {
+		case err != nil || busy > 0 || seen < reconciles:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= calm:
+			return since, nil
+		}
+	}
+}
+
+// profile saves the manager's heap, if asked for.
+func (m *managerProcess) profile(ctx context.Context, name string) error {
+	if m.profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(m.profiles, 0o755); err != nil {
+		return fmt.Errorf("making the directory of profiles: %w", err)
+	}
+	for _, kind := range []string{"allocs", "heap?gc=1", "goroutine"} {
+		text, err := m.get(ctx, "/debug/pprof/"+kind)
+		if err != nil {
+			return fmt.Errorf("taking a profile: %w", err)
+		}
+		file := filepath.Join(m.profiles, name+"-"+kind[:min(len(kind), 4)]+".pprof")
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return fmt.Errorf("writing a profile: %w", err)
+		}
+	}
+	return nil
+}

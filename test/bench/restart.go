@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// restartReport is a restart with many applied workspaces.
+type restartReport struct {
+	Workspaces    int     `json:"workspaces"`
+	RunsStarted   int     `json:"runsStarted"`
+	SettleSeconds float64 `json:"settleSeconds"`
+	// MemoryMiB is at rest, PeakMiB the most since the restart, WorkedMiB what
+	// the manager before it needed that had carried out all the runs.
+	MemoryMiB float64 `json:"memoryMiB"`
+	PeakMiB   float64 `json:"peakMiB"`
+	WorkedMiB float64 `json:"workedMiB"`
+	// ApplySeconds is how long the workspaces took to be applied.
+	ApplySeconds float64 `json:"applySeconds"`
+}
+
+// noopReport is what reconciles cost that have nothing to do.
+type noopReport struct {
+	Reconciles int `json:"reconciles"`
+	Processes  int `json:"processes"`
+}
+
+// restReport is what the manager writes when nothing happens.
+type restReport struct {
+	Writes     int            `json:"writes"`
+	Seconds    float64        `json:"seconds"`
+	ByResource map[string]int `json:"byResource,omitempty"`
+	CPUSeconds float64        `json:"cpuSeconds"`
+}
+
+// restFor is how long the rest is watched.
+const restFor = 30 * time.Second
+
+// measureRestart applies many workspaces and starts the manager anew.
+func measureRestart(ctx context.Context, o options, r *report) error {
+	say("restart: starting the API server")
+	env, err := testenv.Start()
+	if err != nil {
+		return err
+	}
+	defer stopQuietly(env)
+	w, err := newWorld(env)
+	if err != nil {
+		return err
+	}
+	r.Restart = &restartReport{Workspaces: o.workspaces}
+	namespace, err := w.fill(ctx, o, r.Restart)
+	if err != nil {
+		return err
+	}
+	before, err := w.countRuns(ctx, namespace)
+	if err != nil {
+		return err
+	}
+
+	say("restart: starting the manager anew")
+	m, err := w.startManager(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	settled, err := m.waitSettled(ctx, o.workspaces)
+	if err != nil {
+		return err
+	}
+	r.Restart.SettleSeconds = settled.Sub(m.started).Seconds()
+	say("restart: settled after %.1fs", r.Restart.SettleSeconds)
+	if r.Noop, err = w.measureNoop(ctx, m, namespace, o.workspaces); err != nil {
+		return err
+	}
+	if r.Rest, err = w.measureRest(ctx, m); err != nil {
+		return err
+	}
+	after, err := w.countRuns(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	r.Restart.RunsStarted = after - before
+	if r.Restart.MemoryMiB, r.Restart.PeakMiB, err = m.memory(); err != nil {
+		return err
+	}
+	return m.profile(ctx, "restart")
+}
+
+// fill applies the workspaces and ends the manager that did so.
+func (w *world) fill(ctx context.Context, o options, r *restartReport) (string, error) {
+	m, err := w.startManager(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	defer m.stop()
+	namespace, err := w.namespace(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := w.createTemplate(ctx, namespace, module(0)); err != nil {
+		return "", err
+	}
+	say("restart: applying %d workspaces", o.workspaces)
+	started := time.Now()
+	ready := make(chan error, 1)
+	go func() { ready <- w.waitReady(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)) }()
+	if err := w.createWorkspaces(ctx, namespace, o.workspaces); err != nil {
+		return "", err
+	}
+	if err := <-ready; err != nil {
+		return "", err
+	}
+	r.ApplySeconds = time.Since(started).Seconds()
+	if _, err := m.waitSettled(ctx, o.workspaces); err != nil {
+		return "", err
+	}
+	if r.WorkedMiB, _, err = m.memory(); err != nil {
+		return "", err
+	}
+	say("restart: applied in %.0fs; the manager has %.0f MiB", r.ApplySeconds, r.WorkedMiB)
+	return namespace, m.profile(ctx, "worked")
+}
+
+// measureNoop has workspaces looked at for no reason, and counts the processes
+// that the manager has started since it began.
+func (w *world) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
+	touched := min(workspaces, 40)
+	say("restart: touching %d workspaces", touched)
+	before, err := m.reconciles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range touched {
+		if err := w.touch(ctx, namespace, workspaceName(i)); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := m.waitSettled(ctx, before+touched); err != nil {
+		return nil, err
+	}
+	r := &noopReport{}
+	if r.Reconciles, err = m.reconciles(ctx); err != nil {
+		return nil, err
+	}
+	if r.Processes, err = m.children(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// measureRest counts the writes that the API server sees while nothing happens.
+func (w *world) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
+	say("restart: watching the rest for %s", restFor)
+	before, err := w.writes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cpu, err := m.cpu()
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("watching the rest: %w", ctx.Err())
+	case <-time.After(restFor):
+	}
+	r := &restReport{Seconds: time.Since(started).Seconds(), ByResource: map[string]int{}}
+	after, err := w.writes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for what, n := range after {
+		if more := n - before[what]; more > 0 {
+			r.ByResource[what] = more
+			r.Writes += more
+		}
+	}
+	used, err := m.cpu()
+	if err != nil {
+		return nil, err
+	}
+	r.CPUSeconds = used - cpu
+	return r, nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// templateName is the template of every workspace.
+const templateName = "bench"
+
+// world is an API server with what is done to it.
+type world struct {
+	env    *testenv.Environment
+	client client.WithWatch
+	// raw asks the API server for its metrics.
+	raw  kubernetes.Interface
+	tofu string
+	// cliConfig is an empty configuration of the tool.
+	cliConfig string
+	work      string
+}
+
+func newWorld(env *testenv.Environment) (*world, error) {
+	w := &world{env: env, cliConfig: filepath.Join(env.Dir, "tofurc"), work: filepath.Join(env.Dir, "work")}
+	var err error
+	if w.tofu, err = testenv.Part("tofu"); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(w.cliConfig, nil, 0o600); err != nil {
+		return nil, fmt.Errorf("writing the tool's configuration: %w", err)
+	}
+	if w.client, err = client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme}); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if w.raw, err = kubernetes.NewForConfig(env.Config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return w, nil
+}
+
+func stopQuietly(env *testenv.Environment) {
+	if err := env.Stop(); err != nil {
+		say("stopping the API server: %v", err)
+	}
+}
+
+func workspaceName(i int) string { return fmt.Sprintf("w%04d", i) }
+
+func (w *world) namespace(ctx context.Context) (string, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
+	if err := w.client.Create(ctx, ns); err != nil {
+		return "", fmt.Errorf("creating a namespace: %w", err)
+	}
+	return ns.Name, nil
+}
+
+func (w *world) createTemplate(ctx context.Context, namespace, text string) error {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: text}
+	if err := w.client.Create(ctx, template); err != nil {
+		return fmt.Errorf("creating the template: %w", err)
+	}
+	return nil
+}
+
+func (w *world) createWorkspaces(ctx context.Context, namespace string, n int) error {
+	err := forEach(ctx, n, 4, func(ctx context.Context, i int) error {
+		name := workspaceName(i)
+		return w.client.Create(ctx, &infrav1.WorkspaceTemplateApply{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: infrav1.WorkspaceTemplateApplySpec{
+				TemplateRef:                infrav1.TemplateReference{Name: templateName},
+				Variables:                  map[string]infrav1.Value{"name": infrav1.StringValue(name)},
+				WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: name + "-connection"},
+			},
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("creating workspaces: %w", err)
+	}
+	return nil
+}
+
+// waitReady waits by watch until n workspaces are ready, and says so each time
+// another so many are.
+func (w *world) waitReady(ctx context.Context, namespace string, n, each int) error {
+	ready := map[string]bool{}
+	for len(ready) < n {
+		watch, err := w.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
+		if err != nil {
+			return fmt.Errorf("watching workspaces: %w", err)
+		}
+		for event := range watch.ResultChan() {
+			apply, ok := event.Object.(*infrav1.WorkspaceTemplateApply)
+			if !ok || ready[apply.Name] || !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition) {
+				continue
+			}
+			ready[apply.Name] = true
+			if len(ready)%each == 0 && each < n {
+				say("restart: %d of %d workspaces are ready", len(ready), n)
+			}
+			if len(ready) == n {
+				break
+			}
+		}
+		watch.Stop()
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("waiting for workspaces: %w", err)
+		}
+	}
+	return nil
+}
+
+// countRuns counts the runs on record.
+func (w *world) countRuns(ctx context.Context, namespace string) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := w.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun})
+	if err != nil {
+		return 0, fmt.Errorf("counting runs: %w", err)
+	}
+	return len(list.Items), nil
+}
+
+// touch has a workspace looked at although nothing about it changed.
+func (w *world) touch(ctx context.Context, namespace, name string) error {
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
+	if err := w.client.Patch(ctx, apply, patch); err != nil {
+		return fmt.Errorf("touching workspace %s: %w", name, err)
+	}
+	return nil
+}
+
+// writes counts what the API server was asked to write, by verb and resource.
+// Leases and events come and go with the clock, and are left out.
+func (w *world) writes(ctx context.Context) (map[string]int, error) {
+	text, err := w.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
+	}
+	counts := map[string]int{}
+	for _, s := range parseMetrics(string(text)) {
+		verb, resource := s.labels["verb"], s.labels["resource"]
+		if s.name != "apiserver_request_total" || resource == "leases" || resource == "events" {
+			continue
+		}
+		switch verb {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+			what := strings.TrimSuffix(fmt.Sprintf("%s %s/%s", verb, resource, s.labels["subresource"]), "/")
+			counts[what] += int(s.value)
+		}
+	}
+	return counts, nil
+}

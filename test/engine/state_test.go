@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// state returns the state of a workspace.
+func (w *world) state(name string) map[string]any {
+	w.t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(w.secret("tfstate-default-" + name + "-ws").Data["tfstate"]))
+	w.Expect(err).NotTo(HaveOccurred())
+	text, err := io.ReadAll(r)
+	w.Expect(err).NotTo(HaveOccurred())
+	var state map[string]any
+	w.Expect(json.Unmarshal(text, &state)).To(Succeed())
+	return state
+}
+
+// addresses lists the resources of a workspace's state.
+func (w *world) addresses(name string) []string {
+	w.t.Helper()
+	var all []string
+	resources, _ := w.state(name)["resources"].([]any)
+	for _, r := range resources {
+		resource := r.(map[string]any)
+		for range resource["instances"].([]any) {
+			all = append(all, resource["type"].(string)+"."+resource["name"].(string))
+		}
+	}
+	return all
+}
+
+// bumpState writes the state again with the next serial, as another tool would.
+func (w *world) bumpState(name string) {
+	w.t.Helper()
+	state := w.state(name)
+	state["serial"] = state["serial"].(float64) + 1
+	text, err := json.Marshal(state)
+	w.Expect(err).NotTo(HaveOccurred())
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err = z.Write(text)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(z.Close()).To(Succeed())
+	secret := w.secret("tfstate-default-" + name + "-ws")
+	secret.Data["tfstate"] = packed.Bytes()
+	w.Expect(env.Client.Update(w.ctx, secret)).To(Succeed())
+}
+
+func (w *world) lease(name string) *coordinationv1.Lease {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	w.Expect(env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "lock-tfstate-default-" + name + "-ws"}, lease)).To(Succeed())
+	return lease
+}
+
+func TestState_belongsToTheWorkspaceAndMovesWithIt(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+	a := w.waitReady("hello")
+
+	secret := w.secret(a.Status.State.SecretName)
+	w.Expect(secret.Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
+	w.Expect(metav1.IsControlledBy(secret, a)).To(BeTrue())
+	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil(), "no lock remains")
+}
+
+func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	one := int32(2)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.SnapshotLimit = &one })
+	w.waitReady("hello")
+	for _, name := range []string{"v2", "v3", "v4"} {
+		w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue(name) })
+		w.waitReady("hello")
+	}
+	snapshots := func() []string {
+		var names []string
+		for _, name := range w.secrets() {
+			if strings.HasPrefix(name, "capt-snapshot-") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	w.Eventually(snapshots, patience).Should(HaveLen(2), "as many as the limit says")
+
+	// The state before v4 says v3; restoring it under manual approval shows the
+	// way back to v4 as a plan.
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
+	w.waitReady("hello")
+	newest := snapshots()[1]
+	w.annotate("hello", infrav1.RestoreSnapshotAnnotation, newest)
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	a := w.get("hello")
+	w.Expect(a.Status.HandledRestore).To(Equal(newest))
+	w.Expect(a.Status.Plan.Change).To(BeEquivalentTo(1))
+	text, err := json.Marshal(w.state("hello"))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(string(text)).To(ContainSubstring("hello v3"))
+}
+
+func TestState_aLockOfSomebodyElseIsNeverBrokenUnasked(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	stranger := "5a3b1c9e-0000-0000-0000-000000000000"
+	w.create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "lock-tfstate-default-hello-ws",
+			Annotations: map[string]string{"app.terraform.io/lock-info": `{"ID":"` + stranger + `","Who":"ada@laptop","Operation":"OperationTypeApply","Created":"2026-01-01T00:00:00Z"}`},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &stranger},
+	})
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+
+	held := w.waitReason("hello", infrav1.AppliedCondition, infrav1.LockHeldReason)
+	w.Expect(held.Message).To(ContainSubstring("ada@laptop"))
+	w.Expect(held.Message).To(ContainSubstring(stranger))
+	w.Expect(*w.lease("hello").Spec.HolderIdentity).To(Equal(stranger))
+
+	w.annotate("hello", infrav1.ForceUnlockAnnotation, stranger)
+	w.waitReady("hello")
+	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
+}
+
+func TestState_tooLargeIsRefusedBeforeAnythingIsApplied(t *testing.T) {
+	w := newWorld(t)
+	w.template("large", `
+resource "terraform_data" "large" { input = flatten([for i in range(30) : [for j in range(1000) : sha512("${i} ${j}")]]) }
+output "x" { value = 1 }`)
+	w.apply("hello", "large")
+
+	tooLarge := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateTooLargeReason)
+	w.Expect(tooLarge.Message).To(ContainSubstring("nothing was applied"))
+	w.Expect(tooLarge.Message).To(ContainSubstring("backend such as s3"))
+	w.Expect(w.addresses("hello")).To(BeEmpty())
+}
+
+func TestState_encryptedByOpenTofu(t *testing.T) {
+	w := newWorld(t)
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "key"}, StringData: map[string]string{"passphrase": "correct horse battery staple"}})
+	w.create(&infrav1.WorkspaceProviderConfig{
+		ObjectMeta: w.meta("encrypted"),
+		Spec: infrav1.WorkspaceProviderConfigSpec{StateEncryption: &infrav1.StateEncryption{
+			PassphraseSecretRef: &infrav1.KeyReference{Name: "key", Key: "passphrase"},
+		}},
+	})
+	w.template("greeting", greeting, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "encrypted"} })
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+
+	a := w.waitReady("hello")
+	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello world"))
+	w.Expect(w.state("hello")).To(HaveKey("encrypted_data"))
+
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("again") })
+	w.Expect(w.waitReady("hello").Status.Outputs["greeting"].String()).To(Equal("hello again"))
+	w.delete("hello")
+	w.waitGone("hello")
+}
+
+func TestState_inAnotherBackend(t *testing.T) {
+	w := newWorld(t)
+	w.create(&infrav1.WorkspaceProviderConfig{
+		ObjectMeta: w.meta("elsewhere"),
+		Spec: infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{
+			Type: "local", Configuration: `path = "` + w.dir + `/${WORKSPACE_NAME}.tfstate"`,
+		}},
+	})
+	w.template("greeting", greeting, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "elsewhere"} })
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+
+	a := w.waitReady("hello")
+	w.Expect(a.Status.State.Backend).To(Equal("local"))
+	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello world"))
+	w.Expect(w.file("hello.tfstate")).To(ContainSubstring("terraform_data"))
+	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")))
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.file("hello.tfstate")).NotTo(ContainSubstring(`"type": "terraform_data"`))
+}
