@@ -7,7 +7,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
+	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,6 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
+
+// cacheLag is how long a cache usually takes to see a write.
+const cacheLag = 10 * time.Millisecond
 
 // Object is a kind whose status.conditions are metav1 conditions. A kind that
 // also has SetObservedGeneration(int64) gets the generation its steps saw.
@@ -30,10 +34,6 @@ type Object interface {
 // the first Reconcile.
 type Frame[T Object, S any] struct {
 	Client client.Client
-
-	// Reader reads the latest version after a conflict; the Client's cache may
-	// be behind. It defaults to the Client.
-	Reader client.Reader
 
 	// WatchFilter, if set, leaves alone every object whose label
 	// cluster.x-k8s.io/watch-filter has another value.
@@ -64,6 +64,9 @@ type Frame[T Object, S any] struct {
 	// scope is nil when the run did not come as far as making it. A condition
 	// that is new was nothing but its type.
 	OnTransition func(ctx context.Context, s *S, obj T, was, is metav1.Condition)
+
+	// latest is the version of each object that was written last.
+	latest sync.Map
 }
 
 // Reconcile runs the frame on one object. Waits and stalls are no errors; what
@@ -71,6 +74,7 @@ type Frame[T Object, S any] struct {
 func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := newObject[T]()
 	if err := f.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		f.latest.Delete(req.NamespacedName)
 		if err = client.IgnoreNotFound(err); err != nil {
 			err = fmt.Errorf("getting object: %w", err)
 		}
@@ -78,6 +82,8 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 
 	switch {
+	case f.behind(obj):
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	case f.WatchFilter != "" && obj.GetLabels()[clusterv1.WatchLabel] != f.WatchFilter:
 		return ctrl.Result{}, nil
 	case !obj.GetDeletionTimestamp().IsZero():
@@ -155,13 +161,6 @@ func (f *Frame[T, S]) cluster(ctx context.Context, obj T) (*clusterv1.Cluster, e
 		return f.Cluster(ctx, obj)
 	}
 	return OwnerCluster(ctx, f.Client, obj)
-}
-
-// owned lists the conditions that this frame alone writes, so that the patch
-// takes no other writer's word for them.
-func (f *Frame[T, S]) owned() []string {
-	types := []string{clusterv1.ReadyCondition, clusterv1.PausedCondition}
-	return slices.Concat(types, conditionsOf(f.Steps), conditionsOf(f.Delete))
 }
 
 func (f *Frame[T, S]) announce(ctx context.Context, s *S, obj T, before []metav1.Condition) {

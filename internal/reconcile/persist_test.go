@@ -91,7 +91,12 @@ func TestReconcile_conflictingStatusWrites(t *testing.T) {
 	t.Run("do not undo what others wrote meanwhile", func(t *testing.T) {
 		g := NewWithT(t)
 		w := newWorld(t, newThing())
+		first := true
 		b := newBench(w, step(networkReady, func() error {
+			if !first {
+				return nil
+			}
+			first = false
 			other := w.get()
 			other.Labels = map[string]string{"theirs": "kept"}
 			if err := w.Update(t.Context(), other); err != nil {
@@ -104,12 +109,16 @@ func TestReconcile_conflictingStatusWrites(t *testing.T) {
 			return w.Status().Update(t.Context(), other)
 		}))
 
-		_, err := b.reconcile(t)
+		result, err := b.reconcile(t)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(result.RequeueAfter).To(Equal(soon), "what was decided on an old version is not written")
+		g.Expect(stateOf(w.get(), networkReady).reason).To(Equal("Usurped"))
 
+		_, err = b.reconcile(t)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(w.get().Labels).To(HaveKeyWithValue("theirs", "kept"))
 		g.Expect(stateOf(w.get(), "Theirs")).To(Equal(state{"True", "Kept", ""}))
-		g.Expect(stateOf(w.get(), networkReady)).To(Equal(state{"True", "Ready", ""}), "an owned condition is ours")
+		g.Expect(stateOf(w.get(), networkReady)).To(Equal(state{"True", "Ready", ""}), "the next look decides on what is there")
 	})
 }
 
@@ -163,4 +172,18 @@ func TestReconcile_goneBeforeItsFinalizerWasAdded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
 	g.Expect(b.last).To(BeNil())
+}
+
+func TestReconcile_waitsForACacheThatIsBehind(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(t, newThing())
+	b := newBench(w, step(networkReady, ends(nil)))
+	key := client.ObjectKeyFromObject(w.get())
+	b.latest.Store(key, "99999999")
+
+	result, err := b.reconcile(t)
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result.RequeueAfter).To(Equal(cacheLag))
+	g.Expect(b.last).To(BeNil(), "nothing is decided on what is known to be old")
 }

@@ -55,6 +55,19 @@ func Part(name string) (string, error) {
 	return path, nil
 }
 
+// Built returns the path of one of CAPT's own programs, which `make build` makes.
+func Built(name string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no %s in %s: run `make build` first", name, filepath.Dir(path))
+	}
+	return path, nil
+}
+
 // moduleDir returns where the source of a module that CAPT depends on is.
 func moduleDir(root, module string) (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)

@@ -54,6 +54,8 @@ type world struct {
 	filter string
 	// dir is where modules leave traces of what they did.
 	dir string
+	// control is where a test holds OpenTofu.
+	control string
 	*manager
 }
 
@@ -333,3 +335,5 @@ func (w *world) git(dir string, args ...string) {
 	out, err := cmd.CombinedOutput()
 	w.Expect(err).NotTo(HaveOccurred(), string(out))
 }
+
+func replaceAll(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }

@@ -70,7 +70,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceProviderConfig, scope]{
 		Client:      r.Client,
-		Reader:      r.Reader,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceProviderConfigFinalizer,
 		Cluster:     ofNoCluster,

@@ -61,7 +61,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceTemplate, scope]{
 		Client:      r.Client,
-		Reader:      r.Reader,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateFinalizer,
 		Cluster:     ofNoCluster,

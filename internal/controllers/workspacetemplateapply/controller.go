@@ -101,7 +101,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]{
 		Client:      r.Client,
-		Reader:      r.Reader,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
 		Scope:       r.scope,

@@ -1,0 +1,46 @@
+package process_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/process"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/runnertest"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+var env *testenv.Environment
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Run(m, &env))
+}
+
+func TestConformance(t *testing.T) {
+	tofu, err := testenv.Part("tofu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := testenv.Built("runner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	witness := runnertest.BuildWitness(t)
+
+	runnertest.Run(t, func(t *testing.T) runnertest.Harness {
+		executor := process.New(process.Options{
+			Reader: env.Client, Runner: runner, Binary: tofu, WorkDir: t.TempDir(), Kubeconfig: env.Kubeconfig,
+		})
+		return runnertest.Harness{
+			Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Witness: witness, Listen: "127.0.0.1", Patience: time.Minute,
+			Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
+				if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
+}

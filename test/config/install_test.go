@@ -1,0 +1,269 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// patience is how long anything may take on a busy machine.
+const patience = time.Minute
+
+// install applies what is rendered. cert-manager is not there: its objects are
+// left out, and the webhooks lead to this machine. It returns the directory of
+// the webhooks' certificates and their port.
+func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.WebhookInstallOptions {
+	t.Helper()
+	g := NewWithT(t)
+	hooks := &envtest.WebhookInstallOptions{}
+	for _, obj := range objects {
+		switch {
+		case obj.GroupVersionKind().Group == certManager:
+		case obj.GetKind() == "ValidatingWebhookConfiguration":
+			hooks.ValidatingWebhooks = append(hooks.ValidatingWebhooks, find[admissionv1.ValidatingWebhookConfiguration](t, objects, obj.GetKind(), obj.GetName()))
+		case obj.GetKind() == "MutatingWebhookConfiguration":
+			hooks.MutatingWebhooks = append(hooks.MutatingWebhooks, find[admissionv1.MutatingWebhookConfiguration](t, objects, obj.GetKind(), obj.GetName()))
+		default:
+			err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("install"), client.ForceOwnership)
+			g.Expect(err).NotTo(HaveOccurred(), "%s %s", obj.GetKind(), obj.GetName())
+		}
+	}
+	g.Expect(hooks.Install(env.Config)).To(Succeed())
+	t.Cleanup(func() { _ = hooks.Cleanup() })
+	return hooks
+}
+
+// token returns a token of a service account.
+func token(t *testing.T, namespace, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	request := &authenticationv1.TokenRequest{}
+	NewWithT(t).Expect(env.Client.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+// kubeconfig returns a file that reaches the API server with a token.
+func kubeconfig(t *testing.T, token string) string {
+	t.Helper()
+	const name = "capt"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	NewWithT(t).Expect(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, file)).To(Succeed())
+	return file
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// installed is a manager that runs with the rights of its service account.
+type installed struct {
+	health, diagnostics, log string
+}
+
+// start runs the manager as the Deployment does, but for what needs a node:
+// runs are its children, and its ports are free ones.
+func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *installed {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	tofu, err := testenv.Part("tofu")
+	g.Expect(err).NotTo(HaveOccurred())
+	work := t.TempDir()
+	m := &installed{health: freeAddress(t), diagnostics: freeAddress(t), log: filepath.Join(work, "manager.log")}
+	log, err := os.Create(m.log)
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append(args,
+		"--health-addr="+m.health, "--diagnostics-address="+m.diagnostics,
+		"--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
+		"--leader-elect-namespace="+namespace, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+work,
+	)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(t, token(t, namespace, serviceAccount)))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+		}
+		if t.Failed() {
+			text, _ := os.ReadFile(m.log)
+			t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+	return m
+}
+
+// forbidden lists what the API server refused the manager.
+func (m *installed) forbidden() []string {
+	text, err := os.ReadFile(m.log)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "forbidden") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// answer is the status of a GET.
+func answer(url, token string) (int, error) {
+	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := insecure.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+func TestDefault_givesTheManagerTheRightsItNeeds(t *testing.T) {
+	g := NewWithT(t)
+	objects := render(t)
+	hooks := install(t, objects)
+	_, container := manager(t, objects)
+	m := start(t, container.Args, hooks)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		g.Eventually(func() (int, error) { return answer("http://"+m.health+path, "") }, patience, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
+	}
+
+	t.Run("the pod is as restricted as its namespace asks for", func(t *testing.T) {
+		g := NewWithT(t)
+		deployment, _ := manager(t, objects)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "like-the-manager"}, Spec: deployment.Spec.Template.Spec}
+		g.Expect(env.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
+	})
+	t.Run("metrics are for those who may read them", func(t *testing.T) { checkMetrics(t, m) })
+	t.Run("a workspace is applied and destroyed", func(t *testing.T) { checkWorkspace(t, m) })
+	t.Run("webhooks refuse what cannot work", func(t *testing.T) {
+		err := env.Client.Create(t.Context(), template(env.Namespace(t), "output {"))
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("main.tf:1,")))
+	})
+	g.Expect(m.forbidden()).To(BeEmpty(), "the API server refused the manager nothing")
+}
+
+func checkMetrics(t *testing.T, m *installed) {
+	g := NewWithT(t)
+	own := env.Namespace(t)
+	for _, name := range []string{"reader", "stranger"} {
+		g.Expect(env.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: name}})).To(Succeed())
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: own},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capt-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: own, Name: "reader"}},
+	}
+	g.Expect(env.Client.Create(t.Context(), binding)).To(Succeed())
+	for _, tt := range []struct {
+		token string
+		want  int
+	}{
+		{"", http.StatusUnauthorized},
+		{token(t, own, "stranger"), http.StatusForbidden},
+		{token(t, own, "reader"), http.StatusOK},
+	} {
+		g.Eventually(func() (int, error) { return answer("https://"+m.diagnostics+"/metrics", tt.token) }, patience, 100*time.Millisecond).Should(Equal(tt.want))
+	}
+}
+
+func template(namespace, module string) *infrav1.WorkspaceTemplate {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "greeting"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "plain"}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
+	return template
+}
+
+// checkWorkspace goes through everything that the manager asks of the API
+// server for a workspace.
+func checkWorkspace(t *testing.T, m *installed) {
+	g := NewWithT(t)
+	own := env.Namespace(t)
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: own, Name: name} }
+	secret := &corev1.Secret{ObjectMeta: named("token"), StringData: map[string]string{"token": "0123456789"}}
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: named("plain"), Spec: infrav1.WorkspaceProviderConfigSpec{
+		Credentials: []infrav1.ProviderCredential{{Env: "TOKEN", SecretRef: infrav1.KeyReference{Name: "token", Key: "token"}}},
+	}}
+	module := template(own, "resource \"terraform_data\" \"this\" { input = \"hello\" }\noutput \"greeting\" { value = terraform_data.this.output }\n")
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("hello"), Spec: infrav1.WorkspaceTemplateApplySpec{
+		TemplateRef: infrav1.TemplateReference{Name: "greeting"}, WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: "hello-connection"},
+	}}
+	for _, obj := range []client.Object{secret, config, module, apply} {
+		g.Expect(env.Client.Create(t.Context(), obj)).To(Succeed())
+	}
+	for _, obj := range []interface {
+		client.Object
+		GetConditions() []metav1.Condition
+	}{apply, module, config} {
+		g.Eventually(func(g Gomega) {
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+			ready := meta.FindStatusCondition(obj.GetConditions(), infrav1.ReadyCondition)
+			g.Expect(ready).NotTo(BeNil(), "%T has no conditions; refused: %s", obj, m.forbidden())
+			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s; refused: %s", ready.Reason, ready.Message, m.forbidden())
+		}, patience, 100*time.Millisecond).Should(Succeed())
+	}
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: own, Name: "hello-connection"}, secret)).To(Succeed())
+	g.Expect(secret.Data).To(HaveKeyWithValue("greeting", []byte("hello")))
+
+	// What is used stays until the workspace is gone.
+	for _, obj := range []client.Object{config, module, apply} {
+		g.Expect(env.Client.Delete(t.Context(), obj)).To(Succeed())
+	}
+	for _, obj := range []client.Object{apply, module, config} {
+		g.Eventually(func() error {
+			err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("%T %s is still there: %v; refused: %s", obj, obj.GetName(), err, m.forbidden())
+		}, patience, 100*time.Millisecond).Should(Succeed())
+	}
+}

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// stopper stands before OpenTofu and holds it at a subcommand, before or after
+// it runs, for as long as a file says so.
+const stopper = `#!/bin/sh
+hold() {
+  [ -e "$DIR/hold-$1" ] || return 0
+  : > "$DIR/reached-$1"
+  while [ -e "$DIR/hold-$1" ]; do sleep 0.02; done
+}
+hold "before-$1"
+if [ -e "$DIR/hold-after-$1" ]; then
+  TOFU "$@"
+  code=$?
+  hold "after-$1"
+  exit $code
+fi
+exec TOFU "$@"
+`
+
+// several makes four things, each of which takes a moment, so that there is a
+// middle to be killed in.
+const several = `
+variable "dir" { type = string }
+resource "terraform_data" "thing" {
+  count = 4
+  input = "${var.dir}/thing-${count.index}"
+  provisioner "local-exec" { command = "sleep 0.3; mkdir -p ${self.input}" }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "rmdir ${self.input}"
+  }
+}
+output "count" { value = length(terraform_data.thing) }
+`
+
+// newStoppableWorld has a manager whose OpenTofu can be held.
+func newStoppableWorld(t *testing.T) *world {
+	t.Helper()
+	tofu, err := testenv.Part("tofu")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	bin := t.TempDir()
+	control := t.TempDir()
+	script := filepath.Join(bin, "tofu")
+	text := replaceAll(stopper, "TOFU", tofu, "$DIR", control)
+	NewWithT(t).Expect(os.WriteFile(script, []byte(text), 0o700)).To(Succeed())
+	w := newWorldAlone(t, "--terraform-binary="+script)
+	w.control = control
+	return w
+}
+
+func (w *world) hold(point string) {
+	w.Expect(os.WriteFile(filepath.Join(w.control, "hold-"+point), nil, 0o600)).To(Succeed())
+}
+
+func (w *world) waitReached(point string) {
+	w.t.Helper()
+	w.Eventually(filepath.Join(w.control, "reached-"+point), patience, 20*time.Millisecond).Should(BeAnExistingFile())
+}
+
+func (w *world) letGo(point string) {
+	w.Expect(os.RemoveAll(filepath.Join(w.control, "hold-"+point))).To(Succeed())
+	w.Expect(os.RemoveAll(filepath.Join(w.control, "reached-"+point))).To(Succeed())
+}
+
+// killRunner kills the runner of a workspace's newest run.
+func (w *world) killRunner(name string) {
+	w.t.Helper()
+	w.Eventually(func(g Gomega) {
+		runs := w.get(name).Status.Runs
+		g.Expect(runs).NotTo(BeZero())
+		identity, err := record.RunIdentity(w.secret(record.SecretName(fmt.Sprintf("%s-r%d", name, runs))))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(identity).NotTo(BeNil())
+		g.Expect(syscall.Kill(identity.PID, syscall.SIGKILL)).To(Succeed())
+	}, patience).Should(Succeed())
+}
+
+// things counts what exists in reality.
+func (w *world) things() int {
+	found, err := filepath.Glob(filepath.Join(w.dir, "thing-*"))
+	w.Expect(err).NotTo(HaveOccurred())
+	return len(found)
+}
+
+// TestKill kills the manager, the runner or both at each point of a run. Each
+// time the system converges by itself: every resource exists exactly once in
+// state and in reality, and no lock remains.
+func TestKill(t *testing.T) {
+	points := []string{"before-init", "before-plan", "after-plan", "before-apply", "in-apply", "after-apply"}
+	victims := map[string]func(w *world){
+		"manager": func(w *world) { w.stop(syscall.SIGKILL) },
+		"runner":  func(w *world) { w.killRunner("hello") },
+		"both":    func(w *world) { w.killRunner("hello"); w.stop(syscall.SIGKILL) },
+	}
+	for _, point := range points {
+		for victim, kill := range victims {
+			t.Run(point+"/"+victim, func(t *testing.T) {
+				t.Parallel()
+				w := newStoppableWorld(t)
+				w.template("several", several)
+				if point != "in-apply" {
+					w.hold(point)
+				}
+				w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+				if point == "in-apply" {
+					w.Eventually(w.things, patience, 10*time.Millisecond).Should(BeNumerically(">", 0))
+				} else {
+					w.waitReached(point)
+				}
+
+				kill(w)
+				w.letGo(point)
+				if victim != "runner" {
+					w.Expect(w.start()).To(Succeed())
+				}
+
+				w.waitReady("hello")
+				w.converged("hello")
+
+				w.delete("hello")
+				w.waitGone("hello")
+				w.Expect(w.things()).To(BeZero())
+				w.Expect(w.secrets()).To(BeEmpty())
+			})
+		}
+	}
+}
+
+func (w *world) converged(name string) {
+	w.t.Helper()
+	w.Expect(w.addresses(name)).To(HaveLen(4), "every resource is in the state exactly once")
+	w.Expect(w.things()).To(Equal(4), "every resource exists exactly once")
+	w.Expect(w.lease(name).Spec.HolderIdentity).To(BeNil(), "no lock remains")
+}
+
+func TestKill_whileDestroying(t *testing.T) {
+	for _, victim := range []string{"manager", "runner"} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			w := newStoppableWorld(t)
+			w.template("several", several)
+			w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+			w.waitReady("hello")
+			w.hold("before-apply")
+			w.delete("hello")
+			w.waitReached("before-apply")
+			if victim == "manager" {
+				w.stop(syscall.SIGKILL)
+				w.letGo("before-apply")
+				w.Expect(w.start()).To(Succeed())
+			} else {
+				w.killRunner("hello")
+				w.letGo("before-apply")
+			}
+			w.waitGone("hello")
+			w.Expect(w.things()).To(BeZero())
+			w.Expect(w.secrets()).To(BeEmpty())
+		})
+	}
+}
+
+func TestKill_withASavedPlan(t *testing.T) {
+	w := newWorldAlone(t)
+	w.template("several", several)
+	w.apply("hello", "several", manual, variables(map[string]string{"dir": w.dir}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	plan := w.get("hello").Status.Plan.ID
+
+	w.stop(syscall.SIGKILL)
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
+	w.Expect(w.start()).To(Succeed())
+
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].Operation).To(BeEquivalentTo("Apply"))
+	w.Expect(a.Status.Plan.ID).To(Equal(plan), "the plan that was approved is the one that was applied")
+	w.converged("hello")
+}
+
+func TestShutdown_interruptsRunsGracefullyAndTheNextManagerGoesOn(t *testing.T) {
+	w := newWorldAlone(t)
+	w.template("several", several)
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.Eventually(w.things, patience, 10*time.Millisecond).Should(BeNumerically(">", 0))
+
+	w.stop(syscall.SIGTERM)
+	a := w.get("hello")
+	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written how they ended")
+
+	w.Expect(w.start()).To(Succeed())
+	w.waitReady("hello")
+	w.converged("hello")
+}
+
+func TestRestart_startsNoRun(t *testing.T) {
+	w := newWorldAlone(t)
+	w.template("greeting", greeting)
+	for i := range 5 {
+		w.apply(fmt.Sprintf("hello-%d", i), "greeting", variables(map[string]string{"name": "world"}))
+	}
+	versions := map[string]string{}
+	for i := range 5 {
+		name := fmt.Sprintf("hello-%d", i)
+		w.waitReady(name)
+	}
+	w.stop(syscall.SIGTERM)
+	for i := range 5 {
+		versions[fmt.Sprintf("hello-%d", i)] = w.get(fmt.Sprintf("hello-%d", i)).ResourceVersion
+	}
+	w.Expect(w.start()).To(Succeed())
+	// One that is new shows that the manager is at work.
+	w.apply("new", "greeting", variables(map[string]string{"name": "world"}))
+	w.waitReady("new")
+	for name, version := range versions {
+		w.Expect(w.get(name).ResourceVersion).To(Equal(version), "%s was not even touched", name)
+	}
+}
