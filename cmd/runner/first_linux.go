@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -36,6 +38,7 @@ func first() int {
 			if !status.Signaled() {
 				return status.ExitStatus()
 			}
+			interruptOrphans()
 			select {
 			case <-alone:
 			case <-time.After(afterlife):
@@ -57,6 +60,29 @@ func reap(runner int, ended chan<- syscall.WaitStatus, alone chan<- struct{}) {
 		case errors.Is(err, syscall.ECHILD):
 			close(alone)
 			return
+		}
+	}
+}
+
+// interruptOrphans has the tool end that a dead runner left behind. It saves its
+// state first, and ends what it started.
+func interruptOrphans() {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return
+	}
+	for _, path := range stats {
+		var pid, parent int
+		var state string
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		// The name, in parentheses, may hold anything.
+		_, _ = fmt.Sscan(string(stat), &pid)
+		_, _ = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
+		if parent == os.Getpid() && state != "Z" {
+			_ = syscall.Kill(pid, syscall.SIGINT)
 		}
 	}
 }

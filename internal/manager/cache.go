@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // cacheOptions keeps in memory only what is read again and again: CAPT's own
-// Secrets of runs, not everybody's.
+// Secrets, not everybody's, and of those only what the controllers read.
 func cacheOptions(o *Options) cache.Options {
 	runs, err := labels.NewRequirement(infrav1.ComponentLabel, selection.Exists, nil)
 	utilruntime.Must(err)
@@ -22,13 +25,22 @@ func cacheOptions(o *Options) cache.Options {
 		SyncPeriod:       &o.SyncPeriod,
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {Label: labels.NewSelector().Add(*runs)},
+			&corev1.Secret{}: {Label: labels.NewSelector().Add(*runs), Transform: trim},
 		},
 	}
 	if o.Namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
 	return options
+}
+
+// trim drops from CAPT's own Secrets what no controller reads.
+func trim(in any) (any, error) {
+	if secret, ok := in.(*corev1.Secret); ok {
+		secret.ManagedFields = nil
+		record.Trim(secret)
+	}
+	return in, nil
 }
 
 // clientOptions reads people's ConfigMaps from the API server: they are read
@@ -39,17 +51,25 @@ func clientOptions() client.Options {
 	}}
 }
 
-// metadataCache watches every Secret and ConfigMap by name only, so that a
-// workspace that waits for one goes on at once when it appears or changes.
+// metadataCache watches the Secrets and ConfigMaps that people may refer to, by
+// name only, so that a workspace that waits for one goes on at once when it
+// appears or changes. The Secrets of runs and states are left out: there are
+// many, they change all the time, and nobody refers to them.
 func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
+	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, record.Untracked())
+	if err != nil {
+		return nil, fmt.Errorf("selecting people's objects: %w", err)
+	}
 	options := cache.Options{
 		Scheme:     mgr.GetScheme(),
 		Mapper:     mgr.GetRESTMapper(),
 		HTTPClient: mgr.GetHTTPClient(),
 		SyncPeriod: &o.SyncPeriod,
+		// A ConfigMap has no such label, and so is never left out.
+		DefaultLabelSelector: labels.NewSelector().Add(*people),
 		DefaultTransform: func(in any) (any, error) {
 			if obj, ok := in.(*metav1.PartialObjectMetadata); ok {
-				obj.ManagedFields, obj.Annotations, obj.Labels = nil, nil, nil
+				obj.ManagedFields, obj.Annotations, obj.Labels, obj.OwnerReferences = nil, nil, nil, nil
 			}
 			return in, nil
 		},

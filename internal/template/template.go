@@ -140,6 +140,9 @@ func args(in []infrav1.Argument) []string {
 // hash covers what a run applies: module, values, environment, files, backend,
 // arguments. Policy, timeouts and identities are not part of it.
 func hash(request *terraform.Request) (string, error) {
+	// Where the workspace is does not change what it applies.
+	backend := request.Backend
+	backend.Namespace = ""
 	text, err := json.Marshal(struct {
 		Module     terraform.Module
 		Env        map[string]string
@@ -149,7 +152,7 @@ func hash(request *terraform.Request) (string, error) {
 		Encrypted  bool
 		Plan, Init []string
 	}{
-		request.Module, request.Env, request.Variables, request.Files, request.Backend, request.Encryption != "",
+		request.Module, request.Env, request.Variables, request.Files, backend, request.Encryption != "",
 		request.PlanArgs, request.InitArgs,
 	})
 	if err != nil {

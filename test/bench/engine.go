@@ -24,6 +24,9 @@ type engineReport struct {
 	Rounds      int       `json:"rounds"`
 	CAPTRounds  []float64 `json:"captRounds"`
 	BareRounds  []float64 `json:"bareRounds"`
+	// CAPTCPU and BareCPU are CPU seconds of a round, on average.
+	CAPTCPU cpuTimes `json:"captCPU"`
+	BareCPU cpuTimes `json:"bareCPU"`
 }
 
 // measureEngine lets CAPT and the bare tool apply the same module in turns,
@@ -50,8 +53,10 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	r := &engineReport{Applies: o.applies, Rounds: o.rounds}
 	for round := range o.rounds {
 		turns := []func() error{
-			func() error { return r.capt(ctx, w, round) },
-			func() error { return r.bare(ctx, w, round) },
+			func() error {
+				return account(&r.CAPTCPU, m.cmd.Process.Pid, func() error { return r.capt(ctx, w, round) })
+			},
+			func() error { return account(&r.BareCPU, 0, func() error { return r.bare(ctx, w, round) }) },
 		}
 		if round%2 == 1 {
 			// Neither always has the machine as the other left it.
@@ -66,9 +71,28 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	if err := m.profile(ctx, "engine"); err != nil {
 		return nil, err
 	}
+	r.CAPTCPU.divide(float64(o.rounds))
+	r.BareCPU.divide(float64(o.rounds))
 	r.CAPTSeconds, r.BareSeconds = median(r.CAPTRounds), median(r.BareRounds)
 	r.Ratio = r.CAPTSeconds / r.BareSeconds
 	return r, nil
+}
+
+// account adds the CPU time of a turn.
+func account(total *cpuTimes, manager int, turn func() error) error {
+	before, err := cpuOf(manager)
+	if err != nil {
+		return err
+	}
+	if err := turn(); err != nil {
+		return err
+	}
+	after, err := cpuOf(manager)
+	if err != nil {
+		return err
+	}
+	total.add(before, after)
+	return nil
 }
 
 func median(values []float64) float64 {

@@ -110,6 +110,7 @@ func print(r *report) error {
 	fmt.Fprintln(w, "\nMEASURED\tCAPT\tCOMPARED WITH\t\tRATIO")
 	if e := r.Engine; e != nil {
 		fmt.Fprintf(w, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, atOnce, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
+		fmt.Fprintf(w, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", e.CAPTCPU.total(), e.BareCPU.total(), e.CAPTCPU.total()/e.BareCPU.total())
 		fmt.Fprintf(w, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
 	}
 	if s := r.Restart; s != nil {
@@ -131,6 +132,9 @@ func print(r *report) error {
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
+	}
+	if e := r.Engine; e != nil {
+		fmt.Printf("\nCPU seconds of %d applies\n  CAPT: %s\n  bare: %s\n", e.Applies, e.CAPTCPU, e.BareCPU)
 	}
 	return nil
 }

@@ -35,10 +35,12 @@ func (m *managerProcess) memory() (now, peak float64, err error) {
 
 // Fields of /proc/PID/stat after the name, counted from 0.
 const (
-	statParent       = 1
-	statChildrenPage = 8
-	statUser         = 11
-	statSystem       = 12
+	statParent         = 1
+	statChildrenPage   = 8
+	statUser           = 11
+	statSystem         = 12
+	statChildrenUser   = 13
+	statChildrenSystem = 14
 )
 
 // ticks is how many clock ticks of /proc make a second.
@@ -96,7 +98,7 @@ func stat(pid int) ([]int, error) {
 		n, _ := strconv.Atoi(field)
 		numbers = append(numbers, n)
 	}
-	if len(numbers) <= statSystem {
+	if len(numbers) <= statChildrenSystem {
 		return nil, errors.New("reading a process: unexpected form")
 	}
 	return numbers, nil

@@ -62,14 +62,18 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 			return true, nil
 		}
 	}
-	if len(s.runs) > 0 || s.apply.Status.Runs > 0 {
-		return false, nil
-	}
-	// Nothing is on record, but a state may have been left by an earlier
-	// workspace of the same name.
+	// The state is the truth about what exists, whoever left it there.
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: stateSecret(s)}, &secret)
-	return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	switch {
+	case err == nil:
+		return record.StateIsEmpty(&secret)
+	case apierrors.IsNotFound(err):
+		// It may be in another backend, if anything ever ran.
+		return len(s.runs) == 0 && s.apply.Status.Runs == 0, nil
+	default:
+		return false, fmt.Errorf("reading the state: %w", err)
+	}
 }
 
 func stateSecret(s *scope) string {
@@ -140,7 +144,8 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component str
 		}
 		released := secrets[i].DeepCopy()
 		released.OwnerReferences = nil
-		if err := client.IgnoreNotFound(r.Client.Update(ctx, released)); err != nil {
+		// A patch: what is in the cache is not the whole Secret.
+		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFrom(&secrets[i]))); err != nil {
 			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
 		}
 	}

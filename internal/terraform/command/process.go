@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -90,18 +89,18 @@ func pending(cancelled <-chan struct{}, pid int) <-chan struct{} {
 	return cancelled
 }
 
-// startAndWait stays on one thread from start to end: the kernel sends the
-// parent-death signal when the starting thread ends, not the process.
+// startAndWait gives the tool a process group of its own, so that a signal to
+// the engine's group does not reach it as well. There is no parent-death signal:
+// the kernel sends one for each of the engine's threads, and a tool that is
+// interrupted twice gives up without saving its state.
 func (c call) startAndWait(started chan<- int, done chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = c.env
 	cmd.Stdin = c.stdin
 	cmd.Stdout = c.stdout
 	cmd.Stderr = c.stderr
-	cmd.SysProcAttr = processAttributes()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		done <- fmt.Errorf("starting %s: %w", c.path, err)
 		return

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // Running returns the processes of the tool that work in the directory. They
@@ -48,15 +51,20 @@ func (t *Tool) isProcess(pid int) bool {
 }
 
 // AwaitEnd blocks until no process of an earlier engine works in the directory.
-// Such a process was interrupted when its engine died, and is saving its state;
-// it is killed when it has not ended after the grace period. Whoever calls this
-// holds the lock of the state, and so knows that the earlier engine is gone.
+// Such a process is interrupted, and saves its state; it is killed when it has
+// not ended after the grace period. Whoever calls this holds the lock of the
+// state, and so knows that the earlier engine is gone.
 func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) error {
 	deadline := time.After(grace)
 	for {
 		pids := t.Running(dir)
 		if len(pids) == 0 {
 			return nil
+		}
+		for _, pid := range pids {
+			if err := interruptOnce(dir, pid); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -68,4 +76,27 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) er
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// interruptOnce interrupts a process unless somebody did before: the tool takes
+// a second interrupt as an order to give up without saving its state. That it
+// was interrupted is written down first, for the engine may die at any moment.
+func interruptOnce(dir string, pid int) error {
+	started, err := record.ProcessStarted(pid)
+	if err != nil {
+		return nil //nolint:nilerr // It has just ended.
+	}
+	marker := filepath.Join(dir, "run", fmt.Sprintf("interrupted-%d-%d", pid, started))
+	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {
+		return fmt.Errorf("interrupting process %d of an earlier run: %w", pid, err)
+	}
+	file, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("interrupting process %d of an earlier run: %w", pid, err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGINT)
+	return file.Close()
 }

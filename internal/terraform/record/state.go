@@ -1,0 +1,30 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// StateIsEmpty tells whether a Kubernetes state holds no resource. An encrypted
+// state cannot be looked into, and counts as not empty.
+func StateIsEmpty(secret *corev1.Secret) (bool, error) {
+	data := secret.Data["tfstate"]
+	if len(data) == 0 {
+		return true, nil
+	}
+	text, err := gunzip(data)
+	if err != nil {
+		return false, errors.New("the state is not compressed as it should be")
+	}
+	var state struct {
+		Resources []json.RawMessage `json:"resources"`
+		Encrypted string            `json:"encrypted_data"`
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		// The decoder's message may quote the state.
+		return false, errors.New("the state is no valid JSON")
+	}
+	return len(state.Resources) == 0 && state.Encrypted == "", nil
+}

@@ -1,0 +1,43 @@
+package record_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestTrim_keepsWhatTheManagerReads(t *testing.T) {
+	tests := []struct {
+		component string
+		want      []string
+	}{
+		{component: record.ComponentRun, want: []string{"identity", "progress", "result"}},
+		{component: record.ComponentPlan},
+		{component: record.ComponentSnapshot},
+		{component: record.ComponentState},
+		{component: record.ComponentRescue},
+		{component: "connection", want: []string{"identity", "log", "progress", "request", "result"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.component, func(t *testing.T) {
+			g := NewWithT(t)
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{"capt.appthrust.io/component": tt.component}},
+				Data:       map[string][]byte{"request": {1}, "identity": {1}, "progress": {1}, "log": {1}, "result": {1}},
+			}
+
+			record.Trim(secret)
+
+			var kept []string
+			for key := range secret.Data {
+				kept = append(kept, key)
+			}
+			g.Expect(kept).To(ConsistOf(tt.want))
+			g.Expect(secret.Name).To(Equal("s"))
+		})
+	}
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+const gated = `
+variable "dir" { type = string }
+resource "terraform_data" "gated" {
+  input = var.dir
+  provisioner "local-exec" { command = "test -e ${var.dir}/open" }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "test -e ${self.input}/open-destroy"
+  }
+}
+`
+
+func (w *world) touch(name string) {
+	w.Expect(os.WriteFile(filepath.Join(w.dir, name), nil, 0o600)).To(Succeed())
+}
+
+func TestFailure_isShownShortAndTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.template("gated", gated)
+	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}))
+
+	failed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.RetryingReason)
+	w.Expect(failed.Message).To(ContainSubstring("main.tf:"))
+	w.Expect(failed.Message).To(ContainSubstring("local-exec"))
+	w.Expect(len(failed.Message)).To(BeNumerically("<", 1000), "no blob")
+	w.Expect(w.get("hello").Status.Failure.Attempts).To(BeNumerically(">=", 1))
+
+	w.touch("open")
+	a := w.waitReady("hello")
+	w.Expect(a.Status.Failure).To(BeNil())
+
+	// A destruction that fails is visible, and tried again until it succeeds.
+	w.delete("hello")
+	destroying := w.waitReason("hello", infrav1.DestroyedCondition, infrav1.RetryingReason)
+	w.Expect(destroying.Message).To(ContainSubstring("local-exec"))
+	w.touch("open-destroy")
+	w.waitGone("hello")
+}
+
+func TestFailure_limitOfRetries(t *testing.T) {
+	w := newWorld(t)
+	w.template("gated", gated)
+	limit := int32(1)
+	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = &limit })
+	w.Eventually(func() string { return condition(w.get("hello"), infrav1.AppliedCondition).Message }, patience).
+		Should(ContainSubstring("given up after 2 attempts"))
+
+	w.touch("open")
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.waitReady("hello")
+}
+
+func TestFailure_thatOnlyAChangeCanMendWaits(t *testing.T) {
+	w := newWorld(t)
+	w.template("no-provider", `
+terraform {
+  required_providers { absent = { source = "example.com/nobody/absent" } }
+}
+resource "absent_thing" "x" {}
+`)
+	w.template("no-argument", `resource "terraform_data" "x" { colour = "red" }`)
+	w.apply("no-argument", "no-argument")
+	w.apply("no-provider", "no-provider")
+
+	c := w.waitReason("no-argument", infrav1.AppliedCondition, infrav1.RunFailedReason)
+	w.Expect(c.Message).To(ContainSubstring("main.tf:1"))
+	w.Expect(c.Message).To(ContainSubstring("colour"))
+	w.Eventually(func() string {
+		c := condition(w.get("no-provider"), infrav1.AppliedCondition)
+		return c.Reason + " " + c.Message
+	}, patience).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/nobody/absent")))
+	w.Expect(w.get("no-argument").Status.Failure.NextAt.IsZero()).To(BeTrue())
+	// Nothing was made, so there is nothing to destroy, and nothing hinders it.
+	w.delete("no-argument")
+	w.waitGone("no-argument")
+}
+
+const slow = `
+variable "dir" { type = string }
+resource "terraform_data" "quick" { input = 1 }
+resource "terraform_data" "slow" {
+  input      = terraform_data.quick.output
+  provisioner "local-exec" { command = "touch ${var.dir}/started; sleep 300" }
+}
+`
+
+func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
+	w := newWorld(t)
+	w.template("slow", slow)
+	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
+
+	var progress *infrav1.RunStatus
+	w.Eventually(func(g Gomega) {
+		progress = w.get("hello").Status.Run
+		g.Expect(progress).NotTo(BeNil())
+		g.Expect(progress.Progress).NotTo(BeNil())
+		g.Expect(progress.Progress.Phase).To(Equal("Applying"))
+		g.Expect(progress.Progress.Done).To(BeEquivalentTo(1))
+		g.Expect(progress.Progress.Total).To(BeEquivalentTo(2))
+		g.Expect(progress.Progress.Current).To(HaveLen(1))
+	}, patience).Should(Succeed())
+	w.Expect(progress.Progress.Current[0].Address).To(Equal("terraform_data.slow"))
+	w.Expect(condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
+	w.Expect(w.log(progress.ID)).To(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
+
+	w.annotate("hello", infrav1.CancelRunAnnotation, progress.ID)
+	canceled := w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
+	w.Expect(canceled.Message).To(ContainSubstring(progress.ID))
+	w.Expect(w.get("hello").Status.History[0].Outcome).To(BeEquivalentTo("Canceled"))
+
+	w.delete("hello")
+	w.waitGone("hello")
+}
+
+func TestRun_timesOut(t *testing.T) {
+	w := newWorld(t)
+	w.template("slow", slow)
+	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) {
+		s.Timeout = &metav1.Duration{Duration: 3 * time.Second}
+	})
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunTimedOutReason)
+}
+
+func TestDelete_stopsARunFirst(t *testing.T) {
+	w := newWorld(t)
+	w.template("slow", slow)
+	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
+	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
+
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.secrets()).To(BeEmpty())
+}
+
+func TestDelete_retainLeavesEverythingAndSaysWhere(t *testing.T) {
+	w := newWorld(t)
+	w.template("several", several)
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
+	w.waitReady("hello")
+
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.things()).To(Equal(4))
+	w.Expect(w.secrets()).To(ConsistOf("hello-connection", "tfstate-default-hello-ws"))
+	for _, name := range []string{"hello-connection", "tfstate-default-hello-ws"} {
+		w.Expect(w.secret(name).OwnerReferences).To(BeEmpty(), "the garbage collector leaves %s", name)
+	}
+	w.Eventually(w.events, patience).Should(ContainElement(ContainSubstring("state in Secret tfstate-default-hello-ws")))
+
+	// A new workspace of the same name finds the state and goes on from it.
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.things()).To(BeZero())
+	w.Expect(w.secrets()).To(BeEmpty())
+}
+
+// events lists what was announced in the namespace.
+func (w *world) events() []string {
+	var list eventsv1.EventList
+	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var all []string
+	for _, e := range list.Items {
+		all = append(all, strings.Join([]string{e.Type, e.Reason, e.Note}, " "))
+	}
+	return all
+}
+
+func TestOutputs_connectionSecret(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+	w.waitReady("hello")
+
+	w.Expect(env.Client.Delete(w.ctx, w.secret("hello-connection"))).To(Succeed())
+	w.Eventually(w.secrets, patience).Should(ContainElement("hello-connection"), "a deleted Secret comes back")
+	w.Expect(w.get("hello").Status.History).To(HaveLen(1), "without a run")
+
+	w.apply("thief", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) {
+		s.WriteConnectionSecretToRef.Name = "hello-connection"
+	})
+	conflict := w.waitReason("thief", infrav1.OutputsWrittenCondition, infrav1.SecretConflictReason)
+	w.Expect(conflict.Message).To(ContainSubstring("hello-connection"))
+
+	w.template("unicode", "output \"grüße\" { value = \"x\" }\noutput \"plain\" { value = \"y\" }\n")
+	w.apply("unicode", "unicode")
+	c := w.waitReason("unicode", infrav1.OutputsWrittenCondition, infrav1.InvalidOutputNameReason)
+	w.Expect(c.Message).To(ContainSubstring("grüße"))
+	w.Expect(w.secret("unicode-connection").Data).To(HaveKey("plain"), "the others are written")
+}
+
+func TestHistory_isKeptToItsLimit(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	limit := int32(2)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.HistoryLimit = &limit })
+	w.waitReady("hello")
+	for _, request := range []string{"1", "2", "3"} {
+		w.annotate("hello", infrav1.RunRequestedAnnotation, request)
+		w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, patience).Should(Equal(request))
+		w.waitReady("hello")
+	}
+	w.Expect(w.get("hello").Status.History).To(HaveLen(2))
+	w.Eventually(func() int {
+		runs := 0
+		for _, name := range w.secrets() {
+			if strings.HasPrefix(name, "capt-run-") {
+				runs++
+			}
+		}
+		return runs
+	}, patience).Should(Equal(2))
+	w.Expect(w.get("hello").Status.Runs).To(BeEquivalentTo(4))
+}
