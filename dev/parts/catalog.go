@@ -67,6 +67,10 @@ var catalog = []part{
 		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E},
 	},
 	{
+		name: "terraform-provider-local", module: "provider-local", pkg: "github.com/terraform-providers/terraform-provider-local",
+		versionOf: "github.com/terraform-providers/terraform-provider-local", groups: []string{groupTest, groupE2E},
+	},
+	{
 		name: "cluster-api", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/core", versionOf: "sigs.k8s.io/cluster-api",
 		groups: []string{groupE2E},
 	},

@@ -27,6 +27,10 @@ type engineReport struct {
 	// CAPTCPU and BareCPU are CPU seconds of a round, on average.
 	CAPTCPU cpuTimes `json:"captCPU"`
 	BareCPU cpuTimes `json:"bareCPU"`
+	// CAPTRequests and BareRequests are requests to the API server per apply, on
+	// average, by verb and resource.
+	CAPTRequests requestRates `json:"captRequests"`
+	BareRequests requestRates `json:"bareRequests"`
 }
 
 // measureEngine lets CAPT and the bare tool apply the same module in turns,
@@ -50,13 +54,15 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	if _, err := m.waitSettled(ctx, 0); err != nil {
 		return nil, err
 	}
-	r := &engineReport{Applies: o.applies, Rounds: o.rounds}
+	r := &engineReport{Applies: o.applies, Rounds: o.rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
 	for round := range o.rounds {
 		turns := []func() error{
 			func() error {
-				return account(&r.CAPTCPU, m.cmd.Process.Pid, func() error { return r.capt(ctx, w, round) })
+				return w.account(ctx, &r.CAPTCPU, r.CAPTRequests, m.cmd.Process.Pid, func() error { return r.capt(ctx, w, round) })
 			},
-			func() error { return account(&r.BareCPU, 0, func() error { return r.bare(ctx, w, round) }) },
+			func() error {
+				return w.account(ctx, &r.BareCPU, r.BareRequests, 0, func() error { return r.bare(ctx, w, round) })
+			},
 		}
 		if round%2 == 1 {
 			// Neither always has the machine as the other left it.
@@ -73,26 +79,11 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	}
 	r.CAPTCPU.divide(float64(o.rounds))
 	r.BareCPU.divide(float64(o.rounds))
+	r.CAPTRequests.divide(float64(o.rounds * o.applies))
+	r.BareRequests.divide(float64(o.rounds * o.applies))
 	r.CAPTSeconds, r.BareSeconds = median(r.CAPTRounds), median(r.BareRounds)
 	r.Ratio = r.CAPTSeconds / r.BareSeconds
 	return r, nil
-}
-
-// account adds the CPU time of a turn.
-func account(total *cpuTimes, manager int, turn func() error) error {
-	before, err := cpuOf(manager)
-	if err != nil {
-		return err
-	}
-	if err := turn(); err != nil {
-		return err
-	}
-	after, err := cpuOf(manager)
-	if err != nil {
-		return err
-	}
-	total.add(before, after)
-	return nil
 }
 
 func median(values []float64) float64 {

@@ -135,6 +135,7 @@ func print(r *report) error {
 	}
 	if e := r.Engine; e != nil {
 		fmt.Printf("\nCPU seconds of %d applies\n  CAPT: %s\n  bare: %s\n", e.Applies, e.CAPTCPU, e.BareCPU)
+		fmt.Printf("API requests per apply\n  CAPT: %s\n  bare: %s\n", e.CAPTRequests, e.BareRequests)
 	}
 	return nil
 }

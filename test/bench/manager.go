@@ -201,13 +201,21 @@ func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.
 	}
 }
 
-// profile saves the manager's heap, if asked for.
+// profile saves what the manager's memory and time went into, and its log, if
+// asked for.
 func (m *managerProcess) profile(ctx context.Context, name string) error {
 	if m.profiles == "" {
 		return nil
 	}
 	if err := os.MkdirAll(m.profiles, 0o755); err != nil {
 		return fmt.Errorf("making the directory of profiles: %w", err)
+	}
+	log, err := os.ReadFile(m.log)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(m.profiles, name+".log"), log, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("saving the manager's log: %w", err)
 	}
 	for _, kind := range []string{"allocs", "heap?gc=1", "goroutine"} {
 		text, err := m.get(ctx, "/debug/pprof/"+kind)

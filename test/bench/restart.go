@@ -155,7 +155,7 @@ func (w *world) measureNoop(ctx context.Context, m *managerProcess, namespace st
 // measureRest counts the writes that the API server sees while nothing happens.
 func (w *world) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
 	say("restart: watching the rest for %s", restFor)
-	before, err := w.writes(ctx)
+	before, err := w.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,14 +170,14 @@ func (w *world) measureRest(ctx context.Context, m *managerProcess) (*restReport
 	case <-time.After(restFor):
 	}
 	r := &restReport{Seconds: time.Since(started).Seconds(), ByResource: map[string]int{}}
-	after, err := w.writes(ctx)
+	after, err := w.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for what, n := range after {
-		if more := n - before[what]; more > 0 {
-			r.ByResource[what] = more
-			r.Writes += more
+	for what, n := range more(before, after) {
+		if isWrite(what) {
+			r.ByResource[what] = n
+			r.Writes += n
 		}
 	}
 	used, err := m.cpu()

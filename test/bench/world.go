@@ -145,24 +145,43 @@ func (w *world) touch(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// writes counts what the API server was asked to write, by verb and resource.
-// Leases and events come and go with the clock, and are left out.
-func (w *world) writes(ctx context.Context) (map[string]int, error) {
+// requests counts what the API server was asked for, by verb and resource.
+// Leases and events that come and go with the clock are counted, too.
+func (w *world) requests(ctx context.Context) (map[string]int, error) {
 	text, err := w.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
 	counts := map[string]int{}
 	for _, s := range parseMetrics(string(text)) {
-		verb, resource := s.labels["verb"], s.labels["resource"]
-		if s.name != "apiserver_request_total" || resource == "leases" || resource == "events" {
+		if s.name != "apiserver_request_total" || s.labels["resource"] == "" {
 			continue
 		}
-		switch verb {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
-			what := strings.TrimSuffix(fmt.Sprintf("%s %s/%s", verb, resource, s.labels["subresource"]), "/")
-			counts[what] += int(s.value)
-		}
+		what := fmt.Sprintf("%s %s/%s", s.labels["verb"], s.labels["resource"], s.labels["subresource"])
+		counts[strings.TrimSuffix(what, "/")] += int(s.value)
 	}
 	return counts, nil
+}
+
+// isWrite tells whether a request changes something. Leases and events come and
+// go with the clock, and are left out.
+func isWrite(what string) bool {
+	verb, resource, _ := strings.Cut(what, " ")
+	resource, _, _ = strings.Cut(resource, "/")
+	switch verb {
+	case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+		return resource != "leases" && resource != "events"
+	}
+	return false
+}
+
+// more tells how many more there are of each.
+func more(before, after map[string]int) map[string]int {
+	grown := map[string]int{}
+	for what, n := range after {
+		if n > before[what] {
+			grown[what] = n - before[what]
+		}
+	}
+	return grown
 }

@@ -92,10 +92,17 @@ func newWorld(t *testing.T) *world {
 // killed.
 func newWorldAlone(t *testing.T, args ...string) *world {
 	t.Helper()
+	w := prepareAlone(t, args...)
+	w.Expect(w.start()).To(Succeed())
+	return w
+}
+
+// prepareAlone is newWorldAlone before its manager is started.
+func prepareAlone(t *testing.T, args ...string) *world {
+	t.Helper()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	w := prepare(t, filter[max(0, len(filter)-60):], &manager{work: t.TempDir()})
 	w.args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
-	w.Expect(w.start()).To(Succeed())
 	t.Cleanup(func() { w.stop(syscall.SIGTERM) })
 	return w
 }
@@ -160,6 +167,9 @@ func (m *manager) stop(signal syscall.Signal) {
 	m.mu.Lock()
 	cmd, done := m.cmd, m.done
 	m.mu.Unlock()
+	if cmd == nil {
+		return
+	}
 	_ = cmd.Process.Signal(signal)
 	select {
 	case <-done:

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,4 +90,51 @@ func cpuOf(manager int) (cpuTimes, error) {
 		}
 	}
 	return c, nil
+}
+
+// requestRates are requests to the API server, by verb and resource.
+type requestRates map[string]float64
+
+func (r requestRates) divide(n float64) {
+	for what := range r {
+		r[what] = math.Round(r[what]/n*100) / 100
+	}
+}
+
+// String lists the requests that every apply makes, the most frequent first.
+func (r requestRates) String() string {
+	var parts []string
+	total := 0.0
+	for _, what := range slices.SortedFunc(maps.Keys(r), func(a, b string) int { return cmp.Compare(r[b], r[a]) }) {
+		total += r[what]
+		if r[what] >= 0.5 {
+			parts = append(parts, fmt.Sprintf("%.1f %s", r[what], what))
+		}
+	}
+	return fmt.Sprintf("%.1f: %s", total, strings.Join(parts, ", "))
+}
+
+// account adds the CPU time and the requests of a turn.
+func (w *world) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
+	asked, err := w.requests(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := cpuOf(manager)
+	if err != nil {
+		return err
+	}
+	if err := turn(); err != nil {
+		return err
+	}
+	after, err := cpuOf(manager)
+	if err != nil {
+		return err
+	}
+	total.add(before, after)
+	now, err := w.requests(ctx)
+	for what, n := range more(asked, now) {
+		rates[what] += float64(n)
+	}
+	return err
 }

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+const files = `
+terraform {
+  required_providers { local = { source = "hashicorp/local" } }
+}
+variable "dir" { type = string }
+resource "local_file" "f" {
+  filename = "${var.dir}/f"
+  content  = "as it should be"
+}
+`
+
+// mirror makes the local provider installable without a network, and returns
+// the CLI configuration that says so.
+func (w *world) mirror() string {
+	w.t.Helper()
+	provider, err := testenv.Part("terraform-provider-local")
+	w.Expect(err).NotTo(HaveOccurred())
+	target, err := filepath.EvalSymlinks(provider)
+	w.Expect(err).NotTo(HaveOccurred())
+	dir := filepath.Join(w.work, "mirror")
+	const version = "2.9.0"
+	place := filepath.Join(dir, "registry.opentofu.org", "hashicorp", "local", version, runtime.GOOS+"_"+runtime.GOARCH)
+	w.Expect(os.MkdirAll(place, 0o755)).To(Succeed())
+	w.Expect(os.Symlink(target, filepath.Join(place, "terraform-provider-local_v"+version))).To(Succeed())
+	config := filepath.Join(w.work, "tofu.rc")
+	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", dir)
+	w.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
+	return config
+}
+
+func TestDrift_isReportedAndRepaired(t *testing.T) {
+	t.Parallel()
+	w := prepareAlone(t)
+	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.start()).To(Succeed())
+	w.template("files", files)
+	interval := &metav1.Duration{Duration: 10 * time.Second}
+	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) {
+		s.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport, Interval: interval}
+	})
+	w.waitReady("hello")
+	w.Expect(w.file("f")).To(Equal("as it should be"))
+
+	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
+	drift := w.waitReason("hello", infrav1.NoDriftCondition, infrav1.DriftDetectedReason)
+	w.Expect(drift.Message).To(ContainSubstring("local_file.f"))
+	a := w.get("hello")
+	w.Expect(condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"), "drift is reported, and nothing else")
+	w.Expect(a.Status.Drift.Resources).To(HaveLen(1))
+	w.Expect(w.file("f")).To(BeEmpty(), "nothing is repaired unasked")
+	w.Eventually(w.events, patience).Should(ContainElement(ContainSubstring(infrav1.DriftDetectedReason)))
+
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Drift.Action = infrav1.DriftRepair })
+	w.Eventually(func() string { return w.file("f") }, patience).Should(Equal("as it should be"))
+	w.Eventually(func() string { return string(condition(w.get("hello"), infrav1.NoDriftCondition).Status) }, patience).Should(Equal("True"))
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.file("f")).To(BeEmpty())
+}
