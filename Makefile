@@ -73,3 +73,9 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	cd api && go test $(TEST_FLAGS) ./...
 	go test $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
+
+##@ Benchmarks
+
+.PHONY: bench
+bench: parts-test build ## Measure the engine beside the bare tool, a restart and the rest with many workspaces; numbers go to out/bench.json.
+	go run ./test/bench -out out/bench.json

@@ -72,7 +72,7 @@ var catalog = []part{
 	},
 	{
 		name: "cluster-api", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/core", versionOf: "sigs.k8s.io/cluster-api",
-		groups: []string{groupE2E},
+		groups: []string{groupTest, groupE2E},
 	},
 	{
 		name: "clusterctl", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl", versionOf: "sigs.k8s.io/cluster-api",

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -38,4 +39,27 @@ func TestEnvironment_collectsGarbage(t *testing.T) {
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(env.Client.Get(ctx, client.ObjectKeyFromObject(owned), &corev1.ConfigMap{}))
 	}, time.Minute, 100*time.Millisecond).Should(BeTrue(), "the garbage collector deletes what the template owned")
+}
+
+func TestEnvironment_runsClusterAPI(t *testing.T) {
+	g := NewWithT(t)
+	ctx := context.Background()
+	env := testenv.New(t, testenv.WithClusterAPI())
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "c"},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "c",
+		}},
+	}
+	infra := &infrav1.CAPTCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "c"},
+		Spec:       infrav1.CAPTClusterSpec{Region: "ap-northeast-1", ExistingVPCID: "vpc-0123456789abcdef0"},
+	}
+	g.Expect(env.Client.Create(ctx, infra)).To(Succeed())
+	g.Expect(env.Client.Create(ctx, cluster)).To(Succeed())
+
+	g.Eventually(func(g Gomega) {
+		g.Expect(env.Client.Get(ctx, client.ObjectKeyFromObject(infra), infra)).To(Succeed())
+		g.Expect(infra.OwnerReferences).To(ContainElement(HaveField("Name", "c")))
+	}, time.Minute, 100*time.Millisecond).Should(Succeed(), "Cluster API finds the kind by its contract label and takes it over")
 }

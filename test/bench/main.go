@@ -117,6 +117,7 @@ func print(r *report) error {
 		fmt.Fprintf(w, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)
 		fmt.Fprintf(w, "  until settled\t%.1fs\tseconds, say\t%.0fs\t%.2f\n", s.SettleSeconds, targetSettle, s.SettleSeconds/targetSettle)
 		fmt.Fprintf(w, "  memory (RSS)\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.MemoryMiB, targetMemory, s.MemoryMiB/targetMemory)
+		fmt.Fprintf(w, "  without the program's own pages\t%.0f MiB\t\t\t\n", s.AnonymousMiB)
 		fmt.Fprintf(w, "  its peak\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.PeakMiB, targetMemory, s.PeakMiB/targetMemory)
 		fmt.Fprintf(w, "  before it, after %d runs\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.Workspaces, s.WorkedMiB, targetMemory, s.WorkedMiB/targetMemory)
 	}

@@ -10,13 +10,20 @@ import (
 	"strings"
 )
 
-// memory returns what the manager has in memory now and the most it had, in
-// MiB.
-func (m *managerProcess) memory() (now, peak float64, err error) {
+// memory is what a process has in memory, in MiB.
+type memory struct {
+	// now is all of it; anonymous leaves out the pages of the program's own
+	// file, which the system can drop at any time. peak is the most it had.
+	now, anonymous, peak float64
+}
+
+// memory returns what the manager has in memory.
+func (m *managerProcess) memory() (memory, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading the manager's memory: %w", err)
+		return memory{}, fmt.Errorf("reading the manager's memory: %w", err)
 	}
+	var found memory
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
@@ -25,12 +32,14 @@ func (m *managerProcess) memory() (now, peak float64, err error) {
 		kib, _ := strconv.ParseFloat(fields[1], 64)
 		switch fields[0] {
 		case "VmRSS:":
-			now = kib / 1024
+			found.now = kib / 1024
+		case "RssAnon:":
+			found.anonymous = kib / 1024
 		case "VmHWM:":
-			peak = kib / 1024
+			found.peak = kib / 1024
 		}
 	}
-	return now, peak, nil
+	return found, nil
 }
 
 // Fields of /proc/PID/stat after the name, counted from 0.

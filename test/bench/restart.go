@@ -13,11 +13,13 @@ type restartReport struct {
 	Workspaces    int     `json:"workspaces"`
 	RunsStarted   int     `json:"runsStarted"`
 	SettleSeconds float64 `json:"settleSeconds"`
-	// MemoryMiB is at rest, PeakMiB the most since the restart, WorkedMiB what
-	// the manager before it needed that had carried out all the runs.
-	MemoryMiB float64 `json:"memoryMiB"`
-	PeakMiB   float64 `json:"peakMiB"`
-	WorkedMiB float64 `json:"workedMiB"`
+	// MemoryMiB is at rest, AnonymousMiB that without the program's own pages,
+	// PeakMiB the most since the restart, WorkedMiB what the manager before it
+	// needed that had carried out all the runs.
+	MemoryMiB    float64 `json:"memoryMiB"`
+	AnonymousMiB float64 `json:"anonymousMiB"`
+	PeakMiB      float64 `json:"peakMiB"`
+	WorkedMiB    float64 `json:"workedMiB"`
 	// ApplySeconds is how long the workspaces took to be applied.
 	ApplySeconds float64 `json:"applySeconds"`
 }
@@ -84,9 +86,11 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	r.Restart.RunsStarted = after - before
-	if r.Restart.MemoryMiB, r.Restart.PeakMiB, err = m.memory(); err != nil {
+	used, err := m.memory()
+	if err != nil {
 		return err
 	}
+	r.Restart.MemoryMiB, r.Restart.AnonymousMiB, r.Restart.PeakMiB = used.now, used.anonymous, used.peak
 	return m.profile(ctx, "restart")
 }
 
@@ -118,9 +122,11 @@ func (w *world) fill(ctx context.Context, o options, r *restartReport) (string, 
 	if _, err := m.waitSettled(ctx, o.workspaces); err != nil {
 		return "", err
 	}
-	if r.WorkedMiB, _, err = m.memory(); err != nil {
+	used, err := m.memory()
+	if err != nil {
 		return "", err
 	}
+	r.WorkedMiB = used.now
 	say("restart: applied in %.0fs; the manager has %.0f MiB", r.ApplySeconds, r.WorkedMiB)
 	return namespace, m.profile(ctx, "worked")
 }

@@ -1,0 +1,230 @@
+// Package manager tests the manager's own binary: probes, metrics, webhooks,
+// leader election and flags.
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+var env *testenv.Environment
+
+func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
+
+const patience = 40 * time.Second
+
+func freePort(g *WithT) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// command returns the manager with the programs it needs.
+func command(g *WithT, work string, args ...string) *exec.Cmd {
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	tofu, err := testenv.Part("tofu")
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
+		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + work,
+		"--health-addr=0", "--diagnostics-address=0", "--webhook-port=0",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig)
+	return cmd
+}
+
+// start runs the manager until the test ends.
+func start(t *testing.T, args ...string) *exec.Cmd {
+	g := NewWithT(t)
+	work := t.TempDir()
+	cmd := command(g, work, args...)
+	log, err := os.Create(filepath.Join(work, "manager.log"))
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd.Stdout, cmd.Stderr = log, log
+	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-done
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+	return cmd
+}
+
+func get(url, token string) (status int, body string) {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+func status(url, token string) func() int {
+	return func() int { code, _ := get(url, token); return code }
+}
+
+func TestManager_answersProbes(t *testing.T) {
+	g := NewWithT(t)
+	health := freePort(g)
+	start(t, fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
+	for _, path := range []string{"healthz", "readyz"} {
+		g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/%s", health, path), ""), patience).Should(Equal(http.StatusOK), path)
+	}
+}
+
+func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	port := freePort(g)
+	start(t, fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", port))
+	url := fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
+
+	reader, nobody := account(g, ns, "reader"), account(g, ns, "nobody")
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: ns + "-metrics"},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}
+	g.Expect(env.Client.Create(t.Context(), role)).To(Succeed())
+	g.Expect(env.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns + "-metrics"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "reader"}},
+	})).To(Succeed())
+
+	g.Eventually(status(url, ""), patience).Should(Equal(http.StatusUnauthorized), "nobody reads metrics without a name")
+	g.Expect(status(url, nobody)()).To(Equal(http.StatusForbidden), "nor without leave")
+	g.Eventually(status(url, reader), patience).Should(Equal(http.StatusOK))
+	_, body := get(url, reader)
+	g.Expect(body).To(ContainSubstring("capt_runs_in_flight"))
+}
+
+// account makes a service account and returns a token of it.
+func account(g *WithT, namespace, name string) string {
+	ctx := context.Background()
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Expect(env.Client.Create(ctx, sa)).To(Succeed())
+	token := &authenticationv1.TokenRequest{}
+	g.Expect(env.Client.SubResource("token").Create(ctx, sa, token)).To(Succeed())
+	return token.Status.Token
+}
+
+func TestManager_servesWebhooks(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	hooks := &envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}}
+	g.Expect(hooks.PrepWithoutInstalling()).To(Succeed())
+	health := freePort(g)
+	start(t, "--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
+		fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
+	g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/readyz", health), ""), patience).Should(Equal(http.StatusOK), "ready means that webhooks are served")
+	g.Expect(hooks.Install(env.Config)).To(Succeed())
+	t.Cleanup(func() { g.Expect(removeWebhooks(hooks)).To(Succeed()) })
+
+	bad := &infrav1.WorkspaceTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "bad"},
+		Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: infrav1.WorkspaceSpec{
+			ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: "resource {"},
+		}}},
+	}
+	g.Expect(env.Client.Create(t.Context(), bad)).To(MatchError(ContainSubstring("spec.template.spec.forProvider.module")))
+}
+
+func removeWebhooks(hooks *envtest.WebhookInstallOptions) error {
+	for _, h := range hooks.ValidatingWebhooks {
+		if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), h)); err != nil {
+			return err
+		}
+	}
+	for _, h := range hooks.MutatingWebhooks {
+		if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), h)); err != nil {
+			return err
+		}
+	}
+	return hooks.Cleanup()
+}
+
+func TestManager_electsALeader(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	args := []string{
+		"--leader-elect", "--leader-elect-namespace=" + ns, "--namespace=" + ns,
+		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+	}
+	holder := func() string {
+		lease := &coordinationv1.Lease{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "capt-manager-leader"}, lease); err != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	first := start(t, args...)
+	g.Eventually(holder, patience).ShouldNot(BeEmpty())
+	leader := holder()
+	start(t, args...)
+	g.Consistently(holder, 2*time.Second, 200*time.Millisecond).Should(Equal(leader))
+	g.Expect(first.Process.Kill()).To(Succeed())
+	g.Eventually(holder, patience).ShouldNot(Or(BeEmpty(), Equal(leader)), "another takes over")
+}
+
+func TestManager_refusesFlagsThatCannotWork(t *testing.T) {
+	tests := []struct {
+		name    string
+		args    []string
+		message string
+	}{
+		{"executor", []string{"--executor=magic"}, `--executor is "magic": set it to process or job`},
+		{"binary", []string{"--terraform-binary=/nowhere/tofu"}, `--terraform-binary is "/nowhere/tofu", which is no program`},
+		{"runs", []string{"--max-runs=0"}, "--max-runs is 0: set it to at least 1"},
+		{"image", []string{"--executor=job"}, "--executor=job needs --runner-image"},
+		{"concurrency", []string{"--concurrency=0"}, "--concurrency is 0: set it to at least 1"},
+		{"burst", []string{"--kube-api-qps=100", "--kube-api-burst=10"}, "--kube-api-burst is 10"},
+		{"election", []string{"--leader-elect", "--leader-elect-lease-duration=1s"}, "leader election wants"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			out, err := command(g, t.TempDir(), tt.args...).CombinedOutput()
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(string(out)).To(ContainSubstring(tt.message))
+		})
+	}
+}
