@@ -61,7 +61,7 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 	users := usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&workspacetemplate.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Usage: users,
+		Client: mgr.GetClient(), Usage: users,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"),
 	}).SetupWithManager(mgr, options); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplate: %w", err)

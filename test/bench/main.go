@@ -9,10 +9,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -47,10 +51,11 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:gocritic // Nothing is left to stop.
+		os.Exit(1)
 	}
 }
 
@@ -80,7 +85,7 @@ func run(ctx context.Context) error {
 	if err := write(o.out, &r); err != nil {
 		return err
 	}
-	return print(&r)
+	return show(&r)
 }
 
 func fromEnv(name string, otherwise int) int {
@@ -104,32 +109,36 @@ func write(path string, r *report) error {
 	return nil
 }
 
-// print shows what was measured beside what it is compared with.
-func print(r *report) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nMEASURED\tCAPT\tCOMPARED WITH\t\tRATIO")
+// show prints what was measured beside what it is compared with.
+func show(r *report) error {
+	var b strings.Builder
+	b.WriteString("\nMEASURED\tCAPT\tCOMPARED WITH\t\tRATIO\n")
 	if e := r.Engine; e != nil {
-		fmt.Fprintf(w, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, atOnce, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
-		fmt.Fprintf(w, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", e.CAPTCPU.total(), e.BareCPU.total(), e.CAPTCPU.total()/e.BareCPU.total())
-		fmt.Fprintf(w, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
+		fmt.Fprintf(&b, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, atOnce, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
+		fmt.Fprintf(&b, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", e.CAPTCPU.total(), e.BareCPU.total(), e.CAPTCPU.total()/e.BareCPU.total())
+		fmt.Fprintf(&b, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
 	}
 	if s := r.Restart; s != nil {
-		fmt.Fprintf(w, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)
-		fmt.Fprintf(w, "  until settled\t%.1fs\tseconds, say\t%.0fs\t%.2f\n", s.SettleSeconds, targetSettle, s.SettleSeconds/targetSettle)
-		fmt.Fprintf(w, "  memory (RSS)\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.MemoryMiB, targetMemory, s.MemoryMiB/targetMemory)
-		fmt.Fprintf(w, "  without the program's own pages\t%.0f MiB\t\t\t\n", s.AnonymousMiB)
-		fmt.Fprintf(w, "  its peak\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.PeakMiB, targetMemory, s.PeakMiB/targetMemory)
-		fmt.Fprintf(w, "  before it, after %d runs\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.Workspaces, s.WorkedMiB, targetMemory, s.WorkedMiB/targetMemory)
+		fmt.Fprintf(&b, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)
+		fmt.Fprintf(&b, "  until settled\t%.1fs\tat most\t%.0fs\t%.2f\n", s.SettleSeconds, targetSettle, s.SettleSeconds/targetSettle)
+		fmt.Fprintf(&b, "  memory (RSS)\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.MemoryMiB, targetMemory, s.MemoryMiB/targetMemory)
+		fmt.Fprintf(&b, "  without the program's own pages\t%.0f MiB\t\t\t\n", s.AnonymousMiB)
+		fmt.Fprintf(&b, "  its peak\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.PeakMiB, targetMemory, s.PeakMiB/targetMemory)
+		fmt.Fprintf(&b, "  before it, after %d runs\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.Workspaces, s.WorkedMiB, targetMemory, s.WorkedMiB/targetMemory)
 	}
 	if n := r.Noop; n != nil {
-		fmt.Fprintf(w, "Processes started by %d no-op reconciles\t%d\tat most\t0\t\n", n.Reconciles, n.Processes)
+		fmt.Fprintf(&b, "Processes started by %d no-op reconciles\t%d\tat most\t0\t\n", n.Reconciles, n.Processes)
 	}
 	if s := r.Rest; s != nil {
-		fmt.Fprintf(w, "API writes at rest in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
-		for what, n := range s.ByResource {
-			fmt.Fprintf(w, "  %s\t%d\t\t\t\n", what, n)
+		fmt.Fprintf(&b, "API writes at rest in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
+		for _, what := range slices.Sorted(maps.Keys(s.ByResource)) {
+			fmt.Fprintf(&b, "  %s\t%d\t\t\t\n", what, s.ByResource[what])
 		}
-		fmt.Fprintf(w, "  CPU of the manager meanwhile\t%.2fs\t\t\t\n", s.CPUSeconds)
+		fmt.Fprintf(&b, "  CPU of the manager meanwhile\t%.2fs\t\t\t\n", s.CPUSeconds)
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)

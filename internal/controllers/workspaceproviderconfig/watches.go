@@ -87,7 +87,9 @@ func (r *Reconciler) waitingAnywhere(ctx context.Context, _ client.Object) []ctr
 	return r.find(ctx, isDeleting)
 }
 
-func isDeleting(config *infrav1.WorkspaceProviderConfig) bool { return !config.DeletionTimestamp.IsZero() }
+func isDeleting(config *infrav1.WorkspaceProviderConfig) bool {
+	return !config.DeletionTimestamp.IsZero()
+}
 
 func (r *Reconciler) find(ctx context.Context, match func(*infrav1.WorkspaceProviderConfig) bool, options ...client.ListOption) []ctrl.Request {
 	var configs infrav1.WorkspaceProviderConfigList

@@ -28,8 +28,6 @@ import (
 // Reconciler looks at WorkspaceTemplates.
 type Reconciler struct {
 	Client client.Client
-	// Reader reads past the cache.
-	Reader client.Reader
 	// Usage finds the workspaces that use a template.
 	Usage usage.Finder
 	// WatchFilter restricts the controller to objects with the label's value.

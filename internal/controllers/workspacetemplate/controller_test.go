@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		return (&Reconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capt-template"),
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"),
 			Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		}).SetupWithManager(mgr, controller.Options{})
 	})))

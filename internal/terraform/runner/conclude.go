@@ -38,6 +38,9 @@ func (r *running) conclude(err error) {
 	case errors.As(err, &held):
 		result.Class, result.Lock = terraform.ClassLockHeld, &held.info
 		result.Diagnostics = diagnostic("State locked", held.Error())
+	case errors.Is(err, errSavedLate):
+		result.Outcome = terraform.OutcomeInterrupted
+		result.Diagnostics = diagnostic("State saved late", err.Error())
 	case failure != nil:
 		result.Outcome, result.Class = failure.Outcome(), failure.Class
 		result.Diagnostics = slices.Concat(failure.Diagnostics, result.Diagnostics)

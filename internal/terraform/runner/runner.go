@@ -137,8 +137,16 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 		return err
 	}
 	err = r.perform(ctx, run)
-	return errors.Join(err, r.rescueAfter(context.WithoutCancel(ctx), run, err))
+	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
+	if saved && rescueErr == nil {
+		return errSavedLate
+	}
+	return errors.Join(err, rescueErr)
 }
+
+// errSavedLate means that the state was saved after all. What was applied is in
+// it; the next run finds out what is left to do.
+var errSavedLate = errors.New("the state could not be saved at first")
 
 // prepare makes the working directory ready. A module that was fetched is
 // looked at before it is used: what it declares decides how values go in.

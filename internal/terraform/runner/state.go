@@ -163,16 +163,17 @@ func (r *Runner) rescue(ctx context.Context, run *running) error {
 
 // rescueAfter pushes back what the operation could not save. The backend may be
 // away for a while, so it tries until it succeeds or the patience ends; a state
-// that was only printed is kept first.
-func (r *Runner) rescueAfter(ctx context.Context, run *running, err error) error {
+// that was only printed is kept first. It tells whether there was a state to save.
+func (r *Runner) rescueAfter(ctx context.Context, run *running, err error) (bool, error) {
 	if failure := command.AsFailure(err); failure != nil && len(failure.State) > 0 {
-		return r.keepRescued(ctx, run, failure.State)
+		return false, r.keepRescued(ctx, run, failure.State)
 	}
 	files, err := command.RescuedState(r.workdir.Dir)
 	if err != nil || len(files) == 0 {
-		return err
+		return false, err
 	}
-	return persist(ctx, "saving the state", func(ctx context.Context) error {
+	run.printf("The state could not be saved; trying again until it is")
+	return true, persist(ctx, "saving the state", func(ctx context.Context) error {
 		err := r.rescue(ctx, run)
 		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
 			return &permanentError{err}

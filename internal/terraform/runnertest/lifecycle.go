@@ -39,7 +39,7 @@ func (w *trial) startsOnce() {
 	}
 	wait.Wait()
 	w.Expect(errors.Join(errs...)).NotTo(gomega.HaveOccurred())
-	w.reaches("gate")
+	w.reaches("gate", 1)
 	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed(), "starting a run that goes on changes nothing")
 	w.witness.open("gate")
 	w.Expect(w.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
@@ -57,7 +57,7 @@ func (w *trial) observesTheRun() {
 	w.becomes(run, terraform.LivenessPending)
 	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed())
 	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
-	w.reaches("gate")
+	w.reaches("gate", 1)
 	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
 	w.Eventually(func(g gomega.Gomega) {
 		progress, err := record.Progress(w.record(run))
@@ -79,9 +79,13 @@ func twoSteps() []string {
 // converges runs once more and checks that everything was made exactly once.
 func (w *trial) converges() {
 	w.t.Helper()
-	w.leaves("gate")
+	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
+	// Whoever waited before is gone when the next one comes.
+	w.reaches("gate", 2)
+	w.Expect(w.witness.waiting("gate")).To(gomega.Equal(1))
 	w.witness.open("gate")
-	w.succeed(w.request(terraform.OperationPlanAndApply, twoSteps()...))
+	result := w.result(run)
+	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
 	for _, name := range []string{"first", "second", "third"} {
 		w.Expect(w.witness.made(name)).To(gomega.Equal(1), "%s is to be made once", name)
 	}
@@ -91,7 +95,7 @@ func (w *trial) converges() {
 
 func (w *trial) stopsGracefully() {
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches("gate")
+	w.reaches("gate", 1)
 	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed())
 	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed(), "asking twice is asking once")
 	result := w.result(run)
@@ -118,7 +122,7 @@ func (w *trial) timesOut() {
 // what it has done, and the next run goes on from there.
 func (w *trial) takesOverFromTheDead() {
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches("gate")
+	w.reaches("gate", 1)
 	identity, err := record.RunIdentity(w.record(run))
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	w.Expect(identity).NotTo(gomega.BeNil(), "a run says who carries it out before it does anything")

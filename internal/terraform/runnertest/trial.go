@@ -1,6 +1,7 @@
 package runnertest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -150,16 +151,10 @@ func (w *trial) becomes(run terraform.Run, liveness terraform.Liveness) {
 	w.Eventually(func() (terraform.Liveness, error) { return w.Runner.Observe(w.t.Context(), run) }, w.Patience, often).Should(gomega.Equal(liveness))
 }
 
-// reaches waits until somebody waits at a gate.
-func (w *trial) reaches(gate string) {
+// reaches waits until somebody has come to a gate for the given time.
+func (w *trial) reaches(gate string, times int) {
 	w.t.Helper()
-	w.Eventually(func() int { return w.witness.waiting(gate) }, w.Patience, often).Should(gomega.Equal(1), "somebody is to wait at gate %s", gate)
-}
-
-// leaves waits until nobody waits at a gate any more.
-func (w *trial) leaves(gate string) {
-	w.t.Helper()
-	w.Eventually(func() int { return w.witness.waiting(gate) }, w.Patience, often).Should(gomega.BeZero(), "nobody is to wait at gate %s", gate)
+	w.Eventually(func() int { return w.witness.arrived(gate) }, w.Patience, often).Should(gomega.Equal(times), "somebody is to come to gate %s", gate)
 }
 
 // state reads the state past everybody.
@@ -187,7 +182,8 @@ func (w *trial) sayMore(run terraform.Run) {
 	if !w.t.Failed() {
 		return
 	}
-	ctx := w.t.Context()
+	// The test's own context has ended.
+	ctx := context.Background()
 	secret := &corev1.Secret{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret); err != nil {
 		w.t.Logf("run %s: %v", run.ID, err)

@@ -33,19 +33,21 @@ func BuildWitness(t testing.TB) string {
 type witness struct {
 	address string
 
-	mu      sync.Mutex
-	counts  map[string]int
-	waiters map[string]int
-	gates   map[string]chan struct{}
+	mu       sync.Mutex
+	counts   map[string]int
+	arrivals map[string]int
+	waiters  map[string]int
+	gates    map[string]chan struct{}
 }
 
 func newWitness(t testing.TB, listen string) *witness {
 	t.Helper()
-	w := &witness{counts: map[string]int{}, waiters: map[string]int{}, gates: map[string]chan struct{}{}}
+	w := &witness{counts: map[string]int{}, arrivals: map[string]int{}, waiters: map[string]int{}, gates: map[string]chan struct{}{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /made/{name}", func(_ http.ResponseWriter, r *http.Request) { w.count(w.counts, r.PathValue("name"), 1) })
 	mux.HandleFunc("POST /await/{name}", func(_ http.ResponseWriter, r *http.Request) {
 		w.count(w.waiters, r.PathValue("name"), 1)
+		w.count(w.arrivals, r.PathValue("name"), 1)
 		defer w.count(w.waiters, r.PathValue("name"), -1)
 		select {
 		case <-w.gate(r.PathValue("name")):
@@ -79,6 +81,13 @@ func (w *witness) made(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.counts[name]
+}
+
+// arrived tells how many have come to a gate so far.
+func (w *witness) arrived(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.arrivals[name]
 }
 
 // waiting tells how many wait at a gate.

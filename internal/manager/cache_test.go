@@ -1,0 +1,101 @@
+package manager
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// caches starts a manager's caches, which end with the test.
+func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) {
+	t.Helper()
+	g := NewWithT(t)
+	o := NewOptions()
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	g.Expect(flags.Parse([]string{"--health-addr=0", "--diagnostics-address=0", "--insecure-diagnostics", "--webhook-port=0"})).To(Succeed())
+	mgr, err := New(env.Config, o)
+	g.Expect(err).NotTo(HaveOccurred())
+	objects, err := metadataCache(mgr, o)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(mgr.Add(objects)).To(Succeed())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		NewWithT(t).Expect(<-done).To(Succeed())
+	})
+	return mgr, objects
+}
+
+func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
+	g := NewWithT(t)
+	env := testenv.New(t)
+	namespace := env.Namespace(t)
+	secret := func(name, component string, keys ...string) {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
+		if component != "" {
+			s.Labels = map[string]string{infrav1.ComponentLabel: component}
+		}
+		for _, key := range keys {
+			s.Data[key] = []byte("x")
+		}
+		g.Expect(env.Client.Create(t.Context(), s)).To(Succeed())
+	}
+	secret("run", record.ComponentRun, "request", "identity", "result", "log")
+	secret("state", record.ComponentState, "tfstate")
+	secret("snapshot", record.ComponentSnapshot, "chunk")
+	secret("outputs", "connection", "vpc_id")
+	secret("credentials", "", "key")
+	g.Expect(env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vars"}})).To(Succeed())
+	mgr, objects := caches(t, env)
+
+	t.Run("of CAPT's own Secrets what the controllers read", func(t *testing.T) {
+		for name, keys := range map[string][]string{"run": {"identity", "result"}, "state": nil, "snapshot": nil, "outputs": {"vpc_id"}} {
+			g := NewWithT(t)
+			var s corev1.Secret
+			g.Eventually(func() error {
+				return mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s)
+			}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "the cache knows %s", name)
+			var kept []string
+			for key := range s.Data {
+				kept = append(kept, key)
+			}
+			g.Expect(kept).To(ConsistOf(keys), name)
+			g.Expect(s.ManagedFields).To(BeEmpty())
+		}
+	})
+	t.Run("no Secret of others", func(t *testing.T) {
+		err := mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "credentials"}, &corev1.Secret{})
+		NewWithT(t).Expect(apierrors.IsNotFound(err)).To(BeTrue())
+	})
+	t.Run("the names of what people refer to", func(t *testing.T) {
+		g := NewWithT(t)
+		for kind, names := range map[string][]string{"Secret": {"outputs", "credentials"}, "ConfigMap": {"vars"}} {
+			for _, name := range names {
+				obj := &metav1.PartialObjectMetadata{}
+				obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+				g.Eventually(func() error {
+					return objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj)
+				}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "%s %s is watched", kind, name)
+			}
+		}
+		run := &metav1.PartialObjectMetadata{}
+		run.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		g.Expect(apierrors.IsNotFound(objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "run"}, run))).To(BeTrue(), "nobody refers to a run")
+	})
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+const brief = `
+variable "dir" { type = string }
+variable "name" { type = string }
+resource "terraform_data" "x" {
+  provisioner "local-exec" { command = "echo + >> ${var.dir}/running; sleep 0.2; echo - >> ${var.dir}/running; touch ${var.dir}/done-${var.name}" }
+}
+`
+
+func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
+	t.Parallel()
+	w := prepareAlone(t)
+	w.args = []string{"--watch-filter=" + w.filter, "--max-runs=1"}
+	w.Expect(w.start()).To(Succeed())
+	w.template("brief", brief)
+	for i := range 12 {
+		w.apply(fmt.Sprintf("busy-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))
+	}
+	w.Eventually(func() string { return w.file("running") }, patience).ShouldNot(BeEmpty())
+	quiet := newWorld2(w)
+	quiet.template("brief", brief)
+	quiet.apply("quiet", "brief", variables(map[string]string{"dir": quiet.dir, "name": "quiet"}))
+
+	quiet.waitReady("quiet")
+	waiting := 0
+	for i := range 12 {
+		if condition(w.get(fmt.Sprintf("busy-%d", i)), infrav1.ReadyCondition).Status != "True" {
+			waiting++
+		}
+	}
+	w.Expect(waiting).To(BeNumerically(">", 4), "it did not have to wait for all the others")
+	for i := range 12 {
+		w.waitReady(fmt.Sprintf("busy-%d", i))
+	}
+}
+
+func TestQueue_aProviderConfigLimitsItsRuns(t *testing.T) {
+	w := newWorld(t)
+	one := int32(1)
+	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("one"), Spec: infrav1.WorkspaceProviderConfigSpec{MaxConcurrentRuns: &one}})
+	w.template("brief", brief, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "one"} })
+	for i := range 4 {
+		w.apply(fmt.Sprintf("hello-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))
+	}
+	for i := range 4 {
+		w.waitReady(fmt.Sprintf("hello-%d", i))
+	}
+	w.Expect(w.file("running")).To(Equal("+\n-\n+\n-\n+\n-\n+\n-"), "one at a time")
+}
+
+// TestState_thatCannotBeSavedIsPushedBack refuses every update of the state
+// while an apply goes on, as a broken backend would.
+func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
+	w := newWorld(t)
+	// Making the same thing twice would fail.
+	w.template("once", replaceAll(several, "mkdir -p", "mkdir"))
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+				},
+			}}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: fmt.Sprintf("object.metadata.namespace != '%s' || !object.metadata.name.startsWith('tfstate-')", w.namespace),
+				Message:    "the backend is broken",
+			}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: w.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	w.create(policy)
+	w.create(binding)
+	w.waitRefused()
+	w.apply("hello", "once", variables(map[string]string{"dir": w.dir}))
+	w.Eventually(w.things, patience).Should(Equal(4))
+	w.Consistently(func() []string { return w.addresses("hello") }, 3*time.Second, 500*time.Millisecond).Should(BeEmpty(), "the state could not be saved")
+
+	w.Expect(env.Client.Delete(w.ctx, binding)).To(Succeed())
+	w.Expect(env.Client.Delete(w.ctx, policy)).To(Succeed())
+	a := w.waitReady("hello")
+	w.converged("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"), "the run that made them saved them in the end")
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.things()).To(BeZero())
+}
+
+// waitRefused waits until the policy is in force.
+func (w *world) waitRefused() {
+	w.t.Helper()
+	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "tfstate-probe"}}
+	w.create(probe)
+	w.Eventually(func() error {
+		probe.Labels = map[string]string{"now": fmt.Sprint(time.Now().UnixNano())}
+		return env.Client.Update(w.ctx, probe)
+	}, patience).Should(MatchError(ContainSubstring("the backend is broken")))
+	w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
+}
