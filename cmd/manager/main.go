@@ -2,10 +2,12 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
 	"github.com/spf13/pflag"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/appthrust/capt/internal/manager"
@@ -21,6 +23,8 @@ func main() {
 func run() error {
 	options := manager.NewOptions()
 	options.AddFlags(pflag.CommandLine)
+	// --kubeconfig is controller-runtime's.
+	pflag.CommandLine.AddGoFlagSet(flag.CommandLine)
 	pflag.Parse()
 	if err := options.Validate(); err != nil {
 		return err

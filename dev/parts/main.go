@@ -49,7 +49,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("resolving %s: %w", *root, err)
 	}
-	s := store{modules: absRoot, cache: *cache}
+	absCache, err := filepath.Abs(*cache)
+	if err != nil {
+		return fmt.Errorf("resolving %s: %w", *cache, err)
+	}
+	s := store{modules: absRoot, cache: absCache}
 	if *list {
 		return s.list(os.Stdout, chosen)
 	}

@@ -48,13 +48,31 @@ func (s store) pin(p part) (pinned, error) {
 	return pinned{part: p, version: version, key: fmt.Sprintf("%s-%x", version, digest.Sum(nil)[:6])}, nil
 }
 
-// requiredVersion reads the version a go.mod requires of a module.
+// requiredVersion reads the version a go.mod requires of a module. Versions that
+// it excludes or replaces are not those.
 func requiredVersion(mod, path string) (string, error) {
-	m := regexp.MustCompile(`(?m)^\s*(?:require\s+)?` + regexp.QuoteMeta(path) + `\s+(v\S+)`).FindStringSubmatch(mod)
-	if m == nil {
-		return "", fmt.Errorf("requires no %s", path)
+	block := ""
+	for line := range strings.Lines(mod) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+			continue
+		case words[0] == ")":
+			block = ""
+			continue
+		case len(words) == 2 && words[1] == "(":
+			block = words[0]
+			continue
+		}
+		directive := block
+		if block == "" {
+			directive, words = words[0], words[1:]
+		}
+		if directive == "require" && len(words) > 1 && words[0] == path {
+			return words[1], nil
+		}
 	}
-	return m[1], nil
+	return "", fmt.Errorf("requires no %s", path)
 }
 
 func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p.key, p.name) }
@@ -68,8 +86,12 @@ func (s store) find(p pinned) string {
 		return ""
 	}
 	for _, dir := range searchPath(p.version) {
-		path := filepath.Join(dir, p.name)
-		if executable(path) && reports(path, p.versionArgs, p.version) {
+		// What a link points at: it may be the very link that is to be made.
+		path, err := filepath.Abs(filepath.Join(dir, p.name))
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err == nil && executable(path) && reports(path, p.versionArgs, p.version) {
 			return path
 		}
 	}
@@ -104,7 +126,7 @@ func reports(path string, args []string, version string) bool {
 	if err != nil {
 		return false
 	}
-	exact := regexp.MustCompile(`(^|[^0-9.])` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `($|[^0-9.a-z-])`)
+	exact := regexp.MustCompile(`(^|[^0-9.])` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `($|[^0-9.a-z+-])`)
 	return exact.Match(out)
 }
 

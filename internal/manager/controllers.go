@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,6 +24,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/process"
 	"github.com/appthrust/capt/internal/usage"
+	"github.com/appthrust/capt/internal/versioned"
 )
 
 // setupControllers adds every controller.
@@ -34,6 +36,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	if err := mgr.Add(objects); err != nil {
 		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
 	}
+	reader := versioned.NewReader(mgr.GetAPIReader(), objects)
 	wake := make(chan event.GenericEvent, 1<<16)
 	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, wake)
 	if err != nil {
@@ -44,17 +47,17 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		executor = infrav1.ExecutorJob
 	}
 	if err := (&workspacetemplateapply.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Metadata: objects,
+		Client: mgr.GetClient(), Reader: reader, Metadata: objects,
 		Runners: runners, Default: executor, MaxRuns: o.Engine.MaxRuns, Wake: wake,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
 	}
-	return setupTemplates(ctx, mgr, o, objects)
+	return setupTemplates(ctx, mgr, o, objects, reader)
 }
 
 // setupTemplates adds the controllers of what workspaces are made from.
-func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache) error {
+func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	if err := usage.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -67,7 +70,7 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 		return fmt.Errorf("adding WorkspaceTemplate: %w", err)
 	}
 	if err := (&workspaceproviderconfig.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Metadata: objects, Usage: users,
+		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Usage: users,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-provider-config"),
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding WorkspaceProviderConfig: %w", err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+
+	"github.com/appthrust/capt/internal/terraform/command"
 )
 
 // The executors that the manager can use by default.
@@ -63,7 +65,7 @@ func (o *EngineOptions) Validate() error {
 
 func (o *EngineOptions) findBinary() error {
 	if o.Binary == "" {
-		o.Binary = os.Getenv("CAPT_TERRAFORM_BINARY")
+		o.Binary = os.Getenv(command.BinaryEnv)
 	}
 	candidates := []string{"tofu", "terraform"}
 	if o.Binary != "" {

@@ -16,6 +16,9 @@ const (
 	defaultMaxBackoff    = 10 * time.Minute
 )
 
+// PolicyOf is how runs of a workspace are made, as far as its sources are known.
+func PolicyOf(s Sources) Policy { return s.policy() }
+
 func (s *Sources) policy() Policy {
 	t, a := s.Template.Spec.Template.Spec, s.Apply.Spec
 	p := Policy{

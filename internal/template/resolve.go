@@ -35,6 +35,16 @@ func (r *resolver) lookup(name string) (string, bool) {
 	return value.String(), found
 }
 
+// ExpandName fills the placeholders of a name that a workspace refers to; one
+// without a value stays as it is.
+func ExpandName(apply *infrav1.WorkspaceTemplateApply, name string) string {
+	r := &resolver{Sources: Sources{Apply: apply}, used: map[string]bool{}}
+	if expanded, err := r.expand("", name); err == nil {
+		return expanded
+	}
+	return name
+}
+
 // expand fills the placeholders of one field.
 func (r *resolver) expand(field, text string) (string, error) {
 	expanded, err := placeholder.Expand(text, r.lookup)
@@ -245,19 +255,23 @@ func encodeJSON(values inspect.Values) (map[string]json.RawMessage, error) {
 // fromInspect turns what inspection found into one problem; the first decides
 // the reason.
 func fromInspect(problems []inspect.Problem) *Problem {
-	reasons := map[inspect.Kind]string{
-		inspect.KindMissing:       infrav1.MissingVariableReason,
-		inspect.KindUnknown:       infrav1.UnknownVariableReason,
-		inspect.KindInvalidName:   infrav1.UnknownVariableReason,
-		inspect.KindUnknownOutput: infrav1.UnknownOutputReason,
-	}
-	reason, known := reasons[problems[0].Kind]
-	if !known {
-		reason = infrav1.InvalidVariableReason
-	}
 	var messages []string
 	for _, p := range problems {
 		messages = append(messages, p.Message)
 	}
-	return problem(reason, "%s", strings.Join(messages, "; "))
+	return problem(ReasonOf(problems[0].Kind), "%s", strings.Join(messages, "; "))
+}
+
+// ReasonOf is the condition reason of what inspection found.
+func ReasonOf(kind inspect.Kind) string {
+	switch kind {
+	case inspect.KindMissing:
+		return infrav1.MissingVariableReason
+	case inspect.KindUnknown, inspect.KindInvalidName:
+		return infrav1.UnknownVariableReason
+	case inspect.KindUnknownOutput:
+		return infrav1.UnknownOutputReason
+	default:
+		return infrav1.InvalidVariableReason
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -126,6 +127,11 @@ func Resolve(s Sources) (*Inputs, error) {
 // never ends in a number, which Terraform keeps for itself.
 func StateSuffix(name string) string {
 	const end = "-ws"
+	if strings.Contains(name, ".") {
+		// A dot is no part of a suffix; what replaces it must not make two equal.
+		sum := sha256.Sum256([]byte(name))
+		name = strings.ReplaceAll(name, ".", "-") + "-" + hex.EncodeToString(sum[:4])
+	}
 	return record.Shorten(name, 63-len(end)) + end
 }
 
@@ -151,9 +157,10 @@ func hash(request *terraform.Request) (string, error) {
 		Backend    terraform.Backend
 		Encrypted  bool
 		Plan, Init []string
+		Apply      []string
 	}{
 		request.Module, request.Env, request.Variables, request.Files, backend, request.Encryption != "",
-		request.PlanArgs, request.InitArgs,
+		request.PlanArgs, request.InitArgs, request.ApplyArgs,
 	})
 	if err != nil {
 		return "", fmt.Errorf("hashing the inputs: %w", err)

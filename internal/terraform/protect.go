@@ -22,6 +22,16 @@ func (r *Request) BlockedBy(changes []Change) []string {
 	return blocked
 }
 
+// Protected tells whether the request protects a resource that nobody released.
+func (r *Request) Protected(address string) bool {
+	segments := splitAddress(withoutIndexes(address))
+	kind := ""
+	if len(segments) > 1 {
+		kind = segments[len(segments)-2]
+	}
+	return len(r.BlockedBy([]Change{{Address: address, Action: ActionDelete, Type: kind}})) > 0
+}
+
 // matches reports whether a pattern names the resource: by its type, by its
 // address, by its address without index, or by that of a module around it.
 func (c Change) matches(pattern string) bool {

@@ -6,6 +6,7 @@ package terraform
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -100,6 +101,12 @@ type Request struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// GoneRuns are earlier runs that are proven gone: their locks are broken.
 	GoneRuns []string `json:"goneRuns,omitempty"`
+	// GoneHolders are where runs that left no result were, and when: locks that
+	// their tool took by itself are broken too.
+	GoneHolders []Holder `json:"goneHolders,omitempty"`
+	// ExpectState is set when the state is known to hold something: a missing
+	// one is then an error, not a beginning.
+	ExpectState bool `json:"expectState,omitempty"`
 	// BreakLock is the id of a foreign lock that a person wants broken.
 	BreakLock string `json:"breakLock,omitempty"`
 	// Outputs are the outputs wanted; all of them when empty.
@@ -114,6 +121,23 @@ type Request struct {
 	Grace time.Duration `json:"grace,omitempty"`
 	// PluginCache shares downloaded providers among workspaces.
 	PluginCache bool `json:"pluginCache,omitempty"`
+}
+
+// Holder is a machine on which a run held a lock for some time.
+type Holder struct {
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// Held tells whether a lock was taken by the holder.
+func (h Holder) Held(lock LockInfo) bool {
+	_, host, found := strings.Cut(lock.Who, "@")
+	created, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.TrimSuffix(lock.Created, " UTC"), " +0000", "Z", 1))
+	if err != nil {
+		created, err = time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", lock.Created)
+	}
+	return found && host == h.Host && err == nil && !created.Before(h.Since) && !created.After(h.Until)
 }
 
 // WorkspaceRef identifies the object a run works for.

@@ -73,6 +73,10 @@ type Result struct {
 	StalePlan bool `json:"stalePlan,omitempty"`
 	// StateTooLarge is set when the backend cannot hold the state.
 	StateTooLarge bool `json:"stateTooLarge,omitempty"`
+	// StateMissing is set when a state that is known to exist is not there.
+	StateMissing bool `json:"stateMissing,omitempty"`
+	// SnapshotMissing is set when there is no snapshot to restore.
+	SnapshotMissing bool `json:"snapshotMissing,omitempty"`
 	// InvalidInputs is set when the module does not take what it is given.
 	InvalidInputs string `json:"invalidInputs,omitempty"`
 	// Snapshot is where the state before the change is kept.

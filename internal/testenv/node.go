@@ -42,9 +42,10 @@ type Node struct {
 	// Address is where pods reach the machine.
 	Address string
 
-	env  *Environment
-	root string
-	dir  string
+	env     *Environment
+	root    string
+	dir     string
+	kubelet *exec.Cmd
 }
 
 // WithNode adds a machine that really runs pods: containerd, a kubelet, the

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 func (n *Node) startScheduler(assets string) error {
@@ -46,7 +47,7 @@ func (n *Node) startKubelet(assets string) error {
 	if err := os.WriteFile(config, n.kubeletConfig(health, port), 0o644); err != nil {
 		return fmt.Errorf("configuring the kubelet: %w", err)
 	}
-	cmd := exec.Command(program,
+	n.kubelet = exec.Command(program,
 		"--config="+config,
 		"--kubeconfig="+n.env.Kubeconfig,
 		"--root-dir="+filepath.Join(n.dir, "kubelet"),
@@ -54,8 +55,15 @@ func (n *Node) startKubelet(assets string) error {
 		"--hostname-override="+nodeName,
 		"--node-ip="+nodeAddress,
 	)
-	return n.env.startProcess("kubelet", cmd, "http://127.0.0.1:"+health+"/healthz")
+	return n.env.startProcess("kubelet", n.kubelet, "http://127.0.0.1:"+health+"/healthz")
 }
+
+// Freeze has the node fall silent, as one does that is cut off: pods go on, and
+// nobody hears of them. Thaw brings it back.
+func (n *Node) Freeze() error { return n.kubelet.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw brings a frozen node back.
+func (n *Node) Thaw() error { return n.kubelet.Process.Signal(syscall.SIGCONT) }
 
 func (n *Node) kubeletConfig(health, port string) []byte {
 	return []byte(`apiVersion: kubelet.config.k8s.io/v1beta1

@@ -67,11 +67,24 @@ func (w *world) namespace(ctx context.Context) (string, error) {
 	return ns.Name, nil
 }
 
+// createTemplate makes the template that all workspaces share, with credentials
+// as every real one has them.
 func (w *world) createTemplate(ctx context.Context, namespace, text string) error {
-	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: templateName}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: text}
-	if err := w.client.Create(ctx, template); err != nil {
-		return fmt.Errorf("creating the template: %w", err)
+	for _, obj := range []client.Object{
+		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"id": "0123456789", "key": "0123456789"}},
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: meta, Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
+			{Env: "BENCH_ACCESS_KEY_ID", SecretRef: infrav1.KeyReference{Name: templateName, Key: "id"}},
+			{Env: "BENCH_SECRET_ACCESS_KEY", SecretRef: infrav1.KeyReference{Name: templateName, Key: "key"}},
+		}}},
+		template,
+	} {
+		if err := w.client.Create(ctx, obj); err != nil {
+			return fmt.Errorf("creating the template: %w", err)
+		}
 	}
 	return nil
 }

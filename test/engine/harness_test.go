@@ -42,7 +42,7 @@ var shared struct {
 const sharedFilter = "shared"
 
 // patience is how long anything may take on a busy machine.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // world is one namespace with a manager that looks after it.
 type world struct {

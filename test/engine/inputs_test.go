@@ -161,7 +161,7 @@ func TestModule_remoteFromAPathAndFromGit(t *testing.T) {
 	w.apply("wrong", "git", func(s *infrav1.WorkspaceTemplateApplySpec) {
 		s.Variables = map[string]infrav1.Value{"nam": value("x")}
 	})
-	c := w.waitReason("wrong", infrav1.AppliedCondition, infrav1.RunFailedReason)
+	c := w.waitReason("wrong", infrav1.AppliedCondition, infrav1.UnknownVariableReason)
 	w.Expect(c.Message).To(ContainSubstring(`no variable "nam"`))
 	w.Expect(c.Message).To(ContainSubstring(`"name" is required`))
 	w.delete("git")

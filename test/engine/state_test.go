@@ -5,6 +5,9 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,7 +70,7 @@ func (w *world) lease(name string) *coordinationv1.Lease {
 	return lease
 }
 
-func TestState_belongsToTheWorkspaceAndMovesWithIt(t *testing.T) {
+func TestState_movesWithTheWorkspaceAndIsNeverCollected(t *testing.T) {
 	w := newWorld(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
@@ -75,7 +78,7 @@ func TestState_belongsToTheWorkspaceAndMovesWithIt(t *testing.T) {
 
 	secret := w.secret(a.Status.State.SecretName)
 	w.Expect(secret.Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
-	w.Expect(metav1.IsControlledBy(secret, a)).To(BeTrue())
+	w.Expect(secret.OwnerReferences).To(BeEmpty(), "the garbage collector leaves a state alone")
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil(), "no lock remains")
 }
 
@@ -192,4 +195,61 @@ func TestState_inAnotherBackend(t *testing.T) {
 	w.delete("hello")
 	w.waitGone("hello")
 	w.Expect(w.file("hello.tfstate")).NotTo(ContainSubstring(`"type": "terraform_data"`))
+}
+
+func TestState_thatIsGoneIsNotBegunAnew(t *testing.T) {
+	w := newWorld(t)
+	w.template("several", several)
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, patience).Should(Equal("1"))
+	kept := w.secret("tfstate-default-hello-ws")
+	w.Expect(env.Client.Delete(w.ctx, kept)).To(Succeed())
+
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
+	w.Expect(missing.Message).To(ContainSubstring("tfstate-default-hello-ws"))
+
+	// Neither is it forgotten that something has to be destroyed.
+	w.delete("hello")
+	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.StateMissingReason)
+	kept.ResourceVersion, kept.UID = "", ""
+	w.create(kept)
+	w.waitGone("hello")
+	w.Expect(w.things()).To(BeZero())
+}
+
+func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
+	w := newWorld(t)
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
+	w.create(config)
+	w.template("several", several, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "config"} })
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+
+	w.Eventually(func() error {
+		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(config), config); err != nil {
+			return err
+		}
+		config.Spec.Backend = &infrav1.BackendConfig{Type: "local", Configuration: `path = "` + w.dir + `/moved.tfstate"`}
+		return env.Client.Update(w.ctx, config)
+	}, patience).Should(Succeed())
+	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
+	w.Expect(changed.Message).To(ContainSubstring("make everything again"))
+
+	// A person moves the state, and says so.
+	text, err := json.Marshal(w.state("hello"))
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(os.WriteFile(filepath.Join(w.dir, "moved.tfstate"), text, 0o600)).To(Succeed())
+	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(w.get("hello")), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
+	accept := regexp.MustCompile(`to (local-[0-9a-f]{8});`).FindStringSubmatch(changed.Message)
+	w.Expect(accept).To(HaveLen(2))
+	w.annotate("hello", infrav1.BackendMovedAnnotation, accept[1])
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	w.Expect(a.Status.State.Backend).To(Equal("local"))
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(w.things()).To(BeZero())
 }

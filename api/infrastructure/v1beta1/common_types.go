@@ -18,6 +18,9 @@ const (
 	// ForceUnlockAnnotation names the lock a person wants broken. It is refused
 	// while the lock's holder lives.
 	ForceUnlockAnnotation = "capt.appthrust.io/force-unlock"
+	// BackendMovedAnnotation says that a person has moved the state to the
+	// backend of the given type, which is now asked for.
+	BackendMovedAnnotation = "capt.appthrust.io/backend-moved"
 	// RestoreSnapshotAnnotation names the state snapshot to put back.
 	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
 )
@@ -30,9 +33,6 @@ const (
 	RunLabel = "capt.appthrust.io/run"
 	// ComponentLabel tells what an object is: see the Component constants.
 	ComponentLabel = "capt.appthrust.io/component"
-	// WatchLabel marks the Secrets and ConfigMaps that CAPT reads; the manager
-	// caches no others.
-	WatchLabel = "capt.appthrust.io/watch"
 )
 
 // Conditions and reasons that every kind shares.

@@ -124,6 +124,7 @@ type BackendConfig struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9_]*$')",message="type must be the name of a backend such as s3"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['remote', 'cloud'])",message="remote backends that run Terraform elsewhere do not work; use a backend that stores state, such as s3"
+	// +kubebuilder:validation:XValidation:rule="self != 'kubernetes'",message="states are kept in Secrets without a backend; remove backend, or name another one such as s3"
 	Type string `json:"type"`
 
 	// configuration holds the backend's arguments as HCL; ${...} in it is

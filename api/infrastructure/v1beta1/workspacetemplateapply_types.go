@@ -51,8 +51,8 @@ const (
 	WaitingForApprovalReason = "WaitingForApproval"
 	// PlanRejectedReason surfaces when a person turned the plan down.
 	PlanRejectedReason = "PlanRejected"
-	// PlanStaleReason surfaces when the approved plan no longer fits the state;
-	// a new one is made.
+	// PlanStaleReason surfaces when the approved plan no longer fits the state,
+	// and a new one is being made.
 	PlanStaleReason = "PlanStale"
 	// ProtectedResourceReason surfaces when a plan would destroy or replace a
 	// protected resource.
@@ -71,6 +71,11 @@ const (
 	RunTimedOutReason = "RunTimedOut"
 	// StateTooLargeReason surfaces when the state would not fit its backend.
 	StateTooLargeReason = "StateTooLarge"
+	// StateMissingReason surfaces when the state of what was applied is gone.
+	StateMissingReason = "StateMissing"
+	// BackendChangedReason surfaces when the state is in another backend than
+	// the one that is now asked for.
+	BackendChangedReason = "BackendChanged"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"
 
@@ -90,8 +95,6 @@ const (
 	// DestroyedCondition tells, while the workspace is being deleted, how far
 	// the destruction is.
 	DestroyedCondition = "Destroyed"
-	// RetainedReason surfaces when the resources and the state are left in place.
-	RetainedReason = "Retained"
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.
@@ -238,6 +241,10 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs,omitempty"`
+
+	// waiting tells that the plan has not been applied, and waits for a person.
+	// +optional
+	Waiting *bool `json:"waiting,omitempty"`
 
 	// add is how many resources would be created.
 	// +optional
@@ -425,6 +432,12 @@ type StateStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Backend string `json:"backend,omitempty"`
+
+	// configuration is the hash of the backend's configuration.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Configuration string `json:"configuration,omitempty"`
 
 	// secretName is the Secret that holds the state, with the Kubernetes backend.
 	// +optional

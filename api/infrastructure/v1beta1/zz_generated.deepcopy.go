@@ -1404,6 +1404,11 @@ func (in *ObjectReference) DeepCopy() *ObjectReference {
 func (in *PlanStatus) DeepCopyInto(out *PlanStatus) {
 	*out = *in
 	in.CreatedAt.DeepCopyInto(&out.CreatedAt)
+	if in.Waiting != nil {
+		in, out := &in.Waiting, &out.Waiting
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Changes != nil {
 		in, out := &in.Changes, &out.Changes
 		*out = make([]ResourceChange, len(*in))

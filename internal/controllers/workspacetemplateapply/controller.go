@@ -111,7 +111,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Condition: infrav1.InputsValidCondition, Run: r.inputs},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
-			{Condition: infrav1.NoDriftCondition, Run: r.drift, Revisit: r.nextDrift, Informational: true},
+			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: driftMessage, Revisit: r.nextDrift, Informational: true},
 			{Run: r.prune},
 		},
 		Delete: []reconcile.Step[scope]{

@@ -23,13 +23,16 @@ type situation struct {
 	// restore is the snapshot that a person wants back, restored the one that
 	// was put back last.
 	restore, restored string
+	// backend is where the state is, backendNow where it is asked for, and
+	// backendMoved where a person says that it now is.
+	backend, backendNow, backendMoved string
 	// approved and rejected name plans.
 	approved, rejected string
-	// allowed are the protected addresses that a person released.
-	allowed []string
-	plan    *infrav1.PlanStatus
-	failure *infrav1.FailureStatus
-	drift   *infrav1.DriftStatus
+	// protect are the protected resources, allowed those that a person released.
+	protect, allowed []string
+	plan             *infrav1.PlanStatus
+	failure          *infrav1.FailureStatus
+	drift            *infrav1.DriftStatus
 	// lastApplied is when something was applied last.
 	lastApplied time.Time
 	// jitter is between -1 and 1, and the workspace's own.
@@ -49,12 +52,16 @@ var nothing = decision{}
 
 // decide chooses the next action. It reads nothing and asks nobody.
 func decide(s situation) (decision, error) {
+	if s.backend != "" && s.backendNow != s.backend && s.backendMoved != s.backendNow {
+		return nothing, fault.Stall(infrav1.BackendChangedReason,
+			"The state is in the backend %s, but %s is now asked for; a run would begin with an empty state and make everything again. Move the state (state pull, state push), then set the annotation %s to %s; or change the WorkspaceProviderConfig back",
+			s.backend, s.backendNow, infrav1.BackendMovedAnnotation, s.backendNow)
+	}
 	if s.restore != "" && s.restore != s.restored {
 		return s.attempt(decision{operation: terraform.OperationRestoreState}, "restore "+s.restore)
 	}
 	requested := s.request != s.handled
-	repair := s.policy.DriftAction == infrav1.DriftRepair && s.drift != nil && len(s.drift.Resources) > 0
-	if s.inputs == s.applied && !requested && !repair {
+	if s.inputs == s.applied && !requested && !s.unfinished() {
 		return s.checkDrift()
 	}
 	if requested {
@@ -67,7 +74,7 @@ func decide(s situation) (decision, error) {
 	if s.policy.Approval == infrav1.ApprovalManual {
 		return s.manual()
 	}
-	if s.plan != nil && s.plan.Inputs == s.inputs {
+	if s.waiting() {
 		if blocked := s.blocked(); len(blocked) > 0 {
 			return nothing, protected(blocked)
 		}
@@ -75,9 +82,21 @@ func decide(s situation) (decision, error) {
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
 }
 
+// unfinished tells whether something is left to do although the inputs are
+// applied: drift to repair, a plan that waits, a run that failed.
+func (s situation) unfinished() bool {
+	repair := s.policy.DriftAction == infrav1.DriftRepair && s.drift != nil && len(s.drift.Resources) > 0
+	return repair || s.waiting() || s.failure != nil && s.failure.Inputs == s.inputs
+}
+
+// waiting tells whether a plan for the present inputs has not been applied.
+func (s situation) waiting() bool {
+	return s.plan != nil && s.plan.Inputs == s.inputs && s.plan.Waiting != nil && *s.plan.Waiting
+}
+
 // manual goes from plan to approval to apply.
 func (s situation) manual() (decision, error) {
-	if s.plan == nil || s.plan.Inputs != s.inputs {
+	if !s.waiting() {
 		return s.attempt(decision{operation: terraform.OperationPlan}, s.inputs)
 	}
 	switch {
@@ -93,9 +112,10 @@ func (s situation) manual() (decision, error) {
 }
 
 // blocked lists the protected resources that the plan would destroy and nobody
-// has released.
+// has released. The runner checks again, with all of them.
 func (s situation) blocked() []string {
-	return slices.DeleteFunc(slices.Clone(s.plan.Blocked), func(address string) bool { return slices.Contains(s.allowed, address) })
+	now := terraform.Request{Protect: s.protect, Unprotected: s.allowed}
+	return slices.DeleteFunc(slices.Clone(s.plan.Blocked), func(address string) bool { return !now.Protected(address) })
 }
 
 func protected(addresses []string) error {
@@ -114,7 +134,8 @@ func (s situation) attempt(d decision, inputs string) (decision, error) {
 	if f.NextAt.IsZero() {
 		return nothing, fault.Stall(f.Reason, "%s", message)
 	}
-	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit {
+	// Runs that were interrupted or lost have not been tried in earnest.
+	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && f.Reason != infrav1.RunInterruptedReason {
 		return nothing, fault.Stall(f.Reason, "%s (given up after %d attempts; change the inputs, or ask for a run by the annotation %s)", message, f.Attempts, infrav1.RunRequestedAnnotation)
 	}
 	if wait := f.NextAt.Sub(s.now); wait > 0 {

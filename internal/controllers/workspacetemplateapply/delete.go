@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -68,14 +69,18 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	switch {
 	case err == nil:
 		return record.StateIsEmpty(&secret)
-	case apierrors.IsNotFound(err):
-		// It may be in another backend, if anything ever ran.
-		return len(s.runs) == 0 && s.apply.Status.Runs == 0, nil
-	default:
+	case !apierrors.IsNotFound(err):
 		return false, fmt.Errorf("reading the state: %w", err)
+	case s.apply.Status.State != nil && s.apply.Status.State.Resources > 0:
+		// Something was applied: where is its state?
+		return false, nil
 	}
+	// No state was ever begun, unless it is in another backend.
+	elsewhere := slices.ContainsFunc(s.runs, func(run *runRecord) bool {
+		return run.secret.Annotations[record.BackendAnnotation] != terraform.BackendKubernetes
+	})
+	return !elsewhere, nil
 }
-
 func stateSecret(s *scope) string {
 	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.StateSecretName()
 }
@@ -156,9 +161,16 @@ func destroyedMessage(s *scope) string {
 	if !s.apply.Spec.RetainWorkspaceOnDelete {
 		return ""
 	}
-	left := []string{"state in Secret " + stateSecret(s)}
+	var left []string
+	switch state := s.apply.Status.State; {
+	case state == nil:
+	case state.SecretName != "":
+		left = append(left, "state in Secret "+state.SecretName)
+	case state.Backend != "":
+		left = append(left, "state in the backend "+state.Backend)
+	}
 	if name := s.apply.Status.ConnectionSecretName; name != "" {
 		left = append(left, "outputs in Secret "+name)
 	}
-	return "Resources are left in place, " + strings.Join(left, ", ")
+	return strings.Join(append([]string{"Resources are left in place"}, left...), ", ")
 }

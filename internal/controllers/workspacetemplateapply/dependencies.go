@@ -56,13 +56,17 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 func (s *scope) references() []reference {
 	refs := []reference{{"WorkspaceTemplate", s.resolve(s.apply.Spec.TemplateRef.Namespace, s.apply.Spec.TemplateRef.Name)}}
 	for _, w := range s.apply.Spec.WaitForWorkspaces {
-		refs = append(refs, reference{"WorkspaceTemplateApply", s.resolve(w.Namespace, w.Name)})
+		refs = append(refs, reference{"WorkspaceTemplateApply", s.resolve(w.Namespace, s.expand(w.Name))})
 	}
 	for _, w := range s.apply.Spec.WaitForSecrets {
-		refs = append(refs, reference{"Secret", s.resolve(w.Namespace, w.Name)})
+		refs = append(refs, reference{"Secret", s.resolve(w.Namespace, s.expand(w.Name))})
 	}
 	return refs
 }
+
+// expand fills the placeholders of a name. One that has no value stays, and
+// names nothing that could exist.
+func (s *scope) expand(name string) string { return template.ExpandName(s.apply, name) }
 
 func (s *scope) resolve(namespace, name string) client.ObjectKey {
 	if namespace == "" {
@@ -147,7 +151,7 @@ func (r *Reconciler) readNamed(ctx context.Context, s *scope, named template.Ref
 
 func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
 	for _, w := range s.apply.Spec.WaitForSecrets {
-		key := s.resolve(w.Namespace, w.Name)
+		key := s.resolve(w.Namespace, s.expand(w.Name))
 		err := r.Metadata.Get(ctx, key, metadata("Secret"))
 		if apierrors.IsNotFound(err) {
 			return fault.Wait(infrav1.WaitingForSecretReason, "Secret %s does not exist yet", key)
@@ -167,7 +171,7 @@ func (r *Reconciler) waitForWorkspaces(ctx context.Context, s *scope) error {
 		return fault.Stall(infrav1.DependencyCycleReason, "Workspaces wait for each other: %s; remove one of the waitForWorkspaces", cycle)
 	}
 	for _, w := range s.apply.Spec.WaitForWorkspaces {
-		key := s.resolve(w.Namespace, w.Name)
+		key := s.resolve(w.Namespace, s.expand(w.Name))
 		var other infrav1.WorkspaceTemplateApply
 		err := r.Client.Get(ctx, key, &other)
 		if apierrors.IsNotFound(err) {
@@ -189,7 +193,8 @@ func (r *Reconciler) findCycle(ctx context.Context, s *scope) (string, error) {
 	var follow func(from *infrav1.WorkspaceTemplateApply, path []string) (string, error)
 	follow = func(from *infrav1.WorkspaceTemplateApply, path []string) (string, error) {
 		for _, w := range from.Spec.WaitForWorkspaces {
-			key := (&scope{apply: from}).resolve(w.Namespace, w.Name)
+			waiter := &scope{apply: from}
+			key := waiter.resolve(w.Namespace, waiter.expand(w.Name))
 			if key == s.key() {
 				return strings.Join(append(path, key.Name), " → "), nil
 			}

@@ -23,6 +23,17 @@ func (r *Reconciler) drift(_ context.Context, s *scope) error {
 	return fault.WaitFor(max(r.nextDrift(s), time.Second), infrav1.DriftDetectedReason, "%d resources differ from the state: %s", len(drift.Resources), strings.Join(addresses, ", "))
 }
 
+func driftMessage(s *scope) string {
+	switch drift := s.apply.Status.Drift; {
+	case s.inputs.Policy.DriftAction == infrav1.DriftOff || s.inputs.Policy.DriftAction == "":
+		return "Not looked for: drift.action is Off"
+	case drift == nil || drift.CheckedAt.IsZero():
+		return "Not looked for yet"
+	default:
+		return "Last looked for at " + drift.CheckedAt.UTC().Format(time.RFC3339)
+	}
+}
+
 // nextDrift tells when reality is to be compared again.
 func (r *Reconciler) nextDrift(s *scope) time.Duration {
 	due, on := s.situation().driftDue()

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/template"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -84,6 +86,9 @@ func (s *scope) take(run *runRecord, result *terraform.Result) {
 	status.History = status.History[:min(limit, len(status.History))]
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
+	} else if result.Operation == terraform.OperationApply && status.Plan != nil {
+		status.Plan.Waiting = ptr.To(outcome != terraform.OutcomeSucceeded)
+		status.Plan.Blocked = result.Blocked[:min(len(result.Blocked), longestList)]
 	}
 	switch outcome {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
@@ -99,7 +104,10 @@ func (s *scope) takeSuccess(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
 	status.Failure = nil
 	if result.State.Lineage != "" {
-		status.State = &infrav1.StateStatus{Serial: int64(result.State.Serial), Resources: int32(result.State.Resources)}
+		if status.State == nil {
+			status.State = &infrav1.StateStatus{}
+		}
+		status.State.Serial, status.State.Resources = int64(result.State.Serial), int32(result.State.Resources)
 	}
 	switch result.Operation {
 	case terraform.OperationCheckDrift:
@@ -152,6 +160,9 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 	case outcome == terraform.OutcomeInterrupted, outcome == outcomeLost, result.StalePlan:
 		// Nothing is wrong with the inputs: go on at once.
 		failure.Reason, failure.NextAt = infrav1.RunInterruptedReason, metav1.NewTime(result.FinishedAt)
+		if result.StalePlan {
+			failure.Reason = infrav1.PlanStaleReason
+		}
 		if failure.Attempts <= 3 {
 			status.Failure = failure
 			return
@@ -160,6 +171,12 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 		failure.Reason = infrav1.RunTimedOutReason
 	case result.StateTooLarge:
 		failure.Reason, again = infrav1.StateTooLargeReason, false
+	case result.StateMissing:
+		failure.Reason, again = infrav1.StateMissingReason, result.Operation == terraform.OperationDestroy
+	case result.SnapshotMissing:
+		failure.Reason, again = infrav1.SnapshotNotFoundReason, false
+	case result.InvalidInputs != "":
+		failure.Reason, again = template.ReasonOf(inspect.Kind(result.InvalidInputs)), false
 	case result.Class == terraform.ClassLockHeld:
 		failure.Reason = infrav1.LockHeldReason
 	case result.Class == terraform.ClassTerminal:
@@ -169,32 +186,20 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 		failure.Reason = infrav1.RetryingReason
 	}
 	if again {
-		failure.NextAt = metav1.NewTime(result.FinishedAt.Add(backoff(s.policy(), failure.Attempts)))
+		failure.NextAt = metav1.NewTime(result.FinishedAt.Add(backoff(s.policy, failure.Attempts)))
 	}
 	status.Failure = failure
-}
-
-// policy is the workspace's policy, or the default before it is known.
-func (s *scope) policy() template.Policy {
-	if s.inputs != nil {
-		return s.inputs.Policy
-	}
-	p := template.Policy{MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute}
-	if retry := s.apply.Spec.Retry; retry != nil {
-		if retry.MinBackoff != nil {
-			p.MinBackoff = retry.MinBackoff.Duration
-		}
-		if retry.MaxBackoff != nil {
-			p.MaxBackoff = retry.MaxBackoff.Duration
-		}
-	}
-	return p
 }
 
 // summary says in short what a run did, or why it did not.
 func summary(result *terraform.Result) string {
 	switch result.Outcome {
-	case terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeBlocked:
+	case terraform.OutcomePlanned, terraform.OutcomeBlocked:
+		if result.Plan == nil {
+			return string(result.Outcome)
+		}
+		return fmt.Sprintf("%d to add, %d to change, %d to destroy", result.Plan.Add, result.Plan.Change, result.Plan.Destroy)
+	case terraform.OutcomeSucceeded:
 		if result.Operation == terraform.OperationCheckDrift {
 			return fmt.Sprintf("%d resources drifted", len(result.Drift))
 		}
@@ -227,6 +232,9 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 		ID: p.ID, Run: run.id, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.inputs(),
 		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Changes: changes(p.Changes),
 		Blocked: result.Blocked[:min(len(result.Blocked), longestList)],
+	}
+	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
+		status.Waiting = ptr.To(true)
 	}
 	status.OmittedChanges = int32(len(p.Changes) - len(status.Changes))
 	return status

@@ -76,7 +76,8 @@ func (s *scope) latestOutputs() (*runRecord, *terraform.Result, error) {
 
 func (s *scope) stateStatus(result *terraform.Result) *infrav1.StateStatus {
 	backend := s.inputs.Request.Backend
-	status := &infrav1.StateStatus{Backend: backend.Type, Serial: int64(result.State.Serial), Resources: int32(result.State.Resources)}
+	_, configuration, _ := strings.Cut(backendName(backend), "-")
+	status := &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Serial: int64(result.State.Serial), Resources: int32(result.State.Resources)}
 	if backend.Type == terraform.BackendKubernetes {
 		status.SecretName = backend.StateSecretName()
 	}

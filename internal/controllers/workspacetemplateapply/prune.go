@@ -64,7 +64,7 @@ func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
 	}
 	for i := range plans {
 		plan := s.apply.Status.Plan
-		waiting := plan != nil && plan.Inputs != s.apply.Status.AppliedInputs && strings.HasPrefix(plans[i].Name, "capt-"+plan.ID+"-")
+		waiting := plan != nil && plan.Waiting != nil && *plan.Waiting && strings.HasPrefix(plans[i].Name, "capt-"+plan.ID+"-")
 		if waiting {
 			continue
 		}

@@ -2,6 +2,8 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,9 +54,28 @@ func (s *scope) situation() situation {
 		request: notes[infrav1.RunRequestedAnnotation], handled: status.HandledRequest,
 		restore: notes[infrav1.RestoreSnapshotAnnotation], restored: status.HandledRestore,
 		approved: s.apply.Spec.ApprovedPlan, rejected: notes[infrav1.RejectPlanAnnotation],
-		allowed: s.allowed(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
+		backend: s.backend(), backendNow: backendName(s.inputs.Request.Backend), backendMoved: notes[infrav1.BackendMovedAnnotation],
+		protect: s.inputs.Request.Protect, allowed: s.allowed(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
 		lastApplied: status.AppliedAt.Time, jitter: jitter(s), now: s.now,
 	}
+}
+
+// backend names where the state is, if it is known to hold something.
+func (s *scope) backend() string {
+	state := s.apply.Status.State
+	if state == nil || state.Resources == 0 || state.Backend == "" {
+		return ""
+	}
+	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
+}
+
+// backendName tells one place of states from another.
+func backendName(b terraform.Backend) string {
+	if b.HCL == "" {
+		return b.Type
+	}
+	sum := sha256.Sum256([]byte(b.HCL))
+	return b.Type + "-" + hex.EncodeToString(sum[:4])
 }
 
 func (s *scope) allowed() []string {
@@ -92,6 +113,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision, inputs 
 		record.OperationAnnotation: string(next.operation),
 		record.InputsAnnotation:    inputs,
 		record.ExecutorAnnotation:  string(executor),
+		record.BackendAnnotation:   request.Backend.Type,
 	}
 	if asked := s.apply.Annotations[infrav1.RunRequestedAnnotation]; asked != "" {
 		meta.Annotations[record.RequestAnnotation] = asked
@@ -163,17 +185,25 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "capt-"), "-0")
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
+	request.ExpectState = s.apply.Status.State != nil && s.apply.Status.State.Resources > 0
+	// A person who asks for a run wants what is at the address now.
+	request.Module.Refetch = s.apply.Annotations[infrav1.RunRequestedAnnotation] != s.apply.Status.HandledRequest && next.operation != terraform.OperationApply
 	for _, run := range s.runs {
 		// Whatever has ended holds no lock any more.
 		request.GoneRuns = append(request.GoneRuns, run.id)
-		if request.LockFile == nil && len(run.secret.Data) > 0 {
-			result, err := record.Result(run.secret)
-			if err != nil {
-				return nil, err
-			}
-			if result != nil {
-				request.LockFile = result.LockFile
-			}
+		result, err := record.Result(run.secret)
+		if err != nil {
+			return nil, err
+		}
+		if result != nil && request.LockFile == nil {
+			request.LockFile = result.LockFile
+		}
+		identity, err := record.RunIdentity(run.secret)
+		if err != nil {
+			return nil, err
+		}
+		if result != nil && identity != nil && result.Outcome == outcomeLost {
+			request.GoneHolders = append(request.GoneHolders, terraform.Holder{Host: identity.Host, Since: run.secret.CreationTimestamp.Time, Until: result.FinishedAt})
 		}
 	}
 	return &request, nil
@@ -245,7 +275,8 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return err
 	}
 	s.show(run, progress)
-	return fault.Wait(infrav1.RunInProgressReason, "%s", progressMessage(run, progress))
+	// Should the runner vanish where no watch sees it, the clock does.
+	return fault.WaitFor(time.Minute, infrav1.RunInProgressReason, "%s", progressMessage(run, progress))
 }
 
 func (s *scope) groupOrNone() queue.Group {

@@ -29,6 +29,8 @@ type scope struct {
 	// sources and inputs are filled by the first steps.
 	sources template.Sources
 	inputs  *template.Inputs
+	// policy is how runs are made, as far as the template is known.
+	policy template.Policy
 }
 
 // runRecord is a run's Secret with its number.
@@ -55,6 +57,12 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		s.runs = append(s.runs, &runRecord{id: id, number: number, secret: &secrets[i]})
 	}
 	slices.SortFunc(s.runs, func(a, b *runRecord) int { return int(b.number - a.number) })
+	// A template that is not there yet is waited for by the first step.
+	known := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
+	if err := r.Client.Get(ctx, s.resolve(apply.Spec.TemplateRef.Namespace, apply.Spec.TemplateRef.Name), known.Template); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	s.policy = template.PolicyOf(known)
 	return s, nil
 }
 

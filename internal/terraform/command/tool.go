@@ -16,7 +16,7 @@ import (
 )
 
 // BinaryEnv names the environment variable that may hold the binary's path.
-const BinaryEnv = "CAPT_TOFU"
+const BinaryEnv = "CAPT_TERRAFORM_BINARY"
 
 // Product is which tool a binary is.
 type Product string

@@ -2,7 +2,6 @@ package record
 
 import (
 	"maps"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +19,11 @@ const (
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
 
-// Meta is the metadata of an object kept beside a workspace: it belongs to the
-// workspace and moves with it.
+// Meta is the metadata of an object kept beside a workspace, which moves with
+// it. What would be missed for good, the state and its snapshots, has no owner:
+// whatever happens to the workspace's object, the garbage collector leaves them.
+// Nothing blocks the owner's deletion, for then a deletion in the foreground
+// would take away what is needed to destroy.
 func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	meta := Owned(workspace, component, runID)
 	meta.Labels[moveLabel] = ""
@@ -39,7 +41,7 @@ func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 // Owned is the metadata of an object that belongs to a workspace and stays when
 // it moves.
 func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
-	controller, block := true, true
+	controller := true
 	meta := metav1.ObjectMeta{
 		Namespace: workspace.Namespace,
 		Labels: map[string]string{
@@ -51,8 +53,12 @@ func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.Obj
 			Kind:       "WorkspaceTemplateApply",
 			Name:       workspace.Name,
 			UID:        types.UID(workspace.UID),
-			Controller: &controller, BlockOwnerDeletion: &block,
+			Controller: &controller,
 		}},
+	}
+	switch component {
+	case ComponentState, ComponentSnapshot, ComponentRescue:
+		meta.OwnerReferences = nil
 	}
 	if runID != "" {
 		meta.Labels[runLabel] = runID
@@ -63,7 +69,5 @@ func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.Obj
 // RunOf is the run that an object belongs to.
 func RunOf(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
-// SnapshotName is the whole under which the state of a serial is kept.
-func SnapshotName(suffix string, serial uint64) string {
-	return "snapshot-" + suffix + "-" + strconv.FormatUint(serial, 10)
-}
+// SnapshotName is the whole under which the state before a run is kept.
+func SnapshotName(runID string) string { return "snapshot-" + runID }

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // chunkSize is how much of a plan or a state one Secret holds; the API server
@@ -29,6 +31,30 @@ func PlanID(plan []byte, runID string) string {
 	sum.Write(plan)
 	sum.Write([]byte(runID))
 	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// keyChanges holds what a kept plan changes, so that protection is checked again
+// when it is applied.
+const keyChanges = "changes"
+
+// SetChanges notes what a kept plan changes.
+func SetChanges(first *corev1.Secret, changes []terraform.Change) error {
+	data, err := pack(changes)
+	if err != nil {
+		return fmt.Errorf("packing the changes: %w", err)
+	}
+	first.Data[keyChanges] = data
+	return nil
+}
+
+// Changes returns what a kept plan changes.
+func Changes(first *corev1.Secret) ([]terraform.Change, error) {
+	var changes []terraform.Change
+	found, err := unpack(first, keyChanges, &changes)
+	if err != nil || !found {
+		return nil, orMissing(err, keyChanges)
+	}
+	return changes, nil
 }
 
 // ChunkName is the name of the i-th Secret that holds a part of a whole.

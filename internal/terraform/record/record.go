@@ -46,6 +46,8 @@ const (
 	OperationAnnotation = "capt.appthrust.io/operation"
 	// ExecutorAnnotation is who carries out the run.
 	ExecutorAnnotation = "capt.appthrust.io/executor"
+	// BackendAnnotation is the type of the backend that holds the state.
+	BackendAnnotation = "capt.appthrust.io/backend"
 	// RequestAnnotation is the person's request that the run answers.
 	RequestAnnotation = "capt.appthrust.io/request"
 )
@@ -79,8 +81,8 @@ func Shorten(name string, longest int) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	// No part of a name may end in a dot or a dash.
-	return strings.TrimRight(name[:longest-9], ".-") + "-" + hex.EncodeToString(sum[:4])
+	// No part of a name may end in a dot, a dash or half a character.
+	return strings.TrimRight(strings.ToValidUTF8(name[:longest-9], ""), ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
 // NewRun returns the Secret of a run that has not begun.
@@ -144,6 +146,9 @@ func FinishWithout(secret *corev1.Secret, result *terraform.Result) error {
 	data, err := pack(result)
 	if err != nil {
 		return fmt.Errorf("packing the result: %w", err)
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
 	}
 	secret.Data[keyResult] = data
 	delete(secret.Data, keyRequest)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -79,13 +81,23 @@ func (r *Runner) planAndKeep(ctx context.Context, run *running) error {
 }
 
 func (r *Runner) applyKept(ctx context.Context, run *running) error {
-	content, madeBy, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
+	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
 	if err != nil {
 		return fmt.Errorf("fetching the kept plan: %w", err)
 	}
-	if id := record.PlanID(content, madeBy); id != run.request.Plan.ID {
+	if id := record.PlanID(content, record.RunOf(first)); id != run.request.Plan.ID {
 		return terminal("Wrong plan", fmt.Errorf("the kept plan is %s, not %s", id, run.request.Plan.ID))
 	}
+	// What is protected may have changed since the plan was made.
+	changes, err := record.Changes(first)
+	if err != nil {
+		return err
+	}
+	if run.result.Blocked = run.request.BlockedBy(changes); len(run.result.Blocked) > 0 {
+		run.result.Outcome = terraform.OutcomeBlocked
+		return nil
+	}
+	run.report.expect(changes)
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("placing the kept plan: %w", err)
 	}
@@ -174,13 +186,17 @@ func (r *Runner) checkDrift(ctx context.Context, run *running) error {
 // restore puts a snapshot back, after taking one of what is there now.
 func (r *Runner) restore(ctx context.Context, run *running) error {
 	content, _, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
-	if err != nil {
+	if apierrors.IsNotFound(err) {
+		run.result.SnapshotMissing = true
 		return terminal("No such snapshot", err)
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.snapshot(ctx, run); err != nil {
 		return err
 	}
-	if err := run.session.StatePush(ctx, content, true); err != nil {
+	if err := r.replaceState(ctx, run, content); err != nil {
 		return err
 	}
 	run.result.Outcome = terraform.OutcomeSucceeded

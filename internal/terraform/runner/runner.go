@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -136,12 +137,32 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	if err := r.rescue(ctx, run); err != nil {
 		return err
 	}
-	err = r.perform(ctx, run)
+	err = r.unlocked(ctx, run, func() error { return r.perform(ctx, run) })
 	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
 	if saved && rescueErr == nil {
 		return errSavedLate
 	}
 	return errors.Join(err, rescueErr)
+}
+
+// unlocked performs, and once more when a lock stood in the way that may be
+// broken: that of a run that is proven gone, or the one a person named. Only
+// backends that lock by themselves come to this.
+func (r *Runner) unlocked(ctx context.Context, run *running, perform func() error) error {
+	err := perform()
+	failure := command.AsFailure(err)
+	if failure == nil || failure.Lock == nil || run.locked {
+		return err
+	}
+	gone := slices.ContainsFunc(run.request.GoneHolders, func(h terraform.Holder) bool { return h.Held(*failure.Lock) })
+	if !gone && failure.Lock.ID != run.request.BreakLock {
+		return err
+	}
+	run.printf("Breaking the lock %s of %s", failure.Lock.ID, failure.Lock.Who)
+	if err := run.session.ForceUnlock(ctx, failure.Lock.ID); err != nil {
+		return err
+	}
+	return perform()
 }
 
 // errSavedLate means that the state was saved after all. What was applied is in

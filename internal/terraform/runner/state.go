@@ -33,6 +33,12 @@ func (r *Runner) ensureState(ctx context.Context, run *running) error {
 	if err != nil && !apierrors.IsNotFound(err) || err == nil && len(existing.Data[stateKey]) > 0 {
 		return wrap("reading the state", err)
 	}
+	if request.ExpectState && request.Operation != terraform.OperationRestoreState {
+		run.result.StateMissing = true
+		return terminal("State missing", fmt.Errorf(
+			"the Secret %s held the state of what was applied, and is gone or empty; nothing was done. Put it back: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets labelled capt.appthrust.io/component=snapshot",
+			request.Backend.StateSecretName()))
+	}
 	reserved := err == nil
 	initial, err := run.session.InitialState(ctx)
 	if err != nil {
@@ -58,14 +64,7 @@ func (r *Runner) ensureState(ctx context.Context, run *running) error {
 
 // readState returns the state as text. An encrypted one is read by the tool.
 func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
-	if run.request.Backend.Type != terraform.BackendKubernetes {
-		return run.session.StatePull(ctx)
-	}
-	secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
-	}
-	text, err := command.DecompressState(secret.Data[stateKey])
+	text, err := r.rawState(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -75,25 +74,25 @@ func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
 	return text, nil
 }
 
-// snapshot keeps the state as it is before it changes. An empty state is not
-// worth keeping.
+// snapshot keeps the state as it is before it changes, encrypted if it is. An
+// empty state is not worth keeping.
 func (r *Runner) snapshot(ctx context.Context, run *running) error {
-	text, err := r.readState(ctx, run)
+	text, err := r.rawState(ctx, run)
 	if err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}
 	state, err := command.ParseState(text)
-	if err != nil {
+	switch {
+	case errors.Is(err, command.ErrEncrypted):
+	case err != nil:
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
-	}
-	if state.Resources == 0 {
+	case state.Resources == 0:
+		return nil
+	case run.request.Encryption != "":
+		run.printf("No snapshot: the tool hands out the encrypted state only in the clear")
 		return nil
 	}
-	suffix := run.request.Backend.SecretSuffix
-	if suffix == "" {
-		suffix = record.LabelValue(run.request.Workspace.Name)
-	}
-	name := record.SnapshotName(suffix, state.Serial)
+	name := record.SnapshotName(r.RunID)
 	if err := r.store(ctx, run, name, record.ComponentSnapshot, text); err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}
@@ -101,11 +100,47 @@ func (r *Runner) snapshot(ctx context.Context, run *running) error {
 	return nil
 }
 
+// rawState returns the state as its backend keeps it, where that can be seen.
+func (r *Runner) rawState(ctx context.Context, run *running) ([]byte, error) {
+	if run.request.Backend.Type != terraform.BackendKubernetes {
+		return run.session.StatePull(ctx)
+	}
+	secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
+	if err != nil {
+		return nil, fmt.Errorf("reading the state: %w", err)
+	}
+	if len(secret.Data[stateKey]) == 0 {
+		return nil, nil
+	}
+	return command.DecompressState(secret.Data[stateKey])
+}
+
+// replaceState puts a raw state into its backend.
+func (r *Runner) replaceState(ctx context.Context, run *running, raw []byte) error {
+	if run.request.Backend.Type != terraform.BackendKubernetes {
+		return run.session.StatePush(ctx, raw, true)
+	}
+	data, err := command.CompressState(raw)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{stateKey: data}})
+	if err != nil {
+		return fmt.Errorf("encoding a state: %w", err)
+	}
+	return wrap("writing the state", r.kube.patchSecret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName(), patch))
+}
+
 // store keeps a whole in Secrets; what is there already stays.
 func (r *Runner) store(ctx context.Context, run *running, name, component string, content []byte) error {
 	secrets, err := record.Chunks(name, content, record.Meta(run.request.Workspace, component, r.RunID))
 	if err != nil {
 		return err
+	}
+	if component == record.ComponentPlan {
+		if err := record.SetChanges(secrets[0], run.result.Plan.Changes); err != nil {
+			return err
+		}
 	}
 	for _, secret := range secrets {
 		if err := r.kube.createSecret(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -115,26 +150,26 @@ func (r *Runner) store(ctx context.Context, run *running, name, component string
 	return nil
 }
 
-// load reads a whole back, with the run that stored it.
-func (r *Runner) load(ctx context.Context, namespace, name string) (content []byte, storedBy string, err error) {
+// load reads a whole back, with the first of its Secrets.
+func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, *corev1.Secret, error) {
 	first, err := r.kube.secret(ctx, namespace, record.ChunkName(name, 0))
 	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", name, err)
+		return nil, nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	count, err := record.ChunkCount(first)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	secrets := []*corev1.Secret{first}
 	for i := 1; i < count; i++ {
 		next, err := r.kube.secret(ctx, namespace, record.ChunkName(name, i))
 		if err != nil {
-			return nil, "", fmt.Errorf("reading %s: %w", name, err)
+			return nil, nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 		secrets = append(secrets, next)
 	}
-	content, err = record.Join(secrets)
-	return content, record.RunOf(first), err
+	content, err := record.Join(secrets)
+	return content, first, err
 }
 
 // rescue pushes back the states that an earlier command could not save. It goes

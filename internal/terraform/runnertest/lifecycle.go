@@ -76,21 +76,27 @@ func twoSteps() []string {
 	return []string{resource("first", "", "one", "made first"), resource("second", "first", "two", "await gate", "made second"), resource("third", "second", "three", "made third")}
 }
 
-// converges runs once more and checks that everything was made exactly once.
-func (w *trial) converges() {
+// goesOn runs once more, until everything is made and the lock is free.
+func (w *trial) goesOn() {
 	w.t.Helper()
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
 	// Whoever waited before is gone when the next one comes.
 	w.reaches("gate", 2)
-	w.Expect(w.witness.waiting("gate")).To(gomega.Equal(1))
+	w.Eventually(func() int { return w.witness.waiting("gate") }, w.Patience, often).Should(gomega.Equal(1))
 	w.witness.open("gate")
 	result := w.result(run)
 	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
+	w.Expect(w.state().Resources).To(gomega.Equal(3))
+	w.unlocked()
+}
+
+// converges goes on and checks that everything was made exactly once.
+func (w *trial) converges() {
+	w.t.Helper()
+	w.goesOn()
 	for _, name := range []string{"first", "second", "third"} {
 		w.Expect(w.witness.made(name)).To(gomega.Equal(1), "%s is to be made once", name)
 	}
-	w.Expect(w.state().Resources).To(gomega.Equal(3))
-	w.unlocked()
 }
 
 func (w *trial) stopsGracefully() {
@@ -121,6 +127,13 @@ func (w *trial) timesOut() {
 // takesOverFromTheDead kills a runner in the middle of an apply. The tool saves
 // what it has done, and the next run goes on from there.
 func (w *trial) takesOverFromTheDead() {
+	w.die()
+	w.converges()
+}
+
+// die kills a runner in the middle of an apply.
+func (w *trial) die() {
+	w.t.Helper()
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
 	w.reaches("gate", 1)
 	identity, err := record.RunIdentity(w.record(run))
@@ -129,7 +142,6 @@ func (w *trial) takesOverFromTheDead() {
 	w.Kill(w.t, run, identity)
 	w.becomes(run, terraform.LivenessGone)
 	w.Expect(record.Finished(w.record(run))).To(gomega.BeFalse())
-	w.converges()
 }
 
 func (w *trial) doesNothingWithoutARequest() {

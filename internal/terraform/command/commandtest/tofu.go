@@ -11,11 +11,11 @@ import (
 // rootModule is the first line of the go.mod at the root of the repository.
 const rootModule = "module github.com/appthrust/capt\n"
 
-// Tofu returns the path of the real OpenTofu: the one that CAPT_TOFU names,
+// Tofu returns the path of the real OpenTofu: the one that CAPT_TERRAFORM_BINARY names,
 // the one that make parts built, or the one in PATH.
 func Tofu(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv("CAPT_TOFU"); path != "" {
+	if path := os.Getenv("CAPT_TERRAFORM_BINARY"); path != "" {
 		return path
 	}
 	if path := filepath.Join(Parts(t), "tofu"); isFile(path) {
@@ -23,7 +23,7 @@ func Tofu(t testing.TB) string {
 	}
 	path, err := exec.LookPath("tofu")
 	if err != nil {
-		t.Fatal("OpenTofu is missing: run `make parts`, or set CAPT_TOFU")
+		t.Fatal("OpenTofu is missing: run `make parts`, or set CAPT_TERRAFORM_BINARY")
 	}
 	return path
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func names(parts []part) []string {
+	var all []string
+	for _, p := range parts {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+func inGroup(group string) []string {
+	var all []string
+	for _, p := range catalog {
+		if slices.Contains(p.groups, group) {
+			all = append(all, p.name)
+		}
+	}
+	return all
+}
+
+func TestChoose_takesProgramsAndGroupsInTheOrderOfTheCatalog(t *testing.T) {
+	tests := []struct {
+		names []string
+		want  []string
+	}{
+		{nil, names(catalog)},
+		{[]string{"all"}, names(catalog)},
+		{[]string{"all", "tofu"}, names(catalog)},
+		{[]string{"tofu"}, []string{"tofu"}},
+		{[]string{"tofu", "etcd"}, []string{"etcd", "tofu"}},
+		{[]string{"tofu", "tofu"}, []string{"tofu"}},
+		{[]string{groupTest}, inGroup(groupTest)},
+		{[]string{groupLint, "etcd"}, append([]string{"etcd"}, inGroup(groupLint)...)},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.names, " "), func(t *testing.T) {
+			chosen, err := choose(tt.names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(chosen); !slices.Equal(got, tt.want) {
+				t.Errorf("chose %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestChoose_refusesWhatIsInNoCatalog(t *testing.T) {
+	for _, asked := range [][]string{{"tofuu"}, {"all", "tofuu"}, {"tofu", "tofuu"}, {"tofuu", "test"}} {
+		_, err := choose(asked)
+		if err == nil {
+			t.Errorf("%q was taken", asked)
+			continue
+		}
+		for _, word := range []string{`"tofuu"`, groupTest, "kube-apiserver"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%q does not name %s", err, word)
+			}
+		}
+	}
+}
+
+func TestCatalog_isSound(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range catalog {
+		if seen[p.name] {
+			t.Errorf("%s is twice in the catalog", p.name)
+		}
+		seen[p.name] = true
+		if slices.Contains(groupNames(), p.name) {
+			t.Errorf("%s is the name of a program and of a group", p.name)
+		}
+		if len(p.groups) == 0 {
+			t.Errorf("%s is in no group", p.name)
+		}
+		if _, err := (store{modules: "../bin"}).pin(p); err != nil {
+			t.Errorf("%s is not pinned: %v", p.name, err)
+		}
+	}
+}

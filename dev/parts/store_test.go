@@ -1,0 +1,361 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestRequiredVersion(t *testing.T) {
+	const mod = `module example.com/m
+
+go 1.26
+
+require example.com/single v1.0.0
+
+require (
+	// example.com/thing v0.0.1
+	example.com/thing/v2 v2.1.0
+	example.com/thing v1.2.3 // indirect
+	example.com/odd v4.5.6+incompatible
+	example.com/pre v0.1.0-rc.1.0.20260101000000-0123456789ab
+)
+
+replace example.com/replaced v1.0.0 => example.com/other v1.1.0
+
+tool example.com/thing/cmd
+`
+	tests := map[string]string{
+		"example.com/single":   "v1.0.0",
+		"example.com/thing":    "v1.2.3",
+		"example.com/thing/v2": "v2.1.0",
+		"example.com/odd":      "v4.5.6+incompatible",
+		"example.com/pre":      "v0.1.0-rc.1.0.20260101000000-0123456789ab",
+		"example.com/thin":     "",
+		"example.com/thing/":   "",
+		"example.com/replaced": "",
+		"examplescom/thing":    "",
+	}
+	for path, want := range tests {
+		got, err := requiredVersion(mod, path)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("version of %s is %q (%v), want %q", path, got, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%q does not name %s", err, path)
+		}
+	}
+}
+
+func TestRequiredVersion_isNotThatOfAReplacedOrExcludedOne(t *testing.T) {
+	const mod = `module example.com/m
+
+exclude (
+	example.com/thing v0.9.0
+)
+
+replace (
+	example.com/thing v0.8.0 => example.com/fork v0.8.1
+)
+
+require example.com/thing v1.2.3
+`
+	if got, err := requiredVersion(mod, "example.com/thing"); got != "v1.2.3" {
+		t.Errorf("version is %q (%v), want v1.2.3", got, err)
+	}
+}
+
+// script writes a program that prints a text for the argument "version" and
+// fails for any other.
+func script(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	body := "#!/bin/sh\n[ \"$1\" = version ] || exit 1\ncat <<'END'\n" + text + "\nEND\n"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(body), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReports_onlyExactlyTheVersion(t *testing.T) {
+	tests := map[string]bool{
+		"v1.3.2":                           true,
+		"1.3.2":                            true,
+		"Thing v1.3.2\non linux_amd64":     true,
+		"version 1.3.2 built with go1.26":  true,
+		`{"gitVersion":"v1.3.2"}`:          true,
+		"v1.3.20":                          false,
+		"v1.3.2.1":                         false,
+		"v1.3.2-rc.1":                      false,
+		"v1.3.2+fork.1":                    false,
+		"v11.3.2":                          false,
+		"v0.1.3.2":                         false,
+		"v1.3":                             false,
+		"v1x3x2":                           false,
+		"nothing":                          false,
+		"v1.3.2-dirty, next to be v1.3.20": false,
+	}
+	dir := t.TempDir()
+	for text, want := range tests {
+		path := script(t, dir, "thing", text)
+		if got := reports(path, []string{"version"}, "v1.3.2"); got != want {
+			t.Errorf("%q: reports is %v, want %v", text, got, want)
+		}
+	}
+	path := script(t, dir, "thing", "v1.3.2")
+	if reports(path, []string{"--version"}, "v1.3.2") {
+		t.Error("a program that fails was believed")
+	}
+	if reports(filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
+		t.Error("a program that does not exist was believed")
+	}
+}
+
+// places are the directories in which a program is looked for.
+type places struct{ cache, assets, envtest, first, second string }
+
+func newPlaces(t *testing.T) (places, store) {
+	t.Helper()
+	root := t.TempDir()
+	p := places{
+		cache: filepath.Join(root, "cache"), assets: filepath.Join(root, "assets"),
+		envtest: filepath.Join(root, "data", "kubebuilder-envtest", "k8s", "1.3.2-"+runtime.GOOS+"-"+runtime.GOARCH),
+		first:   filepath.Join(root, "first"), second: filepath.Join(root, "second"),
+	}
+	t.Setenv("KUBEBUILDER_ASSETS", p.assets)
+	t.Setenv("XDG_DATA_HOME", filepath.Join(root, "data"))
+	// The scripts need a shell and cat.
+	t.Setenv("PATH", strings.Join([]string{p.first, p.second, os.Getenv("PATH")}, string(os.PathListSeparator)))
+	return p, store{cache: p.cache}
+}
+
+var thing = pinned{part: part{name: "capt-test-thing", versionArgs: []string{"version"}}, version: "v1.3.2", key: "v1.3.2-0123"}
+
+func TestFind_looksInTheCacheThenAssetsThenEnvtestThenPath(t *testing.T) {
+	p, s := newPlaces(t)
+	if got := s.find(thing); got != "" {
+		t.Fatalf("found %s where there is nothing", got)
+	}
+	// Each one that is added goes before those that are there.
+	for _, dir := range []string{p.second, p.first, p.envtest, p.assets, filepath.Join(p.cache, thing.name, thing.key)} {
+		text := "v1.3.2"
+		if strings.HasPrefix(dir, p.cache) {
+			text = "nobody asks the cache"
+		}
+		want := script(t, dir, thing.name, text)
+		if got := s.find(thing); got != want {
+			t.Errorf("found %q, want %s", got, want)
+		}
+	}
+}
+
+func TestFind_passesOverWhatDoesNotFit(t *testing.T) {
+	p, s := newPlaces(t)
+	script(t, p.assets, thing.name, "v1.3.1")
+	if err := os.MkdirAll(filepath.Join(p.envtest, thing.name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	notExecutable := script(t, p.first, thing.name, "v1.3.2")
+	if err := os.Chmod(notExecutable, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := script(t, p.second, thing.name, "v1.3.2")
+	if got := s.find(thing); got != want {
+		t.Errorf("found %q, want %s", got, want)
+	}
+}
+
+func TestFind_trustsOnlyTheCacheWithoutAWayToAsk(t *testing.T) {
+	p, s := newPlaces(t)
+	mute := thing
+	mute.versionArgs = nil
+	script(t, p.first, thing.name, "v1.3.2")
+	if got := s.find(mute); got != "" {
+		t.Errorf("found %s, whose version is unknown", got)
+	}
+	want := script(t, filepath.Join(p.cache, thing.name, thing.key), thing.name, "")
+	if got := s.find(mute); got != want {
+		t.Errorf("found %q, want %s", got, want)
+	}
+}
+
+// What is linked into a directory of PATH must not become a link to itself when
+// the cache has a new key.
+func TestFind_followsLinksToWhatTheyPointAt(t *testing.T) {
+	p, s := newPlaces(t)
+	old := script(t, filepath.Join(p.cache, thing.name, "old-key"), thing.name, "v1.3.2")
+	link := filepath.Join(p.assets, thing.name)
+	if err := relink(old, link); err != nil {
+		t.Fatal(err)
+	}
+	found := s.find(thing)
+	if found != old {
+		t.Errorf("found %q, want %s", found, old)
+	}
+	if err := relink(found, link); err != nil {
+		t.Fatal(err)
+	}
+	if !executable(link) {
+		t.Error("the link leads nowhere")
+	}
+}
+
+func TestFind_returnsAbsolutePaths(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	t.Setenv("KUBEBUILDER_ASSETS", "assets")
+	script(t, filepath.Join(root, "assets"), thing.name, "v1.3.2")
+	got := store{cache: filepath.Join(root, "cache")}.find(thing)
+	if !filepath.IsAbs(got) || !executable(got) {
+		t.Errorf("found %q, which a link cannot point at", got)
+	}
+}
+
+func TestRun_takesARelativeCache(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	modules := filepath.Join(root, "modules")
+	for _, p := range catalog {
+		if p.name != "controller-gen" {
+			continue
+		}
+		dir := filepath.Join(modules, p.module)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"go.mod": "module m\n\nrequire " + p.versionOf + " v0.1.0\n", "go.sum": ""} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pin, err := store{modules: modules}.pin(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script(t, filepath.Join(root, "cache", p.name, pin.key), p.name, "")
+	}
+	if err := run(t.Context(), []string{"-modules", "modules", "-cache", "cache", "-link", "bin/parts", "controller-gen"}); err != nil {
+		t.Fatal(err)
+	}
+	if !executable(filepath.Join(root, "bin", "parts", "controller-gen")) {
+		t.Error("the link leads nowhere")
+	}
+}
+
+func TestPin_changesItsKeyWithTheModule(t *testing.T) {
+	root := t.TempDir()
+	s := store{modules: root}
+	p := part{name: "thing", module: "m", pkg: "example.com/thing/cmd", versionOf: "example.com/thing"}
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(root, "m"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "m", file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module m\nrequire example.com/thing v1.3.2\n")
+	if _, err := s.pin(p); err == nil {
+		t.Error("a module without checksums was taken")
+	}
+	write("go.sum", "")
+	keys := map[string]string{}
+	pin := func(what string) {
+		t.Helper()
+		got, err := s.pin(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.version != "v1.3.2" || !strings.HasPrefix(got.key, "v1.3.2-") {
+			t.Errorf("%s: version %s, key %s", what, got.version, got.key)
+		}
+		if other, seen := keys[got.key]; seen {
+			t.Errorf("%s and %s have the same key", what, other)
+		}
+		keys[got.key] = what
+	}
+	pin("at first")
+	write("go.sum", "example.com/other v1.0.0 h1:x=\n")
+	pin("other checksums")
+	p.stamp = "-X main.version=VERSION"
+	pin("another stamp")
+	p.pkg = "example.com/thing/other"
+	pin("another package")
+}
+
+func TestStamped_tellsTheVersion(t *testing.T) {
+	tests := []struct{ stamp, version, want string }{
+		{"", "v1.37.1", ""},
+		{"-X main.version=VERSION", "v1.37.1", "-X main.version=v1.37.1"},
+		{"-X a.v=VERSION -X a.major=MAJOR -X a.minor=MINOR", "v1.37.1", "-X a.v=v1.37.1 -X a.major=1 -X a.minor=37"},
+		{"-X a.dev=no", "v1.37.1", "-X a.dev=no"},
+	}
+	for _, tt := range tests {
+		if got := stamped(pinned{part: part{stamp: tt.stamp}, version: tt.version}); got != tt.want {
+			t.Errorf("stamp %q is %q, want %q", tt.stamp, got, tt.want)
+		}
+	}
+}
+
+func TestRelink_replacesInOneStep(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "bin", "thing")
+	one, two := script(t, filepath.Join(dir, "1"), "thing", "1"), script(t, filepath.Join(dir, "2"), "thing", "2")
+	for _, target := range []string{one, one, two, one} {
+		if err := relink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.Readlink(link); err != nil || got != target {
+			t.Errorf("link points at %q (%v), want %s", got, err, target)
+		}
+	}
+
+	// Whoever looks meanwhile always finds a program.
+	done := make(chan struct{})
+	missing := make(chan bool, 1)
+	go func() {
+		for {
+			select {
+			case <-done:
+				missing <- false
+				return
+			default:
+			}
+			if !executable(link) {
+				missing <- true
+				return
+			}
+		}
+	}()
+	for i := range 200 {
+		if err := relink([]string{one, two}[i%2], link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	if <-missing {
+		t.Error("for a moment there was no program")
+	}
+	left, err := os.ReadDir(filepath.Dir(link))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func TestRelink_replacesAFile(t *testing.T) {
+	dir := t.TempDir()
+	program := script(t, filepath.Join(dir, "1"), "thing", "1")
+	link := script(t, filepath.Join(dir, "bin"), "thing", "copied by hand")
+	if err := relink(program, link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Readlink(link); err != nil || got != program {
+		t.Errorf("link points at %q (%v), want %s", got, err, program)
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tree writes a versions.mk and all go.mod files, which agree.
+func tree(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	versions := map[string]string{}
+	mods := map[string]string{}
+	for i, pin := range pins {
+		if _, seen := versions[pin.variable]; !seen {
+			versions[pin.variable] = fmt.Sprintf("v1.%d.0", i)
+		}
+		for _, file := range pin.files {
+			mods[file] += fmt.Sprintf("\t%s %s // indirect\n", pin.module, versions[pin.variable])
+		}
+	}
+	var text strings.Builder
+	for _, variable := range slices.Sorted(maps.Keys(versions)) {
+		fmt.Fprintf(&text, "%s := %s\n", variable, versions[variable])
+	}
+	write(t, filepath.Join(root, "versions.mk"), text.String())
+	for file, lines := range mods {
+		write(t, filepath.Join(root, file), "module m\n\nrequire (\n"+lines+")\n")
+	}
+	return root
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit replaces text in a file that must have it.
+func edit(t *testing.T, path, old, replacement string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s has no %q", path, old)
+	}
+	write(t, path, strings.Replace(string(text), old, replacement, 1))
+}
+
+func TestVerify_passesWhenAllAgree(t *testing.T) {
+	if err := verify(filepath.Join(tree(t), "versions.mk")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerify_passesForThisTree(t *testing.T) {
+	if err := verify("../../versions.mk"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVerify_reportsEachMismatch(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, root string)
+		want   []string
+	}{
+		{
+			"another version in a go.mod",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "dev/bin/kwok/go.mod"), "sigs.k8s.io/kwok v1.", "sigs.k8s.io/kwok v2.")
+			},
+			[]string{"dev/bin/kwok/go.mod: sigs.k8s.io/kwok is v2.", "versions.mk says v1."},
+		},
+		{
+			"a longer version",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "dev/bin/kwok/go.mod"), ".0 //", ".0-rc.1 //")
+			},
+			[]string{"sigs.k8s.io/kwok is v1.", "-rc.1, but"},
+		},
+		{
+			"another version in versions.mk concerns every module",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "versions.mk"), "CLUSTER_API_VERSION := v1", "CLUSTER_API_VERSION := v9")
+			},
+			[]string{
+				"go.mod: sigs.k8s.io/cluster-api is v1", "go.mod: sigs.k8s.io/cluster-api/api is v1",
+				"api/go.mod: sigs.k8s.io/cluster-api/api is v1", "dev/bin/cluster-api/go.mod: sigs.k8s.io/cluster-api is v1",
+			},
+		},
+		{
+			"a variable is missing",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "versions.mk"), "KWOK_VERSION", "OTHER_VERSION")
+			},
+			[]string{"no KWOK_VERSION"},
+		},
+		{
+			"a module is not required",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "dev/bin/kwok/go.mod"), "sigs.k8s.io/kwok", "example.com/kwok")
+			},
+			[]string{"dev/bin/kwok/go.mod: requires no sigs.k8s.io/kwok"},
+		},
+		{
+			"a module is gone",
+			func(t *testing.T, root string) {
+				if err := os.Remove(filepath.Join(root, "dev/bin/kwok/go.mod")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			[]string{"reading a module", "dev/bin/kwok/go.mod"},
+		},
+		{
+			"there are no versions",
+			func(t *testing.T, root string) {
+				if err := os.Remove(filepath.Join(root, "versions.mk")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			[]string{"reading the versions"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := tree(t)
+			tt.change(t, root)
+			err := verify(filepath.Join(root, "versions.mk"))
+			if err == nil {
+				t.Fatal("nothing was reported")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}

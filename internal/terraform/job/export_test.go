@@ -1,0 +1,4 @@
+package job
+
+// ExplainPod is tested without an API server.
+var ExplainPod = explainPod

@@ -1,0 +1,124 @@
+package record_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func validUTF8(text []byte) bool { return utf8.Valid(text) }
+
+// noise is content that does not pack.
+func noise(size int) []byte {
+	source := rand.NewChaCha8([32]byte{1})
+	content := make([]byte, size)
+	_, _ = source.Read(content)
+	return content
+}
+
+func chunks(g Gomega, content []byte) []*corev1.Secret {
+	secrets, err := record.Chunks("plan-1", content, metav1.ObjectMeta{Namespace: "n", Annotations: map[string]string{"a": "b"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	return secrets
+}
+
+func TestChunks_joinToTheWhole(t *testing.T) {
+	tests := []struct {
+		name    string
+		content []byte
+		count   int
+	}{
+		{"nothing", nil, 1},
+		{"little", []byte("plan"), 1},
+		{"what packs well", make([]byte, 8<<20), 1},
+		{"more than one Secret holds", noise(1 << 20), 2},
+		{"several", noise(3 << 20), 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			secrets := chunks(g, tt.content)
+
+			g.Expect(secrets).To(HaveLen(tt.count))
+			names := map[string]bool{}
+			for i, s := range secrets {
+				g.Expect(s.Name).To(Equal(record.ChunkName("plan-1", i)))
+				g.Expect(s.Annotations).To(HaveKeyWithValue("a", "b"))
+				g.Expect(s.Size()).To(BeNumerically("<", 1<<20), "a Secret takes no more")
+				names[s.Name] = true
+			}
+			g.Expect(names).To(HaveLen(tt.count))
+			g.Expect(record.ChunkCount(secrets[0])).To(Equal(tt.count))
+			content, err := record.Join(secrets)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(content) == string(tt.content)).To(BeTrue(), "the content is what it was")
+		})
+	}
+}
+
+func TestChunks_areTheSameEachTime(t *testing.T) {
+	g := NewWithT(t)
+	content := noise(2 << 20)
+	g.Expect(chunks(g, content)).To(Equal(chunks(g, content)), "so that a store that was interrupted can go on")
+}
+
+func TestJoin_noticesWhatIsNotWhatWasStored(t *testing.T) {
+	tests := map[string]func([]*corev1.Secret) []*corev1.Secret{
+		"nothing":        func([]*corev1.Secret) []*corev1.Secret { return nil },
+		"a missing part": func(s []*corev1.Secret) []*corev1.Secret { return s[:len(s)-1] },
+		"another order":  func(s []*corev1.Secret) []*corev1.Secret { s[0], s[1] = s[1], s[0]; return s },
+		"a part twice":   func(s []*corev1.Secret) []*corev1.Secret { return append(s, s[len(s)-1]) },
+		"a flipped bit":  func(s []*corev1.Secret) []*corev1.Secret { s[1].Data["chunk"][1000] ^= 1; return s },
+		"an empty part":  func(s []*corev1.Secret) []*corev1.Secret { s[1].Data = nil; return s },
+		"another whole": func(s []*corev1.Secret) []*corev1.Secret {
+			other, err := record.Chunks("plan-2", []byte("other"), metav1.ObjectMeta{})
+			if err != nil {
+				panic(err)
+			}
+			other[0].Data["sha256"] = s[0].Data["sha256"]
+			return other
+		},
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := record.Join(spoil(chunks(g, noise(1<<20))))
+			g.Expect(err).To(HaveOccurred())
+		})
+	}
+}
+
+func TestChunkCount_isAtLeastOne(t *testing.T) {
+	for _, count := range []string{"", "0", "-1", "many"} {
+		_, err := record.ChunkCount(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{record.ChunksAnnotation: count}}})
+		NewWithT(t).Expect(err).To(MatchError(HavePrefix("s ")), count)
+	}
+}
+
+func TestPlanID_isThatOfOnePlanOfOneRun(t *testing.T) {
+	g := NewWithT(t)
+	id := record.PlanID([]byte("plan"), "hello-r1")
+	g.Expect(id).To(MatchRegexp(`^plan-[0-9a-f]{16}$`), "as spec.approvedPlan takes it")
+	g.Expect(record.PlanID([]byte("plan"), "hello-r1")).To(Equal(id))
+	g.Expect(record.PlanID([]byte("plan"), "hello-r2")).NotTo(Equal(id))
+	g.Expect(record.PlanID([]byte("plan2"), "hello-r1")).NotTo(Equal(id))
+}
+
+func TestChanges_roundTrip(t *testing.T) {
+	g := NewWithT(t)
+	first := chunks(g, []byte("plan"))[0]
+	_, err := record.Changes(first)
+	g.Expect(err).To(MatchError(ContainSubstring("changes")), "a plan that does not say what it changes is not trusted")
+
+	changes := []terraform.Change{{Address: "a.b", Action: terraform.ActionDelete, Type: "a"}}
+	g.Expect(record.SetChanges(first, changes)).To(Succeed())
+	g.Expect(record.Changes(first)).To(Equal(changes))
+	g.Expect(record.Join([]*corev1.Secret{first})).To(BeEquivalentTo("plan"))
+}

@@ -1,0 +1,279 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+var at = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+
+func newRun(g Gomega) *corev1.Secret {
+	secret, err := record.NewRun(&terraform.Request{
+		RunID: "hello-r1", Operation: terraform.OperationPlanAndApply,
+		Env: map[string]string{"TOKEN": "s3cr3t"}, Files: map[string][]byte{"binary": {0xff, 0, 1}},
+	}, metav1.ObjectMeta{Namespace: "n", Labels: map[string]string{"a": "b"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	return secret
+}
+
+func TestRun_requestRoundTrips(t *testing.T) {
+	g := NewWithT(t)
+	secret := newRun(g)
+
+	g.Expect(secret.Name).To(Equal("capt-run-hello-r1"))
+	g.Expect(secret.Namespace).To(Equal("n"))
+	g.Expect(secret.Labels).To(HaveKeyWithValue("a", "b"))
+	g.Expect(record.Begun(secret)).To(BeFalse())
+	g.Expect(record.Finished(secret)).To(BeFalse())
+	request, err := record.Request(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.RunID).To(Equal("hello-r1"))
+	g.Expect(request.Env).To(HaveKeyWithValue("TOKEN", "s3cr3t"))
+	g.Expect(request.Files).To(HaveKeyWithValue("binary", []byte{0xff, 0, 1}))
+}
+
+func TestRun_hasNothingBeforeItBegins(t *testing.T) {
+	g := NewWithT(t)
+	secret := newRun(g)
+
+	g.Expect(record.RunIdentity(secret)).To(BeNil())
+	g.Expect(record.Progress(secret)).To(BeNil())
+	g.Expect(record.Result(secret)).To(BeNil())
+	g.Expect(record.Log(secret)).To(BeNil())
+	_, err := record.Request(&corev1.Secret{})
+	g.Expect(err).To(MatchError(ContainSubstring("has no request")))
+}
+
+func TestRun_corruptRecordsAreNamed(t *testing.T) {
+	g := NewWithT(t)
+	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-run-x"}, Data: map[string][]byte{
+		"request": []byte("s3cr3t, and no gzip"), "identity": []byte("{s3cr3t"), "progress": []byte("["), "result": []byte("no gzip"), "log": []byte("no gzip"),
+	}}
+	_, requestErr := record.Request(broken)
+	_, identityErr := record.RunIdentity(broken)
+	_, progressErr := record.Progress(broken)
+	_, resultErr := record.Result(broken)
+	_, logErr := record.Log(broken)
+	for what, err := range map[string]error{"request": requestErr, "identity": identityErr, "progress": progressErr, "result": resultErr} {
+		g.Expect(err).To(MatchError(And(ContainSubstring(what), ContainSubstring("capt-run-x"), Not(ContainSubstring("s3cr3t")))))
+	}
+	g.Expect(logErr).To(HaveOccurred())
+	g.Expect(record.Finished(broken)).To(BeTrue())
+	g.Expect(record.Begun(broken)).To(BeTrue())
+}
+
+// merge applies a JSON merge patch as the API server does.
+func merge(g Gomega, secret *corev1.Secret, patch []byte) *corev1.Secret {
+	text, err := json.Marshal(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	var target, change map[string]any
+	g.Expect(json.Unmarshal(text, &target)).To(Succeed())
+	g.Expect(json.Unmarshal(patch, &change)).To(Succeed())
+	text, err = json.Marshal(merged(target, change))
+	g.Expect(err).NotTo(HaveOccurred())
+	changed := &corev1.Secret{}
+	g.Expect(json.Unmarshal(text, changed)).To(Succeed())
+	return changed
+}
+
+func merged(target, change map[string]any) map[string]any {
+	target = maps.Clone(target)
+	for key, value := range change {
+		switch value := value.(type) {
+		case nil:
+			delete(target, key)
+		case map[string]any:
+			inner, _ := target[key].(map[string]any)
+			if inner == nil {
+				inner = map[string]any{}
+			}
+			target[key] = merged(inner, value)
+		default:
+			target[key] = value
+		}
+	}
+	return target
+}
+
+func TestClaimPatch_holdsOnlyForTheVersionThatWasRead(t *testing.T) {
+	g := NewWithT(t)
+	identity := record.Identity{Host: "h", Boot: "b", PID: 7, Started: 42, PodNamespace: "pn", PodName: "pod", PodUID: "uid"}
+	patch, err := record.ClaimPatch("17", identity)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	secret := merge(g, newRun(g), patch)
+
+	g.Expect(secret.ResourceVersion).To(Equal("17"), "a conflict when somebody else was faster")
+	g.Expect(record.Begun(secret)).To(BeTrue())
+	g.Expect(record.Finished(secret)).To(BeFalse())
+	got, err := record.RunIdentity(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(*got).To(Equal(identity))
+	_, err = record.Request(secret)
+	g.Expect(err).NotTo(HaveOccurred(), "the request stays until the end")
+}
+
+func TestProgressPatch_roundTrips(t *testing.T) {
+	g := NewWithT(t)
+	progress := terraform.Progress{
+		Phase: terraform.PhaseApplying, Done: 1, Total: 2, UpdatedAt: at,
+		Current: []terraform.ResourceProgress{{Address: `a.b["c"]`, Action: terraform.ActionCreate, Since: at}},
+	}
+	withoutLog, err := record.ProgressPatch(progress, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	withLog, err := record.ProgressPatch(progress, []byte("one\ntwo\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+
+	secret := merge(g, newRun(g), withLog)
+	got, err := record.Progress(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(*got).To(Equal(progress))
+	g.Expect(record.Log(secret)).To(BeEquivalentTo("one\ntwo\n"))
+
+	secret = merge(g, secret, withoutLog)
+	g.Expect(record.Log(secret)).To(BeEquivalentTo("one\ntwo\n"), "no news leave the log as it is")
+	g.Expect(record.Finished(secret)).To(BeFalse())
+}
+
+func TestFinishPatch_removesTheRequest(t *testing.T) {
+	g := NewWithT(t)
+	secret := newRun(g)
+	claim, err := record.ClaimPatch("1", record.Identity{PID: 1})
+	g.Expect(err).NotTo(HaveOccurred())
+	progress, err := record.ProgressPatch(terraform.Progress{Phase: terraform.PhasePlanning}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	result := &terraform.Result{
+		RunID: "hello-r1", Operation: terraform.OperationPlanAndApply, Outcome: terraform.OutcomeSucceeded,
+		Outputs: map[string]terraform.Output{"o": {Value: json.RawMessage(`"v"`), Sensitive: true}}, StartedAt: at, FinishedAt: at.Add(time.Second),
+		LockFile: []byte("# lock\n"),
+	}
+	finish, err := record.FinishPatch(result, []byte("log\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(json.Valid(finish)).To(BeTrue())
+
+	for _, patch := range [][]byte{claim, progress, finish} {
+		secret = merge(g, secret, patch)
+	}
+
+	g.Expect(record.Finished(secret)).To(BeTrue())
+	g.Expect(record.Begun(secret)).To(BeTrue(), "who carried it out stays known")
+	g.Expect(secret.Data).To(HaveLen(3), "identity, log and result")
+	_, err = record.Request(secret)
+	g.Expect(err).To(MatchError(ContainSubstring("has no request")))
+	got, err := record.Result(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(Equal(result))
+	g.Expect(record.Log(secret)).To(BeEquivalentTo("log\n"))
+
+	again := merge(g, secret, finish)
+	g.Expect(again.Data).To(Equal(secret.Data), "writing it twice changes nothing")
+}
+
+func TestFinishWithout_removesTheRequestAndKeepsTheRest(t *testing.T) {
+	g := NewWithT(t)
+	secret := newRun(g)
+	progress, err := record.ProgressPatch(terraform.Progress{}, []byte("so far\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	secret = merge(g, secret, progress)
+
+	g.Expect(record.FinishWithout(secret, &terraform.Result{RunID: "hello-r1", Outcome: "Lost"})).To(Succeed())
+
+	g.Expect(record.Finished(secret)).To(BeTrue())
+	g.Expect(secret.Data).NotTo(HaveKey("request"))
+	g.Expect(record.Log(secret)).To(BeEquivalentTo("so far\n"))
+	result, err := record.Result(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result.Outcome).To(BeEquivalentTo("Lost"))
+
+	trimmed := &corev1.Secret{}
+	g.Expect(record.FinishWithout(trimmed, &terraform.Result{RunID: "hello-r1"})).To(Succeed())
+	g.Expect(record.Finished(trimmed)).To(BeTrue(), "even of a Secret that was emptied")
+}
+
+func TestLog_keepsTheEndFromTheStartOfALine(t *testing.T) {
+	const most = 512 << 10
+	lines := func(n int) []byte {
+		var b bytes.Buffer
+		for i := range n {
+			fmt.Fprintf(&b, "%07d grüße\n", i)
+		}
+		return b.Bytes()
+	}
+	tests := []struct {
+		name string
+		log  []byte
+		cut  bool
+	}{
+		{"empty", nil, false},
+		{"short", lines(3), false},
+		{"just fits", bytes.Repeat([]byte("1234567\n"), most/8), false},
+		{"one byte too much", bytes.Repeat([]byte("1234567\n"), most/8+1)[7:], true},
+		{"far too long", lines(100_000), true},
+		{"one endless line", bytes.Repeat([]byte("x"), most+10), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			patch, err := record.FinishPatch(&terraform.Result{}, tt.log)
+			g.Expect(err).NotTo(HaveOccurred())
+			log, err := record.Log(merge(g, newRun(g), patch))
+			g.Expect(err).NotTo(HaveOccurred())
+			if !tt.cut {
+				g.Expect(string(log)).To(Equal(string(tt.log)))
+				return
+			}
+			note, rest, found := bytes.Cut(log, []byte("\n"))
+			g.Expect(found).To(BeTrue())
+			g.Expect(string(note)).To(ContainSubstring("left out"))
+			g.Expect(len(rest)).To(And(BeNumerically("<=", most), BeNumerically(">", most-100)))
+			g.Expect(bytes.HasSuffix(tt.log, rest)).To(BeTrue(), "it is the end")
+			if bytes.Count(tt.log, []byte("\n")) > 0 {
+				before := tt.log[:len(tt.log)-len(rest)]
+				g.Expect(bytes.HasSuffix(before, []byte("\n"))).To(BeTrue(), "it begins with a whole line")
+			}
+		})
+	}
+}
+
+func TestShorten_givesEachNameItsOwn(t *testing.T) {
+	long := strings.Repeat("a", 199)
+	NewWithT(t).Expect(record.LabelValue("hello")).To(Equal("hello"))
+	NewWithT(t).Expect(record.LabelValue(long[:63])).To(Equal(long[:63]), "what fits stays")
+	NewWithT(t).Expect(record.LabelValue(long[:50] + "-.-." + long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "no part ends in a dot or a dash")
+
+	seen := map[string]string{}
+	for _, name := range []string{long + "a", long + "b", long, long[:64], long[:63], long[:63] + ".", "x" + long, long[:54] + "." + long[:100], long[:54] + "-" + long[:100]} {
+		g := NewWithT(t)
+		value := record.LabelValue(name)
+		g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), value)
+		g.Expect(seen).NotTo(HaveKey(value), "%s and %s", name, seen[value])
+		seen[value] = name
+		g.Expect(record.LabelValue(name)).To(Equal(value), "always the same")
+	}
+}
+
+func TestShorten_isValidAtEachLength(t *testing.T) {
+	g := NewWithT(t)
+	name := strings.Repeat("ab.c-d", 33)
+	for longest := 12; longest <= 63; longest++ {
+		short := record.Shorten(name, longest)
+		g.Expect(len(short)).To(BeNumerically("<=", longest))
+		g.Expect(validation.IsDNS1123Subdomain(short)).To(BeEmpty(), short)
+	}
+	for longest := 12; longest <= 40; longest++ {
+		g.Expect([]byte(record.Shorten(strings.Repeat("grüße ", 20), longest))).To(Satisfy(validUTF8), "cut between characters")
+	}
+}

@@ -1,0 +1,53 @@
+package record_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func packed(g Gomega, text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Close()).To(Succeed())
+	return b.Bytes()
+}
+
+func TestStateIsEmpty(t *testing.T) {
+	g := NewWithT(t)
+	tests := []struct {
+		name  string
+		data  map[string][]byte
+		empty bool
+		err   string
+	}{
+		{"no data", nil, true, ""},
+		{"reserved, and never written", map[string][]byte{"tfstate": {}}, true, ""},
+		{"written by init", map[string][]byte{"tfstate": packed(g, `{"version":4,"serial":1,"resources":[]}`)}, true, ""},
+		{"outputs only", map[string][]byte{"tfstate": packed(g, `{"version":4,"outputs":{"a":{"value":1}}}`)}, true, ""},
+		{"resources", map[string][]byte{"tfstate": packed(g, `{"resources":[{"type":"a"}]}`)}, false, ""},
+		{"encrypted", map[string][]byte{"tfstate": packed(g, `{"meta":{},"encrypted_data":"x"}`)}, false, ""},
+		{"not packed", map[string][]byte{"tfstate": []byte(`{"s3cr3t":1}`)}, false, "not compressed"},
+		{"no JSON", map[string][]byte{"tfstate": packed(g, `s3cr3t`)}, false, "no valid JSON"},
+		{"cut off", map[string][]byte{"tfstate": packed(g, `{"resources":[]}`)[:20]}, false, "not compressed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			empty, err := record.StateIsEmpty(&corev1.Secret{Data: tt.data})
+			g.Expect(empty).To(Equal(tt.empty))
+			if tt.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(And(ContainSubstring(tt.err), Not(ContainSubstring("s3cr3t")))))
+		})
+	}
+}
