@@ -74,6 +74,11 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	go test $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
+.PHONY: test-job
+test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.
+	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
+	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
+
 ##@ Benchmarks
 
 .PHONY: bench

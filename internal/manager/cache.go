@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +27,7 @@ func cacheOptions(o *Options) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {Label: labels.NewSelector().Add(*runs), Transform: trim},
+			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*runs)},
 		},
 	}
 	if o.Namespace != "" {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -22,6 +23,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/process"
 	"github.com/appthrust/capt/internal/usage"
 	"github.com/appthrust/capt/internal/versioned"
@@ -78,7 +80,13 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 	return nil
 }
 
-// runners makes the executors that this manager can use.
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
+// +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
+
+// runners makes the executors that this manager can use. Any of them may be
+// asked to run a Job: a WorkspaceProviderConfig can bring the image.
 func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, wake chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
 	runners := map[infrav1.Executor]terraform.Runner{}
 	if o.Executor == executorProcess {
@@ -95,7 +103,21 @@ func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, wake chan
 		}
 		runners[infrav1.ExecutorProcess] = executor
 	}
+	runners[infrav1.ExecutorJob] = job.New(job.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Image: o.RunnerImage, Env: proxies(),
+	})
 	return runners, nil
+}
+
+// proxies are how the manager, and so a Job, reaches the world.
+func proxies() []corev1.EnvVar {
+	var env []corev1.EnvVar
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
+		if value := os.Getenv(name); value != "" {
+			env = append(env, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	return env
 }
 
 // writeKubeconfig lets children reach the API server as the manager does.

@@ -18,10 +18,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
-// resolver fills placeholders and remembers which values did so.
+// resolver fills placeholders and remembers which values did so, and which came
+// out of Secrets.
 type resolver struct {
 	Sources
-	used map[string]bool
+	used   map[string]bool
+	secret map[string]bool
 }
 
 func (r *resolver) lookup(name string) (string, bool) {
@@ -102,7 +104,7 @@ func (r *resolver) values() (inspect.Values, error) {
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(all, values)
+		r.set(all, values, file.Source == infrav1.VarFileSourceSecretKey)
 	}
 	for i, v := range p.Vars {
 		field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
@@ -114,7 +116,7 @@ func (r *resolver) values() (inspect.Values, error) {
 		if err != nil {
 			return nil, asProblem(err)
 		}
-		all[string(v.Key)] = value
+		r.set(all, inspect.Values{string(v.Key): value}, false)
 	}
 	raw := map[string]json.RawMessage{}
 	for name, v := range r.Apply.Spec.Variables {
@@ -124,8 +126,16 @@ func (r *resolver) values() (inspect.Values, error) {
 	if len(problems) > 0 {
 		return nil, fromInspect(problems)
 	}
-	maps.Copy(all, own)
+	r.set(all, own, false)
 	return all, nil
+}
+
+// set gives variables their values, over those they had.
+func (r *resolver) set(all, values inspect.Values, secret bool) {
+	maps.Copy(all, values)
+	for name := range values {
+		r.secret[name] = secret
+	}
 }
 
 // asProblem finds the problem that a walk over a value was stopped by.
@@ -149,6 +159,12 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 	}
 	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
 	if errs := diagnostics.Errors(); len(errs) > 0 {
+		if file.Source == infrav1.VarFileSourceSecretKey {
+			// The details may quote what is in the file.
+			for i := range errs {
+				errs[i].Detail = ""
+			}
+		}
 		return nil, problem(infrav1.InvalidVarFileReason, "%s: %s", field, errs.Short())
 	}
 	return values, nil

@@ -78,7 +78,7 @@ const (
 // Resolve makes the inputs. Its error is a *Problem when the inputs are at
 // fault, or a *MissingKeyError when something referred to is not there yet.
 func Resolve(s Sources) (*Inputs, error) {
-	r := &resolver{Sources: s, used: map[string]bool{}}
+	r := &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}}
 	inputs := &Inputs{Policy: s.policy()}
 	request := &inputs.Request
 	request.Workspace = terraform.WorkspaceRef{Namespace: s.Apply.Namespace, Name: s.Apply.Name, UID: string(s.Apply.UID)}
@@ -172,6 +172,11 @@ func hash(request *terraform.Request) (string, error) {
 // variables puts the values where the tool takes them. The types of an inline
 // module are known now; those of a remote one only once it is fetched.
 func (r *resolver) variables(request *terraform.Request, values inspect.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if r.secret[name] {
+			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
+		}
+	}
 	if request.Module.Source == terraform.SourceRemote {
 		encoded, err := encodeJSON(values)
 		if err != nil {
@@ -205,6 +210,8 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
 		}
 	}
+	slices.Sort(request.SecretEnv)
+	request.SecretEnv = slices.Compact(request.SecretEnv)
 	return nil
 }
 

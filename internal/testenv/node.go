@@ -139,7 +139,9 @@ func (n *Node) network() error {
 	_ = run("ip", "link", "del", nodeBridge)
 	return errors.Join(
 		run("ip", "addr", "replace", apiAddress+"/32", "dev", "lo"),
-		run("ip", "link", "add", nodeBridge, "type", "bridge"),
+		// Without an address of its own a bridge has that of one of its ports,
+		// and pods lose the machine when that one goes.
+		run("ip", "link", "add", nodeBridge, "address", "02:ca:97:00:00:01", "type", "bridge"),
 		run("ip", "addr", "add", nodeAddress+"/16", "dev", nodeBridge),
 		run("ip", "link", "set", nodeBridge, "up"),
 	)

@@ -20,6 +20,9 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // options is how much is measured.
@@ -60,6 +63,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	ctrl.SetLogger(klog.Background())
 	var o options
 	var part string
 	flag.StringVar(&o.out, "out", filepath.Join("out", "bench.json"), "File that receives the numbers.")

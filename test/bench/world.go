@@ -108,9 +108,10 @@ func (w *world) createWorkspaces(ctx context.Context, namespace string, n int) e
 }
 
 // waitReady waits by watch until n workspaces are ready, and says so each time
-// another so many are.
+// another so many are. A failed run is tried again, which takes its time: it is
+// shown, because it spoils what is measured.
 func (w *world) waitReady(ctx context.Context, namespace string, n, each int) error {
-	ready := map[string]bool{}
+	ready, failed := map[string]bool{}, map[string]bool{}
 	for len(ready) < n {
 		watch, err := w.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
 		if err != nil {
@@ -118,6 +119,10 @@ func (w *world) waitReady(ctx context.Context, namespace string, n, each int) er
 		}
 		for event := range watch.ResultChan() {
 			apply, ok := event.Object.(*infrav1.WorkspaceTemplateApply)
+			if ok && apply.Status.Failure != nil && !failed[apply.Name] {
+				failed[apply.Name] = true
+				say("a run of %s failed: %s: %s", apply.Name, apply.Status.Failure.Reason, apply.Status.Failure.Message)
+			}
 			if !ok || ready[apply.Name] || !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition) {
 				continue
 			}

@@ -107,12 +107,12 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
-			{Condition: infrav1.DependenciesReadyCondition, Run: r.dependencies},
-			{Condition: infrav1.InputsValidCondition, Run: r.inputs},
+			{Run: r.prune},
+			{Condition: infrav1.DependenciesReadyCondition, Run: r.meanwhile(r.dependencies)},
+			{Condition: infrav1.InputsValidCondition, Run: r.meanwhile(r.inputs)},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: driftMessage, Revisit: r.nextDrift, Informational: true},
-			{Run: r.prune},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},

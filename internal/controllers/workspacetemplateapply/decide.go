@@ -52,19 +52,20 @@ var nothing = decision{}
 
 // decide chooses the next action. It reads nothing and asks nobody.
 func decide(s situation) (decision, error) {
-	if s.backend != "" && s.backendNow != s.backend && s.backendMoved != s.backendNow {
-		return nothing, fault.Stall(infrav1.BackendChangedReason,
-			"The state is in the backend %s, but %s is now asked for; a run would begin with an empty state and make everything again. Move the state (state pull, state push), then set the annotation %s to %s; or change the WorkspaceProviderConfig back",
-			s.backend, s.backendNow, infrav1.BackendMovedAnnotation, s.backendNow)
+	if err := s.stateElsewhere(); err != nil {
+		return nothing, err
 	}
 	if s.restore != "" && s.restore != s.restored {
-		return s.attempt(decision{operation: terraform.OperationRestoreState}, "restore "+s.restore)
+		restore := decision{operation: terraform.OperationRestoreState}
+		if s.requested() {
+			return restore, nil
+		}
+		return s.attempt(restore, restoreInputs(s.restore))
 	}
-	requested := s.request != s.handled
-	if s.inputs == s.applied && !requested && !s.unfinished() {
+	if s.inputs == s.applied && !s.requested() && !s.unfinished() {
 		return s.checkDrift()
 	}
-	if requested {
+	if s.requested() {
 		// A person's request starts over: it outdoes failures and kept plans.
 		if s.policy.Approval == infrav1.ApprovalManual {
 			return decision{operation: terraform.OperationPlan}, nil
@@ -82,11 +83,27 @@ func decide(s situation) (decision, error) {
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
 }
 
+// stateElsewhere refuses every run while the state is in another backend than
+// the one that the run would look into.
+func (s situation) stateElsewhere() error {
+	if s.backend == "" || s.backendNow == s.backend || s.backendMoved == s.backendNow {
+		return nil
+	}
+	return fault.Stall(infrav1.BackendChangedReason,
+		"The state is in the backend %s, but %s is now asked for; a run would begin with an empty state and make everything again. Move the state (state pull, state push), then set the annotation %s to %s; or change the WorkspaceProviderConfig back",
+		s.backend, s.backendNow, infrav1.BackendMovedAnnotation, s.backendNow)
+}
+
+// requested tells whether a person asks for a run. One who takes the request
+// back asks for nothing.
+func (s situation) requested() bool { return s.request != "" && s.request != s.handled }
+
 // unfinished tells whether something is left to do although the inputs are
-// applied: drift to repair, a plan that waits, a run that failed.
+// applied: drift to repair, a plan that waits and was not turned down, a run
+// that failed.
 func (s situation) unfinished() bool {
 	repair := s.policy.DriftAction == infrav1.DriftRepair && s.drift != nil && len(s.drift.Resources) > 0
-	return repair || s.waiting() || s.failure != nil && s.failure.Inputs == s.inputs
+	return repair || s.waiting() && s.rejected != s.plan.ID || s.failure != nil && s.failure.Inputs == s.inputs
 }
 
 // waiting tells whether a plan for the present inputs has not been applied.
@@ -119,8 +136,11 @@ func (s situation) blocked() []string {
 }
 
 func protected(addresses []string) error {
-	return fault.Stall(infrav1.ProtectedResourceReason,
-		"The plan would destroy or replace protected resources: %s. To allow it, name them in the annotation %s",
+	return fault.Stall(infrav1.ProtectedResourceReason, "%s", protectedMessage(addresses))
+}
+
+func protectedMessage(addresses []string) string {
+	return fmt.Sprintf("The plan would destroy or replace protected resources: %s. To allow it, name them in the annotation %s",
 		strings.Join(addresses, ", "), infrav1.AllowDestroyAnnotation)
 }
 
@@ -134,14 +154,19 @@ func (s situation) attempt(d decision, inputs string) (decision, error) {
 	if f.NextAt.IsZero() {
 		return nothing, fault.Stall(f.Reason, "%s", message)
 	}
-	// Runs that were interrupted or lost have not been tried in earnest.
-	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && f.Reason != infrav1.RunInterruptedReason {
+	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && inEarnest(f) {
 		return nothing, fault.Stall(f.Reason, "%s (given up after %d attempts; change the inputs, or ask for a run by the annotation %s)", message, f.Attempts, infrav1.RunRequestedAnnotation)
 	}
 	if wait := f.NextAt.Sub(s.now); wait > 0 {
 		return nothing, fault.WaitFor(wait, f.Reason, "%s (attempt %d failed, the next begins at %s)", message, f.Attempts, f.NextAt.UTC().Format(time.RFC3339))
 	}
 	return d, nil
+}
+
+// inEarnest tells whether a run really tried: not one that was interrupted or
+// lost, whose plan was outdated, or which protection refused.
+func inEarnest(f *infrav1.FailureStatus) bool {
+	return !slices.Contains([]string{infrav1.RunInterruptedReason, infrav1.PlanStaleReason, infrav1.ProtectedResourceReason}, f.Reason)
 }
 
 // checkDrift starts a comparison when it is due.

@@ -42,13 +42,16 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	}
 	situation := s.situation()
 	next := decision{operation: terraform.OperationDestroy}
-	if situation.request == situation.handled {
+	if err := situation.stateElsewhere(); err != nil {
+		return err
+	}
+	if !situation.requested() {
 		var err error
 		if next, err = situation.attempt(next, destroyInputs); err != nil {
 			return err
 		}
 	}
-	return r.start(ctx, s, next, destroyInputs)
+	return r.start(ctx, s, next)
 }
 
 // nothingLeft tells whether there is nothing to destroy: nothing ever ran, the
@@ -81,6 +84,7 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	})
 	return !elsewhere, nil
 }
+
 func stateSecret(s *scope) string {
 	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.StateSecretName()
 }
@@ -108,12 +112,14 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
 	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
-	for _, runner := range r.Runners {
-		for _, run := range s.runs {
+	for _, run := range s.runs {
+		if runner, found := r.Runners[run.executor()]; found {
 			if err := runner.Forget(ctx, run.ref()); err != nil {
 				return fmt.Errorf("forgetting run %s: %w", run.id, err)
 			}
 		}
+	}
+	for _, runner := range r.Runners {
 		if err := runner.Remove(ctx, workspace); err != nil {
 			return fmt.Errorf("forgetting the workspace: %w", err)
 		}

@@ -43,7 +43,7 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	}
 	// A workspace that has been applied does not wait again: what it waited for
 	// may be gone without harm.
-	if s.apply.Status.AppliedInputs != "" || !s.apply.DeletionTimestamp.IsZero() {
+	if !s.apply.Status.AppliedAt.IsZero() || !s.apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err := r.waitForWorkspaces(ctx, s); err != nil {
@@ -180,7 +180,7 @@ func (r *Reconciler) waitForWorkspaces(ctx context.Context, s *scope) error {
 		if err != nil {
 			return fmt.Errorf("reading workspace %s: %w", key, err)
 		}
-		if ready := meta.FindStatusCondition(other.Status.Conditions, infrav1.OutputsWrittenCondition); other.Status.AppliedInputs == "" || ready == nil || ready.Status != "True" {
+		if ready := meta.FindStatusCondition(other.Status.Conditions, infrav1.OutputsWrittenCondition); other.Status.AppliedAt.IsZero() || ready == nil || ready.Status != "True" {
 			return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s is not applied yet", key)
 		}
 	}

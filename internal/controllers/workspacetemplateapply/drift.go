@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,7 +21,11 @@ func (r *Reconciler) drift(_ context.Context, s *scope) error {
 	for _, resource := range drift.Resources[:min(len(drift.Resources), 5)] {
 		addresses = append(addresses, resource.Address)
 	}
-	return fault.WaitFor(max(r.nextDrift(s), time.Second), infrav1.DriftDetectedReason, "%d resources differ from the state: %s", len(drift.Resources), strings.Join(addresses, ", "))
+	message := fmt.Sprintf("%d resources differ from the state: %s", len(drift.Resources), strings.Join(addresses, ", "))
+	if next := r.nextDrift(s); next > 0 {
+		return fault.WaitFor(next, infrav1.DriftDetectedReason, "%s", message)
+	}
+	return fault.Wait(infrav1.DriftDetectedReason, "%s", message)
 }
 
 func driftMessage(s *scope) string {
@@ -34,14 +39,12 @@ func driftMessage(s *scope) string {
 	}
 }
 
-// nextDrift tells when reality is to be compared again.
+// nextDrift tells when reality is to be compared again. A comparison that is due
+// has been asked for by now: its run, or a free slot, brings the workspace back.
 func (r *Reconciler) nextDrift(s *scope) time.Duration {
 	due, on := s.situation().driftDue()
 	if !on || s.current() != nil {
 		return 0
 	}
-	if wait := due.Sub(s.now); wait > 0 {
-		return wait
-	}
-	return -1
+	return max(due.Sub(s.now), 0)
 }

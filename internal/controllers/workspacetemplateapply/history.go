@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,12 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
+		if runner, found := r.Runners[run.executor()]; found && result.Outcome != outcomeLost {
+			// All there is to know is on record; pods and accounts would pile up.
+			if err := runner.Forget(ctx, run.ref()); err != nil {
+				return fmt.Errorf("forgetting run %s: %w", run.id, err)
+			}
+		}
 		s.take(run, result)
 		observeRun(run, result)
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
@@ -65,14 +72,17 @@ func (s *scope) recorded(run *runRecord) bool {
 // take writes what came of a run into the status.
 func (s *scope) take(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
-	canceled := result.Outcome == terraform.OutcomeInterrupted && s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id
 	outcome := result.Outcome
-	if canceled {
+	stopped := outcome == terraform.OutcomeInterrupted || outcome == outcomeLost
+	if stopped && s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id {
 		outcome = outcomeCanceled
 	}
 	status.Runs = max(status.Runs, run.number)
 	if request := run.secret.Annotations[record.RequestAnnotation]; request != "" {
 		status.HandledRequest = request
+	}
+	if restored := run.secret.Annotations[record.RestoredAnnotation]; restored != "" {
+		status.HandledRestore = restored
 	}
 	status.History = slices.Insert(status.History, 0, infrav1.RunRecord{
 		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
@@ -84,6 +94,7 @@ func (s *scope) take(run *runRecord, result *terraform.Result) {
 		limit = int(*s.apply.Spec.HistoryLimit)
 	}
 	status.History = status.History[:min(limit, len(status.History))]
+	was := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
 	} else if result.Operation == terraform.OperationApply && status.Plan != nil {
@@ -93,11 +104,23 @@ func (s *scope) take(run *runRecord, result *terraform.Result) {
 	switch outcome {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
 		s.takeSuccess(run, result)
-	case terraform.OutcomePlanned, terraform.OutcomeBlocked:
+	case terraform.OutcomePlanned:
 		status.Failure = nil
+	case terraform.OutcomeBlocked:
+		if !sameBlock(was, status.Plan) {
+			status.Failure = nil
+			return
+		}
+		// It was thought to be released, and is not: no hurry to try again.
+		s.takeFailure(run, result, outcome)
 	default:
 		s.takeFailure(run, result, outcome)
 	}
+}
+
+// sameBlock tells whether protection refused a plan like the one before.
+func sameBlock(was, is *infrav1.PlanStatus) bool {
+	return was != nil && is != nil && was.Inputs == is.Inputs && len(is.Blocked) > 0 && slices.Equal(was.Blocked, is.Blocked)
 }
 
 func (s *scope) takeSuccess(run *runRecord, result *terraform.Result) {
@@ -114,7 +137,7 @@ func (s *scope) takeSuccess(run *runRecord, result *terraform.Result) {
 		status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(result.FinishedAt), Resources: changes(result.Drift)}
 	case terraform.OperationRestoreState:
 		// What is wanted has to be planned again over the restored state.
-		status.HandledRestore = s.apply.Annotations[infrav1.RestoreSnapshotAnnotation]
+		status.HandledRestore = strings.TrimPrefix(run.inputs(), restoring)
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
@@ -142,13 +165,11 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 	if result.StalePlan {
 		status.Plan = nil
 	}
+	if mayHaveChanged(result) {
+		// Going back to what was applied before is then a change, too.
+		status.AppliedInputs = ""
+	}
 	failure := &infrav1.FailureStatus{Inputs: run.inputs(), Attempts: 1, Message: limit(summary(result), 4096)}
-	if result.Operation == terraform.OperationRestoreState {
-		failure.Inputs = "restore " + s.apply.Annotations[infrav1.RestoreSnapshotAnnotation]
-	}
-	if result.Operation == terraform.OperationDestroy {
-		failure.Inputs = destroyInputs
-	}
 	if was := status.Failure; was != nil && was.Inputs == failure.Inputs {
 		failure.Attempts = was.Attempts + 1
 	}
@@ -167,6 +188,8 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 			status.Failure = failure
 			return
 		}
+	case outcome == terraform.OutcomeBlocked:
+		failure.Reason, failure.Message = infrav1.ProtectedResourceReason, limit(protectedMessage(result.Blocked), 4096)
 	case outcome == terraform.OutcomeTimedOut:
 		failure.Reason = infrav1.RunTimedOutReason
 	case result.StateTooLarge:
@@ -190,6 +213,26 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 	}
 	status.Failure = failure
 }
+
+// mayHaveChanged tells whether a run that failed may have done some of what it
+// was to do.
+func mayHaveChanged(result *terraform.Result) bool {
+	switch {
+	case result.Outcome == outcomeLost:
+		return result.Operation != terraform.OperationPlan
+	case result.Operation == terraform.OperationRestoreState:
+		return !result.SnapshotMissing
+	}
+	return slices.ContainsFunc(result.Phases, func(p terraform.PhaseTime) bool {
+		return p.Name == terraform.PhaseApplying || p.Name == terraform.PhaseDestroying
+	})
+}
+
+// restoring leads the inputs of a run that restores a snapshot.
+const restoring = "restore "
+
+// restoreInputs stands for the inputs of a run that restores a snapshot.
+func restoreInputs(snapshot string) string { return restoring + snapshot }
 
 // summary says in short what a run did, or why it did not.
 func summary(result *terraform.Result) string {
@@ -220,7 +263,7 @@ func limit(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
 	}
-	return text[:bytes-3] + "..."
+	return strings.ToValidUTF8(text[:bytes-3], "") + "..."
 }
 
 // longestList bounds the lists of a status.

@@ -14,7 +14,8 @@ import (
 )
 
 // prune deletes what is beyond the limits: old runs with their logs, plans that
-// nobody can approve any more, old snapshots.
+// nobody can approve any more, old snapshots. It comes before anything that may
+// fail: a workspace that fails for weeks leaves more runs than any other.
 func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if s.current() != nil {
 		return nil
@@ -28,23 +29,12 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	return r.pruneSnapshots(ctx, s)
 }
 
-// pruneRuns keeps the newest runs, and the one whose outputs are in use.
 func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
-	keep := 10
-	if s.apply.Spec.HistoryLimit != nil {
-		keep = int(*s.apply.Spec.HistoryLimit)
-	}
-	if len(s.runs) <= keep {
-		return nil
-	}
-	inUse, _, err := s.latestOutputs()
+	surplus, err := s.surplusRuns()
 	if err != nil {
 		return err
 	}
-	for _, run := range s.runs[keep:] {
-		if inUse != nil && run.id == inUse.id {
-			continue
-		}
+	for _, run := range surplus {
 		if runner, found := r.Runners[run.executor()]; found {
 			if err := runner.Forget(ctx, run.ref()); err != nil {
 				return fmt.Errorf("forgetting run %s: %w", run.id, err)
@@ -57,15 +47,31 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// surplusRuns are all but the newest runs, and the one whose outputs are in use.
+func (s *scope) surplusRuns() ([]*runRecord, error) {
+	keep := 10
+	if s.apply.Spec.HistoryLimit != nil {
+		keep = int(*s.apply.Spec.HistoryLimit)
+	}
+	if len(s.runs) <= keep {
+		return nil, nil
+	}
+	inUse, _, err := s.latestOutputs()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(s.runs[keep:]), func(run *runRecord) bool {
+		return inUse != nil && run.id == inUse.id
+	}), nil
+}
+
 func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
 	plans, err := r.secrets(ctx, s, record.ComponentPlan)
 	if err != nil {
 		return err
 	}
 	for i := range plans {
-		plan := s.apply.Status.Plan
-		waiting := plan != nil && plan.Waiting != nil && *plan.Waiting && strings.HasPrefix(plans[i].Name, "capt-"+plan.ID+"-")
-		if waiting {
+		if s.waits(plans[i].Name) {
 			continue
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &plans[i])); err != nil {
@@ -75,7 +81,12 @@ func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// pruneSnapshots keeps the newest snapshots with all their parts.
+// waits tells whether a Secret is part of the plan that waits for a person.
+func (s *scope) waits(name string) bool {
+	plan := s.apply.Status.Plan
+	return plan != nil && plan.Waiting != nil && *plan.Waiting && strings.HasPrefix(name, "capt-"+plan.ID+"-")
+}
+
 func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
 	secrets, err := r.secrets(ctx, s, record.ComponentSnapshot)
 	if err != nil {
@@ -85,6 +96,16 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
 	if s.apply.Spec.SnapshotLimit != nil {
 		keep = int(*s.apply.Spec.SnapshotLimit)
 	}
+	for _, secret := range surplusSnapshots(secrets, keep) {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secret)); err != nil {
+			return fmt.Errorf("deleting snapshot %s: %w", secret.Name, err)
+		}
+	}
+	return nil
+}
+
+// surplusSnapshots are all parts of all but the newest snapshots.
+func surplusSnapshots(secrets []corev1.Secret, keep int) []corev1.Secret {
 	byRun := map[string][]corev1.Secret{}
 	var runs []string
 	for _, secret := range secrets {
@@ -99,12 +120,9 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
 		y, _ := runNumber(b)
 		return int(y - x)
 	})
+	var surplus []corev1.Secret
 	for _, run := range runs[min(keep, len(runs)):] {
-		for i := range byRun[run] {
-			if err := client.IgnoreNotFound(r.Client.Delete(ctx, &byRun[run][i])); err != nil {
-				return fmt.Errorf("deleting snapshot %s: %w", byRun[run][i].Name, err)
-			}
-		}
+		surplus = append(surplus, byRun[run]...)
 	}
-	return nil
+	return surplus
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -34,7 +35,32 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		r.queue.Release(s.slot())
 		return err
 	}
-	return s.unlessApplied(next.operation, r.start(ctx, s, next, s.inputs.Hash))
+	return s.unlessApplied(next.operation, r.start(ctx, s, next))
+}
+
+// meanwhile completes a step that may end the list before run is reached: a run
+// that goes on is looked after all the same, and a workspace that cannot run
+// takes no slot from others.
+func (r *Reconciler) meanwhile(step func(context.Context, *scope) error) func(context.Context, *scope) error {
+	return func(ctx context.Context, s *scope) error {
+		err := step(ctx, s)
+		if err == nil {
+			return nil
+		}
+		run := s.current()
+		if run == nil {
+			r.queue.Release(s.slot())
+			return err
+		}
+		if !record.Begun(run.secret) {
+			return err
+		}
+		attended := r.attend(ctx, s, run)
+		if _, waiting := fault.AsWaiting(attended); waiting {
+			return err
+		}
+		return errors.Join(err, attended)
+	}
 }
 
 // unlessApplied keeps a workspace applied while it is only being looked at.
@@ -51,14 +77,20 @@ func (s *scope) situation() situation {
 	status, notes := s.apply.Status, s.apply.Annotations
 	return situation{
 		inputs: s.inputs.Hash, applied: status.AppliedInputs, policy: s.inputs.Policy,
-		request: notes[infrav1.RunRequestedAnnotation], handled: status.HandledRequest,
-		restore: notes[infrav1.RestoreSnapshotAnnotation], restored: status.HandledRestore,
+		request: record.Shorten(notes[infrav1.RunRequestedAnnotation], longestRequest), handled: status.HandledRequest,
+		restore: record.Shorten(notes[infrav1.RestoreSnapshotAnnotation], longestSnapshot), restored: status.HandledRestore,
 		approved: s.apply.Spec.ApprovedPlan, rejected: notes[infrav1.RejectPlanAnnotation],
 		backend: s.backend(), backendNow: backendName(s.inputs.Request.Backend), backendMoved: notes[infrav1.BackendMovedAnnotation],
 		protect: s.inputs.Request.Protect, allowed: s.allowed(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
 		lastApplied: status.AppliedAt.Time, jitter: jitter(s), now: s.now,
 	}
 }
+
+// What a status holds of what people write into annotations.
+const (
+	longestRequest  = 256
+	longestSnapshot = 128 - len(restoring)
+)
 
 // backend names where the state is, if it is known to hold something.
 func (s *scope) backend() string {
@@ -78,9 +110,12 @@ func backendName(b terraform.Backend) string {
 	return b.Type + "-" + hex.EncodeToString(sum[:4])
 }
 
+// listed matches the addresses of a list. A comma within quotes is part of one.
+var listed = regexp.MustCompile(`(?:[^,"]|"(?:[^"\\]|\\.)*"?)+`)
+
 func (s *scope) allowed() []string {
 	var addresses []string
-	for address := range strings.SplitSeq(s.apply.Annotations[infrav1.AllowDestroyAnnotation], ",") {
+	for _, address := range listed.FindAllString(s.apply.Annotations[infrav1.AllowDestroyAnnotation], -1) {
 		if address = strings.TrimSpace(address); address != "" {
 			addresses = append(addresses, address)
 		}
@@ -90,7 +125,7 @@ func (s *scope) allowed() []string {
 
 // start asks for a run. The request is stored before anybody acts on it, under
 // a name that a second attempt would find taken.
-func (r *Reconciler) start(ctx context.Context, s *scope, next decision, inputs string) error {
+func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	executor := r.executor(s)
 	runner, err := r.runner(executor)
 	if err != nil {
@@ -108,17 +143,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision, inputs 
 	if err != nil {
 		return err
 	}
-	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
-	meta.Annotations = map[string]string{
-		record.OperationAnnotation: string(next.operation),
-		record.InputsAnnotation:    inputs,
-		record.ExecutorAnnotation:  string(executor),
-		record.BackendAnnotation:   request.Backend.Type,
-	}
-	if asked := s.apply.Annotations[infrav1.RunRequestedAnnotation]; asked != "" {
-		meta.Annotations[record.RequestAnnotation] = asked
-	}
-	secret, err := record.NewRun(request, meta)
+	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err != nil {
 		return err
 	}
@@ -143,6 +168,40 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision, inputs 
 	}
 	s.show(run, nil)
 	return fault.Wait(infrav1.RunInProgressReason, "Run %s (%s) is starting", run.id, next.operation)
+}
+
+// runMeta is what a run's Secret says without being decoded.
+func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) metav1.ObjectMeta {
+	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
+	meta.Annotations = map[string]string{
+		record.OperationAnnotation: string(request.Operation),
+		record.InputsAnnotation:    s.inputsOf(request.Operation),
+		record.ExecutorAnnotation:  string(executor),
+		record.BackendAnnotation:   request.Backend.Type,
+	}
+	// Each run says what was handled before it: the status may be lost, and the
+	// run that handled it forgotten.
+	for key, value := range map[string]string{
+		record.RequestAnnotation:  s.situation().request,
+		record.RestoredAnnotation: s.apply.Status.HandledRestore,
+	} {
+		if value != "" {
+			meta.Annotations[key] = value
+		}
+	}
+	return meta
+}
+
+// inputsOf names what a run of the operation works on.
+func (s *scope) inputsOf(operation terraform.Operation) string {
+	switch operation {
+	case terraform.OperationRestoreState:
+		return restoreInputs(s.situation().restore)
+	case terraform.OperationDestroy:
+		return destroyInputs
+	default:
+		return s.inputs.Hash
+	}
 }
 
 // upToDate makes sure that the cache is not behind before something is done that
@@ -187,7 +246,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
 	request.ExpectState = s.apply.Status.State != nil && s.apply.Status.State.Resources > 0
 	// A person who asks for a run wants what is at the address now.
-	request.Module.Refetch = s.apply.Annotations[infrav1.RunRequestedAnnotation] != s.apply.Status.HandledRequest && next.operation != terraform.OperationApply
+	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply
 	for _, run := range s.runs {
 		// Whatever has ended holds no lock any more.
 		request.GoneRuns = append(request.GoneRuns, run.id)
@@ -275,8 +334,17 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return err
 	}
 	s.show(run, progress)
+	why, err := r.explain(ctx, run)
+	if err != nil {
+		return err
+	}
 	// Should the runner vanish where no watch sees it, the clock does.
-	return fault.WaitFor(time.Minute, infrav1.RunInProgressReason, "%s", progressMessage(run, progress))
+	again := time.Minute
+	if !record.Begun(run.secret) {
+		// No watch tells what keeps a pod from beginning.
+		again = 10 * time.Second
+	}
+	return fault.WaitFor(again, infrav1.RunInProgressReason, "%s", strings.TrimSuffix(progressMessage(run, progress)+". "+why, ". "))
 }
 
 func (s *scope) groupOrNone() queue.Group {
@@ -295,11 +363,15 @@ func (r *Reconciler) lost(ctx context.Context, run *runRecord) error {
 	if record.Finished(&fresh) {
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just ended", run.id)
 	}
+	why, err := r.explain(ctx, run)
+	if err != nil {
+		return err
+	}
 	now := r.Now()
-	err := record.FinishWithout(&fresh, &terraform.Result{
+	err = record.FinishWithout(&fresh, &terraform.Result{
 		RunID: run.id, Operation: run.operation(), Outcome: outcomeLost, Class: terraform.ClassTransient,
 		StartedAt: fresh.CreationTimestamp.Time, FinishedAt: now,
-		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "The runner is gone", Detail: "It left no result; the next run goes on from the state."}},
+		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "The runner is gone", Detail: strings.TrimSpace("It left no result; the next run goes on from the state. " + why)}},
 	})
 	if err != nil {
 		return err

@@ -2,50 +2,97 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// access returns the account of a run and what it may do. The state and its
-// lock are made first where they do not exist.
-func (e *Executor) access(ctx context.Context, run terraform.Run, request *terraform.Request) ([]client.Object, error) {
+// grant makes the account of a run and lets it do what the run needs. The state
+// and its lock are made first where they do not exist.
+//
+// None of it has an owner: a workspace that is deleted in the foreground would
+// take it away at once, and a run could not save the state it is about to end
+// with. Forget and Remove delete it.
+func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraform.Request) error {
 	if request.Backend.Type == terraform.BackendKubernetes {
 		if request.Backend.Namespace != run.Namespace {
-			return nil, fmt.Errorf("the state is in namespace %s; a Job reaches only its own, %s", request.Backend.Namespace, run.Namespace)
+			return fmt.Errorf("the state is in namespace %s; a Job reaches only its own, %s", request.Backend.Namespace, run.Namespace)
 		}
 		if err := e.reserveState(ctx, request); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	rules, err := e.rules(ctx, request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	meta := record.Owned(request.Workspace, record.ComponentRun, run.ID)
-	meta.Name = name(run.ID)
+	meta.Name, meta.OwnerReferences = name(run.ID), nil
 	account := run.Pod.ServiceAccountName
-	var objects []client.Object
 	if account == "" {
 		account = meta.Name
 		automount := false
-		objects = append(objects, &corev1.ServiceAccount{ObjectMeta: meta, AutomountServiceAccountToken: &automount})
+		made := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
+		if err := e.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating ServiceAccount %s: %w", made.Name, err)
+		}
 	}
-	return append(objects,
+	for _, object := range []client.Object{
 		&rbacv1.Role{ObjectMeta: *meta.DeepCopy(), Rules: rules},
 		&rbacv1.RoleBinding{
 			ObjectMeta: *meta.DeepCopy(),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: account}},
 		},
-	), nil
+	} {
+		err := e.Client.Create(ctx, object)
+		if apierrors.IsAlreadyExists(err) {
+			// It may be of an earlier run of that name, with other rights.
+			err = e.Client.Update(ctx, object)
+		}
+		if err != nil {
+			return fmt.Errorf("granting %T %s: %w", object, meta.Name, err)
+		}
+	}
+	return nil
+}
+
+// revoke deletes an account and what it may do.
+func (e *Executor) revoke(ctx context.Context, namespace, name string) error {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	var errs []error
+	for _, object := range []client.Object{
+		&rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
+	} {
+		if err := e.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting %T %s: %w", object, name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Remove deletes the accounts of runs that nobody remembers. Jobs go with the
+// workspace.
+func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
+	var roles rbacv1.RoleList
+	labels := client.MatchingLabels(record.Owned(workspace, record.ComponentRun, "").Labels)
+	if err := e.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
+		return fmt.Errorf("listing the accounts of a workspace: %w", err)
+	}
+	var errs []error
+	for i := range roles.Items {
+		errs = append(errs, e.revoke(ctx, workspace.Namespace, roles.Items[i].Name))
+	}
+	return errors.Join(errs...)
 }
 
 // reserveState makes the Secret of the state and the Lease that locks it. A run
@@ -69,12 +116,6 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request)
 func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
-		{
-			// Where owner references are guarded, whoever makes an object that
-			// blocks the deletion of its owner must be allowed to do that.
-			APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"workspacetemplateapplies/finalizers"},
-			Verbs: []string{"update"}, ResourceNames: []string{request.Workspace.Name},
-		},
 	}
 	if request.Backend.Type == terraform.BackendKubernetes {
 		rules = append(rules,

@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -12,9 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // as returns a client with the rights of a run's account.
@@ -140,4 +145,35 @@ func TestPod_isAcceptedWhereOnlyRestrictedPodsAre(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "restricted"}, Spec: spec}
 	w.Expect(env.Client.Create(w.ctx, pod)).To(Succeed())
 	w.Expect(*spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
+}
+
+func TestExecutor_needsNoMoreThanTheManagersRole(t *testing.T) {
+	w := newWorld(t)
+	root, err := testenv.Root()
+	w.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
+	w.Expect(err).NotTo(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	w.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
+	w.Expect(env.Client.Create(w.ctx, role)).To(Succeed())
+	w.Expect(env.Client.Create(w.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "manager"}},
+	})).To(Succeed())
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "manager"}
+	manager, err := client.New(config, client.Options{Scheme: env.Scheme})
+	w.Expect(err).NotTo(HaveOccurred())
+	executor := job.New(job.Options{Client: manager, Reader: manager, Image: "example.com/runner:v1"})
+
+	workspace := w.workspace("rights")
+	run := w.run(workspace)
+	w.Eventually(func() error { return executor.Start(w.ctx, run) }, "10s").Should(Succeed())
+	w.Expect(executor.Start(w.ctx, run)).To(Succeed())
+	w.Expect(executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessRunning))
+	w.Expect(executor.Explain(w.ctx, run)).To(BeEmpty())
+	w.Expect(executor.Stop(w.ctx, run)).To(Succeed())
+	w.Expect(executor.Remove(w.ctx, workspace)).To(Succeed())
+	w.Expect(executor.Forget(w.ctx, run)).To(Succeed())
 }

@@ -1,6 +1,6 @@
 // Package job runs the runner as a Kubernetes Job. Each run has a pod and an
 // account of its own, which can touch the run's request, its state and its lock,
-// and nothing else.
+// and little else.
 package job
 
 import (
@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -72,39 +71,33 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if err != nil {
 		return fmt.Errorf("starting a run: %w", err)
 	}
-	granted, err := e.access(ctx, run, request)
-	if err != nil {
-		return err
-	}
 	job, err := e.job(run, request)
 	if err != nil {
 		return err
 	}
-	for _, object := range append(granted, job) {
-		if err := e.ensure(ctx, object); err != nil {
-			return err
-		}
+	if err := e.grant(ctx, run, request); err != nil {
+		return err
+	}
+	if err := e.create(ctx, job); err != nil {
+		return err
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
 	return nil
 }
 
-// ensure creates an object unless it exists. One of an earlier workspace of the
-// same name is about to be collected as garbage and cannot be used.
-func (e *Executor) ensure(ctx context.Context, object client.Object) error {
-	err := e.Client.Create(ctx, object)
+// create makes the Job unless it exists. One of an earlier workspace of the same
+// name is about to be collected as garbage and cannot be used.
+func (e *Executor) create(ctx context.Context, job *batchv1.Job) error {
+	err := e.Client.Create(ctx, job)
 	if !apierrors.IsAlreadyExists(err) {
-		return wrap(fmt.Sprintf("creating %T %s", object, object.GetName()), err)
+		return wrap("creating Job "+job.Name, err)
 	}
-	existing, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("copying %T", object)
+	var existing batchv1.Job
+	if err := e.Reader.Get(ctx, client.ObjectKeyFromObject(job), &existing); err != nil {
+		return fmt.Errorf("reading Job %s: %w", job.Name, err)
 	}
-	if err := e.Reader.Get(ctx, client.ObjectKeyFromObject(object), existing); err != nil {
-		return fmt.Errorf("reading %T %s: %w", object, object.GetName(), err)
-	}
-	if !sameOwner(existing, object) {
-		return fmt.Errorf("%T %s belongs to somebody else; waiting until it is gone", object, object.GetName())
+	if !sameOwner(&existing, job) {
+		return fmt.Errorf("the Job %s belongs to somebody else; waiting until it is gone", job.Name)
 	}
 	return nil
 }
@@ -160,20 +153,8 @@ func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.
 // Forget deletes the Job, its pod and its account; the log is in the run's
 // Secret.
 func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
-	meta := metav1.ObjectMeta{Namespace: run.Namespace, Name: name(run.ID)}
-	errs := []error{e.delete(ctx, run, metav1.DeletePropagationBackground)}
-	for _, object := range []client.Object{
-		&rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
-	} {
-		if err := e.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting %T %s: %w", object, meta.Name, err))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(e.delete(ctx, run, metav1.DeletePropagationBackground), e.revoke(ctx, run.Namespace, name(run.ID)))
 }
-
-// Remove does nothing: a pod's directory goes with it.
-func (*Executor) Remove(context.Context, terraform.WorkspaceRef) error { return nil }
 
 func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}

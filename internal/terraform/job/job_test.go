@@ -31,12 +31,12 @@ func TestStart_goesOnWhereACrashLeftIt(t *testing.T) {
 	w.Expect(attempts).To(Equal(6), "state, lock, account, role, binding and Job are made one by one")
 	for _, obj := range []client.Object{&batchv1.Job{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		w.Expect(w.get(obj, "capt-run-crash-r1")).To(Succeed())
-		owner := metav1.GetControllerOf(obj)
-		w.Expect(owner).NotTo(BeNil(), "%T", obj)
-		w.Expect(string(owner.UID)).To(Equal(workspace.UID))
 		w.Expect(obj.GetLabels()).To(HaveKeyWithValue("capt.appthrust.io/run", "crash-r1"))
 		w.Expect(obj.GetLabels()).NotTo(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 	}
+	var started batchv1.Job
+	w.Expect(w.get(&started, "capt-run-crash-r1")).To(Succeed())
+	w.Expect(string(metav1.GetControllerOf(&started).UID)).To(Equal(workspace.UID), "the controller watches what it owns")
 	w.Expect(w.get(&corev1.Secret{}, "tfstate-default-crash")).To(Succeed())
 	w.Expect(w.get(&coordinationv1.Lease{}, "lock-tfstate-default-crash")).To(Succeed())
 	w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessRunning))
@@ -56,15 +56,20 @@ func TestStart_waitsForWhatAnEarlierWorkspaceLeft(t *testing.T) {
 	workspace := w.workspace("again")
 	old := record.Owned(terraform.WorkspaceRef{Namespace: w.namespace, Name: "again", UID: "earlier"}, record.ComponentRun, "again-r1")
 	old.Name = "capt-run-again-r1"
-	left := &batchv1.Job{ObjectMeta: old, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+	left := &batchv1.Job{ObjectMeta: *old.DeepCopy(), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "example.com/c:1"}},
 	}}}}
 	w.Expect(env.Client.Create(w.ctx, left)).To(Succeed())
+	old.OwnerReferences = nil
+	w.Expect(env.Client.Create(w.ctx, &rbacv1.Role{ObjectMeta: old, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}}}})).To(Succeed())
 	run := w.run(workspace)
 	w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessPending), "it is another run's Job")
 	w.Expect(w.executor.Start(w.ctx, run)).To(MatchError(ContainSubstring("belongs to somebody else")))
 	w.Expect(env.Client.Delete(w.ctx, left, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
+	var role rbacv1.Role
+	w.Expect(w.get(&role, "capt-run-again-r1")).To(Succeed())
+	w.Expect(role.Rules).NotTo(ContainElement(HaveField("Verbs", ContainElement("*"))), "rights are this run's")
 }
 
 func TestStart_usesTheGivenAccountAndPod(t *testing.T) {
@@ -128,6 +133,27 @@ func TestStop_endsARunThatHasNotBegun(t *testing.T) {
 	w.Expect(w.get(&stopping, "capt-run-early-r1")).To(Succeed(), "the Job stays until its pod is gone")
 	w.Expect(stopping.DeletionTimestamp.IsZero()).To(BeFalse())
 	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed(), "what has ended is not started")
+}
+
+func TestGrant_outlivesTheWorkspace(t *testing.T) {
+	w := newWorld(t)
+	run := w.run(w.workspace("foreground"))
+	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
+	for _, obj := range []client.Object{
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	} {
+		w.Expect(w.get(obj, "capt-run-foreground-r1")).To(Succeed())
+		w.Expect(obj.GetOwnerReferences()).To(BeEmpty(), "a run has to save its state, however its workspace is deleted")
+	}
+	bystander := w.run(w.workspace("bystander"))
+	w.Expect(w.executor.Start(w.ctx, bystander)).To(Succeed())
+	for range 2 {
+		w.Expect(w.executor.Remove(w.ctx, terraform.WorkspaceRef{Namespace: w.namespace, Name: "foreground"})).To(Succeed())
+	}
+	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		w.Expect(apierrors.IsNotFound(w.get(obj, "capt-run-foreground-r1"))).To(BeTrue(), "%T", obj)
+		w.Expect(w.get(obj, "capt-run-bystander-r1")).To(Succeed())
+	}
 }
 
 func TestForget_leavesOnlyTheRun(t *testing.T) {

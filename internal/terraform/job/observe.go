@@ -17,30 +17,44 @@ import (
 // Observe tells whether the run's process exists. A run that has begun is where
 // the pod is that began it; one that has not is as alive as its Job.
 func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
-	// The Job first: when it has ended, whatever its pod wrote is in the Secret
-	// that is read after it.
-	var job batchv1.Job
-	err := e.Reader.Get(ctx, key(run), &job)
-	if client.IgnoreNotFound(err) != nil {
-		return terraform.LivenessUnknown, fmt.Errorf("reading the Job of a run: %w", err)
-	}
-	exists := err == nil
 	secret, err := e.secret(ctx, run)
 	if err != nil {
 		return terraform.LivenessUnknown, err
+	}
+	if !record.Begun(secret) {
+		liveness, err := e.observeJob(ctx, run, secret)
+		if err != nil || liveness != terraform.LivenessGone {
+			return liveness, err
+		}
+		// Only now that the Job has ended all that its pod wrote can be read.
+		if secret, err = e.secret(ctx, run); err != nil {
+			return terraform.LivenessUnknown, err
+		}
 	}
 	identity, err := record.RunIdentity(secret)
 	if err != nil {
 		return terraform.LivenessUnknown, err
 	}
-	switch {
-	case identity != nil:
-		return e.observePod(ctx, identity)
-	case !exists || !sameOwner(&job, secret):
-		return terraform.LivenessPending, nil
-	case ended(&job):
+	if identity == nil {
 		// Its runner died before it could say who it is. It did nothing, and
 		// there is nobody left who could.
+		return terraform.LivenessGone, nil
+	}
+	return e.observePod(ctx, identity)
+}
+
+// observeJob tells how a run is that has not begun.
+func (e *Executor) observeJob(ctx context.Context, run terraform.Run, secret *corev1.Secret) (terraform.Liveness, error) {
+	var job batchv1.Job
+	err := e.Reader.Get(ctx, key(run), &job)
+	switch {
+	case apierrors.IsNotFound(err):
+		return terraform.LivenessPending, nil
+	case err != nil:
+		return terraform.LivenessUnknown, fmt.Errorf("reading the Job of a run: %w", err)
+	case !sameOwner(&job, secret):
+		return terraform.LivenessPending, nil
+	case ended(&job):
 		return terraform.LivenessGone, nil
 	default:
 		return terraform.LivenessRunning, nil

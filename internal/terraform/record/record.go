@@ -50,6 +50,8 @@ const (
 	BackendAnnotation = "capt.appthrust.io/backend"
 	// RequestAnnotation is the person's request that the run answers.
 	RequestAnnotation = "capt.appthrust.io/request"
+	// RestoredAnnotation is the snapshot that was restored last before the run.
+	RestoredAnnotation = "capt.appthrust.io/restored"
 )
 
 // Identity is who carries out a run. It is recorded before the run touches

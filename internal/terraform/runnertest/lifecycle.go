@@ -13,8 +13,11 @@ import (
 )
 
 func (w *trial) appliesAndReportsOutputs() {
+	began := time.Now()
 	run := w.start(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
 	result := w.result(run)
+	w.t.Logf("from the request to the result: %s, of that the runner: %s",
+		time.Since(began).Round(10*time.Millisecond), result.FinishedAt.Sub(result.StartedAt).Round(10*time.Millisecond))
 	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
 	w.Expect(string(result.Outputs["first"].Value)).To(gomega.Equal(`"one"`))
 	w.Expect(result.Plan.Add).To(gomega.Equal(1))
@@ -22,8 +25,6 @@ func (w *trial) appliesAndReportsOutputs() {
 	w.Expect(w.state().Resources).To(gomega.Equal(1))
 	w.unlocked()
 	w.becomes(run, terraform.LivenessGone)
-	w.t.Logf("from the request to the result: %s, of that the runner: %s",
-		result.FinishedAt.Sub(w.record(run).CreationTimestamp.Time).Round(10*time.Millisecond), result.FinishedAt.Sub(result.StartedAt).Round(10*time.Millisecond))
 
 	again := w.finish(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
 	w.Expect(again.Outcome).To(gomega.Equal(terraform.OutcomeNoChanges), again.Diagnostics.Short())
@@ -39,9 +40,9 @@ func (w *trial) startsOnce() {
 	}
 	wait.Wait()
 	w.Expect(errors.Join(errs...)).NotTo(gomega.HaveOccurred())
-	w.reaches("gate", 1)
+	w.reaches(1)
 	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed(), "starting a run that goes on changes nothing")
-	w.witness.open("gate")
+	w.witness.open()
 	w.Expect(w.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
 	w.becomes(run, terraform.LivenessGone)
 	before := w.record(run).ResourceVersion
@@ -57,7 +58,7 @@ func (w *trial) observesTheRun() {
 	w.becomes(run, terraform.LivenessPending)
 	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed())
 	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
-	w.reaches("gate", 1)
+	w.reaches(1)
 	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
 	w.Eventually(func(g gomega.Gomega) {
 		progress, err := record.Progress(w.record(run))
@@ -66,7 +67,7 @@ func (w *trial) observesTheRun() {
 		g.Expect(progress.Current).To(gomega.HaveLen(1))
 		g.Expect(progress.Current[0].Address).To(gomega.Equal("terraform_data.first"))
 	}, w.Patience, often).Should(gomega.Succeed(), "what goes on is to be seen")
-	w.witness.open("gate")
+	w.witness.open()
 	w.becomes(run, terraform.LivenessGone)
 	w.Expect(record.Finished(w.record(run))).To(gomega.BeTrue(), "the result is there before the runner is gone")
 }
@@ -79,11 +80,12 @@ func twoSteps() []string {
 // goesOn runs once more, until everything is made and the lock is free.
 func (w *trial) goesOn() {
 	w.t.Helper()
+	before := w.witness.arrived()
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
 	// Whoever waited before is gone when the next one comes.
-	w.reaches("gate", 2)
-	w.Eventually(func() int { return w.witness.waiting("gate") }, w.Patience, often).Should(gomega.Equal(1))
-	w.witness.open("gate")
+	w.reaches(before + 1)
+	w.Eventually(w.witness.waiting, w.Patience, often).Should(gomega.Equal(1))
+	w.witness.open()
 	result := w.result(run)
 	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
 	w.Expect(w.state().Resources).To(gomega.Equal(3))
@@ -101,7 +103,7 @@ func (w *trial) converges() {
 
 func (w *trial) stopsGracefully() {
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches("gate", 1)
+	w.reaches(1)
 	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed())
 	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed(), "asking twice is asking once")
 	result := w.result(run)
@@ -135,7 +137,7 @@ func (w *trial) takesOverFromTheDead() {
 func (w *trial) die() {
 	w.t.Helper()
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches("gate", 1)
+	w.reaches(1)
 	identity, err := record.RunIdentity(w.record(run))
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	w.Expect(identity).NotTo(gomega.BeNil(), "a run says who carries it out before it does anything")

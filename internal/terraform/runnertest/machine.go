@@ -28,7 +28,7 @@ func TakesOverWithoutTheTool(t *testing.T, h Harness) {
 func WaitsForASilentMachine(t *testing.T, h Harness, freeze, thaw func() error) {
 	w := newTrial(t, h)
 	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches("gate", 1)
+	w.reaches(1)
 	w.Expect(freeze()).To(gomega.Succeed())
 	thawed := false
 	defer func() {

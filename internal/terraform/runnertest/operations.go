@@ -124,20 +124,20 @@ func (w *trial) encryptsTheState() {
 }
 
 func (w *trial) keepsNoCredentials() {
-	const credential = "hunter2-hunter2-hunter2"
+	const hidden = "hunter2-hunter2-hunter2"
 	request := w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "print CREDENTIAL", "await gate", "made first"))
-	request.Env["CREDENTIAL"], request.SecretEnv = credential, []string{"CREDENTIAL"}
-	request.Files = map[string][]byte{"credentials.ini": []byte(credential)}
+	request.Env["CREDENTIAL"], request.SecretEnv = hidden, []string{"CREDENTIAL"}
+	request.Files = map[string][]byte{"credentials.ini": []byte(hidden)}
 	run := w.start(request)
-	w.reaches("gate", 1)
-	w.witness.open("gate")
+	w.reaches(1)
+	w.witness.open()
 	w.Expect(w.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
 
 	secret := w.record(run)
 	w.Expect(secret.Data).NotTo(gomega.HaveKey("request"))
 	w.Expect(secret.Data).NotTo(gomega.BeEmpty())
 	for key, value := range secret.Data {
-		w.Expect(string(unpacked(value))).NotTo(gomega.ContainSubstring(credential), "key %s", key)
+		w.Expect(string(unpacked(value))).NotTo(gomega.ContainSubstring(hidden), "key %s", key)
 	}
 	log, err := record.Log(secret)
 	w.Expect(err).NotTo(gomega.HaveOccurred())

@@ -151,10 +151,10 @@ func (w *trial) becomes(run terraform.Run, liveness terraform.Liveness) {
 	w.Eventually(func() (terraform.Liveness, error) { return w.Runner.Observe(w.t.Context(), run) }, w.Patience, often).Should(gomega.Equal(liveness))
 }
 
-// reaches waits until somebody has come to a gate for the given time.
-func (w *trial) reaches(gate string, times int) {
+// reaches waits until so many have come to the gate.
+func (w *trial) reaches(times int) {
 	w.t.Helper()
-	w.Eventually(func() int { return w.witness.arrived(gate) }, w.Patience, often).Should(gomega.Equal(times), "somebody is to come to gate %s", gate)
+	w.Eventually(w.witness.arrived, w.Patience, often).Should(gomega.Equal(times), "somebody is to come to the gate")
 }
 
 // state reads the state past everybody.

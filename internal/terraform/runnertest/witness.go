@@ -29,28 +29,29 @@ func BuildWitness(t testing.TB) string {
 	return out
 }
 
-// witness knows what was made in reality, whatever the state says.
+// witness knows what was made in reality, whatever the state says. It has a gate
+// at which resources wait until the test lets them go on.
 type witness struct {
 	address string
+	gate    chan struct{}
 
-	mu       sync.Mutex
-	counts   map[string]int
-	arrivals map[string]int
-	waiters  map[string]int
-	gates    map[string]chan struct{}
+	mu                sync.Mutex
+	counts            map[string]int
+	arrivals, waiters int
 }
 
 func newWitness(t testing.TB, listen string) *witness {
 	t.Helper()
-	w := &witness{counts: map[string]int{}, arrivals: map[string]int{}, waiters: map[string]int{}, gates: map[string]chan struct{}{}}
+	w := &witness{counts: map[string]int{}, gate: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /made/{name}", func(_ http.ResponseWriter, r *http.Request) { w.count(w.counts, r.PathValue("name"), 1) })
-	mux.HandleFunc("POST /await/{name}", func(_ http.ResponseWriter, r *http.Request) {
-		w.count(w.waiters, r.PathValue("name"), 1)
-		w.count(w.arrivals, r.PathValue("name"), 1)
-		defer w.count(w.waiters, r.PathValue("name"), -1)
+	mux.HandleFunc("POST /made/{name}", func(_ http.ResponseWriter, r *http.Request) {
+		w.change(func() { w.counts[r.PathValue("name")]++ })
+	})
+	mux.HandleFunc("POST /await/gate", func(_ http.ResponseWriter, r *http.Request) {
+		w.change(func() { w.arrivals++; w.waiters++ })
+		defer w.change(func() { w.waiters-- })
 		select {
-		case <-w.gate(r.PathValue("name")):
+		case <-w.gate:
 		case <-r.Context().Done():
 		}
 	})
@@ -70,10 +71,10 @@ func newWitness(t testing.TB, listen string) *witness {
 	return w
 }
 
-func (w *witness) count(in map[string]int, name string, by int) {
+func (w *witness) change(what func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in[name] += by
+	what()
 }
 
 // made tells how often a resource was made.
@@ -83,28 +84,19 @@ func (w *witness) made(name string) int {
 	return w.counts[name]
 }
 
-// arrived tells how many have come to a gate so far.
-func (w *witness) arrived(name string) int {
+// arrived tells how many have come to the gate so far.
+func (w *witness) arrived() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.arrivals[name]
+	return w.arrivals
 }
 
-// waiting tells how many wait at a gate.
-func (w *witness) waiting(name string) int {
+// waiting tells how many wait at the gate.
+func (w *witness) waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.waiters[name]
+	return w.waiters
 }
 
-func (w *witness) gate(name string) chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.gates[name] == nil {
-		w.gates[name] = make(chan struct{})
-	}
-	return w.gates[name]
-}
-
-// open lets everybody through a gate, now and later.
-func (w *witness) open(name string) { close(w.gate(name)) }
+// open lets everybody through the gate, now and later.
+func (w *witness) open() { close(w.gate) }

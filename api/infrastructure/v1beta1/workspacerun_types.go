@@ -1,0 +1,267 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RunOperation is what a run does.
+// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState
+type RunOperation string
+
+// RunOutcome is how a run ended.
+// +kubebuilder:validation:Enum=Succeeded;Planned;NoChanges;Blocked;Failed;Interrupted;Canceled;TimedOut;Lost
+type RunOutcome string
+
+// ResourceChange is one change a plan would make.
+type ResourceChange struct {
+	// address is the resource's address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Address string `json:"address"`
+
+	// action is what happens to the resource: create, update, replace, delete,
+	// read, import, move or forget.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action"`
+}
+
+// PlanStatus sums up a saved plan.
+type PlanStatus struct {
+	// id identifies the plan; spec.approvedPlan names it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+
+	// run is the run that made the plan.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Run string `json:"run,omitempty"`
+
+	// createdAt is when the plan was made.
+	// +optional
+	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
+
+	// inputs is the hash of the inputs the plan was made from.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
+	// waiting tells that the plan has not been applied, and waits for a person.
+	// +optional
+	Waiting *bool `json:"waiting,omitempty"`
+
+	// add is how many resources would be created.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Add int32 `json:"add"`
+
+	// change is how many resources would be changed in place.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Change int32 `json:"change"`
+
+	// destroy is how many resources would be destroyed, replaced ones included.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Destroy int32 `json:"destroy"`
+
+	// changes are the resources that would change, up to 100 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Changes []ResourceChange `json:"changes,omitempty"`
+
+	// omittedChanges is how many changes the list leaves out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OmittedChanges int32 `json:"omittedChanges,omitempty"`
+
+	// blocked are the protected resources the plan would destroy or replace.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Blocked []string `json:"blocked,omitempty"`
+}
+
+// RunProgress is how far a run is.
+type RunProgress struct {
+	// phase is what the run is doing: Initialising, Planning, Applying or Destroying.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Phase string `json:"phase,omitempty"`
+
+	// done is how many resources are finished.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Done int32 `json:"done"`
+
+	// total is how many resources there are to do.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Total int32 `json:"total"`
+
+	// current are the resources being worked on now, the oldest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Current []CurrentResource `json:"current,omitempty"`
+}
+
+// CurrentResource is a resource being worked on.
+type CurrentResource struct {
+	// address is the resource's address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Address string `json:"address"`
+
+	// action is what is being done to it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action,omitempty"`
+
+	// since is when it began.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
+// RunStatus is a run that is going on.
+type RunStatus struct {
+	// id identifies the run, its Secret and its logs.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// operation is what the run does.
+	// +required
+	Operation RunOperation `json:"operation"`
+
+	// inputs is the hash of the inputs of the run.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
+	// startedAt is when the run was asked for.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// progress is how far the run is.
+	// +optional
+	Progress *RunProgress `json:"progress,omitempty"`
+}
+
+// RunRecord is a finished run.
+type RunRecord struct {
+	// id identifies the run and its logs.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// operation is what the run did.
+	// +required
+	Operation RunOperation `json:"operation"`
+
+	// outcome is how the run ended.
+	// +required
+	Outcome RunOutcome `json:"outcome"`
+
+	// startedAt is when the run began.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// duration is how long it took.
+	// +optional
+	Duration metav1.Duration `json:"duration,omitempty,omitzero"`
+
+	// summary is what changed, or Terraform's diagnostics in short.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Summary string `json:"summary,omitempty"`
+}
+
+// FailureStatus is the failure that the latest run left.
+type FailureStatus struct {
+	// reason is why, as in the Applied condition.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason"`
+
+	// message is Terraform's diagnostics in short.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// inputs is the hash of the inputs that failed. Other inputs are tried at once.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs,omitempty"`
+
+	// attempts is how many runs in a row have failed.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Attempts int32 `json:"attempts"`
+
+	// nextAt is when the next try begins. Without it only a change, or a person,
+	// brings the next try.
+	// +optional
+	NextAt metav1.Time `json:"nextAt,omitempty,omitzero"`
+}
+
+// DriftStatus is the result of the latest comparison of state and reality.
+type DriftStatus struct {
+	// checkedAt is when reality was last compared.
+	// +optional
+	CheckedAt metav1.Time `json:"checkedAt,omitempty,omitzero"`
+
+	// resources are the resources that differed, up to 100 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Resources []ResourceChange `json:"resources,omitempty"`
+}
+
+// StateStatus tells where the state is and what is in it.
+type StateStatus struct {
+	// backend is the kind of backend that holds the state.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Backend string `json:"backend,omitempty"`
+
+	// configuration is the hash of the backend's configuration.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Configuration string `json:"configuration,omitempty"`
+
+	// secretName is the Secret that holds the state, with the Kubernetes backend.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+
+	// serial is the state's serial number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Serial int64 `json:"serial,omitempty"`
+
+	// resources is how many resources the state holds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Resources int32 `json:"resources,omitempty"`
+}

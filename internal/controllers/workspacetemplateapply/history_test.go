@@ -1,0 +1,593 @@
+package workspacetemplateapply
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func diagnostics(summary string) terraform.Diagnostics {
+	return terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: summary}}
+}
+
+// applied is a workspace whose first run succeeded.
+func applied(g Gomega) *scope {
+	s := newScope("hello")
+	s.ran(g, terraform.OperationPlanAndApply, success)
+	s.takeAll(g)
+	s.now = s.now.Add(time.Minute)
+	return s
+}
+
+func TestTake_success(t *testing.T) {
+	drifted := []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}
+	tests := []struct {
+		name      string
+		operation terraform.Operation
+		result    terraform.Result
+		check     func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time)
+	}{
+		{"an apply", terraform.OperationPlanAndApply, success, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal("second"))
+			g.Expect(status.AppliedAt.Time).To(Equal(now))
+			g.Expect(status.State.Resources).To(BeEquivalentTo(1))
+			g.Expect(status.Drift.Resources).To(BeEmpty(), "what was applied has not drifted")
+			g.Expect(status.Plan.Waiting).To(BeNil())
+			g.Expect(status.History[0].Summary).To(Equal("0 added, 0 changed, 1 destroyed"))
+		}},
+		{"an apply that found nothing to do", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal("second"))
+			g.Expect(status.AppliedAt.Time).To(Equal(now))
+			g.Expect(status.History[0].Summary).To(Equal("Nothing to do"))
+		}},
+		{"a plan that found nothing to do", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal("second"))
+		}},
+		{"a plan", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal(inputs), "nothing is applied yet")
+			g.Expect(status.Plan.ID).To(Equal(planID))
+			g.Expect(status.Plan.Inputs).To(Equal("second"))
+			g.Expect(status.Plan.Run).To(Equal("hello-r2"))
+			g.Expect(status.Plan.CreatedAt.Time).To(Equal(now))
+			g.Expect(*status.Plan.Waiting).To(BeTrue())
+			g.Expect(status.Drift.Resources).To(HaveLen(1))
+			g.Expect(status.History[0].Summary).To(Equal("0 to add, 0 to change, 1 to destroy"))
+		}},
+		{"a plan that protection refuses", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal(inputs))
+			g.Expect(*status.Plan.Waiting).To(BeTrue())
+			g.Expect(status.Plan.Blocked).To(ConsistOf("aws_vpc.new"))
+		}},
+		{"a comparison that found drift", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: append(drifted, terraform.Change{Address: "c.d", Action: terraform.ActionDelete})}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+			g.Expect(status.AppliedInputs).To(Equal(inputs))
+			g.Expect(status.Drift.CheckedAt.Time).To(Equal(now))
+			g.Expect(status.Drift.Resources).To(HaveLen(2))
+			g.Expect(status.Plan.Run).To(Equal("hello-r1"), "the plan stays")
+			g.Expect(status.History[0].Summary).To(Equal("2 resources drifted"))
+		}},
+		{"a comparison that found none", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+			g.Expect(status.Drift.CheckedAt.Time).To(Equal(now))
+			g.Expect(status.Drift.Resources).To(BeEmpty())
+		}},
+		{"a restored snapshot", terraform.OperationRestoreState, success, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+			g.Expect(status.HandledRestore).To(Equal("the-snapshot"))
+			g.Expect(status.AppliedInputs).To(BeEmpty(), "what is wanted has to be planned again")
+			g.Expect(status.Plan).To(BeNil())
+		}},
+		{"a destruction", terraform.OperationDestroy, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+			g.Expect(status.AppliedInputs).To(BeEmpty())
+			g.Expect(status.Outputs).To(BeEmpty())
+			g.Expect(status.State.Resources).To(BeZero())
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			s.inputs.Hash = "second"
+			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			s.apply.Status.Drift = &infrav1.DriftStatus{Resources: changes(drifted)}
+			s.apply.Status.Outputs = map[string]infrav1.Value{"o": infrav1.StringValue("v")}
+			s.apply.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, Attempts: 3}
+			run := s.begin(g, decision{operation: tt.operation})
+			s.now = s.now.Add(1234 * time.Millisecond)
+			s.end(g, run, tt.result)
+
+			s.takeAll(g)
+
+			status := s.apply.Status
+			g.Expect(status.Failure).To(BeNil())
+			g.Expect(status.Runs).To(BeEquivalentTo(2))
+			g.Expect(status.History).To(HaveLen(2))
+			g.Expect(status.History[0].ID).To(Equal("hello-r2"))
+			g.Expect(status.History[0].Operation).To(BeEquivalentTo(tt.operation))
+			g.Expect(status.History[0].Outcome).To(BeEquivalentTo(tt.result.Outcome))
+			g.Expect(status.History[0].Duration.Duration).To(Equal(1234 * time.Millisecond))
+			tt.check(g, status, s.now)
+		})
+	}
+}
+
+func TestTake_failure(t *testing.T) {
+	failure := func(change func(*terraform.Result)) terraform.Result {
+		result := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no luck")}
+		change(&result)
+		return result
+	}
+	terminal := func(r *terraform.Result) { r.Class = terraform.ClassTerminal }
+	tests := []struct {
+		name      string
+		operation terraform.Operation
+		result    terraform.Result
+		reason    string
+		// next is when it is tried again; negative is never.
+		next    time.Duration
+		message string
+	}{
+		{"transient", terraform.OperationPlanAndApply, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
+		{"terminal", terraform.OperationPlanAndApply, failure(terminal), infrav1.RunFailedReason, -1, "no luck"},
+		{"terminal, of a saved plan", terraform.OperationApply, failure(terminal), infrav1.RunFailedReason, -1, "no luck"},
+		{"terminal, while destroying", terraform.OperationDestroy, failure(terminal), infrav1.RunFailedReason, 15 * time.Second, "no luck"},
+		{"transient, while destroying", terraform.OperationDestroy, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
+		{"lock held", terraform.OperationPlan, failure(func(r *terraform.Result) { r.Class = terraform.ClassLockHeld }), infrav1.LockHeldReason, 15 * time.Second, "no luck"},
+		{"timed out", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeTimedOut}, infrav1.RunTimedOutReason, 15 * time.Second, "TimedOut"},
+		{"interrupted", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted}, infrav1.RunInterruptedReason, 0, "Interrupted"},
+		{"lost", terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost, Diagnostics: diagnostics("gone")}, infrav1.RunInterruptedReason, 0, "gone"},
+		{"stale plan", terraform.OperationApply, failure(func(r *terraform.Result) { terminal(r); r.StalePlan = true }), infrav1.PlanStaleReason, 0, "no luck"},
+		{"too large", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
+		{"too large, and transient", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
+		{"state missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateMissing = true }), infrav1.StateMissingReason, -1, "no luck"},
+		{"state missing, while destroying", terraform.OperationDestroy, failure(func(r *terraform.Result) { terminal(r); r.StateMissing = true }), infrav1.StateMissingReason, 15 * time.Second, "no luck"},
+		{"snapshot missing", terraform.OperationRestoreState, failure(func(r *terraform.Result) { terminal(r); r.SnapshotMissing = true }), infrav1.SnapshotNotFoundReason, -1, "no luck"},
+		{"restore failed", terraform.OperationRestoreState, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
+		{"a variable is missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.InvalidInputs = "Missing" }), infrav1.MissingVariableReason, -1, "no luck"},
+	}
+	inputsOf := map[terraform.Operation]string{terraform.OperationDestroy: destroyInputs, terraform.OperationRestoreState: "restore the-snapshot"}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			s.inputs.Hash = "second"
+			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			s.ran(g, tt.operation, tt.result)
+
+			s.takeAll(g)
+
+			f := s.apply.Status.Failure
+			g.Expect(f).NotTo(BeNil())
+			g.Expect(f.Reason).To(Equal(tt.reason))
+			g.Expect(f.Attempts).To(BeEquivalentTo(1))
+			g.Expect(f.Message).To(ContainSubstring(tt.message))
+			want := inputsOf[tt.operation]
+			if want == "" {
+				want = "second"
+			}
+			g.Expect(f.Inputs).To(Equal(want))
+			if tt.next < 0 {
+				g.Expect(f.NextAt.IsZero()).To(BeTrue())
+			} else {
+				g.Expect(f.NextAt.Time).To(Equal(s.now.Add(tt.next)))
+			}
+			g.Expect(s.apply.Status.AppliedInputs).NotTo(Equal("second"))
+			g.Expect(s.apply.Status.AppliedAt.IsZero()).To(BeFalse())
+			g.Expect(s.apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is forgotten")
+			g.Expect(s.apply.Status.HandledRestore).To(BeEmpty())
+		})
+	}
+}
+
+func TestTake_aFailedComparisonIsNoFailure(t *testing.T) {
+	for _, outcome := range []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost} {
+		g := NewWithT(t)
+		s := applied(g)
+		before := infrav1.ResourceChange{Address: "a.b", Action: "update"}
+		s.apply.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{before}}
+		s.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
+		s.takeAll(g)
+		g.Expect(s.apply.Status.Failure).To(BeNil())
+		g.Expect(s.apply.Status.AppliedInputs).To(Equal(inputs))
+		g.Expect(s.apply.Status.Drift.CheckedAt.Time).To(Equal(s.now), "the next comparison has its time")
+		g.Expect(s.apply.Status.Drift.Resources).To(ConsistOf(before), "what was known is still known")
+
+		fresh := applied(g)
+		fresh.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
+		fresh.takeAll(g)
+		g.Expect(fresh.apply.Status.Drift.CheckedAt.Time).To(Equal(fresh.now))
+	}
+}
+
+func TestTake_attemptsInARowAreCounted(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}
+	for want := int32(1); want <= 3; want++ {
+		s.ran(g, terraform.OperationPlanAndApply, failed)
+		s.takeAll(g)
+		g.Expect(s.apply.Status.Failure.Attempts).To(Equal(want))
+		g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(s.now.Add(backoff(s.policy, want))))
+	}
+	s.inputs.Hash = "second"
+	s.ran(g, terraform.OperationPlanAndApply, failed)
+	s.takeAll(g)
+	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs begin anew")
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	s.ran(g, terraform.OperationPlanAndApply, failed)
+	s.takeAll(g)
+	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "and so do those that succeeded")
+}
+
+func TestTake_canceledIsNotInterrupted(t *testing.T) {
+	tests := []struct {
+		name    string
+		cancel  string
+		outcome terraform.Outcome
+		want    infrav1.RunOutcome
+		reason  string
+	}{
+		{"a person stopped it", "hello-r1", terraform.OutcomeInterrupted, "Canceled", infrav1.RunCanceledReason},
+		{"a person wanted it stopped, and it was lost", "hello-r1", outcomeLost, "Canceled", infrav1.RunCanceledReason},
+		{"a person stopped an earlier one", "hello-r0", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
+		{"the manager ended", "", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
+		{"it failed before it could be stopped", "hello-r1", terraform.OutcomeFailed, "Failed", infrav1.RetryingReason},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
+			s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
+
+			s.takeAll(g)
+
+			g.Expect(s.apply.Status.History[0].Outcome).To(Equal(tt.want))
+			g.Expect(s.apply.Status.Failure.Reason).To(Equal(tt.reason))
+			if tt.want == "Canceled" {
+				g.Expect(s.apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it waits for a person")
+				g.Expect(s.apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring(infrav1.RunRequestedAnnotation)))
+			}
+		})
+	}
+}
+
+func TestTake_aSavedPlanWaitsUntilItIsApplied(t *testing.T) {
+	tests := []struct {
+		outcome terraform.Outcome
+		blocked []string
+		waiting bool
+	}{
+		{terraform.OutcomeSucceeded, nil, false},
+		{terraform.OutcomeInterrupted, nil, true},
+		{terraform.OutcomeFailed, nil, true},
+		{terraform.OutcomeBlocked, []string{"aws_vpc.new"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.outcome), func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.ran(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			s.takeAll(g)
+			g.Expect(*s.apply.Status.Plan.Waiting).To(BeTrue())
+
+			s.ran(g, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
+			s.takeAll(g)
+
+			g.Expect(s.apply.Status.Plan.ID).To(Equal(planID))
+			g.Expect(*s.apply.Status.Plan.Waiting).To(Equal(tt.waiting))
+			g.Expect(s.apply.Status.Plan.Blocked).To(Equal(tt.blocked))
+		})
+	}
+}
+
+// What protection refuses twice in the same way was not released, whatever the
+// controller thinks of it.
+func TestTake_theSameBlockTwiceIsAFailure(t *testing.T) {
+	blocked := func(addresses ...string) terraform.Result {
+		return terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: addresses}
+	}
+	tests := []struct {
+		name   string
+		second terraform.Operation
+		result terraform.Result
+		failed bool
+	}{
+		{"the same", terraform.OperationPlanAndApply, blocked("a.b"), true},
+		{"another one", terraform.OperationPlanAndApply, blocked("c.d"), false},
+		{"one less", terraform.OperationPlanAndApply, blocked(), false},
+		{"the saved plan", terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: []string{"a.b"}}, true},
+		{"another one of the saved plan", terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: []string{"c.d"}}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.ran(g, terraform.OperationPlanAndApply, blocked("a.b"))
+			s.takeAll(g)
+			g.Expect(s.apply.Status.Failure).To(BeNil())
+			s.ran(g, tt.second, tt.result)
+			s.takeAll(g)
+			if !tt.failed {
+				g.Expect(s.apply.Status.Failure).To(BeNil())
+				return
+			}
+			g.Expect(s.apply.Status.Failure.Reason).To(Equal(infrav1.ProtectedResourceReason))
+			g.Expect(s.apply.Status.Failure.Message).To(ContainSubstring("a.b"))
+			g.Expect(s.apply.Status.Failure.NextAt.Time).To(BeTemporally(">", s.now))
+		})
+	}
+}
+
+func TestTake_requestsAreHandledByTheRunThatWasStartedForThem(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "first"
+	run := s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "second"
+	s.end(g, run, success)
+	s.takeAll(g)
+	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
+	g.Expect(s.situation().requested()).To(BeTrue(), "the second one is yet to be handled")
+
+	delete(s.apply.Annotations, infrav1.RunRequestedAnnotation)
+	g.Expect(s.situation().requested()).To(BeFalse())
+	s.ran(g, terraform.OperationPlanAndApply, success)
+	s.takeAll(g)
+	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
+}
+
+func TestTake_aSnapshotIsRestoredOnceForEachWish(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "first"
+	run := s.begin(g, decision{operation: terraform.OperationRestoreState})
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "second"
+	s.end(g, run, success)
+	s.takeAll(g)
+	g.Expect(s.apply.Status.HandledRestore).To(Equal("first"), "not what was wished for meanwhile")
+	next, err := decide(s.situation())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(next.operation).To(Equal(terraform.OperationRestoreState))
+}
+
+// A status may be lost, as when clusterctl moves the workspace, long after the
+// run that restored is forgotten.
+func TestTake_aSnapshotIsNotRestoredAgainFromMemory(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
+	s.ran(g, terraform.OperationRestoreState, success)
+	s.takeAll(g)
+	for range 12 {
+		s.ran(g, terraform.OperationPlanAndApply, success)
+		s.takeAll(g)
+	}
+	surplus, err := s.surplusRuns()
+	g.Expect(err).NotTo(HaveOccurred())
+	s.runs = s.runs[:len(s.runs)-len(surplus)]
+	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	s.takeAll(g)
+	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
+	g.Expect(decide(s.situation())).To(Equal(nothing))
+}
+
+func TestTake_longAnnotationsFitTheStatus(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
+	s.ran(g, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
+	s.takeAll(g)
+
+	status := stored(g, s.apply.Status)
+	g.Expect(len(status.HandledRequest)).To(BeNumerically("<=", 256))
+	g.Expect(len(status.Failure.Inputs)).To(BeNumerically("<=", 128))
+	s.apply.Status = status
+	g.Expect(s.situation().requested()).To(BeFalse(), "it is the same when it is read again")
+	_, err := decide(s.situation())
+	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)))
+
+	s.ran(g, terraform.OperationRestoreState, success)
+	s.takeAll(g)
+	g.Expect(len(s.apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
+	s.apply.Status = stored(g, s.apply.Status)
+	g.Expect(s.situation().restored).To(Equal(s.situation().restore))
+}
+
+// stored is a status as it comes back from the API server.
+func stored(g Gomega, status infrav1.WorkspaceTemplateApplyStatus) (back infrav1.WorkspaceTemplateApplyStatus) {
+	text, err := json.Marshal(status)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(json.Unmarshal(text, &back)).To(Succeed())
+	return back
+}
+
+// story is a history with a bit of everything.
+func story(g Gomega) *scope {
+	s := newScope("hello")
+	step := func(operation terraform.Operation, result terraform.Result) {
+		s.now = s.now.Add(time.Minute)
+		s.ran(g, operation, result)
+		s.takeAll(g)
+	}
+	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
+	step(terraform.OperationPlanAndApply, success)
+	step(terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}})
+	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "please"
+	step(terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	step(terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 3}})
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	step(terraform.OperationRestoreState, success)
+	s.inputs.Hash = "second"
+	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}})
+	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
+	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
+	return s
+}
+
+func TestHistory_takingTwiceChangesNothing(t *testing.T) {
+	g := NewWithT(t)
+	s := story(g)
+	before := s.apply.Status.DeepCopy()
+	s.takeAll(g)
+	g.Expect(s.apply.Status).To(Equal(*before))
+}
+
+func TestHistory_aLostStatusIsMadeAnew(t *testing.T) {
+	g := NewWithT(t)
+	s := story(g)
+	before := s.apply.Status
+	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+
+	s.takeAll(g)
+
+	g.Expect(s.apply.Status).To(Equal(before))
+	g.Expect(s.apply.Status.Runs).To(BeEquivalentTo(9))
+	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(2))
+	g.Expect(s.apply.Status.HandledRequest).To(Equal("please"))
+	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
+}
+
+func TestHistory_runsThatWereTrimmedAreNotTakenAgain(t *testing.T) {
+	for _, limit := range []int32{1, 2, 10} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Spec.HistoryLimit = ptr.To(limit)
+			for i := range 12 {
+				s.inputs.Hash = fmt.Sprint(i)
+				s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+				s.takeAll(g)
+			}
+			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
+			g.Expect(s.apply.Status.History[0].ID).To(Equal("hello-r12"))
+			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"))
+
+			more := int32(50)
+			s.apply.Spec.HistoryLimit = &more
+			s.takeAll(g)
+			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"), "old runs do not come back when more may be remembered")
+			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
+		})
+	}
+}
+
+func TestHistory_oneThatGoesOnIsLeftAlone(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	run := s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+	before := s.apply.Status.DeepCopy()
+	s.takeAll(g)
+	g.Expect(s.apply.Status).To(Equal(*before))
+	g.Expect(s.current()).To(Equal(run))
+}
+
+func TestLimit_cutsBetweenCharacters(t *testing.T) {
+	text := strings.Repeat("grüße🙂", 100)
+	for bytes := 3; bytes < 60; bytes++ {
+		g := NewWithT(t)
+		cut := limit(text, bytes)
+		g.Expect(len(cut)).To(And(BeNumerically("<=", bytes), BeNumerically(">", bytes-4)))
+		g.Expect(utf8.ValidString(cut)).To(BeTrue(), "%q", cut)
+		g.Expect(cut).To(HaveSuffix("..."))
+		g.Expect(text).To(HavePrefix(strings.TrimSuffix(cut, "...")))
+	}
+	NewWithT(t).Expect(limit("grüße", 7)).To(Equal("grüße"), "what fits stays")
+}
+
+func TestTake_listsAndTextsFitTheStatus(t *testing.T) {
+	g := NewWithT(t)
+	var all []terraform.Change
+	var blocked []string
+	for i := range 250 {
+		address := fmt.Sprintf("a.b[%q]", strings.Repeat("ß", 1000)+fmt.Sprint(i))
+		all = append(all, terraform.Change{Address: address, Action: terraform.ActionDelete})
+		blocked = append(blocked, address)
+	}
+	s := newScope("hello")
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
+	s.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
+	s.takeAll(g)
+
+	status := s.apply.Status
+	g.Expect(status.Plan.Changes).To(HaveLen(100))
+	g.Expect(status.Plan.OmittedChanges).To(BeEquivalentTo(150))
+	g.Expect(status.Plan.Blocked).To(HaveLen(100))
+	g.Expect(status.Drift.Resources).To(HaveLen(100))
+	for _, c := range append(status.Plan.Changes, status.Drift.Resources...) {
+		g.Expect(len(c.Address)).To(BeNumerically("<=", 1024))
+		g.Expect(utf8.ValidString(c.Address)).To(BeTrue())
+	}
+	g.Expect(len(status.Failure.Message)).To(BeNumerically("<=", 4096))
+	g.Expect(len(status.History[0].Summary)).To(BeNumerically("<=", 2048))
+	g.Expect(stored(g, status).Failure.Message).To(Equal(status.Failure.Message), "valid text is stored as it is")
+}
+
+func TestSummary_saysWhatHappened(t *testing.T) {
+	plan := &terraform.PlanSummary{Add: 1, Change: 2, Destroy: 3}
+	tests := []struct {
+		result terraform.Result
+		want   string
+	}{
+		{terraform.Result{Outcome: terraform.OutcomeSucceeded, Plan: plan}, "1 added, 2 changed, 3 destroyed"},
+		{terraform.Result{Outcome: terraform.OutcomeSucceeded}, "Succeeded"},
+		{terraform.Result{Outcome: terraform.OutcomePlanned, Plan: plan}, "1 to add, 2 to change, 3 to destroy"},
+		{terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: plan}, "1 to add, 2 to change, 3 to destroy"},
+		{terraform.Result{Outcome: terraform.OutcomeBlocked}, "Blocked"},
+		{terraform.Result{Outcome: terraform.OutcomeNoChanges}, "Nothing to do"},
+		{terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics("no")}, "no"},
+		{terraform.Result{Outcome: terraform.OutcomeFailed}, "Failed"},
+		{terraform.Result{Outcome: terraform.OutcomeTimedOut}, "TimedOut"},
+		{terraform.Result{Operation: terraform.OperationCheckDrift, Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{}}}, "1 resources drifted"},
+	}
+	for _, tt := range tests {
+		NewWithT(t).Expect(summary(&tt.result)).To(Equal(tt.want))
+	}
+}
+
+func TestJitter_isTheWorkspacesOwn(t *testing.T) {
+	g := NewWithT(t)
+	var low, high int
+	for i := range 200 {
+		s := newScope(fmt.Sprintf("workspace-%d", i))
+		j := jitter(s)
+		g.Expect(j).To(And(BeNumerically(">=", -1), BeNumerically("<=", 1)))
+		g.Expect(jitter(s)).To(Equal(j))
+		if j < 0 {
+			low++
+		} else {
+			high++
+		}
+	}
+	g.Expect(low).To(BeNumerically("~", high, 60), "they are spread")
+}
+
+func TestRecord_marksARunAsItWasStarted(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	tests := map[terraform.Operation]string{
+		terraform.OperationPlanAndApply: inputs, terraform.OperationPlan: inputs, terraform.OperationCheckDrift: inputs,
+		terraform.OperationDestroy: destroyInputs, terraform.OperationRestoreState: "restore x",
+	}
+	for operation, want := range tests {
+		request, err := s.request(decision{operation: operation})
+		g.Expect(err).NotTo(HaveOccurred())
+		run := &runRecord{secret: newSecret(s.runMeta(request, infrav1.ExecutorJob))}
+		g.Expect(run.inputs()).To(Equal(want))
+		g.Expect(run.operation()).To(Equal(operation))
+		g.Expect(run.executor()).To(Equal(infrav1.ExecutorJob))
+		g.Expect(run.secret.Annotations).NotTo(HaveKey(record.RequestAnnotation))
+		g.Expect(run.secret.Annotations).NotTo(HaveKey(record.RestoredAnnotation))
+	}
+}

@@ -1,0 +1,203 @@
+package workspacetemplateapply
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// reality answers each run. Its first run takes place before the trouble.
+type reality struct {
+	name   string
+	answer func(terraform.Operation) terraform.Result
+	// prepare changes the workspace before the trouble begins.
+	prepare func(*scope)
+}
+
+func always(result terraform.Result) func(terraform.Operation) terraform.Result {
+	return func(terraform.Operation) terraform.Result { return result }
+}
+
+var (
+	aPlan   = &terraform.PlanSummary{ID: planID, Destroy: 1, Changes: []terraform.Change{{Address: "aws_vpc.new", Action: terraform.ActionReplace}}}
+	success = terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 1}, Plan: aPlan}
+)
+
+func change(s *scope) { s.inputs.Hash = "changed" }
+
+func note(key, value string) func(*scope) {
+	return func(s *scope) { s.apply.Annotations[key] = value }
+}
+
+func realities() []reality {
+	failure := func(class terraform.Class) terraform.Result {
+		return terraform.Result{Outcome: terraform.OutcomeFailed, Class: class, Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "no"}}}
+	}
+	with := func(r terraform.Result, change func(*terraform.Result)) terraform.Result { change(&r); return r }
+	protectedBefore := terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}
+	return []reality{
+		{"all is well", always(success), change},
+		{"a request is taken back", always(success), func(s *scope) {
+			s.apply.Status.HandledRequest = "yesterday"
+		}},
+		{"a request fails", always(failure(terraform.ClassTransient)), note(infrav1.RunRequestedAnnotation, "now")},
+		{"a request is blocked", always(protectedBefore), note(infrav1.RunRequestedAnnotation, "now")},
+		{"transient", always(failure(terraform.ClassTransient)), change},
+		{"terminal", always(failure(terraform.ClassTerminal)), change},
+		{"lock held", always(failure(terraform.ClassLockHeld)), change},
+		{"times out", always(terraform.Result{Outcome: terraform.OutcomeTimedOut, Class: terraform.ClassTransient}), change},
+		{"interrupted", always(terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient}), change},
+		{"lost", always(terraform.Result{Outcome: outcomeLost, Class: terraform.ClassTransient}), change},
+		{"too large", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateTooLarge = true })), change},
+		{"state missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateMissing = true })), change},
+		{"invalid inputs", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.InvalidInputs = "Missing" })), change},
+		{"blocked", always(protectedBefore), func(s *scope) { change(s); s.inputs.Request.Protect = []string{"aws_vpc"} }},
+		{"blocked by an address that the controller does not see", always(protectedBefore), func(s *scope) {
+			change(s)
+			s.inputs.Request.Protect = []string{"aws_vpc.old"}
+		}},
+		{"always stale", func(o terraform.Operation) terraform.Result {
+			if o == terraform.OperationPlan {
+				return terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}
+			}
+			return with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StalePlan = true })
+		}, func(s *scope) { change(s); s.apply.Spec.ApprovedPlan = "plan-of-hello-r2" }},
+		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), note(infrav1.RestoreSnapshotAnnotation, "gone")},
+		{"restore is lost", always(terraform.Result{Outcome: outcomeLost}), note(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"restore succeeds", always(success), note(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"drift that no repair mends", func(o terraform.Operation) terraform.Result {
+			if o == terraform.OperationCheckDrift {
+				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}
+			}
+			return terraform.Result{Outcome: terraform.OutcomeNoChanges}
+		}, func(*scope) {}},
+		{"drift whose repair fails", func(o terraform.Operation) terraform.Result {
+			if o == terraform.OperationCheckDrift {
+				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}
+			}
+			return failure(terraform.ClassTransient)
+		}, func(*scope) {}},
+		{"comparisons fail", always(failure(terraform.ClassTransient)), func(*scope) {}},
+	}
+}
+
+// hour lets the workspace live for an hour that costs no time, and returns the
+// runs that began in it.
+func (s *scope) hour(g Gomega, answer func(terraform.Operation) terraform.Result) []string {
+	var runs []string
+	for end := s.now.Add(time.Hour); s.now.Before(end); {
+		s.takeAll(g)
+		next, err := decide(s.situation())
+		if next != nothing {
+			run := s.begin(g, next)
+			runs = append(runs, fmt.Sprintf("%s %s", s.now.Format(time.TimeOnly), next.operation))
+			g.Expect(len(runs)).To(BeNumerically("<", 40), "%v", runs)
+			s.now = s.now.Add(time.Second)
+			result := answer(next.operation)
+			if result.Plan != nil {
+				plan := *result.Plan
+				plan.ID = "plan-of-" + run.id
+				result.Plan = &plan
+			}
+			s.end(g, run, result)
+			continue
+		}
+		if waiting, ok := fault.AsWaiting(err); ok && waiting.RetryAfter > 0 {
+			s.now = s.now.Add(waiting.RetryAfter)
+			continue
+		}
+		due, on := s.situation().driftDue()
+		if err != nil || !on {
+			break
+		}
+		g.Expect(due).To(BeTemporally(">", s.now), "due, and not looked for")
+		s.now = due
+	}
+	return runs
+}
+
+// Whatever happens, a workspace never starts runs in a hurry: three at once after
+// interruptions, and then further and further apart.
+func TestDecide_neverRunsHot(t *testing.T) {
+	for _, reality := range realities() {
+		for _, approval := range []infrav1.ApprovalMode{infrav1.ApprovalAuto, infrav1.ApprovalManual} {
+			for _, action := range []infrav1.DriftAction{infrav1.DriftOff, infrav1.DriftReport, infrav1.DriftRepair} {
+				for _, limit := range []int32{-1, 0} {
+					t.Run(fmt.Sprintf("%s/%s/%s/%d", reality.name, approval, action, limit), func(t *testing.T) {
+						g := NewWithT(t)
+						s := newScope("hello")
+						policy := &s.inputs.Policy
+						policy.Approval, policy.DriftAction, policy.DriftInterval = approval, action, 10*time.Minute
+						if limit >= 0 {
+							policy.RetryLimit = &limit
+						}
+						s.ran(g, terraform.OperationPlanAndApply, success)
+						s.takeAll(g)
+						reality.prepare(s)
+
+						runs := s.hour(g, reality.answer)
+
+						g.Expect(len(runs)).To(BeNumerically("<=", 20), "%v", runs)
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestDecide_runsAtOnceOnlyAFewTimesAfterInterruptions(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	runs := s.hour(g, always(terraform.Result{Outcome: outcomeLost}))
+	g.Expect(runs[:5]).To(Equal([]string{
+		"12:00:00 PlanAndApply", "12:00:01 PlanAndApply", "12:00:02 PlanAndApply", "12:00:03 PlanAndApply", "12:02:04 PlanAndApply",
+	}))
+}
+
+// What was applied before is not what is there any more once an apply failed
+// halfway: to go back is a change, and has to be applied.
+func TestDecide_goingBackAfterAHalfAppliedChangeIsAChange(t *testing.T) {
+	halfway := terraform.Result{
+		Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
+		Phases: []terraform.PhaseTime{{Name: terraform.PhasePlanning}, {Name: terraform.PhaseApplying}},
+	}
+	planning := halfway
+	planning.Phases = halfway.Phases[:1]
+	tests := []struct {
+		name   string
+		result terraform.Result
+		then   []terraform.Result
+		want   terraform.Operation
+	}{
+		{"it failed while applying", halfway, nil, terraform.OperationPlanAndApply},
+		{"it was lost", terraform.Result{Outcome: outcomeLost}, nil, terraform.OperationPlanAndApply},
+		{"it failed, and what came next was blocked", halfway, []terraform.Result{{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}}, terraform.OperationPlanAndApply},
+		{"it failed while planning", planning, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.ran(g, terraform.OperationPlanAndApply, success)
+			s.takeAll(g)
+			s.inputs.Hash = "second"
+			s.ran(g, terraform.OperationPlanAndApply, tt.result)
+			for i, result := range tt.then {
+				s.inputs.Hash = fmt.Sprintf("later-%d", i)
+				s.ran(g, terraform.OperationPlanAndApply, result)
+			}
+			s.takeAll(g)
+
+			s.inputs.Hash = inputs
+			next, err := decide(s.situation())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(next.operation).To(Equal(tt.want))
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package workspacetemplateapply
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func output(value string) terraform.Output { return terraform.Output{Value: json.RawMessage(value)} }
+
+func secretOutput(value string) terraform.Output {
+	return terraform.Output{Value: json.RawMessage(value), Sensitive: true}
+}
+
+func TestSecretData_keepsStringsRawAndOthersJSON(t *testing.T) {
+	g := NewWithT(t)
+	data, invalid := secretData(map[string]terraform.Output{
+		"text": output(`"a \"quoted\"\nline, {braces} and <angles>"`), "empty": output(`""`), "number": output(`1.50`), "bool": output(`true`),
+		"list": output(`["a",1]`), "object": output(`{"a":{"b":null}}`), "null": output(`null`), "token": secretOutput(`"s3cr3t"`),
+		"dotted.name-1": output(`1`), "grüße": output(`1`), "a/b": output(`1`),
+	})
+	text := map[string]string{}
+	for key, value := range data {
+		text[key] = string(value)
+	}
+	g.Expect(text).To(Equal(map[string]string{
+		"text": "a \"quoted\"\nline, {braces} and <angles>", "empty": "", "number": "1.50", "bool": "true",
+		"list": `["a",1]`, "object": `{"a":{"b":null}}`, "null": "", "token": "s3cr3t", "dotted.name-1": "1",
+	}))
+	g.Expect(invalid).To(Equal([]string{"a/b", "grüße"}), "in a stable order")
+}
+
+func TestVisible_showsNothingSensitiveAndNotTooMuch(t *testing.T) {
+	g := NewWithT(t)
+	shown := visible(map[string]terraform.Output{
+		"id": output(`"vpc-1"`), "token": secretOutput(`"s3cr3t"`), "none": {}, "large": output(`"` + strings.Repeat("x", 5000) + `"`),
+	})
+	g.Expect(shown).To(HaveLen(1))
+	g.Expect(shown["id"].String()).To(Equal("vpc-1"))
+	g.Expect(visible(nil)).To(BeNil())
+	g.Expect(visible(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
+
+	many := map[string]terraform.Output{}
+	for i := range 300 {
+		many[fmt.Sprintf("o%03d", i)] = output(`1`)
+	}
+	g.Expect(visible(many)).To(HaveLen(256))
+	heavy := map[string]terraform.Output{}
+	for i := range 100 {
+		heavy[fmt.Sprintf("o%03d", i)] = output(`"` + strings.Repeat("x", 4000) + `"`)
+	}
+	size := 0
+	for _, value := range visible(heavy) {
+		size += len(value.Raw)
+	}
+	g.Expect(size).To(And(BeNumerically("<=", 64<<10), BeNumerically(">", 50<<10)))
+}
+
+func TestLatestOutputs_areThoseOfTheNewestRunThatHasAny(t *testing.T) {
+	type ran struct {
+		operation terraform.Operation
+		outcome   terraform.Outcome
+	}
+	tests := []struct {
+		name string
+		runs []ran
+		want string
+	}{
+		{"none", nil, ""},
+		{"an apply", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}}, "hello-r1"},
+		{"a plan without changes", []ran{{terraform.OperationPlan, terraform.OutcomeNoChanges}}, "hello-r1"},
+		{"a plan with changes", []ran{{terraform.OperationPlan, terraform.OutcomePlanned}}, ""},
+		{"an apply before comparisons", []ran{{terraform.OperationApply, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeNoChanges}}, "hello-r1"},
+		{"an apply before failures", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeFailed}, {terraform.OperationPlanAndApply, outcomeLost}}, "hello-r1"},
+		{"the newest", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeNoChanges}}, "hello-r2"},
+		{"a restored state", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationRestoreState, terraform.OutcomeSucceeded}}, "hello-r2"},
+		{"a destruction", []ran{{terraform.OperationDestroy, terraform.OutcomeSucceeded}}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			for _, run := range tt.runs {
+				s.ran(g, run.operation, terraform.Result{Outcome: run.outcome})
+			}
+			s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+			run, result, err := s.latestOutputs()
+			g.Expect(err).NotTo(HaveOccurred())
+			if tt.want == "" {
+				g.Expect(run).To(BeNil())
+				return
+			}
+			g.Expect(run.id).To(Equal(tt.want))
+			g.Expect(result.RunID).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestEqualSecrets_noticesWhatIsWritten(t *testing.T) {
+	g := NewWithT(t)
+	secret := func(change func(*corev1.Secret)) *corev1.Secret {
+		s := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{{UID: "u"}}},
+			Data:       map[string][]byte{"k": []byte("v"), "empty": {}},
+		}
+		change(s)
+		return s
+	}
+	same := secret(func(*corev1.Secret) {})
+	g.Expect(equalSecrets(same, secret(func(s *corev1.Secret) { s.Data["empty"] = nil; s.Annotations = map[string]string{"x": "y"} }))).To(BeTrue())
+	for name, change := range map[string]func(*corev1.Secret){
+		"a value": func(s *corev1.Secret) { s.Data["k"] = []byte("w") }, "a key more": func(s *corev1.Secret) { s.Data["l"] = nil },
+		"a key less": func(s *corev1.Secret) { delete(s.Data, "k") }, "a label": func(s *corev1.Secret) { s.Labels["a"] = "c" },
+		"the owner": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" },
+	} {
+		g.Expect(equalSecrets(same, secret(change))).To(BeFalse(), name)
+	}
+}

@@ -1,0 +1,283 @@
+package workspacetemplateapply
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func newSecret(meta metav1.ObjectMeta) *corev1.Secret { return &corev1.Secret{ObjectMeta: meta} }
+
+func TestRunNumber_isTheOneAfterAllThatAreKnown(t *testing.T) {
+	tests := []struct {
+		name   string
+		status int64
+		runs   []int64
+		want   int64
+	}{
+		{"the first", 0, nil, 1},
+		{"after those on record", 0, []int64{3, 2, 1}, 4},
+		{"after one that the cache has not seen", 4, []int64{3, 2}, 5},
+		{"after one that the status has not seen", 3, []int64{4, 3}, 5},
+		{"after all were pruned", 7, nil, 8},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Status.Runs = tt.status
+			for _, number := range tt.runs {
+				s.runs = append(s.runs, &runRecord{number: number})
+			}
+			g.Expect(s.nextNumber()).To(Equal(tt.want))
+			g.Expect(s.nextNumber()).To(Equal(tt.want), "the same look gives the same number: a run is never started twice")
+		})
+	}
+}
+
+func TestRunID_roundTrips(t *testing.T) {
+	for _, name := range []string{"a", "hello", "hello-r7", "r-r-r1", "a.b.c", strings.Repeat("x", 200), strings.Repeat("r1-", 60) + "r1"} {
+		for _, number := range []int64{1, 9, 10, 1234567890} {
+			g := NewWithT(t)
+			id := runID(name, number)
+			got, err := runNumber(id)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(number), id)
+			g.Expect(validation.IsValidLabelValue(id)).To(BeEmpty(), id)
+			g.Expect(validation.IsDNS1123Subdomain(record.SecretName(id))).To(BeEmpty(), id)
+			g.Expect(len(id)).To(BeNumerically("<=", 63), "a status and a Job's name hold no more")
+		}
+	}
+	for _, id := range []string{"", "hello", "hello-r", "hello-rx", "hello-r1x"} {
+		_, err := runNumber(id)
+		NewWithT(t).Expect(err).To(HaveOccurred(), id)
+	}
+}
+
+// Everything that is named after a workspace is valid and its own, however long
+// and however alike the names are.
+func TestNames_ofLongWorkspacesNeverCollide(t *testing.T) {
+	prefix := strings.Repeat("a", 199)
+	dotted := strings.Repeat("ab.", 66)
+	names := []string{prefix + "a", prefix + "b", prefix, prefix[:100], prefix[:64], prefix[:63], prefix[:61], prefix[:60], prefix[:46], prefix[:45], prefix[:44], dotted + "a", dotted + "b", "a.b", "a-b", "a.b.c", "a-b.c", "a.b-c"}
+	seen := map[string]string{}
+	own := func(g Gomega, kind, name, workspace string) {
+		other, taken := seen[kind+" "+name]
+		g.Expect(taken).To(BeFalse(), "%s %s of %s is that of %s", kind, name, workspace, other)
+		seen[kind+" "+name] = workspace
+	}
+	for _, name := range names {
+		g := NewWithT(t)
+		s := newScope(name)
+		request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+		g.Expect(err).NotTo(HaveOccurred())
+		request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL}
+		g.Expect(request.Validate()).To(Succeed(), name)
+		secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
+		g.Expect(err).NotTo(HaveOccurred())
+		for key, value := range secret.Labels {
+			g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), key)
+		}
+		g.Expect(validation.IsDNS1123Subdomain(secret.Name)).To(BeEmpty())
+		own(g, "run", secret.Name, name)
+		own(g, "label", secret.Labels[infrav1.WorkspaceLabel], name)
+
+		suffix := template.StateSuffix(name)
+		own(g, "state", suffix, name)
+		backend := terraform.Backend{SecretSuffix: suffix}
+		for _, object := range []string{backend.StateSecretName(), backend.LeaseName(), record.ChunkName(record.SnapshotName(request.RunID), 12)} {
+			g.Expect(validation.IsDNS1123Subdomain(object)).To(BeEmpty(), object)
+		}
+		for key, value := range backend.StateLabels() {
+			g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), key)
+		}
+	}
+}
+
+func TestRequest_isThatOfTheDecision(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.inputs.Request.Protect = []string{"aws_vpc"}
+	s.apply.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.this"
+	s.apply.Annotations[infrav1.ForceUnlockAnnotation] = "a-lock"
+	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "capt-snapshot-hello-r1-0"
+
+	request, err := s.request(decision{operation: terraform.OperationApply, plan: planID})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.RunID).To(Equal("hello-r2"))
+	g.Expect(request.Plan).To(Equal(&terraform.PlanRef{ID: planID}))
+	g.Expect(request.Protect).To(ConsistOf("aws_vpc"))
+	g.Expect(request.Unprotected).To(ConsistOf("aws_vpc.this"))
+	g.Expect(request.BreakLock).To(Equal("a-lock"))
+	g.Expect(request.Snapshot).To(Equal("snapshot-hello-r1"))
+	g.Expect(request.GoneRuns).To(ConsistOf("hello-r1"))
+	g.Expect(request.ExpectState).To(BeTrue())
+
+	request, err = s.request(decision{operation: terraform.OperationDestroy})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.Protect).To(BeEmpty(), "to delete the workspace is to ask for it")
+	g.Expect(s.inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs stay as they are")
+}
+
+func TestRequest_fetchesAgainOnlyWhenAsked(t *testing.T) {
+	tests := []struct {
+		name           string
+		asked, handled string
+		operation      terraform.Operation
+		want           bool
+	}{
+		{"nobody asked", "", "", terraform.OperationPlanAndApply, false},
+		{"asked", "b", "a", terraform.OperationPlanAndApply, true},
+		{"asked for a plan", "b", "a", terraform.OperationPlan, true},
+		{"a saved plan is that of the module it was made of", "b", "a", terraform.OperationApply, false},
+		{"handled", "a", "a", terraform.OperationPlanAndApply, false},
+		{"taken back", "", "a", terraform.OperationPlanAndApply, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Annotations[infrav1.RunRequestedAnnotation] = tt.asked
+			s.apply.Status.HandledRequest = tt.handled
+			request, err := s.request(decision{operation: tt.operation})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(request.Module.Refetch).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestRequest_takesTheNewestLockFile(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
+	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(request.LockFile)).To(Equal("new"))
+	g.Expect(request.GoneRuns).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}))
+}
+
+func TestAllowed_listsAddresses(t *testing.T) {
+	tests := map[string][]string{
+		"":                                  nil,
+		" , ,":                              nil,
+		"a.b":                               {"a.b"},
+		"a.b,c.d":                           {"a.b", "c.d"},
+		" a.b ,\n c.d[0] , ":                {"a.b", "c.d[0]"},
+		`a.b["x,y"],c.d`:                    {`a.b["x,y"]`, "c.d"},
+		`module.m["a \" , b"].c.d, e.f`:     {`module.m["a \" , b"].c.d`, "e.f"},
+		`a.b["x\\"],c.d["y"]`:               {`a.b["x\\"]`, `c.d["y"]`},
+		`a.b["never closed, c.d`:            {`a.b["never closed, c.d`},
+		`module.a["b"].c["d"],module.e.f.g`: {`module.a["b"].c["d"]`, "module.e.f.g"},
+	}
+	for annotation, want := range tests {
+		s := newScope("hello")
+		s.apply.Annotations[infrav1.AllowDestroyAnnotation] = annotation
+		NewWithT(t).Expect(s.allowed()).To(Equal(want), annotation)
+	}
+}
+
+func TestBackend_namesOnePlace(t *testing.T) {
+	g := NewWithT(t)
+	kubernetes := terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "x"}
+	one := terraform.Backend{Type: "s3", HCL: `key = "1"`}
+	two := terraform.Backend{Type: "s3", HCL: `key = "2"`}
+	g.Expect(backendName(kubernetes)).To(Equal("kubernetes"))
+	g.Expect(backendName(one)).NotTo(Equal(backendName(two)))
+	for _, backend := range []terraform.Backend{kubernetes, one, two, {Type: "local"}} {
+		s := newScope("hello")
+		s.inputs.Request.Backend = backend
+		s.apply.Status.State = s.stateStatus(&terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+		g.Expect(s.backend()).To(Equal(backendName(backend)), "what is shown is what is compared")
+		s.apply.Status.State.Resources = 0
+		g.Expect(s.backend()).To(BeEmpty(), "an empty state may be anywhere")
+	}
+}
+
+func TestRunner_thatIsNotSetUpIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	_, err := (&Reconciler{}).runner(infrav1.ExecutorJob)
+	_, stalled := fault.AsStalled(err)
+	g.Expect(stalled).To(BeTrue())
+	g.Expect(err).To(MatchError(ContainSubstring("Job")))
+}
+
+func TestPrune_keepsTheNewestRunsAndTheOneInUse(t *testing.T) {
+	noChanges := terraform.Result{Outcome: terraform.OutcomeNoChanges}
+	failed := terraform.Result{Outcome: terraform.OutcomeFailed}
+	tests := []struct {
+		name  string
+		limit *int32
+		runs  []terraform.Result
+		want  []string
+	}{
+		{"few", nil, []terraform.Result{noChanges, failed}, nil},
+		{"the limit", ptr.To[int32](2), []terraform.Result{noChanges, noChanges}, nil},
+		{"beyond", ptr.To[int32](2), []terraform.Result{noChanges, noChanges, noChanges, noChanges}, []string{"hello-r2", "hello-r1"}},
+		{"the outputs are those of an old run", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
+		{"ten by default", nil, make([]terraform.Result, 12), []string{"hello-r2", "hello-r1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Spec.HistoryLimit = tt.limit
+			for _, result := range tt.runs {
+				s.ran(g, terraform.OperationPlanAndApply, result)
+			}
+			surplus, err := s.surplusRuns()
+			g.Expect(err).NotTo(HaveOccurred())
+			var names []string
+			for _, run := range surplus {
+				names = append(names, run.id)
+			}
+			g.Expect(names).To(Equal(tt.want))
+			g.Expect(s.runs).To(HaveLen(len(tt.runs)), "what was read stays as it was")
+		})
+	}
+}
+
+func TestPrune_keepsTheNewestSnapshotsWithAllTheirParts(t *testing.T) {
+	g := NewWithT(t)
+	var secrets []corev1.Secret
+	for _, run := range []string{"hello-r2", "hello-r10", "hello-r9", "hello-r1"} {
+		for i := range 2 {
+			secrets = append(secrets, corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Name: record.ChunkName(record.SnapshotName(run), i), Labels: map[string]string{infrav1.RunLabel: run},
+			}})
+		}
+	}
+	names := func(keep int) (all []string) {
+		for _, secret := range surplusSnapshots(secrets, keep) {
+			all = append(all, secret.Name)
+		}
+		return all
+	}
+	g.Expect(names(4)).To(BeEmpty())
+	g.Expect(names(9)).To(BeEmpty())
+	g.Expect(names(2)).To(ConsistOf("capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-1", "capt-snapshot-hello-r2-0", "capt-snapshot-hello-r2-1"))
+}
+
+func TestPrune_keepsThePlanThatWaits(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	name := record.ChunkName(planID, 1)
+	g.Expect(s.waits(name)).To(BeFalse())
+	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: ptr.To(true)}
+	g.Expect(s.waits(name)).To(BeTrue())
+	g.Expect(s.waits(record.ChunkName("plan-fedcba9876543210", 0))).To(BeFalse())
+	s.apply.Status.Plan.Waiting = ptr.To(false)
+	g.Expect(s.waits(name)).To(BeFalse())
+}

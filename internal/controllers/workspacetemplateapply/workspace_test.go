@@ -1,0 +1,78 @@
+package workspacetemplateapply
+
+import (
+	"slices"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+const inputs = "0123456789abcdef"
+
+func testPolicy() template.Policy {
+	return template.Policy{
+		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
+		MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute,
+	}
+}
+
+// newScope is a workspace of which nothing is known.
+func newScope(name string) *scope {
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Annotations: map[string]string{}}}
+	s := &scope{apply: apply, now: noon, policy: testPolicy()}
+	s.inputs = &template.Inputs{Hash: inputs, Policy: s.policy}
+	s.inputs.Request.Workspace = terraform.WorkspaceRef{Namespace: "n", Name: name, UID: "u"}
+	s.inputs.Request.Backend = terraform.Backend{Type: terraform.BackendKubernetes, Namespace: "n", SecretSuffix: template.StateSuffix(name)}
+	return s
+}
+
+// begin puts a run on record as the controller does.
+func (s *scope) begin(g Gomega, next decision) *runRecord {
+	request, err := s.request(next)
+	g.Expect(err).NotTo(HaveOccurred())
+	secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
+	g.Expect(err).NotTo(HaveOccurred())
+	secret.CreationTimestamp = metav1.NewTime(s.now)
+	number, err := runNumber(request.RunID)
+	g.Expect(err).NotTo(HaveOccurred())
+	run := &runRecord{id: request.RunID, number: number, secret: secret}
+	s.runs = slices.Insert(s.runs, 0, run)
+	s.apply.Status.Runs = number
+	return run
+}
+
+// end writes down how a run ended.
+func (s *scope) end(g Gomega, run *runRecord, result terraform.Result) {
+	result.RunID, result.Operation, result.StartedAt = run.id, run.operation(), run.secret.CreationTimestamp.Time
+	if result.FinishedAt.IsZero() {
+		result.FinishedAt = s.now
+	}
+	g.Expect(record.FinishWithout(run.secret, &result)).To(Succeed())
+}
+
+// ran is a run that has ended and is not yet taken in.
+func (s *scope) ran(g Gomega, operation terraform.Operation, result terraform.Result) *runRecord {
+	run := s.begin(g, decision{operation: operation})
+	s.end(g, run, result)
+	return run
+}
+
+// takeAll takes in what has not been, as the history step does.
+func (s *scope) takeAll(g Gomega) {
+	for _, run := range slices.Backward(s.runs) {
+		if !record.Finished(run.secret) || s.recorded(run) {
+			continue
+		}
+		result, err := record.Result(run.secret)
+		g.Expect(err).NotTo(HaveOccurred())
+		s.take(run, result)
+	}
+}

@@ -1,0 +1,200 @@
+// Package job tests the manager with runs as Jobs on a real node.
+package job
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+const (
+	image    = "capt.test/runner:1"
+	patience = 2 * time.Minute
+)
+
+const module = `
+variable "name" { type = string }
+resource "terraform_data" "greeting" { input = "hello ${var.name}" }
+output "greeting" { value = terraform_data.greeting.output }
+`
+
+// world is a namespace with a manager that runs Jobs in it.
+type world struct {
+	*WithT
+	t         *testing.T
+	ctx       context.Context
+	env       *testenv.Environment
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	testenv.NeedsNode(t)
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
+	files := map[string]string{"/runner": w.found(testenv.Built("runner")), "/usr/local/bin/tofu": w.found(testenv.Part("tofu"))}
+	w.Expect(w.env.Node().LoadImage(image, "/runner", files)).To(Succeed())
+	w.namespace = w.env.Namespace(t)
+	w.startManager()
+	return w
+}
+
+func (w *world) found(path string, err error) string {
+	w.t.Helper()
+	w.Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// startManager runs the manager with the rights it has in a cluster.
+func (w *world) startManager() {
+	w.t.Helper()
+	log := filepath.Join(w.t.TempDir(), "manager.log")
+	out, err := os.Create(log)
+	w.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(w.found(testenv.Built("manager")),
+		"--namespace="+w.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--executor=job", "--runner-image="+image, "-v=1")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig())
+	cmd.Stdout, cmd.Stderr = out, out
+	w.Expect(cmd.Start()).To(Succeed())
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if w.t.Failed() {
+			text, _ := os.ReadFile(log)
+			w.t.Logf("manager:\n%s", text)
+		}
+	})
+}
+
+// kubeconfig is that of an account with the manager's role and nothing more.
+func (w *world) kubeconfig() string {
+	w.t.Helper()
+	root := w.found(testenv.Root())
+	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
+	w.Expect(err).NotTo(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	w.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "manager"}}
+	w.create(role, account, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.namespace, Name: account.Name}},
+	})
+	token := &authenticationv1.TokenRequest{}
+	w.Expect(w.env.Client.SubResource("token").Create(w.ctx, account, token)).To(Succeed())
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: w.env.Config.Host, CertificateAuthorityData: w.env.Config.CAData}
+	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	config.CurrentContext = "test"
+	path := filepath.Join(w.t.TempDir(), "kubeconfig")
+	w.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	return path
+}
+
+func (w *world) create(objs ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objs {
+		if namespaced, err := w.env.Client.IsObjectNamespaced(obj); err == nil && namespaced {
+			obj.SetNamespace(w.namespace)
+		}
+		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed())
+	}
+}
+
+func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
+	w.t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, apply)).To(Succeed())
+	return apply
+}
+
+// says waits until a condition says something.
+func (w *world) says(name, kind string, matcher OmegaMatcher) {
+	w.t.Helper()
+	w.Eventually(func() string {
+		c := meta.FindStatusCondition(w.get(name).Status.Conditions, kind)
+		if c == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	}, patience, 50*time.Millisecond).Should(matcher)
+}
+
+func apply(name string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) *infrav1.WorkspaceTemplateApply {
+	a := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: infrav1.TemplateReference{Name: "greeting"},
+			Variables:   map[string]infrav1.Value{"name": infrav1.StringValue("node")},
+		},
+	}
+	for _, c := range change {
+		c(&a.Spec)
+	}
+	return a
+}
+
+func TestManager_runsJobs(t *testing.T) {
+	w := newWorld(t)
+	spec := infrav1.WorkspaceSpec{ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}}
+	lost := spec
+	lost.ProviderConfigRef = &infrav1.LocalReference{Name: "lost"}
+	w.create(
+		&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "greeting"}, Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: spec}}},
+		&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: lost}}},
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: infrav1.WorkspaceProviderConfigSpec{Runner: &infrav1.RunnerConfig{Image: "capt.test/missing:1"}}},
+	)
+	started := time.Now()
+	w.create(apply("hello"))
+	w.says("hello", infrav1.ReadyCondition, HavePrefix("True"))
+	t.Logf("ready after %s", time.Since(started).Round(10*time.Millisecond))
+	output := w.get("hello").Status.Outputs["greeting"]
+	w.Expect(output.String()).To(Equal("hello node"))
+	w.Eventually(w.leftovers, patience).Should(BeEmpty(), "what is on record needs no pod and no account any more")
+
+	w.create(apply("waits", func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "lost" }))
+	w.says("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
+
+	for _, name := range []string{"hello", "waits"} {
+		w.Expect(w.env.Client.Delete(w.ctx, w.get(name))).To(Succeed())
+	}
+	w.Eventually(func() bool {
+		return apierrors.IsNotFound(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "hello"}, &infrav1.WorkspaceTemplateApply{}))
+	}, patience, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
+}
+
+// leftovers lists what runs have left in the namespace.
+func (w *world) leftovers() []string {
+	var left []string
+	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
+		w.Expect(w.env.Client.List(w.ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+		w.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
+			left = append(left, fmt.Sprintf("%T %s", obj, obj.(client.Object).GetName()))
+			return nil
+		})).To(Succeed())
+	}
+	return left
+}
