@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	s := store{modules: absRoot, cache: absCache}
 	if *list {
-		return s.list(os.Stdout, chosen)
+		return s.list(ctx, os.Stdout, chosen)
 	}
 	return s.provide(ctx, os.Stderr, chosen, *link)
 }

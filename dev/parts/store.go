@@ -78,7 +78,7 @@ func requiredVersion(mod, path string) (string, error) {
 func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p.key, p.name) }
 
 // find returns where p is already, or "".
-func (s store) find(p pinned) string {
+func (s store) find(ctx context.Context, p pinned) string {
 	if path := s.cached(p); executable(path) {
 		return path
 	}
@@ -91,7 +91,7 @@ func (s store) find(p pinned) string {
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		if err == nil && executable(path) && reports(path, p.versionArgs, p.version) {
+		if err == nil && executable(path) && reports(ctx, path, p.versionArgs, p.version) {
 			return path
 		}
 	}
@@ -119,8 +119,8 @@ func executable(path string) bool {
 }
 
 // reports tells whether a program prints exactly version.
-func reports(path string, args []string, version string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func reports(ctx context.Context, path string, args []string, version string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	if err != nil {
@@ -130,13 +130,13 @@ func reports(path string, args []string, version string) bool {
 	return exact.Match(out)
 }
 
-func (s store) list(w io.Writer, parts []part) error {
+func (s store) list(ctx context.Context, w io.Writer, parts []part) error {
 	for _, p := range parts {
 		pin, err := s.pin(p)
 		if err != nil {
 			return err
 		}
-		from := s.find(pin)
+		from := s.find(ctx, pin)
 		if from == "" {
 			from = "to be built from " + p.pkg
 		}
@@ -155,7 +155,7 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		if err != nil {
 			return err
 		}
-		path := s.find(pin)
+		path := s.find(ctx, pin)
 		if path == "" {
 			if path, err = s.build(ctx, progress, pin, fmt.Sprintf("[%d/%d]", i+1, len(parts))); err != nil {
 				return err
@@ -178,7 +178,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", fmt.Errorf("making the cache of %s: %w", p.name, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("opening the cache's lock: %w", err)
 	}

@@ -103,15 +103,15 @@ func TestReports_onlyExactlyTheVersion(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range tests {
 		path := script(t, dir, "thing", text)
-		if got := reports(path, []string{"version"}, "v1.3.2"); got != want {
+		if got := reports(t.Context(), path, []string{"version"}, "v1.3.2"); got != want {
 			t.Errorf("%q: reports is %v, want %v", text, got, want)
 		}
 	}
 	path := script(t, dir, "thing", "v1.3.2")
-	if reports(path, []string{"--version"}, "v1.3.2") {
+	if reports(t.Context(), path, []string{"--version"}, "v1.3.2") {
 		t.Error("a program that fails was believed")
 	}
-	if reports(filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
+	if reports(t.Context(), filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
 		t.Error("a program that does not exist was believed")
 	}
 }
@@ -138,7 +138,7 @@ var thing = pinned{part: part{name: "capt-test-thing", versionArgs: []string{"ve
 
 func TestFind_looksInTheCacheThenAssetsThenEnvtestThenPath(t *testing.T) {
 	p, s := newPlaces(t)
-	if got := s.find(thing); got != "" {
+	if got := s.find(t.Context(), thing); got != "" {
 		t.Fatalf("found %s where there is nothing", got)
 	}
 	// Each one that is added goes before those that are there.
@@ -148,7 +148,7 @@ func TestFind_looksInTheCacheThenAssetsThenEnvtestThenPath(t *testing.T) {
 			text = "nobody asks the cache"
 		}
 		want := script(t, dir, thing.name, text)
-		if got := s.find(thing); got != want {
+		if got := s.find(t.Context(), thing); got != want {
 			t.Errorf("found %q, want %s", got, want)
 		}
 	}
@@ -165,7 +165,7 @@ func TestFind_passesOverWhatDoesNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := script(t, p.second, thing.name, "v1.3.2")
-	if got := s.find(thing); got != want {
+	if got := s.find(t.Context(), thing); got != want {
 		t.Errorf("found %q, want %s", got, want)
 	}
 }
@@ -175,11 +175,11 @@ func TestFind_trustsOnlyTheCacheWithoutAWayToAsk(t *testing.T) {
 	mute := thing
 	mute.versionArgs = nil
 	script(t, p.first, thing.name, "v1.3.2")
-	if got := s.find(mute); got != "" {
+	if got := s.find(t.Context(), mute); got != "" {
 		t.Errorf("found %s, whose version is unknown", got)
 	}
 	want := script(t, filepath.Join(p.cache, thing.name, thing.key), thing.name, "")
-	if got := s.find(mute); got != want {
+	if got := s.find(t.Context(), mute); got != want {
 		t.Errorf("found %q, want %s", got, want)
 	}
 }
@@ -193,7 +193,7 @@ func TestFind_followsLinksToWhatTheyPointAt(t *testing.T) {
 	if err := relink(old, link); err != nil {
 		t.Fatal(err)
 	}
-	found := s.find(thing)
+	found := s.find(t.Context(), thing)
 	if found != old {
 		t.Errorf("found %q, want %s", found, old)
 	}
@@ -210,7 +210,7 @@ func TestFind_returnsAbsolutePaths(t *testing.T) {
 	t.Chdir(root)
 	t.Setenv("KUBEBUILDER_ASSETS", "assets")
 	script(t, filepath.Join(root, "assets"), thing.name, "v1.3.2")
-	got := store{cache: filepath.Join(root, "cache")}.find(thing)
+	got := store{cache: filepath.Join(root, "cache")}.find(t.Context(), thing)
 	if !filepath.IsAbs(got) || !executable(got) {
 		t.Errorf("found %q, which a link cannot point at", got)
 	}

@@ -183,7 +183,7 @@ func (f *Frame[T, S]) kind(obj T) string {
 }
 
 func newObject[T Object]() T {
-	obj, ok := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	obj, ok := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem()))
 	if !ok {
 		panic(fmt.Sprintf("reconcile: %s is not a pointer type", reflect.TypeFor[T]()))
 	}

@@ -29,10 +29,10 @@ const (
 // thing is the smallest kind that a frame can hold.
 type thing struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Spec   thingSpec   `json:"spec,omitempty"`
-	Status thingStatus `json:"status,omitempty"`
+	Spec   thingSpec   `json:"spec,omitzero"`
+	Status thingStatus `json:"status,omitzero"`
 }
 
 type thingSpec struct {
@@ -47,7 +47,7 @@ type thingStatus struct {
 
 func (t *thing) DeepCopyObject() runtime.Object {
 	c := *t
-	c.ObjectMeta = *t.ObjectMeta.DeepCopy()
+	c.ObjectMeta = *t.DeepCopy()
 	c.Status.Conditions = slices.Clone(t.Status.Conditions)
 	return &c
 }

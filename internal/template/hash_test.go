@@ -17,7 +17,7 @@ import (
 func rich(changes ...func(*template.Sources)) template.Sources {
 	base := []func(*template.Sources){
 		vars("tags", `{"a":"1","b":"2","c":"3"}`), configFile("f", `size = 2`),
-		env(infrav1.EnvVar{Name: "A", Value: ptr.To("x")}), env(infrav1.EnvVar{Name: "S", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"),
+		env(infrav1.EnvVar{Name: "A", Value: new("x")}), env(infrav1.EnvVar{Name: "S", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"),
 		credential("AWS_ACCESS_KEY_ID", "id"), backend("s3", `key = "${WORKSPACE_NAME}"`),
 		secret("key", "p", "correct horse battery staple"),
 		config(func(c *infrav1.WorkspaceProviderConfigSpec) {
@@ -92,7 +92,7 @@ func TestHash_changesWithWhatARunApplies(t *testing.T) {
 		"a variable more":   given("token", `"x"`),
 		"a template's one":  vars("tags", `{"a":"1"}`),
 		"a file":            configMap("f", "f.tfvars", "size = 3"),
-		"the environment":   env(infrav1.EnvVar{Name: "B", Value: ptr.To("x")}),
+		"the environment":   env(infrav1.EnvVar{Name: "B", Value: new("x")}),
 		"a secret of it":    secret("s", "k", "w"),
 		"the backend":       backend("s3", `key = "elsewhere"`),
 		"its type":          backend("gcs", `key = "${WORKSPACE_NAME}"`),

@@ -54,8 +54,7 @@ func (r *resolver) expand(field, text string) (string, error) {
 		return expanded, nil
 	}
 	message := fmt.Sprintf("%s: %v", field, err)
-	var unresolved *placeholder.UnresolvedError
-	if errors.As(err, &unresolved) {
+	if _, ok := errors.AsType[*placeholder.UnresolvedError](err); ok {
 		known := append([]string{WorkspaceName}, slices.Sorted(maps.Keys(r.Apply.Spec.Variables))...)
 		message += fmt.Sprintf("; set it under spec.variables, or write one of ${%s}", strings.Join(known, "}, ${"))
 	}
@@ -140,8 +139,7 @@ func (r *resolver) set(all, values inspect.Values, secret bool) {
 
 // asProblem finds the problem that a walk over a value was stopped by.
 func asProblem(err error) error {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/template"
@@ -91,38 +90,44 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 		check   func(g Gomega, inputs *template.Inputs)
 	}{
 		{
-			"in variables of the template", []func(*template.Sources){without("name"), region, vars("name", `"${WORKSPACE_NAME}-${region}"`)},
+			"in variables of the template",
+			[]func(*template.Sources){without("name"), region, vars("name", `"${WORKSPACE_NAME}-${region}"`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello-eu-west-1"))
 			},
 		},
 		{
-			"in lists and maps", []func(*template.Sources){region, vars("tags", `{"where":"${region}","literal":"$${x}"}`)},
+			"in lists and maps",
+			[]func(*template.Sources){region, vars("tags", `{"where":"${region}","literal":"$${x}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`where   = "eu-west-1"`))
 				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`literal = "$${x}"`), "which is ${x} to the tool")
 			},
 		},
 		{
-			"in variables files", []func(*template.Sources){without("name"), region, configFile("f", `name = "${WORKSPACE_NAME}/${region}"`)},
+			"in variables files",
+			[]func(*template.Sources){without("name"), region, configFile("f", `name = "${WORKSPACE_NAME}/${region}"`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello/eu-west-1"))
 			},
 		},
 		{
-			"in the environment", []func(*template.Sources){region, env(infrav1.EnvVar{Name: "AWS_REGION", Value: ptr.To("${region}")})},
+			"in the environment",
+			[]func(*template.Sources){region, env(infrav1.EnvVar{Name: "AWS_REGION", Value: new("${region}")})},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("AWS_REGION", "eu-west-1"))
 			},
 		},
 		{
-			"in names of Secrets", []func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-${name}", "k")}), secret("hello-world", "k", "${region} as it is")},
+			"in names of Secrets",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-${name}", "k")}), secret("hello-world", "k", "${region} as it is")},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("A", "${region} as it is"), "what is in the Secret is nobody's placeholder")
 			},
 		},
 		{
-			"in the name of the connection Secret", []func(*template.Sources){
+			"in the name of the connection Secret",
+			[]func(*template.Sources){
 				region,
 				templateSpec(func(w *infrav1.WorkspaceSpec) {
 					w.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${WORKSPACE_NAME}-${region}"}
@@ -133,19 +138,22 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 			},
 		},
 		{
-			"in the backend", []func(*template.Sources){region, backend("s3", `key = "${WORKSPACE_NAME}/${region}.tfstate"`)},
+			"in the backend",
+			[]func(*template.Sources){region, backend("s3", `key = "${WORKSPACE_NAME}/${region}.tfstate"`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Backend).To(Equal(terraform.Backend{Type: "s3", HCL: `key = "hello/eu-west-1.tfstate"`}))
 			},
 		},
 		{
-			"by numbers", []func(*template.Sources){given("n", `3`), vars("tags", `{"n":"${n}"}`)},
+			"by numbers",
+			[]func(*template.Sources){given("n", `3`), vars("tags", `{"n":"${n}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`n = "3"`))
 			},
 		},
 		{
-			"never inside the module", []func(*template.Sources){text(module + `output "x" { value = "${var.name}" }`)},
+			"never inside the module",
+			[]func(*template.Sources){text(module + `output "x" { value = "${var.name}" }`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Module.Content).To(ContainSubstring("${var.name}"))
 			},
@@ -204,7 +212,7 @@ func TestResolve_namesWhatIsWrong(t *testing.T) {
 		{"a placeholder in a variable", change(vars("size", `"${sise}"`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (size)", "${sise} has no value", "${WORKSPACE_NAME}, ${name}", "spec.variables"}},
 		{"a placeholder deep in a variable", change(vars("tags", `{"a":"${x}"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "${x}"}},
 		{"a malformed placeholder", change(vars("tags", `{"a":"${x"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "no closing brace"}},
-		{"a placeholder in the environment", change(env(infrav1.EnvVar{Name: "AWS_REGION", Value: ptr.To("${region}")})), infrav1.UnresolvedPlaceholderReason, []string{"env AWS_REGION", "${region}"}},
+		{"a placeholder in the environment", change(env(infrav1.EnvVar{Name: "AWS_REGION", Value: new("${region}")})), infrav1.UnresolvedPlaceholderReason, []string{"env AWS_REGION", "${region}"}},
 		{"a placeholder in the name of a Secret", change(env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${x}", "k")})), infrav1.UnresolvedPlaceholderReason, []string{"env A", "${x}"}},
 		{"a placeholder in the name of the connection Secret", change(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
 			a.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${x}"}
@@ -226,8 +234,10 @@ func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
 		`x"`, "x\n}", "x\\", "${file(\"/etc/passwd\")}", "%{if true}", "x#", "x\x00", "{", "[", "`", "'", "x;", "grüße", "\t", "*", "x\r",
 	} {
 		t.Run(fmt.Sprintf("%q", evil), refusal{
-			"", []func(*template.Sources){backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(evil) }},
-			infrav1.InvalidVariableReason, []string{"backend.configuration", "${key}"},
+			"",
+			[]func(*template.Sources){backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(evil) }},
+			infrav1.InvalidVariableReason,
+			[]string{"backend.configuration", "${key}"},
 		}.run)
 	}
 	for _, plain := range []string{"", "a", "eu-west-1", "team/env_1/x.tfstate", "arn:aws:iam::123:role/x", "me@example.com", "a=b, c+d"} {
@@ -236,8 +246,10 @@ func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
 		g.Expect(inputs.Request.Backend.HCL).To(Equal(`key = "` + plain + `"`))
 	}
 	t.Run("a list", refusal{
-		"", []func(*template.Sources){backend("s3", `key = "${key}"`), given("key", `["a"]`)},
-		infrav1.InvalidVariableReason, []string{"${key}"},
+		"",
+		[]func(*template.Sources){backend("s3", `key = "${key}"`), given("key", `["a"]`)},
+		infrav1.InvalidVariableReason,
+		[]string{"${key}"},
 	}.run)
 }
 
@@ -256,28 +268,40 @@ func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
 		says    string
 	}{
 		{
-			"a ConfigMap", []func(*template.Sources){fileWithoutContent},
-			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars"}, "varFiles[0]: ConfigMap f does not exist",
+			"a ConfigMap",
+			[]func(*template.Sources){fileWithoutContent},
+			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars"},
+			"varFiles[0]: ConfigMap f does not exist",
 		},
 		{
-			"a key of a ConfigMap", []func(*template.Sources){fileWithoutContent, configMap("f", "other", "")},
-			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars", ObjectExists: true}, "varFiles[0]: ConfigMap f has no key f.tfvars",
+			"a key of a ConfigMap",
+			[]func(*template.Sources){fileWithoutContent, configMap("f", "other", "")},
+			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars", ObjectExists: true},
+			"varFiles[0]: ConfigMap f has no key f.tfvars",
 		},
 		{
-			"a Secret", []func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s-${WORKSPACE_NAME}", "k")})},
-			template.MissingKeyError{Field: "env A", Secret: true, Name: "s-hello", Key: "k"}, "env A: Secret s-hello does not exist",
+			"a Secret",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s-${WORKSPACE_NAME}", "k")})},
+			template.MissingKeyError{Field: "env A", Secret: true, Name: "s-hello", Key: "k"},
+			"env A: Secret s-hello does not exist",
 		},
 		{
-			"a Secret is no ConfigMap", []func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s", "k")}), configMap("s", "k", "v")},
-			template.MissingKeyError{Field: "env A", Secret: true, Name: "s", Key: "k"}, "env A: Secret s does not exist",
+			"a Secret is no ConfigMap",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s", "k")}), configMap("s", "k", "v")},
+			template.MissingKeyError{Field: "env A", Secret: true, Name: "s", Key: "k"},
+			"env A: Secret s does not exist",
 		},
 		{
-			"a key of the credentials", []func(*template.Sources){credential("A", "x"), func(s *template.Sources) { delete(s.Secrets["credentials"], "A") }},
-			template.MissingKeyError{Field: "credentials[0]", Secret: true, Name: "credentials", Key: "A", ObjectExists: true}, "credentials[0]: Secret credentials has no key A",
+			"a key of the credentials",
+			[]func(*template.Sources){credential("A", "x"), func(s *template.Sources) { delete(s.Secrets["credentials"], "A") }},
+			template.MissingKeyError{Field: "credentials[0]", Secret: true, Name: "credentials", Key: "A", ObjectExists: true},
+			"credentials[0]: Secret credentials has no key A",
 		},
 		{
-			"the passphrase", []func(*template.Sources){passphrase},
-			template.MissingKeyError{Field: "stateEncryption.passphraseSecretRef", Secret: true, Name: "key", Key: "passphrase"}, "stateEncryption.passphraseSecretRef: Secret key does not exist",
+			"the passphrase",
+			[]func(*template.Sources){passphrase},
+			template.MissingKeyError{Field: "stateEncryption.passphraseSecretRef", Secret: true, Name: "key", Key: "passphrase"},
+			"stateEncryption.passphraseSecretRef: Secret key does not exist",
 		},
 	}
 	for _, tt := range tests {
@@ -295,7 +319,7 @@ func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
 func TestResolve_secretsAreMasked(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g,
-		env(infrav1.EnvVar{Name: "PLAIN", Value: ptr.To("x")}), env(infrav1.EnvVar{Name: "MAP", ConfigMapKeyReference: ref("m", "k")}), configMap("m", "k", "v"),
+		env(infrav1.EnvVar{Name: "PLAIN", Value: new("x")}), env(infrav1.EnvVar{Name: "MAP", ConfigMapKeyReference: ref("m", "k")}), configMap("m", "k", "v"),
 		env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"),
 		credential("AWS_SECRET_ACCESS_KEY", "v"),
 		secretFile("f", "size = 12345678\ntags = {}"), vars("tags", `{"a":"b"}`),
@@ -389,7 +413,7 @@ func TestReferencesOf_listsWhatResolveReads(t *testing.T) {
 	s := sources(
 		configFile("config-${WORKSPACE_NAME}", ""), secretFile("secret-file", ""), configFile("config-${WORKSPACE_NAME}", ""),
 		env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("secret-env", "k")}), env(infrav1.EnvVar{Name: "B", ConfigMapKeyReference: ref("config-env", "k")}),
-		env(infrav1.EnvVar{Name: "C", Value: ptr.To("plain")}), env(infrav1.EnvVar{Name: "D", SecretKeyReference: ref("${unknown}", "k")}),
+		env(infrav1.EnvVar{Name: "C", Value: new("plain")}), env(infrav1.EnvVar{Name: "D", SecretKeyReference: ref("${unknown}", "k")}),
 		credential("AWS_ACCESS_KEY_ID", "x"), credential("AWS_SECRET_ACCESS_KEY", "x"),
 		config(func(c *infrav1.WorkspaceProviderConfigSpec) {
 			c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("passphrase", "p")}

@@ -202,9 +202,7 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 	if len(problems) > 0 {
 		return fromInspect(problems)
 	}
-	for name, value := range env {
-		request.Env[name] = value
-	}
+	maps.Copy(request.Env, env)
 	for name, variable := range module.Variables {
 		if variable.Sensitive {
 			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)

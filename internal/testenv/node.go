@@ -111,7 +111,7 @@ func (e *Environment) prepareNode(root string) error {
 		return err
 	}
 	server := e.api.ControlPlane.GetAPIServer()
-	server.SecureServing.Address, server.SecureServing.Port = apiAddress, "443"
+	server.Address, server.Port = apiAddress, "443"
 	server.Configure().Set("service-cluster-ip-range", serviceRange)
 	return nil
 }

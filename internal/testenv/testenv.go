@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -234,8 +235,8 @@ func (e *Environment) OnStop(stop func() error) { e.stops = append(e.stops, stop
 // Stop ends everything in reverse order and removes the directory.
 func (e *Environment) Stop() error {
 	var errs []error
-	for i := len(e.stops) - 1; i >= 0; i-- {
-		errs = append(errs, e.stops[i]())
+	for _, v := range slices.Backward(e.stops) {
+		errs = append(errs, v())
 	}
 	e.stops = nil
 	return errors.Join(append(errs, os.RemoveAll(e.Dir))...)

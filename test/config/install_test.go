@@ -263,7 +263,7 @@ func checkWorkspace(t *testing.T, m *installed) {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("%T %s is still there: %v; refused: %s", obj, obj.GetName(), err, m.forbidden())
+			return fmt.Errorf("%T %s is still there: %w; refused: %s", obj, obj.GetName(), err, m.forbidden())
 		}, patience, 100*time.Millisecond).Should(Succeed())
 	}
 }

@@ -346,4 +346,6 @@ func (w *world) git(dir string, args ...string) {
 	w.Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
-func replaceAll(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+func replaceAll(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
+}

@@ -67,7 +67,9 @@ func TestInputs_problemsAreNamedAndNothingRuns(t *testing.T) {
 		}
 		w.Expect(w.get(tt.name).Status.Runs).To(BeZero(), "%s: nothing runs", tt.name)
 	}
-	w.change("missing", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables = map[string]infrav1.Value{"name": value("x")} })
+	w.change("missing", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Variables = map[string]infrav1.Value{"name": value("x")}
+	})
 	w.waitReady("missing")
 }
 
@@ -125,7 +127,9 @@ func TestWaits_cyclesAreNamed(t *testing.T) {
 	w := newWorld(t)
 	w.template("plain", `output "x" { value = 1 }`)
 	waitFor := func(name string) func(*infrav1.WorkspaceTemplateApplySpec) {
-		return func(s *infrav1.WorkspaceTemplateApplySpec) { s.WaitForWorkspaces = []infrav1.ObjectReference{{Name: name}} }
+		return func(s *infrav1.WorkspaceTemplateApplySpec) {
+			s.WaitForWorkspaces = []infrav1.ObjectReference{{Name: name}}
+		}
 	}
 	w.apply("a", "plain", waitFor("b"))
 	w.apply("b", "plain", waitFor("c"))

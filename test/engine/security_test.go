@@ -163,8 +163,10 @@ func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 			continue
 		}
 		secret := list.Items[i].DeepCopy()
-		secret.ObjectMeta = metav1.ObjectMeta{Namespace: target.namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(moved, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))}}
+		secret.ObjectMeta = metav1.ObjectMeta{
+			Namespace: target.namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(moved, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))},
+		}
 		target.create(secret)
 	}
 	target.change("hello", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, "cluster.x-k8s.io/paused") })

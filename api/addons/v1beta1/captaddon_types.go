@@ -11,7 +11,7 @@ import (
 // deliberately left there.
 const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 
-// TriggerAnnotation, set to a new value, applies the add-on again now.
+// TriggerAnnotation has the add-on applied again whenever its value is new.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
 
 // Labels and annotations of what an add-on renders.

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/fault"
@@ -32,7 +31,7 @@ func changed(s *situation) { s.applied = "before" }
 func manual(s *situation)  { s.policy.Approval = infrav1.ApprovalManual }
 
 func waitingPlan(s *situation) {
-	s.plan = &infrav1.PlanStatus{ID: planID, Inputs: inputs, Add: 1, Change: 2, Destroy: 3, Waiting: ptr.To(true)}
+	s.plan = &infrav1.PlanStatus{ID: planID, Inputs: inputs, Add: 1, Change: 2, Destroy: 3, Waiting: new(true)}
 }
 
 func blockedPlan(s *situation) {
@@ -167,7 +166,7 @@ func TestDecide_manualGoesFromPlanToApprovalToApply(t *testing.T) {
 		},
 		{
 			name: "a plan that was applied already", want: terraform.OperationPlan,
-			situation: atRest(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = ptr.To(false) }),
+			situation: atRest(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
 		},
 		{
 			name: "a plan that nobody has approved", situation: atRest(changed, manual, waitingPlan),
@@ -325,7 +324,7 @@ func TestDecide_repairsDrift(t *testing.T) {
 		{name: "manual", situation: atRest(repair, manual), want: terraform.OperationPlan},
 		{
 			name: "manual, over the plan that was applied before", want: terraform.OperationPlan,
-			situation: atRest(repair, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = ptr.To(false) }),
+			situation: atRest(repair, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
 		},
 		{name: "a repair that waits for approval", situation: atRest(repair, manual, waitingPlan), reason: infrav1.WaitingForApprovalReason},
 		{name: "a repair that was turned down", situation: atRest(repair, manual, waitingPlan, func(s *situation) { s.rejected = planID }), reason: infrav1.PlanRejectedReason, stalled: true},

@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,9 +139,7 @@ func (r *Reconciler) readNamed(ctx context.Context, s *scope, named template.Ref
 			return fmt.Errorf("reading ConfigMap %s: %w", name, err)
 		}
 		data := map[string][]byte{}
-		for key, value := range configMap.BinaryData {
-			data[key] = value
-		}
+		maps.Copy(data, configMap.BinaryData)
 		for key, value := range configMap.Data {
 			data[key] = []byte(value)
 		}

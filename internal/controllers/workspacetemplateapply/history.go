@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -98,7 +97,7 @@ func (s *scope) take(run *runRecord, result *terraform.Result) {
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
 	} else if result.Operation == terraform.OperationApply && status.Plan != nil {
-		status.Plan.Waiting = ptr.To(outcome != terraform.OutcomeSucceeded)
+		status.Plan.Waiting = new(outcome != terraform.OutcomeSucceeded)
 		status.Plan.Blocked = result.Blocked[:min(len(result.Blocked), longestList)]
 	}
 	switch outcome {
@@ -277,7 +276,7 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 		Blocked: result.Blocked[:min(len(result.Blocked), longestList)],
 	}
 	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
-		status.Waiting = ptr.To(true)
+		status.Waiting = new(true)
 	}
 	status.OmittedChanges = int32(len(p.Changes) - len(status.Changes))
 	return status

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -462,7 +461,7 @@ func TestHistory_runsThatWereTrimmedAreNotTakenAgain(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Spec.HistoryLimit = ptr.To(limit)
+			s.apply.Spec.HistoryLimit = new(limit)
 			for i := range 12 {
 				s.inputs.Hash = fmt.Sprint(i)
 				s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})

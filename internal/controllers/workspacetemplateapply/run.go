@@ -167,7 +167,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return fmt.Errorf("starting run %s: %w", run.id, err)
 	}
 	s.show(run, nil)
-	return fault.Wait(infrav1.RunInProgressReason, "Run %s (%s) is starting", run.id, next.operation)
+	return fault.Wait(infrav1.RunInProgressReason, "%s", progressMessage(run, nil))
 }
 
 // runMeta is what a run's Secret says without being decoded.

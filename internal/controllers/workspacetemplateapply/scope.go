@@ -49,6 +49,10 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		return nil, err
 	}
 	for i := range secrets {
+		// A run may create Secrets; only those that the workspace made count.
+		if !metav1.IsControlledBy(&secrets[i], apply) {
+			continue
+		}
 		id := secrets[i].Labels[infrav1.RunLabel]
 		number, err := runNumber(id)
 		if err != nil {

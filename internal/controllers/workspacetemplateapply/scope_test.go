@@ -275,9 +275,9 @@ func TestPrune_keepsThePlanThatWaits(t *testing.T) {
 	s := newScope("hello")
 	name := record.ChunkName(planID, 1)
 	g.Expect(s.waits(name)).To(BeFalse())
-	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: ptr.To(true)}
+	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true)}
 	g.Expect(s.waits(name)).To(BeTrue())
 	g.Expect(s.waits(record.ChunkName("plan-fedcba9876543210", 0))).To(BeFalse())
-	s.apply.Status.Plan.Waiting = ptr.To(false)
+	s.apply.Status.Plan.Waiting = new(false)
 	g.Expect(s.waits(name)).To(BeFalse())
 }

@@ -42,10 +42,10 @@ type backendConfig struct {
 
 // knownBackend returns nil for a backend that only an init can set up.
 func (w *Workdir) knownBackend(backend terraform.Backend) *backendConfig {
-	switch {
-	case backend.Type == terraform.BackendKubernetes:
+	switch backend.Type {
+	case terraform.BackendKubernetes:
 		return kubernetesBackend(backend, len(w.Kubeconfig) > 0)
-	case backend.Type == "":
+	case "":
 		return &backendConfig{
 			kind:   terraform.BackendLocal,
 			values: map[string]cty.Value{"path": cty.StringVal(filepath.Join(w.Dir, localState))},

@@ -115,7 +115,8 @@ func repository(t *testing.T) (dir, commit string) {
 		}
 	}
 	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "."},
+		{"init", "-q"},
+		{"add", "."},
 		{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "m"},
 	} {
 		cmd := exec.Command("git", args...)

@@ -65,9 +65,11 @@ func (t *Tracker) Observe(event Event) bool {
 		changed = t.total != before
 	case event.Hook == nil:
 	case event.Type == eventApplyStart:
-		changed = t.start(event)
+		t.start(event)
+		changed = true
 	case event.Type == eventApplyComplete, event.Type == eventApplyErrored:
-		changed = t.end(event)
+		t.end(event)
+		changed = true
 	case event.Type == eventRefreshed && !applying:
 		t.done++
 		changed = true
@@ -78,25 +80,23 @@ func (t *Tracker) Observe(event Event) bool {
 	return changed
 }
 
-func (t *Tracker) start(event Event) bool {
+func (t *Tracker) start(event Event) {
 	address := event.Hook.Resource.Address
 	t.current[address] = terraform.ResourceProgress{Address: address, Action: action(event.Hook.Action), Since: event.Time}
-	return true
 }
 
 // end takes a resource off the list. A resource that is replaced is done when
 // it is created again; one that fails is not done.
-func (t *Tracker) end(event Event) bool {
+func (t *Tracker) end(event Event) {
 	address, finished := event.Hook.Resource.Address, action(event.Hook.Action)
 	delete(t.current, address)
 	planned, expected := t.pending[address]
 	if event.Type == eventApplyErrored || !expected || planned == "" ||
 		planned == terraform.ActionReplace && finished == terraform.ActionDelete {
-		return true
+		return
 	}
 	t.pending[address] = ""
 	t.done++
-	return true
 }
 
 // Progress returns where the run is.

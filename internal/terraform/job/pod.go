@@ -137,7 +137,8 @@ func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
 		},
 		Env: slices.Concat([]corev1.EnvVar{
 			field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_UID", "metadata.uid"),
-			{Name: "HOME", Value: tempDir}, {Name: "TMPDIR", Value: tempDir},
+			{Name: "HOME", Value: tempDir},
+			{Name: "TMPDIR", Value: tempDir},
 		}, e.Env),
 		Resources:    resources,
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}, {Name: "tmp", MountPath: tempDir}},

@@ -27,7 +27,7 @@ func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 		defer unix.Close(fd)
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-			if n > 0 || (err != nil && err != unix.EINTR) { //nolint:errorlint // A plain system call error.
+			if n > 0 || (err != nil && err != unix.EINTR) {
 				break
 			}
 		}

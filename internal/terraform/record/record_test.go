@@ -252,7 +252,7 @@ func TestShorten_givesEachNameItsOwn(t *testing.T) {
 	long := strings.Repeat("a", 199)
 	NewWithT(t).Expect(record.LabelValue("hello")).To(Equal("hello"))
 	NewWithT(t).Expect(record.LabelValue(long[:63])).To(Equal(long[:63]), "what fits stays")
-	NewWithT(t).Expect(record.LabelValue(long[:50] + "-.-." + long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "no part ends in a dot or a dash")
+	NewWithT(t).Expect(record.LabelValue(long[:50]+"-.-."+long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "no part ends in a dot or a dash")
 
 	seen := map[string]string{}
 	for _, name := range []string{long + "a", long + "b", long, long[:64], long[:63], long[:63] + ".", "x" + long, long[:54] + "." + long[:100], long[:54] + "-" + long[:100]} {

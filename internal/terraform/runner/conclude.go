@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -58,6 +59,20 @@ func (r *running) conclude(err error) {
 		result.Diagnostics = diagnostic("Not allowed", err.Error())
 	default:
 		result.Diagnostics = diagnostic("The run failed", err.Error())
+	}
+	r.hide(result.Diagnostics)
+}
+
+// hide keeps secrets out of what people read. The tool's own messages are
+// without them already.
+func (r *running) hide(diagnostics terraform.Diagnostics) {
+	var pairs []string
+	for _, secret := range r.request.Secrets() {
+		pairs = append(pairs, secret, "(sensitive value)")
+	}
+	mask := strings.NewReplacer(pairs...)
+	for i := range diagnostics {
+		diagnostics[i].Summary, diagnostics[i].Detail = mask.Replace(diagnostics[i].Summary), mask.Replace(diagnostics[i].Detail)
 	}
 }
 

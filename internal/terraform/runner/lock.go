@@ -71,6 +71,8 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 		held := &heldError{info: terraform.LockInfo{ID: holder, Who: "unknown"}}
 		// A lock that says nothing about itself is still a lock.
 		_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &held.info)
+		// Who breaks it has to name the holder, whatever the lock says of itself.
+		held.info.ID = holder
 		return held
 	}
 	if lease.Annotations == nil {
@@ -116,7 +118,7 @@ func persist(ctx context.Context, what string, write func(context.Context) error
 		}
 		select {
 		case <-ctx.Done():
-			return wrap(what, errors.Join(err, ctx.Err()))
+			return wrap(what, fmt.Errorf("given up after %s: %w", patience, err))
 		case <-time.After(wait):
 		}
 	}

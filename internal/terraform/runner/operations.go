@@ -57,7 +57,7 @@ func (r *Runner) plan(ctx context.Context, run *running) (*command.PlanResult, e
 	run.result.Plan = &plan.Summary
 	run.result.Blocked = run.request.BlockedBy(plan.Summary.Changes)
 	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
-	run.report.expect(plan.Summary.Changes)
+	run.changes = plan.Summary.Changes
 	return plan, nil
 }
 
@@ -82,6 +82,11 @@ func (r *Runner) planAndKeep(ctx context.Context, run *running) error {
 
 func (r *Runner) applyKept(ctx context.Context, run *running) error {
 	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
+	if apierrors.IsNotFound(err) {
+		// Nobody can apply it any more: as with a stale one, another is made.
+		run.result.StalePlan = true
+		return terminal("Plan gone", err)
+	}
 	if err != nil {
 		return fmt.Errorf("fetching the kept plan: %w", err)
 	}
@@ -97,7 +102,7 @@ func (r *Runner) applyKept(ctx context.Context, run *running) error {
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}
-	run.report.expect(changes)
+	run.changes = changes
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("placing the kept plan: %w", err)
 	}
@@ -132,6 +137,7 @@ func (r *Runner) apply(ctx context.Context, run *running) error {
 		phase = terraform.PhaseDestroying
 	}
 	run.report.enter(phase)
+	run.report.expect(run.changes)
 	started := time.Now()
 	applied, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
 	run.phase(phase, started)

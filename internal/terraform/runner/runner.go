@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -53,6 +54,8 @@ type running struct {
 	result  *terraform.Result
 	report  *report
 	locked  bool
+	// changes are what the plan to be applied changes.
+	changes []terraform.Change
 }
 
 func (r *running) printf(format string, args ...any) {
@@ -195,16 +198,39 @@ func (r *running) phase(name terraform.Phase, started time.Time) {
 	r.result.Phases = append(r.result.Phases, terraform.PhaseTime{Name: name, Duration: time.Since(started)})
 }
 
-// finish writes down the result. The run is not over before that.
+// finish writes down the result. The run is not over before that. What is too
+// large for a Secret goes without its log, and then without its outputs: a run
+// that leaves nothing would be taken for lost, and done again and again.
 func (r *Runner) finish(ctx context.Context, run *running) error {
 	run.result.FinishedAt = time.Now()
-	patch, err := record.FinishPatch(run.result, run.report.log.Bytes())
+	err := r.writeResult(ctx, run.result, run.report.log.Bytes())
+	if tooLarge(err) {
+		err = r.writeResult(ctx, run.result, []byte("The log and the result are too large for one Secret; the log is left out.\n"))
+	}
+	if tooLarge(err) {
+		short := &terraform.Result{
+			RunID: run.result.RunID, Operation: run.result.Operation, StartedAt: run.result.StartedAt, FinishedAt: run.result.FinishedAt,
+			State: run.result.State, Snapshot: run.result.Snapshot, Phases: run.result.Phases,
+			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
+			Diagnostics: diagnostic("Result too large", "The outputs and the changes do not fit a Secret, which holds 1 MiB: make the outputs smaller. What was applied stays applied."),
+		}
+		err = r.writeResult(ctx, short, nil)
+	}
+	return err
+}
+
+func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log []byte) error {
+	patch, err := record.FinishPatch(result, log)
 	if err != nil {
 		return err
 	}
 	return persist(ctx, "writing the result", func(ctx context.Context) error {
 		return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
 	})
+}
+
+func tooLarge(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // RemoveWorkspace removes the working directory of a workspace that is gone.

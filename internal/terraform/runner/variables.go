@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/appthrust/capt/internal/terraform/inspect"
@@ -36,8 +37,11 @@ func encodeVariables(run *running) error {
 	if run.request.Env == nil {
 		run.request.Env = map[string]string{}
 	}
-	for name, value := range env {
-		run.request.Env[name] = value
+	maps.Copy(run.request.Env, env)
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			run.request.SecretEnv = append(run.request.SecretEnv, "TF_VAR_"+name)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,174 @@
+package runner
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// api is as much of an API server as a runner talks to. The real one is in the
+// conformance tests; this one can be told to fail.
+type api struct {
+	mu      sync.Mutex
+	objects map[string]map[string]any
+	version int
+	// refuse, if set, answers a request in its place.
+	refuse func(method, path string, body []byte) *metav1.Status
+	// asked lists the requests.
+	asked []string
+}
+
+func newAPI(t *testing.T) (*api, *Runner) {
+	t.Helper()
+	a := &api{objects: map[string]map[string]any{}}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	kube, err := newKube(&rest.Config{Host: server.URL})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return a, &Runner{Config: Config{Namespace: "n", RunID: "hello-r2"}, kube: kube}
+}
+
+func status(code int32, reason metav1.StatusReason) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: code, Reason: reason, Message: "refused: " + string(reason),
+	}
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
+	if a.refuse != nil {
+		if refused := a.refuse(r.Method, r.URL.Path, body); refused != nil {
+			answer(w, int(refused.Code), refused)
+			return
+		}
+	}
+	var sent map[string]any
+	if len(body) > 0 && json.Unmarshal(body, &sent) != nil {
+		answer(w, http.StatusBadRequest, status(http.StatusBadRequest, metav1.StatusReasonBadRequest))
+		return
+	}
+	code, object := a.serve(r.Method, r.URL.Path, sent)
+	answer(w, code, object)
+}
+
+func (a *api) serve(method, path string, sent map[string]any) (int, any) {
+	if method == http.MethodPost {
+		path += "/" + metadata(sent)["name"].(string)
+	}
+	found, exists := a.objects[path]
+	sentVersion, _ := metadata(sent)["resourceVersion"].(string)
+	switch {
+	case method == http.MethodPost && exists:
+		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+	case method != http.MethodPost && !exists:
+		return http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound)
+	case method == http.MethodGet:
+		return http.StatusOK, found
+	case exists && sentVersion != "" && sentVersion != metadata(found)["resourceVersion"]:
+		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict)
+	case method == http.MethodPatch:
+		merge(found, sent)
+	default:
+		found = sent
+	}
+	a.put(path, found)
+	return http.StatusOK, found
+}
+
+func (a *api) put(path string, object map[string]any) {
+	a.version++
+	metadata(object)["resourceVersion"] = strconv.Itoa(a.version)
+	a.objects[path] = object
+}
+
+// store puts an object there, past the API.
+func (a *api) store(g Gomega, path string, object metav1.Object) {
+	text, err := json.Marshal(object)
+	g.Expect(err).NotTo(HaveOccurred())
+	var fields map[string]any
+	g.Expect(json.Unmarshal(text, &fields)).To(Succeed())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.put(path+"/"+object.GetName(), fields)
+}
+
+func (a *api) secret(g Gomega, name string) *corev1.Secret {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text, err := json.Marshal(a.objects[secretsAt+"/"+name])
+	g.Expect(err).NotTo(HaveOccurred())
+	secret := &corev1.Secret{}
+	g.Expect(json.Unmarshal(text, secret)).To(Succeed())
+	return secret
+}
+
+const (
+	secretsAt = "/api/v1/namespaces/n/secrets"
+	leasesAt  = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
+)
+
+// times counts the requests of a method.
+func (a *api) times(method string) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, asked := range a.asked {
+		if strings.HasPrefix(asked, method+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+func metadata(object map[string]any) map[string]any {
+	fields, _ := object["metadata"].(map[string]any)
+	if fields == nil && object != nil {
+		fields = map[string]any{}
+		object["metadata"] = fields
+	}
+	return fields
+}
+
+func merge(target, change map[string]any) {
+	for key, value := range change {
+		inner, isMap := value.(map[string]any)
+		into, hasMap := target[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(target, key)
+		case isMap && hasMap:
+			merge(into, inner)
+		default:
+			target[key] = value
+		}
+	}
+}
+
+func answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+// begun stores the run's Secret.
+func (a *api) storeRun(g Gomega, runID string) {
+	secret, err := record.NewRun(request(), metav1.ObjectMeta{Namespace: "n"})
+	g.Expect(err).NotTo(HaveOccurred())
+	secret.Name = record.SecretName(runID)
+	a.store(g, secretsAt, secret)
+}

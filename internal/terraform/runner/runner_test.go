@@ -1,0 +1,335 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestClaim_isMadeByOneOnly(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeRun(g, "hello-r2")
+
+	claimed, err := r.claim(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(claimed.Workspace.Name).To(Equal("hello"))
+	identity, err := record.RunIdentity(a.secret(g, "capt-run-hello-r2"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(identity.PID).To(Equal(os.Getpid()))
+	g.Expect(identity.Alive()).To(BeTrue())
+
+	_, err = r.claim(t.Context())
+	g.Expect(err).To(MatchError(errTaken))
+}
+
+func TestClaim_leavesWhatHasEnded(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeRun(g, "hello-r2")
+	g.Expect(r.finish(t.Context(), newRunning())).To(Succeed())
+	_, err := r.claim(t.Context())
+	g.Expect(err).To(MatchError(errTaken))
+}
+
+func TestClaim_looksAgainAfterAConflict(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeRun(g, "hello-r2")
+	// Another runner is faster.
+	a.refuse = func(method, path string, _ []byte) *metav1.Status {
+		if method != http.MethodPatch || a.objects[path]["data"].(map[string]any)["identity"] != nil {
+			return nil
+		}
+		a.objects[path]["data"].(map[string]any)["identity"] = "e30="
+		a.put(path, a.objects[path])
+		return nil
+	}
+	_, err := r.claim(t.Context())
+	g.Expect(err).To(MatchError(errTaken))
+}
+
+func TestClaim_aRunThatIsGoneIsNotWaitedFor(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	_, err := r.claim(t.Context())
+	g.Expect(err).To(MatchError(ContainSubstring("reading the run")))
+	g.Expect(a.times(http.MethodGet)).To(Equal(1))
+}
+
+// largest is how a Secret is refused that holds more.
+func (a *api) largest(size int) {
+	a.refuse = func(method, _ string, body []byte) *metav1.Status {
+		if method == http.MethodPatch && len(body) > size {
+			return status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+		}
+		return nil
+	}
+}
+
+func TestFinish_whatIsTooLargeIsCutAndNeverLost(t *testing.T) {
+	random := func(size int) string { // Text that packs badly.
+		var b strings.Builder
+		for i := uint64(1); b.Len() < size; i++ {
+			fmt.Fprintf(&b, "%x\n", i*0x9E3779B97F4A7C15)
+		}
+		return b.String()
+	}
+	tests := []struct {
+		name    string
+		log     int
+		output  int
+		outcome terraform.Outcome
+		log2    string
+		outputs int
+	}{
+		{"it fits", 100, 100, terraform.OutcomeSucceeded, "1\n", 1},
+		{"the log is too large", 200_000, 100, terraform.OutcomeSucceeded, "left out", 1},
+		{"the outputs are too large", 100, 200_000, terraform.OutcomeFailed, "", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			a.storeRun(g, "hello-r2")
+			a.largest(50_000)
+			run := newRunning()
+			value, err := json.Marshal(random(tt.output))
+			g.Expect(err).NotTo(HaveOccurred())
+			run.result.Outcome, run.result.Operation, run.result.StartedAt = terraform.OutcomeSucceeded, terraform.OperationPlanAndApply, time.Now()
+			run.result.Outputs = map[string]terraform.Output{"o": {Value: value}}
+			run.result.State = terraform.StateInfo{Lineage: "l", Serial: 7}
+			_, _ = run.report.log.Write([]byte("1\n" + random(tt.log)))
+
+			g.Expect(r.finish(t.Context(), run)).To(Succeed())
+
+			secret := a.secret(g, "capt-run-hello-r2")
+			g.Expect(secret.Data).NotTo(HaveKey("request"))
+			result, err := record.Result(secret)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(result.Outcome).To(Equal(tt.outcome))
+			g.Expect(result.Operation).To(Equal(terraform.OperationPlanAndApply))
+			g.Expect(result.RunID).To(Equal("hello-r2"))
+			g.Expect(result.State.Serial).To(BeEquivalentTo(7))
+			g.Expect(result.FinishedAt).NotTo(BeZero())
+			g.Expect(result.Outputs).To(HaveLen(tt.outputs))
+			if tt.outcome == terraform.OutcomeFailed {
+				g.Expect(result.Class).To(Equal(terraform.ClassTerminal), "trying again does not help")
+				g.Expect(result.Diagnostics.Short()).To(ContainSubstring("make the outputs smaller"))
+			}
+			log, err := record.Log(secret)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(log)).To(ContainSubstring(tt.log2))
+		})
+	}
+}
+
+func TestApplyKept_aPlanThatIsGoneIsMadeAnew(t *testing.T) {
+	g := NewWithT(t)
+	_, r := newAPI(t)
+	run := newRunning()
+	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-0123456789abcdef"}
+	run.conclude(r.perform(t.Context(), run))
+	g.Expect(run.result.Outcome).To(Equal(terraform.OutcomeFailed))
+	g.Expect(run.result.StalePlan).To(BeTrue())
+	g.Expect(run.result.Diagnostics.Short()).To(ContainSubstring("Plan gone"))
+}
+
+func TestApplyKept_aPlanThatCannotBeReadIsNotGone(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.refuse = func(string, string, []byte) *metav1.Status {
+		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	}
+	run := newRunning()
+	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-0123456789abcdef"}
+	run.conclude(r.perform(t.Context(), run))
+	g.Expect(run.result.StalePlan).To(BeFalse())
+	g.Expect(run.result.Class).To(Equal(terraform.ClassTransient))
+}
+
+func TestApplyKept_appliesNoOtherPlanAndNothingProtected(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	content := []byte("a plan")
+	id := record.PlanID(content, "hello-r1")
+	keep := func(name, madeBy string) {
+		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, madeBy))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(record.SetChanges(chunks[0], []terraform.Change{{Address: "aws_vpc.this", Type: "aws_vpc", Action: terraform.ActionReplace}})).To(Succeed())
+		a.store(g, secretsAt, chunks[0])
+	}
+	apply := func(plan string, protect ...string) *terraform.Result {
+		run := newRunning()
+		run.request.Operation, run.request.Plan, run.request.Protect = terraform.OperationApply, &terraform.PlanRef{ID: plan}, protect
+		run.conclude(r.perform(t.Context(), run))
+		return run.result
+	}
+
+	keep(id, "hello-r1")
+	blocked := apply(id, "aws_vpc")
+	g.Expect(blocked.Outcome).To(Equal(terraform.OutcomeBlocked), "protection is checked again")
+	g.Expect(blocked.Blocked).To(ConsistOf("aws_vpc.this"))
+
+	keep("plan-0000000000000000", "hello-r1")
+	other := apply("plan-0000000000000000")
+	g.Expect(other.Class).To(Equal(terraform.ClassTerminal))
+	g.Expect(other.Diagnostics.Short()).To(ContainSubstring("Wrong plan"))
+}
+
+func TestRestore_aMissingSnapshotIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	restore := func() *terraform.Result {
+		run := newRunning()
+		run.request.Operation, run.request.Snapshot = terraform.OperationRestoreState, "snapshot-hello-r1"
+		run.conclude(r.perform(t.Context(), run))
+		return run.result
+	}
+	missing := restore()
+	g.Expect(missing.SnapshotMissing).To(BeTrue())
+	g.Expect(missing.Class).To(Equal(terraform.ClassTerminal))
+	g.Expect(missing.Diagnostics.Short()).To(ContainSubstring("snapshot-hello-r1"))
+
+	a.refuse = func(string, string, []byte) *metav1.Status {
+		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	}
+	away := restore()
+	g.Expect(away.SnapshotMissing).To(BeFalse(), "an error is no proof")
+	g.Expect(away.Class).To(Equal(terraform.ClassTransient))
+}
+
+func TestStore_goesOnWhereItWasInterrupted(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	run := newRunning()
+	content := []byte(strings.Repeat("state ", 100))
+	for range 2 {
+		g.Expect(r.store(t.Context(), run, "snapshot-x", record.ComponentSnapshot, content)).To(Succeed())
+	}
+	got, first, err := r.load(t.Context(), "n", "snapshot-x")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(Equal(content))
+	g.Expect(record.RunOf(first)).To(Equal("hello-r2"))
+	g.Expect(first.Type).To(Equal(corev1.SecretTypeOpaque))
+	g.Expect(a.objects).To(HaveLen(1))
+}
+
+func TestEncodeVariables_fitsValuesToTheFetchedModule(t *testing.T) {
+	const module = `
+variable "name" { type = string }
+variable "tags" {
+  type    = map(string)
+  default = {}
+}
+variable "token" {
+  type      = string
+  sensitive = true
+  default   = ""
+}
+`
+	tests := []struct {
+		name      string
+		module    string
+		variables map[string]string
+		fillers   []string
+		env       map[string]string
+		kind      string
+		says      string
+	}{
+		{name: "values", module: module, variables: map[string]string{"name": `"x"`, "tags": `{"a":"b"}`}, env: map[string]string{"TF_VAR_name": "x", "TF_VAR_tags": "{\n  a = \"b\"\n}"}},
+		{name: "a filler that the module does not take", module: module, variables: map[string]string{"name": `"x"`, "region": `"eu"`}, fillers: []string{"region"}, env: map[string]string{"TF_VAR_name": "x"}},
+		{name: "a filler that the module takes", module: module, variables: map[string]string{"name": `"x"`}, fillers: []string{"name"}, env: map[string]string{"TF_VAR_name": "x"}},
+		{name: "a missing one", module: module, kind: "Missing", says: `"name" is required`},
+		{name: "an unknown one", module: module, variables: map[string]string{"name": `"x"`, "nam": `"s3cr3t"`}, kind: "Unknown", says: `did you mean "name"?`},
+		{name: "one of another type", module: module, variables: map[string]string{"name": `"x"`, "tags": `"s3cr3t"`}, kind: "Type", says: `"tags"`},
+		{name: "a module that does not parse", module: "variable {", says: "Module does not parse"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			dir := t.TempDir()
+			g.Expect(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tt.module), 0o600)).To(Succeed())
+			run := newRunning()
+			run.session = &command.Session{Root: dir}
+			run.request.Env, run.request.SecretEnv, run.request.Fillers = nil, nil, tt.fillers
+			run.request.Variables = map[string]json.RawMessage{}
+			for name, value := range tt.variables {
+				run.request.Variables[name] = json.RawMessage(value)
+			}
+
+			err := encodeVariables(run)
+
+			if tt.says == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(run.request.Env).To(Equal(tt.env))
+				g.Expect(run.request.SecretEnv).To(ConsistOf("TF_VAR_token"), "what the module calls sensitive is masked")
+				return
+			}
+			run.conclude(err)
+			g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
+			g.Expect(run.result.InvalidInputs).To(Equal(tt.kind))
+			g.Expect(run.result.Diagnostics.Short()).To(And(ContainSubstring(tt.says), Not(ContainSubstring("s3cr3t"))))
+		})
+	}
+}
+
+func TestReport_tellsOnlyWhatIsNew(t *testing.T) {
+	g := NewWithT(t)
+	r := newReport()
+	_, changed := r.take()
+	g.Expect(changed).To(BeFalse())
+	r.enter(terraform.PhasePlanning)
+	progress, changed := r.take()
+	g.Expect(changed).To(BeTrue())
+	g.Expect(progress.Phase).To(Equal(terraform.PhasePlanning))
+	_, changed = r.take()
+	g.Expect(changed).To(BeFalse())
+	r.enter(terraform.PhaseApplying)
+	r.expect([]terraform.Change{{Address: "a.b", Action: terraform.ActionCreate}})
+	progress, changed = r.take()
+	g.Expect(changed).To(BeTrue())
+	g.Expect(progress.Total).To(Equal(1))
+}
+
+func TestLogBuffer_keepsTheEnd(t *testing.T) {
+	g := NewWithT(t)
+	var log logBuffer
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	for range 3 * logKept / len(line) {
+		n, err := log.Write(line)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(n).To(Equal(len(line)))
+	}
+	_, _ = log.Write([]byte("the end\n"))
+	text := log.Bytes()
+	g.Expect(len(text)).To(And(BeNumerically("<=", logKept+2*len(line)), BeNumerically(">=", logKept/2)))
+	g.Expect(string(text)).To(HaveSuffix("the end\n"))
+	text[0] = 'y'
+	g.Expect(log.Bytes()[0]).NotTo(BeEquivalentTo('y'), "a reader has its own copy")
+}
+
+func TestRemoveWorkspace_removesOnlyItsOwn(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		g.Expect(os.MkdirAll(filepath.Join(dir, "workspaces", "n", name), 0o700)).To(Succeed())
+	}
+	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
+	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed(), "twice is as good as once")
+	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
+	g.Expect(filepath.Join(dir, "workspaces", "n", "b")).To(BeADirectory())
+}
