@@ -208,7 +208,8 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// appliedInputs is the hash of the inputs that were applied last.
+	// appliedInputs is the hash of the inputs that were applied last. It is empty
+	// when an apply failed half-way: neither the old nor the new are in place.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
