@@ -24,7 +24,7 @@ var (
 	invalid   = apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", nil)
 	notFound  = apierrors.NewNotFound(secrets, "x")
 	conflict  = apierrors.NewConflict(secrets, "x", errors.New("changed"))
-	errAway      = errors.New("connection refused")
+	errAway   = errors.New("connection refused")
 )
 
 func request() *terraform.Request {
