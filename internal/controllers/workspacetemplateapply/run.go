@@ -131,12 +131,14 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	if err != nil {
 		return err
 	}
-	if err := r.upToDate(ctx, s); err != nil {
-		return err
-	}
 	admitted, position := r.queue.Acquire(s.slot(), s.group())
 	if !admitted {
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
+	}
+	// Only who has a slot asks the API server: others will look again anyway.
+	if err := r.upToDate(ctx, s); err != nil {
+		r.queue.Release(s.slot())
+		return err
 	}
 	observeQueued(position, s.now)
 	request, err := s.request(next)
