@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 const (
@@ -16,13 +18,6 @@ const (
 	// tfvarsDir keeps the module's own variable files as they were.
 	tfvarsDir = "tfvars"
 )
-
-// isAutoVars reports whether the tool reads the file by itself. Such files win
-// over the environment.
-func isAutoVars(name string) bool {
-	return name == "terraform.tfvars" || name == "terraform.tfvars.json" ||
-		strings.HasSuffix(name, ".auto.tfvars") || strings.HasSuffix(name, ".auto.tfvars.json")
-}
 
 // setAsideVars moves the module's own variable files out of it.
 func (w *Workdir) setAsideVars(root string) error {
@@ -35,7 +30,7 @@ func (w *Workdir) setAsideVars(root string) error {
 		return fmt.Errorf("reading the module: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.IsDir() || !isAutoVars(entry.Name()) {
+		if entry.IsDir() || !terraform.IsAutoVars(entry.Name()) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(root, entry.Name()))

@@ -153,7 +153,7 @@ func (w *Workdir) toTemplate(done marker, request *terraform.Request) error {
 	}
 	skip := func(relative string) bool {
 		inRoot, err := filepath.Rel(inModule, relative)
-		return err == nil && (slices.Contains(own, inRoot) || isAutoVars(inRoot))
+		return err == nil && (slices.Contains(own, inRoot) || terraform.IsAutoVars(inRoot))
 	}
 	if err := copyTree(w.moduleDir(), filepath.Join(partial, "module"), skip, isProvider); err != nil {
 		return err

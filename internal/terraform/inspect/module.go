@@ -75,7 +75,7 @@ func Dir(dir string) (*Module, error) {
 	files := map[string][]byte{}
 	for _, entry := range entries {
 		name := entry.Name()
-		if entry.IsDir() || !isConfig(name) && !isAutoVars(name) {
+		if entry.IsDir() || !isConfig(name) && !terraform.IsAutoVars(name) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(dir, name))
@@ -114,7 +114,7 @@ func Files(files map[string][]byte) *Module {
 		module.read(parser, name, files[name], true)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if isAutoVars(name) {
+		if terraform.IsAutoVars(name) {
 			format := terraform.FormatHCL
 			if strings.HasSuffix(name, ".json") {
 				format = terraform.FormatJSON
@@ -169,12 +169,6 @@ func isConfig(name string) bool {
 		}
 	}
 	return false
-}
-
-// isAutoVars reports whether the tool reads the file as variables by itself.
-func isAutoVars(name string) bool {
-	return name == "terraform.tfvars" || name == "terraform.tfvars.json" ||
-		strings.HasSuffix(name, ".auto.tfvars") || strings.HasSuffix(name, ".auto.tfvars.json")
 }
 
 func (m *Module) diagnose(diagnostics hcl.Diagnostics) {

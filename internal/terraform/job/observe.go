@@ -61,23 +61,12 @@ func (e *Executor) observeJob(ctx context.Context, run terraform.Run, secret *co
 	}
 }
 
-// observePod asks Kubernetes about the pod of a runner. As long as the pod
-// exists and has not ended its containers may run: a node that does not answer
-// proves nothing, whatever is known of the Job. Who deletes a pod by force
-// vouches for its end.
+// observePod asks Kubernetes about the pod of a runner, whatever is known of the
+// Job.
 func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
 	var pod corev1.Pod
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
-	switch {
-	case apierrors.IsNotFound(err):
-		return terraform.LivenessGone, nil
-	case err != nil:
-		return terraform.LivenessUnknown, fmt.Errorf("reading the pod of a run: %w", err)
-	case string(pod.UID) != identity.PodUID, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
-		return terraform.LivenessGone, nil
-	default:
-		return terraform.LivenessRunning, nil
-	}
+	return identity.PodLiveness(&pod, err)
 }
 
 func ended(job *batchv1.Job) bool {

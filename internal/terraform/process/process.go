@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -170,16 +169,7 @@ func (e *Executor) identity(ctx context.Context, run terraform.Run) (*record.Ide
 func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
 	var pod corev1.Pod
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
-	switch {
-	case apierrors.IsNotFound(err):
-		return terraform.LivenessGone, nil
-	case err != nil:
-		return terraform.LivenessUnknown, fmt.Errorf("reading the pod of a run: %w", err)
-	case string(pod.UID) != identity.PodUID, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
-		return terraform.LivenessGone, nil
-	default:
-		return terraform.LivenessRunning, nil
-	}
+	return identity.PodLiveness(&pod, err)
 }
 
 // Stop asks the run to end gracefully.
