@@ -69,7 +69,7 @@ type Frame[T Object, S any] struct {
 	latest sync.Map
 }
 
-// Reconcile runs the frame on one object. Waits and stalls are no errors; what
+// Reconcile runs the frame on one object, unless another system manages it. Waits and stalls are no errors; what
 // it returns as an error is to be retried with a growing delay.
 func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := newObject[T]()
@@ -84,6 +84,8 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	switch {
 	case f.behind(obj):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	case externallyManaged(obj):
+		return ctrl.Result{}, nil
 	case f.WatchFilter != "" && obj.GetLabels()[clusterv1.WatchLabel] != f.WatchFilter:
 		return ctrl.Result{}, nil
 	case !obj.GetDeletionTimestamp().IsZero():

@@ -79,3 +79,10 @@ func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, was boo
 	conditions.Set(obj, c)
 	return len(why) > 0, was
 }
+
+// externallyManaged tells whether another system manages the object. Cluster
+// API's contract speaks of a label, its code of an annotation.
+func externallyManaged(obj client.Object) bool {
+	_, labelled := obj.GetLabels()[clusterv1.ManagedByAnnotation]
+	return labelled || annotations.IsExternallyManaged(obj)
+}

@@ -45,11 +45,17 @@ type Step[S any] struct {
 	// Informational marks a step whose wait or stall is worth a condition but
 	// stops nothing: the list goes on, and Ready does not count it.
 	Informational bool
+
+	// GoesOn, if set, is asked after a wait or a stall whether the steps after
+	// it run nevertheless, as a token is renewed while an upgrade goes on. Ready
+	// counts the step all the same.
+	GoesOn func(s *S) bool
 }
 
 // walk runs the steps in order, records the condition of each one it reaches
 // and stops at the first that does not pass. The conditions of the others stay
-// as they were.
+// as they were. What it returns is the first verdict that Ready has to tell of,
+// or the one that stopped it.
 func walk[S any](ctx context.Context, obj Object, steps []Step[S], s *S) verdict {
 	all := verdict{kind: passed}
 	for _, step := range steps {
@@ -59,18 +65,23 @@ func walk[S any](ctx context.Context, obj Object, steps []Step[S], s *S) verdict
 		}
 		v.condition = step.Condition
 		record(obj, v)
-		v.again = sooner(all.again, v.again)
-		if v.kind != passed && !step.toleratesVerdict(v) {
+		again := sooner(all.again, v.again)
+		switch {
+		case v.kind == passed || step.Informational && v.isFault():
+		case v.isFault() && step.GoesOn != nil && step.GoesOn(s):
+			if all.kind == passed {
+				all = v
+			}
+		case v.kind > all.kind || all.kind == passed:
+			v.again = again
 			return v
+		default:
+			all.again = again
+			return all
 		}
-		all.again = v.again
+		all.again = again
 	}
 	return all
-}
-
-// toleratesVerdict tells whether the list goes on after a verdict that is no pass.
-func (step Step[S]) toleratesVerdict(v verdict) bool {
-	return step.Informational && (v.kind == waiting || v.kind == stalled)
 }
 
 // pass is the verdict on a step that succeeded.

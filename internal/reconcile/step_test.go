@@ -195,3 +195,43 @@ func TestWalk_stopsAtAnInformationalStepThatFails(t *testing.T) {
 	g.Expect(v.kind).To(Equal(failed))
 	g.Expect(s.ran).To(Equal([]string{networkReady}))
 }
+
+func TestWalk_goesOnWhereAStepSaysSo(t *testing.T) {
+	later := fault.WaitFor(time.Minute, "Later", "later")
+	tests := []struct {
+		name string
+		end  error
+		// goesOn is what the first step answers, last how the last step ends.
+		goesOn bool
+		last   error
+		ran    int
+		want   kind
+		reason string
+	}{
+		{"a wait", fault.Wait("Upgrading", "u"), true, nil, 3, waiting, "Upgrading"},
+		{"a stall", fault.Stall("RunFailed", "r"), true, nil, 3, stalled, "RunFailed"},
+		{"not when it says no", fault.Wait("Upgrading", "u"), false, nil, 1, waiting, "Upgrading"},
+		{"never after a failure", errors.New("boom"), true, nil, 1, failed, "InternalError"},
+		{"the first wait is told", fault.Wait("Upgrading", "u"), true, later, 3, waiting, "Upgrading"},
+		{"a failure after it wins", fault.Stall("RunFailed", "r"), true, errors.New("boom"), 3, failed, "RunFailed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			obj, s := newThing(), &scope{}
+			first := step(networkReady, ends(tt.end))
+			first.GoesOn = func(*scope) bool { return tt.goesOn }
+			steps := []Step[scope]{first, step(networkGone, ends(nil)), step(endpointReady, ends(tt.last))}
+
+			v := walk(t.Context(), obj, steps, s)
+			summarise(obj, counted(steps), v)
+
+			g.Expect(s.ran).To(HaveLen(tt.ran))
+			g.Expect(v.kind).To(Equal(tt.want))
+			g.Expect(stateOf(obj, "Ready").reason).To(Equal(tt.reason))
+			if errors.Is(tt.last, later) {
+				g.Expect(v.again).To(Equal(time.Minute), "the clock of a later step is kept")
+			}
+		})
+	}
+}

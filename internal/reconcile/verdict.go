@@ -77,6 +77,9 @@ func judgeOne(err error) verdict {
 	return verdict{kind: failed, reason: clusterv1.InternalErrorReason}
 }
 
+// isFault tells whether the step ended early without having failed.
+func (v verdict) isFault() bool { return v.kind == waiting || v.kind == stalled }
+
 // status is the condition status that the verdict stands for.
 func (v verdict) status() metav1.ConditionStatus {
 	switch v.kind {

@@ -30,6 +30,10 @@ func ReferencesOf(s Sources) References {
 		add(&refs.Secrets, file.SecretKeyReference)
 		add(&refs.ConfigMaps, file.ConfigMapKeyReference)
 	}
+	for _, v := range p.Vars {
+		add(&refs.Secrets, v.SecretKeyReference)
+		add(&refs.ConfigMaps, v.ConfigMapKeyReference)
+	}
 	for _, e := range p.Env {
 		add(&refs.Secrets, e.SecretKeyReference)
 		add(&refs.ConfigMaps, e.ConfigMapKeyReference)

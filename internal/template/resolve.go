@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -107,6 +108,14 @@ func (r *resolver) values() (inspect.Values, error) {
 	}
 	for i, v := range p.Vars {
 		field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
+		if v.SecretKeyReference != nil || v.ConfigMapKeyReference != nil {
+			value, err := r.keyValue(field, v)
+			if err != nil {
+				return nil, err
+			}
+			r.set(all, inspect.Values{string(v.Key): value}, v.SecretKeyReference != nil)
+			continue
+		}
 		decoded, problems := inspect.FromJSON(map[string]json.RawMessage{string(v.Key): v.Value.Raw})
 		if len(problems) > 0 {
 			return nil, fromInspect(problems)
@@ -127,6 +136,22 @@ func (r *resolver) values() (inspect.Values, error) {
 	}
 	r.set(all, own, false)
 	return all, nil
+}
+
+// keyValue is the value of a variable that a Secret or ConfigMap holds.
+func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error) {
+	ref := v.ConfigMapKeyReference
+	if v.SecretKeyReference != nil {
+		ref = v.SecretKeyReference
+	}
+	content, err := r.key(field, v.SecretKeyReference != nil, ref)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	if !utf8.Valid(content) {
+		return cty.NilVal, problem(infrav1.InvalidVariableReason, "%s: the value is not valid UTF-8", field)
+	}
+	return cty.StringVal(string(content)), nil
 }
 
 // set gives variables their values, over those they had.

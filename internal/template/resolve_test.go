@@ -434,3 +434,30 @@ func TestExpandName_leavesWhatHasNoValue(t *testing.T) {
 		NewWithT(t).Expect(template.ExpandName(apply, name)).To(Equal(want))
 	}
 }
+
+func TestResolve_variablesFromKeys(t *testing.T) {
+	g := NewWithT(t)
+	fromKey := func(name string, v infrav1.Variable) func(*template.Sources) {
+		return func(s *template.Sources) {
+			v.Key = infrav1.VariableName(name)
+			s.Template.Spec.Template.Spec.ForProvider.Vars = append(s.Template.Spec.Template.Spec.ForProvider.Vars, v)
+		}
+	}
+	all := []func(*template.Sources){
+		fromKey("token", infrav1.Variable{SecretKeyReference: ref("${WORKSPACE_NAME}-keys", "token")}),
+		fromKey("size", infrav1.Variable{ConfigMapKeyReference: ref("sizes", "small")}),
+		configMap("sizes", "small", "3"),
+	}
+	_, err := template.Resolve(sources(all...))
+	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): Secret hello-keys does not exist")))
+	g.Expect(template.ReferencesOf(sources(all...))).To(Equal(template.References{Secrets: []string{"hello-keys"}, ConfigMaps: []string{"sizes"}}))
+
+	inputs, err := template.Resolve(sources(append(all, secret("hello-keys", "token", "s3cret ${name}"))...))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_token", "s3cret ${name}"), "what a Secret holds is no template")
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_size", "3"))
+	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("TF_VAR_token"))
+
+	_, err = template.Resolve(sources(append(all, secret("hello-keys", "token", "\xff"))...))
+	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): the value is not valid UTF-8")))
+}

@@ -47,6 +47,13 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 	if err := hooks.PrepWithoutInstalling(); err != nil {
 		return fmt.Errorf("preparing Cluster API's webhooks: %w", err)
 	}
+	// CAPT's own configurations have the same generated names.
+	for _, hook := range hooks.ValidatingWebhooks {
+		hook.Name = "capi-" + hook.Name
+	}
+	for _, hook := range hooks.MutatingWebhooks {
+		hook.Name = "capi-" + hook.Name
+	}
 	crds.WebhookOptions = hooks
 	if _, err := envtest.InstallCRDs(e.Config, crds); err != nil {
 		return fmt.Errorf("installing Cluster API's CRDs: %w", err)

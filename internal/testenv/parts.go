@@ -68,7 +68,15 @@ func Built(name string) (string, error) {
 	return path, nil
 }
 
-// moduleDir returns where the source of a module that CAPT depends on is.
+// ModuleDir returns where the source of a module that CAPT depends on is.
+func ModuleDir(module string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	return moduleDir(root, module)
+}
+
 func moduleDir(root, module string) (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
 	cmd.Dir = root

@@ -51,6 +51,7 @@ type options struct {
 	node              bool
 	setup             []func(ctrl.Manager) error
 	managerOptions    func(*ctrl.Options)
+	started           []func(*Environment) error
 }
 
 // Option adds a part to an environment.
@@ -74,6 +75,12 @@ func WithManager(setup func(ctrl.Manager) error) Option {
 // WithManagerOptions changes the options of the manager.
 func WithManagerOptions(change func(*ctrl.Options)) Option {
 	return func(o *options) { o.managerOptions = change }
+}
+
+// WithStarted runs start once everything else runs, as to start a program of
+// CAPT's own.
+func WithStarted(start func(*Environment) error) Option {
+	return func(o *options) { o.started = append(o.started, start) }
 }
 
 // WithWebhooks installs the webhook configurations of config/webhook and serves
@@ -190,7 +197,15 @@ func (e *Environment) start(o *options) error {
 	if err := e.installClusterAPI(root, assets, o.clusterAPI); err != nil {
 		return err
 	}
-	return e.startManager(o)
+	if err := e.startManager(o); err != nil {
+		return err
+	}
+	for _, start := range o.started {
+		if err := start(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *Environment) startManager(o *options) error {

@@ -31,7 +31,7 @@ func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) fiel
 		}
 	}
 	for i := range m.Vars {
-		errs = append(errs, eachString(path.Child("vars").Index(i).Child("value"), m.Vars[i].Value.Raw, checkPlaceholders)...)
+		errs = append(errs, checkVar(path.Child("vars").Index(i), &m.Vars[i], own)...)
 	}
 	for i := range m.VarFiles {
 		at, file := path.Child("varFiles").Index(i), &m.VarFiles[i]
@@ -47,4 +47,24 @@ func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) fiel
 		errs = append(errs, checkKey(at.Child("secretKeyRef"), "Secret", env.SecretKeyReference, own)...)
 	}
 	return errs
+}
+
+// checkVar checks a variable: where its value comes from is known to exactly one
+// of its fields.
+func checkVar(path *field.Path, v *infrav1.Variable, own string) field.ErrorList {
+	errs := checkKey(path.Child("configMapKeyRef"), "ConfigMap", v.ConfigMapKeyReference, own)
+	errs = append(errs, checkKey(path.Child("secretKeyRef"), "Secret", v.SecretKeyReference, own)...)
+	given := 0
+	for _, set := range []bool{!v.Value.IsZero(), v.ConfigMapKeyReference != nil, v.SecretKeyReference != nil} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		errs = append(errs, invalid(path, string(v.Key), "set exactly one of value, configMapKeyRef and secretKeyRef"))
+	}
+	if v.Value.IsZero() {
+		return errs
+	}
+	return append(errs, eachString(path.Child("value"), v.Value.Raw, checkPlaceholders)...)
 }

@@ -28,17 +28,23 @@ const (
 	SpotRoleReadyCondition = "SpotRoleReady"
 	// SpotRoleSkippedReason surfaces when the role is not CAPT's concern.
 	SpotRoleSkippedReason = "Skipped"
+	// SpotRoleFailedReason surfaces when the role could not be made sure of.
+	SpotRoleFailedReason = "SpotRoleFailed"
 
 	// WorkspaceReadyCondition tells whether the control plane's workspace is applied.
 	WorkspaceReadyCondition = "WorkspaceReady"
-	// FieldNotTakenReason surfaces when the template has no variable for a field
-	// that is set.
-	FieldNotTakenReason = "FieldNotTaken"
 	// UpgradingReason surfaces while the version is being raised, one minor at a time.
 	UpgradingReason = "Upgrading"
+	// DowngradeRefusedReason surfaces when a version below the current one is wanted.
+	DowngradeRefusedReason = "DowngradeRefused"
 
 	// EndpointReadyCondition tells whether the API server's address is known.
 	EndpointReadyCondition = "EndpointReady"
+	// WaitingForOutputsReason surfaces when the template's outputs are not there yet.
+	WaitingForOutputsReason = "WaitingForOutputs"
+	// EndpointChangedReason surfaces when the API server has another address than
+	// Cluster API was told, which cannot change.
+	EndpointChangedReason = "EndpointChanged"
 
 	// KubeconfigReadyCondition tells whether the kubeconfig Secret is current.
 	KubeconfigReadyCondition = "KubeconfigReady"
@@ -49,6 +55,9 @@ const (
 
 	// AvailableCondition tells whether the API server answers.
 	AvailableCondition = "Available"
+	// WaitingForKubeconfigReason surfaces when there is no kubeconfig to reach the
+	// API server with.
+	WaitingForKubeconfigReason = "WaitingForKubeconfig"
 	// APIServerUnreachableReason surfaces when the API server does not answer.
 	APIServerUnreachableReason = "APIServerUnreachable"
 

@@ -16,6 +16,9 @@ const (
 	VPCNotFoundReason = "VPCNotFound"
 	// FailureDomainsKnownCondition tells whether the zones of the VPC are known.
 	FailureDomainsKnownCondition = "FailureDomainsKnown"
+	// ControlPlaneGoneCondition tells, during deletion, whether the control plane
+	// in the VPC is gone.
+	ControlPlaneGoneCondition = "ControlPlaneGone"
 	// VPCRetainedReason surfaces when the VPC is deliberately left in place.
 	VPCRetainedReason = "VPCRetained"
 	// WaitingForControlPlaneDeletionReason surfaces when the VPC waits for the

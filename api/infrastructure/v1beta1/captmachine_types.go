@@ -13,25 +13,58 @@ const CAPTMachineFinalizer = "infrastructure.cluster.x-k8s.io/captmachine"
 const (
 	// InstanceReadyCondition tells whether the machine's workspace is applied.
 	InstanceReadyCondition = "InstanceReady"
+	// WaitingForMachineReason surfaces when Cluster API made the CAPTMachine, but
+	// not the Machine above it yet.
+	WaitingForMachineReason = "WaitingForMachine"
+	// WaitingForInfrastructureReason surfaces when the infrastructure of the
+	// cluster is not provisioned yet.
+	WaitingForInfrastructureReason = "WaitingForInfrastructure"
 	// WaitingForControlPlaneReason surfaces when the control plane is not initialised yet.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// WaitingForBootstrapDataReason surfaces when the bootstrap data of the
+	// Machine or MachinePool is not there yet.
+	WaitingForBootstrapDataReason = "WaitingForBootstrapData"
+	// WaitingForNodeGroupReason surfaces when the CAPTMachinePool whose settings
+	// the node shares does not exist yet.
+	WaitingForNodeGroupReason = "WaitingForNodeGroup"
 	// MissingOutputReason surfaces when the template lacks an output the machine needs.
 	MissingOutputReason = "MissingOutput"
-	// NodeReadyCondition tells whether the machine's node is there and ready.
+	// WaitingForProviderIDReason surfaces for a moment, until the provider IDs
+	// can be read, which Cluster API does once it is told of the instance.
+	WaitingForProviderIDReason = "WaitingForProviderID"
+	// ProviderIDChangedReason surfaces when the workspace replaced the instance
+	// behind a machine, which must not change: the machine is to be deleted.
+	ProviderIDChangedReason = "ProviderIDChanged"
+	// NodeReadyCondition tells whether the machine's node is there and ready. It
+	// counts for Ready unless a Cluster API Machine is above, which watches the
+	// node itself.
 	NodeReadyCondition = "NodeReady"
 	// WaitingForNodeReason surfaces when the node has not joined yet.
 	WaitingForNodeReason = "WaitingForNode"
+	// NodeNotReadyReason surfaces when the node is there but not ready.
+	NodeNotReadyReason = "NodeNotReady"
+	// WorkloadClusterUnreachableReason surfaces when the cluster of the node
+	// cannot be asked.
+	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 	// DrainedCondition tells, while the machine is being deleted, whether its
-	// node is empty.
+	// node is empty, or need not be.
 	DrainedCondition = "Drained"
 	// DrainingReason surfaces while pods are being moved away from the node.
 	DrainingReason = "Draining"
+	// DrainSkippedReason surfaces when the node is not drained; the message says
+	// why.
+	DrainSkippedReason = "DrainSkipped"
 	// DrainTimedOutReason surfaces when the drain took too long and the machine
 	// goes nevertheless.
 	DrainTimedOutReason = "DrainTimedOut"
+	// NodeGoneReason surfaces when there is no node, so that nothing is on it.
+	NodeGoneReason = "NodeGone"
 )
 
-// DrainPolicy tells how a node is emptied before its machine goes.
+// DrainPolicy tells how a node is emptied before its machine goes. A drain that
+// cannot end is ended by a person: by mode Skip, by a timeout, or by the
+// annotation machine.cluster.x-k8s.io/exclude-node-draining. A cluster that goes
+// as a whole is not drained.
 // +kubebuilder:validation:MinProperties=1
 type DrainPolicy struct {
 	// mode tells whether the node is drained. Defaults to Drain.
@@ -63,6 +96,20 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",fieldPath=".providerID",message="providerID cannot be changed once it is set: create a new CAPTMachine"
 type CAPTMachineSpec struct {
 	// workspaceTemplateRef names the WorkspaceTemplate that makes the node.
+	//
+	// Besides what the fields below name, it is given the variables name and
+	// cluster_name and, if it declares them, region, vpc_id, subnet_ids,
+	// kubernetes_version (a minor such as 1.33), bootstrap_secret_name, and any
+	// variable that is called as an output of the control plane's workspace, such
+	// as cluster_endpoint. These are decided when the node is made: what changes
+	// later is for new nodes.
+	//
+	// bootstrap_secret_name names the Secret with the bootstrap data. The data
+	// are secret, so a template reads them by a secretKeyReference of env or
+	// varFiles whose name is ${bootstrap_secret_name} and whose key is value.
+	//
+	// Its outputs are provider_id (required), node_name, availability_zone and
+	// addresses, a list of objects with type and address.
 	// +required
 	WorkspaceTemplateRef TemplateReference `json:"workspaceTemplateRef"`
 
@@ -73,7 +120,11 @@ type CAPTMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9.-]*$')",message="instanceType must be the name of an instance type such as m7g.large"
 	InstanceType string `json:"instanceType,omitempty"`
 
-	// nodeGroupRef names the CAPTMachinePool whose settings the node shares.
+	// nodeGroupRef names the CAPTMachinePool whose settings the node shares: its
+	// labels, taints and tags, to which the node's own are added and over which
+	// they win, its first instance type unless the node has one, and its
+	// amiType, capacityType and diskSizeGiB where the template takes them. The
+	// node is no member of the pool.
 	// +optional
 	NodeGroupRef *LocalReference `json:"nodeGroupRef,omitempty"`
 
@@ -82,7 +133,8 @@ type CAPTMachineSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// taints are taints of the node (variable taints).
+	// taints are taints of the node (variable taints, a list of objects with key,
+	// value and effect, which is spelled as here).
 	// +optional
 	// +listType=map
 	// +listMapKey=key

@@ -8,8 +8,22 @@ import (
 // are gone.
 const CAPTMachineDeploymentFinalizer = "infrastructure.cluster.x-k8s.io/captmachinedeployment"
 
-// RevisionAnnotation is the revision of a set of a deployment.
-const RevisionAnnotation = "capt.appthrust.io/revision"
+// MachineTemplateHashLabel is on each set of a deployment and on the set's
+// machines, and tells the sets of a deployment apart. It is the hash of what a
+// change of cannot reach an existing machine.
+const MachineTemplateHashLabel = "capt.appthrust.io/machine-template-hash"
+
+// Annotations by which a deployment remembers something on its sets.
+const (
+	// RevisionAnnotation is the revision of a set of a deployment.
+	RevisionAnnotation = "capt.appthrust.io/revision"
+	// DesiredReplicasAnnotation is how many machines the deployment wanted when
+	// it last sized the set; it tells scaling from a rollout.
+	DesiredReplicasAnnotation = "capt.appthrust.io/desired-replicas"
+	// MaxReplicasAnnotation is how many machines the deployment could have when
+	// it last sized the set; proportions are taken from it.
+	MaxReplicasAnnotation = "capt.appthrust.io/max-replicas"
+)
 
 // Conditions of a CAPTMachineDeployment and their reasons.
 const (
@@ -21,12 +35,18 @@ const (
 	ProgressingCondition = "Progressing"
 	// RollingOutReason surfaces while machines are being replaced.
 	RollingOutReason = "RollingOut"
+	// WaitingForDeletionReason surfaces when machines of an old template wait for
+	// somebody to delete them, as the strategy OnDelete asks.
+	WaitingForDeletionReason = "WaitingForDeletion"
 	// RolloutCompleteReason surfaces when every machine is up to date.
 	RolloutCompleteReason = "RolloutComplete"
 	// ProgressDeadlineExceededReason surfaces when a rollout has stood still too long.
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
 	// DeploymentPausedReason surfaces when the deployment is paused.
 	DeploymentPausedReason = "DeploymentPaused"
+	// InvalidStrategyReason surfaces when the bounds of a rolling update cannot be
+	// read.
+	InvalidStrategyReason = "InvalidStrategy"
 	// RevisionNotFoundReason surfaces when the revision to roll back to is gone.
 	RevisionNotFoundReason = "RevisionNotFound"
 )

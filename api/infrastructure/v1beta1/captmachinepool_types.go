@@ -8,14 +8,30 @@ import (
 // CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is gone.
 const CAPTMachinePoolFinalizer = "infrastructure.cluster.x-k8s.io/captmachinepool"
 
-// Conditions of a CAPTMachinePool.
+// Conditions of a CAPTMachinePool and their reasons.
 const (
 	// NodeGroupReadyCondition tells whether the node group's workspace is applied.
 	NodeGroupReadyCondition = "NodeGroupReady"
+	// WaitingForMachinePoolReason surfaces when no MachinePool owns the pool yet.
+	WaitingForMachinePoolReason = "WaitingForMachinePool"
+	// ReplicasOutOfBoundsReason surfaces when the MachinePool asks for fewer or
+	// more nodes than spec.scaling allows.
+	ReplicasOutOfBoundsReason = "ReplicasOutOfBounds"
 	// ReplicasReadyCondition tells whether there are as many nodes as wanted.
 	ReplicasReadyCondition = "ReplicasReady"
-	// WaitingForReplicasReason surfaces when nodes are still missing.
+	// WaitingForReplicasReason surfaces when there are still fewer or more nodes
+	// than wanted.
 	WaitingForReplicasReason = "WaitingForReplicas"
+	// ReplicasManagedElsewhereReason surfaces when the annotation
+	// cluster.x-k8s.io/replicas-managed-by of the MachinePool says that another
+	// system decides how many nodes there are.
+	ReplicasManagedElsewhereReason = "ReplicasManagedElsewhere"
+	// MembersKnownCondition tells whether the provider IDs of the nodes are those
+	// of the nodes in the cluster.
+	MembersKnownCondition = "MembersKnown"
+	// RefreshingReason surfaces when nodes came or went that the outputs do not
+	// tell of, and a run has been asked for to read them anew.
+	RefreshingReason = "Refreshing"
 )
 
 // CapacityType is how the nodes of a pool are paid for.
@@ -65,6 +81,22 @@ type PoolUpdate struct {
 // CAPTMachinePoolSpec is a managed node group.
 type CAPTMachinePoolSpec struct {
 	// workspaceTemplateRef names the WorkspaceTemplate that makes the node group.
+	//
+	// Besides what the fields below name, it is given the variables name,
+	// cluster_name and desired_size and, if it declares them, region, vpc_id,
+	// subnet_ids, kubernetes_version (a minor such as 1.33),
+	// bootstrap_secret_name, and any variable that is called as an output of the
+	// control plane's workspace, such as cluster_endpoint. All but what the
+	// MachinePool says are decided when the node group is made.
+	//
+	// bootstrap_secret_name names the Secret with the bootstrap data. The data
+	// are secret, so a template reads them by a secretKeyReference of env or
+	// varFiles whose name is ${bootstrap_secret_name} and whose key is value.
+	//
+	// Its outputs are provider_id_list (required), the provider IDs of the nodes,
+	// provider_id, that of the node group, and node_selector, the labels by which
+	// the nodes are known in the cluster. When nodes come or go that
+	// provider_id_list does not tell of, a run reads it anew.
 	// +required
 	WorkspaceTemplateRef TemplateReference `json:"workspaceTemplateRef"`
 
@@ -79,13 +111,17 @@ type CAPTMachinePoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t.matches('^[a-z0-9][a-z0-9.-]*$'))",message="instanceTypes must be names of instance types such as m7g.large"
 	InstanceTypes []string `json:"instanceTypes,omitempty"`
 
-	// capacityType is how the nodes are paid for (variable capacity_type).
+	// capacityType is how the nodes are paid for (variable capacity_type, in the
+	// spelling of EKS: ON_DEMAND or SPOT).
 	// +optional
 	// +kubebuilder:default=OnDemand
 	CapacityType CapacityType `json:"capacityType,omitempty"`
 
 	// scaling bounds the number of nodes (variables min_size and max_size). The
-	// wanted number is the MachinePool's (variable desired_size).
+	// wanted number is the MachinePool's (variable desired_size), unless another
+	// system scales the pool, as the annotation
+	// cluster.x-k8s.io/replicas-managed-by of the MachinePool says. Without
+	// scaling both bounds are the wanted number.
 	// +optional
 	Scaling *PoolScaling `json:"scaling,omitempty"`
 
@@ -99,7 +135,8 @@ type CAPTMachinePoolSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// taints are taints of the nodes (variable taints).
+	// taints are taints of the nodes (variable taints, a list of objects with
+	// key, value and effect, which is spelled as here).
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -149,6 +186,11 @@ type CAPTMachinePoolStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// ready repeats initialization.provisioned where the controller of
+	// MachinePools looks for it, up to and including Cluster API 1.14.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
 
 	// conditions are the latest observations of the pool.
 	// +optional

@@ -8,6 +8,11 @@ import (
 // CAPTMachineSetFinalizer keeps a CAPTMachineSet until its machines are gone.
 const CAPTMachineSetFinalizer = "infrastructure.cluster.x-k8s.io/captmachineset"
 
+// TemplateMetadataAnnotation names, as JSON, the labels and annotations that a
+// machine has from its set's template, so that those the template loses can be
+// taken away again.
+const TemplateMetadataAnnotation = "capt.appthrust.io/template-metadata"
+
 // Conditions of a CAPTMachineSet and their reasons.
 const (
 	// ReplicasInSyncCondition tells whether there are as many machines as wanted.
@@ -16,6 +21,13 @@ const (
 	ScalingUpReason = "ScalingUp"
 	// ScalingDownReason surfaces while machines are being deleted.
 	ScalingDownReason = "ScalingDown"
+	// CreationDisabledReason surfaces when machines are missing and the annotation
+	// cluster.x-k8s.io/disable-machine-create keeps the set from making them, as
+	// on the old sets of a deployment with the strategy OnDelete.
+	CreationDisabledReason = "CreationDisabled"
+	// SelectorMismatchReason surfaces when the selector would not find the
+	// machines that the template makes.
+	SelectorMismatchReason = "SelectorMismatch"
 	// MachinesReadyCondition tells whether all machines are ready.
 	MachinesReadyCondition = "MachinesReady"
 	// MachinesNotReadyReason surfaces when some machines are not ready.

@@ -57,6 +57,12 @@ const (
 	WaitingForTemplateReason = "WaitingForTemplate"
 	// WaitingForWorkspaceReason surfaces when a workspace has not been applied yet.
 	WaitingForWorkspaceReason = "WaitingForWorkspace"
+	// WorkspaceNameTakenReason surfaces when a workspace of the wanted name
+	// belongs to somebody else.
+	WorkspaceNameTakenReason = "WorkspaceNameTaken"
+	// FieldNotTakenReason surfaces when the template has no variable for a field
+	// that is set.
+	FieldNotTakenReason = "FieldNotTaken"
 	// WorkspaceFailedReason surfaces when the workspace behind the object failed;
 	// the message carries Terraform's own diagnostics.
 	WorkspaceFailedReason = "WorkspaceFailed"

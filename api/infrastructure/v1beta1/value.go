@@ -44,6 +44,9 @@ func (v Value) String() string {
 	return string(v.Raw)
 }
 
+// IsZero tells whether the value is unset, which is not null.
+func (v Value) IsZero() bool { return len(v.Raw) == 0 }
+
 // MarshalJSON writes the value as it was read; an unset value is null.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if len(v.Raw) == 0 {

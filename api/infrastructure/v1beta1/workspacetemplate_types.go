@@ -228,9 +228,20 @@ type Variable struct {
 	Key VariableName `json:"key"`
 
 	// value is the variable's value: a string, or any other JSON value for
-	// variables of other types.
-	// +required
-	Value Value `json:"value"`
+	// variables of other types. Set exactly one of value, configMapKeyRef and
+	// secretKeyRef.
+	// +optional
+	Value Value `json:"value,omitempty,omitzero"`
+
+	// configMapKeyRef names the key of a ConfigMap that holds the value, a
+	// string.
+	// +optional
+	ConfigMapKeyReference *KeyReference `json:"configMapKeyRef,omitempty"`
+
+	// secretKeyRef names the key of a Secret that holds the value, a string. It
+	// is shown nowhere.
+	// +optional
+	SecretKeyReference *KeyReference `json:"secretKeyRef,omitempty"`
 }
 
 // VarFileSource tells what kind of object holds a variables file.

@@ -8,6 +8,11 @@ import (
 // destroyed, or deliberately left.
 const WorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplateapply"
 
+// WorkspaceHeldFinalizer is put on a workspace by the object that controls it.
+// A workspace that is deleted while it is held, by the garbage collector or by
+// hand, is not destroyed before its owner lets go or is gone itself.
+const WorkspaceHeldFinalizer = "infrastructure.cluster.x-k8s.io/workspace-held"
+
 // Conditions of a WorkspaceTemplateApply, in the order they are reached, and
 // their reasons.
 const (
@@ -95,6 +100,9 @@ const (
 	// DestroyedCondition tells, while the workspace is being deleted, how far
 	// the destruction is.
 	DestroyedCondition = "Destroyed"
+	// HeldByOwnerReason surfaces when the workspace was deleted before its owner
+	// let go of it.
+	HeldByOwnerReason = "HeldByOwner"
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.

@@ -106,6 +106,9 @@ func fits(m *inspect.Module, vars []infrav1.Variable) error {
 	for _, v := range vars {
 		raw[string(v.Key)] = v.Value.Raw
 		open[string(v.Key)] = bytes.Contains(v.Value.Raw, []byte("${"))
+		if v.Value.IsZero() {
+			raw[string(v.Key)], open[string(v.Key)] = []byte(`""`), true
+		}
 	}
 	values, problems := inspect.FromJSON(raw)
 	problems = append(problems, inspect.Check(m, values, nil)...)

@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
 	"github.com/appthrust/capt/internal/template"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -24,6 +29,9 @@ const destroyInputs = "destroy"
 // destroy destroys what the workspace made, unless it is to be left in place. A
 // run that goes on is stopped first.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
+	if err := r.held(ctx, s); err != nil {
+		return err
+	}
 	if run := s.current(); run != nil {
 		return r.attend(ctx, s, run)
 	}
@@ -52,6 +60,35 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 		}
 	}
 	return r.start(ctx, s, next)
+}
+
+// ownerLook is how often a held workspace looks whether its owner is gone by
+// force, which no watch of workspaces sees.
+const ownerLook = time.Minute
+
+// held waits until the object that controls the workspace lets go of it. The
+// garbage collector knows nothing of the order in which a cluster is taken
+// down, and a workspace of a cluster that lives is not to be destroyed.
+func (r *Reconciler) held(ctx context.Context, s *scope) error {
+	owner := metav1.GetControllerOf(s.apply)
+	if !controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer) {
+		return nil
+	}
+	if owner != nil {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: owner.Name}, found)
+		switch {
+		case err == nil && found.UID == owner.UID && found.DeletionTimestamp.IsZero():
+			return fault.WaitFor(ownerLook, infrav1.HeldByOwnerReason, "%s %s needs this workspace: it is destroyed when that is deleted", owner.Kind, owner.Name)
+		case err == nil && found.UID == owner.UID:
+			return fault.WaitFor(ownerLook, infrav1.HeldByOwnerReason, "%s %s is being deleted and will let go of this workspace in its turn", owner.Kind, owner.Name)
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("reading the owner: %w", err)
+		}
+	}
+	controllerutil.RemoveFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
+	return nil
 }
 
 // nothingLeft tells whether there is nothing to destroy: nothing ever ran, the
