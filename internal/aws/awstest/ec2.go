@@ -1,0 +1,254 @@
+package awstest
+
+import (
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// VPC is a network of the account.
+type VPC struct {
+	ID   string
+	CIDR string
+}
+
+// Subnet is a part of a VPC.
+type Subnet struct {
+	ID   string
+	VPC  string
+	Zone string
+	CIDR string
+	// Outpost is the ARN of the Outpost it is on, if any.
+	Outpost string
+	Tags    map[string]string
+}
+
+// RouteTable says where packets of subnets go.
+type RouteTable struct {
+	ID  string
+	VPC string
+	// Main makes it the table of subnets without one.
+	Main    bool
+	Subnets []string
+	// Gateways are the targets of its routes, such as igw-1 or nat-1.
+	Gateways []string
+	// Blackhole has the routes lead nowhere, as when a gateway is gone.
+	Blackhole bool
+}
+
+// AddVPC adds a VPC with its subnets and route tables, whose VPC is set to it.
+func (s *Server) AddVPC(vpc VPC, subnets []Subnet, tables []RouteTable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.vpcs = append(s.vpcs, vpc)
+	for _, subnet := range subnets {
+		subnet.VPC = vpc.ID
+		s.subnets = append(s.subnets, subnet)
+	}
+	for _, table := range tables {
+		table.VPC = vpc.ID
+		s.tables = append(s.tables, table)
+	}
+}
+
+// PageSize has lists come in pages; zero means whole.
+func (s *Server) PageSize(items int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pageSize = items
+}
+
+// Shuffle turns the order of what is listed around, which AWS does not promise.
+func (s *Server) Shuffle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Reverse(s.subnets)
+	slices.Reverse(s.tables)
+}
+
+// EC2's answers name everything in lower camel case.
+type (
+	ec2Tag struct {
+		Key   string `xml:"key"`
+		Value string `xml:"value"`
+	}
+	ec2VPC struct {
+		ID   string `xml:"vpcId"`
+		CIDR string `xml:"cidrBlock"`
+	}
+	ec2Subnet struct {
+		ID      string   `xml:"subnetId"`
+		VPC     string   `xml:"vpcId"`
+		Zone    string   `xml:"availabilityZone"`
+		CIDR    string   `xml:"cidrBlock"`
+		Outpost string   `xml:"outpostArn,omitempty"`
+		Tags    []ec2Tag `xml:"tagSet>item"`
+	}
+	ec2Route struct {
+		Destination string `xml:"destinationCidrBlock"`
+		Gateway     string `xml:"gatewayId,omitempty"`
+		NAT         string `xml:"natGatewayId,omitempty"`
+		State       string `xml:"state"`
+	}
+	ec2Association struct {
+		Main   bool   `xml:"main"`
+		Subnet string `xml:"subnetId,omitempty"`
+		State  string `xml:"associationState>state"`
+	}
+	ec2RouteTable struct {
+		ID           string           `xml:"routeTableId"`
+		VPC          string           `xml:"vpcId"`
+		Routes       []ec2Route       `xml:"routeSet>item"`
+		Associations []ec2Association `xml:"associationSet>item"`
+	}
+)
+
+func (s *Server) describeVPCs(c call) (any, error) {
+	matched, err := filter(c.form, s.vpcs, func(vpc VPC) map[string]string { return map[string]string{"vpc-id": vpc.ID} })
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.page(c.form, len(matched))
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		XMLName   xml.Name `xml:"DescribeVpcsResponse"`
+		RequestID string   `xml:"requestId"`
+		Items     []ec2VPC `xml:"vpcSet>item"`
+		Next      string   `xml:"nextToken,omitempty"`
+	}{RequestID: requestID, Next: next}
+	for _, vpc := range matched[page.from:page.to] {
+		answer.Items = append(answer.Items, ec2VPC(vpc))
+	}
+	return answer, nil
+}
+
+func (s *Server) describeSubnets(c call) (any, error) {
+	matched, err := filter(c.form, s.subnets, func(subnet Subnet) map[string]string {
+		fields := map[string]string{"vpc-id": subnet.VPC, "subnet-id": subnet.ID}
+		for key, value := range subnet.Tags {
+			fields["tag:"+key] = value
+		}
+		return fields
+	})
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.page(c.form, len(matched))
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		XMLName   xml.Name    `xml:"DescribeSubnetsResponse"`
+		RequestID string      `xml:"requestId"`
+		Items     []ec2Subnet `xml:"subnetSet>item"`
+		Next      string      `xml:"nextToken,omitempty"`
+	}{RequestID: requestID, Next: next}
+	for _, subnet := range matched[page.from:page.to] {
+		item := ec2Subnet{ID: subnet.ID, VPC: subnet.VPC, Zone: subnet.Zone, CIDR: subnet.CIDR, Outpost: subnet.Outpost}
+		for _, key := range slices.Sorted(maps.Keys(subnet.Tags)) {
+			item.Tags = append(item.Tags, ec2Tag{key, subnet.Tags[key]})
+		}
+		answer.Items = append(answer.Items, item)
+	}
+	return answer, nil
+}
+
+func (s *Server) describeRouteTables(c call) (any, error) {
+	matched, err := filter(c.form, s.tables, func(table RouteTable) map[string]string { return map[string]string{"vpc-id": table.VPC} })
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.page(c.form, len(matched))
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		XMLName   xml.Name        `xml:"DescribeRouteTablesResponse"`
+		RequestID string          `xml:"requestId"`
+		Items     []ec2RouteTable `xml:"routeTableSet>item"`
+		Next      string          `xml:"nextToken,omitempty"`
+	}{RequestID: requestID, Next: next}
+	for _, table := range matched[page.from:page.to] {
+		answer.Items = append(answer.Items, table.item())
+	}
+	return answer, nil
+}
+
+func (t RouteTable) item() ec2RouteTable {
+	item := ec2RouteTable{ID: t.ID, VPC: t.VPC, Routes: []ec2Route{{Destination: "10.0.0.0/16", Gateway: "local", State: "active"}}}
+	state := "active"
+	if t.Blackhole {
+		state = "blackhole"
+	}
+	for _, gateway := range t.Gateways {
+		route := ec2Route{Destination: "0.0.0.0/0", State: state, Gateway: gateway}
+		if strings.HasPrefix(gateway, "nat-") {
+			route.Gateway, route.NAT = "", gateway
+		}
+		item.Routes = append(item.Routes, route)
+	}
+	if t.Main {
+		item.Associations = append(item.Associations, ec2Association{Main: true, State: "associated"})
+	}
+	for _, subnet := range t.Subnets {
+		item.Associations = append(item.Associations, ec2Association{Subnet: subnet, State: "associated"})
+	}
+	return item
+}
+
+// filter keeps the items whose fields have one of the values of every filter. A
+// filter that no item knows is refused, so that no test passes by a filter that
+// does nothing.
+func filter[T any](form url.Values, items []T, fields func(T) map[string]string) ([]T, error) {
+	kept := slices.Clone(items)
+	for i := 1; ; i++ {
+		prefix := fmt.Sprintf("Filter.%d.", i)
+		name := form.Get(prefix + "Name")
+		if name == "" {
+			return kept, nil
+		}
+		if !slices.Contains([]string{"vpc-id", "subnet-id"}, name) && !strings.HasPrefix(name, "tag:") {
+			return nil, refuse(http.StatusBadRequest, "InvalidParameterValue", "The filter '%s' is invalid", name)
+		}
+		var values []string
+		for j := 1; form.Has(fmt.Sprintf("%sValue.%d", prefix, j)); j++ {
+			values = append(values, form.Get(fmt.Sprintf("%sValue.%d", prefix, j)))
+		}
+		kept = slices.DeleteFunc(kept, func(item T) bool {
+			value, has := fields(item)[name]
+			return !has || !slices.Contains(values, value)
+		})
+	}
+}
+
+type span struct{ from, to int }
+
+// page cuts a list; the token is where the next page begins.
+func (s *Server) page(form url.Values, count int) (span, string, error) {
+	size := s.pageSize
+	if text := form.Get("MaxResults"); text != "" {
+		asked, err := strconv.Atoi(text)
+		if err != nil || asked < 5 || asked > 1000 {
+			return span{}, "", refuse(http.StatusBadRequest, "InvalidParameterValue", "MaxResults must be between 5 and 1000")
+		}
+		size = asked
+	}
+	from := 0
+	if token := form.Get("NextToken"); token != "" {
+		var err error
+		if from, err = strconv.Atoi(strings.TrimPrefix(token, "page-")); err != nil || from < 0 || from > count {
+			return span{}, "", refuse(http.StatusBadRequest, "InvalidNextToken", "The token is invalid.")
+		}
+	}
+	if size <= 0 || from+size >= count {
+		return span{from, count}, "", nil
+	}
+	return span{from, from + size}, fmt.Sprintf("page-%d", from+size), nil
+}

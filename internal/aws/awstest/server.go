@@ -1,0 +1,307 @@
+// Package awstest is a fake of AWS, the one thing that cannot run on a
+// developer's machine: an HTTP server that answers a few actions of STS, IAM and
+// EC2 in AWS's own protocols, and an authenticator that plays EKS's. Signatures
+// are checked as AWS checks them. Nothing else about it is AWS: what it holds is
+// in memory, and what a test did not put there does not exist.
+package awstest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Region is the region of the settings that Env returns.
+const Region = "eu-west-1"
+
+// Server is a fake of one AWS account. It may be used and changed by many at
+// once.
+type Server struct {
+	// URL is the address of every service.
+	URL string
+	// Account is the account's id, a different one for each server.
+	Account string
+
+	http *httptest.Server
+	user Keys
+
+	mu       sync.Mutex
+	now      func() time.Time
+	keys     map[string]Keys
+	calls    map[string]int
+	agents   map[string]bool
+	denied   map[string]bool
+	failures map[string][]*failure
+	before   func(action string)
+
+	roles           map[string]bool
+	assumable       map[string]bool
+	identityTokens  map[string]bool
+	sessionDuration time.Duration
+
+	vpcs     []VPC
+	subnets  []Subnet
+	tables   []RouteTable
+	pageSize int
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a server; the caller closes it.
+func Start() *Server {
+	s := &Server{
+		Account:        digits(12),
+		now:            time.Now,
+		keys:           map[string]Keys{},
+		calls:          map[string]int{},
+		agents:         map[string]bool{},
+		denied:         map[string]bool{},
+		failures:       map[string][]*failure{},
+		roles:          map[string]bool{},
+		assumable:      map[string]bool{},
+		identityTokens: map[string]bool{},
+	}
+	s.user = s.issue("arn:aws:iam::"+s.Account+":user/capt", "AKIA", 0)
+	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = s.http.URL
+	return s
+}
+
+// Close ends the server.
+func (s *Server) Close() { s.http.Close() }
+
+// Env returns what a provider config would give to a run: where AWS is, and the
+// keys of a user.
+func (s *Server) Env() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL":      s.URL,
+		"AWS_ACCESS_KEY_ID":     s.user.AccessKeyID,
+		"AWS_SECRET_ACCESS_KEY": s.user.SecretAccessKey,
+		"AWS_REGION":            Region,
+	}
+}
+
+// SetClock replaces the server's clock.
+func (s *Server) SetClock(now func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+}
+
+// Calls returns how often an action, such as GetRole, was asked for by somebody
+// with valid keys.
+func (s *Server) Calls(action string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[action]
+}
+
+// UserAgents returns the user agents that were seen.
+func (s *Server) UserAgents() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.agents))
+}
+
+// Deny takes the permission for an action away.
+func (s *Server) Deny(action string) { s.setDenied(action, true) }
+
+// Allow gives the permission for an action back.
+func (s *Server) Allow(action string) { s.setDenied(action, false) }
+
+func (s *Server) setDenied(action string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied[action] = denied
+}
+
+// Fail has the next calls of an action fail as AWS would with that code.
+func (s *Server) Fail(action string, times, status int, code, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range times {
+		s.failures[action] = append(s.failures[action], &failure{status, code, message})
+	}
+}
+
+// Before has every accepted call wait for a function before it is answered.
+func (s *Server) Before(wait func(action string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = wait
+}
+
+// failure is an answer that says no.
+type failure struct {
+	status  int
+	code    string
+	message string
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.code + ": " + f.message }
+
+func refuse(status int, code, format string, args ...any) error {
+	return &failure{status, code, fmt.Sprintf(format, args...)}
+}
+
+// call is one request whose signature is right.
+type call struct {
+	service string
+	action  string
+	caller  Keys
+	form    url.Values
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c, err := s.accept(r, body)
+	var answer any
+	if err == nil {
+		answer, err = s.answer(c)
+	}
+	status := http.StatusOK
+	if err != nil {
+		status, answer = failed(c.service, err)
+	}
+	var out bytes.Buffer
+	if err := xml.NewEncoder(&out).Encode(answer); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// accept finds out who asks for what.
+func (s *Server) accept(r *http.Request, body []byte) (call, error) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return call{}, refuse(http.StatusBadRequest, "MalformedQueryString", "the body is no query")
+	}
+	c := call{form: form, action: form.Get("Action"), service: "sts"}
+	if c.action != "AssumeRoleWithWebIdentity" {
+		if c.caller, c.service, err = s.authenticate(r, body); err != nil {
+			return c, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agents[r.UserAgent()] = true
+	s.calls[c.action]++
+	return c, nil
+}
+
+func (s *Server) answer(c call) (any, error) {
+	s.mu.Lock()
+	before := s.before
+	s.mu.Unlock()
+	if before != nil {
+		before(c.action)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if queue := s.failures[c.action]; len(queue) > 0 {
+		s.failures[c.action] = queue[1:]
+		return nil, queue[0]
+	}
+	if s.denied[c.action] {
+		return nil, denied(c, "*")
+	}
+	actions := map[string]func(call) (any, error){
+		"sts:GetCallerIdentity":         s.getCallerIdentity,
+		"sts:AssumeRole":                s.assumeRole,
+		"sts:AssumeRoleWithWebIdentity": s.assumeRoleWithWebIdentity,
+		"iam:GetRole":                   s.getRole,
+		"iam:CreateServiceLinkedRole":   s.createServiceLinkedRole,
+		"ec2:DescribeVpcs":              s.describeVPCs,
+		"ec2:DescribeSubnets":           s.describeSubnets,
+		"ec2:DescribeRouteTables":       s.describeRouteTables,
+	}
+	action, found := actions[c.service+":"+c.action]
+	if !found {
+		return nil, refuse(http.StatusBadRequest, "InvalidAction", "%s has no action %s here", c.service, c.action)
+	}
+	return action(c)
+}
+
+func denied(c call, resource string) error {
+	code, text := "AccessDenied", fmt.Sprintf("User: %s is not authorized to perform: %s:%s on resource: %s", c.caller.ARN, c.service, c.action, resource)
+	if c.service == "ec2" {
+		code, text = "UnauthorizedOperation", "You are not authorized to perform this operation. "+text+" Encoded authorization failure message: "+strings.Repeat("x", 400)
+	}
+	return refuse(http.StatusForbidden, code, "%s", text)
+}
+
+type errorItem struct {
+	Type    string `xml:"Type,omitempty"`
+	Code    string
+	Message string
+}
+
+// failed is an error in the protocol of the service.
+func failed(service string, err error) (int, any) {
+	var f *failure
+	if !errors.As(err, &f) {
+		f = &failure{http.StatusInternalServerError, "InternalFailure", err.Error()}
+	}
+	item := errorItem{Code: f.code, Message: f.message}
+	if service == "ec2" {
+		return f.status, struct {
+			XMLName   xml.Name    `xml:"Response"`
+			Errors    []errorItem `xml:"Errors>Error"`
+			RequestID string
+		}{Errors: []errorItem{item}, RequestID: requestID}
+	}
+	item.Type = "Sender"
+	return f.status, struct {
+		XMLName   xml.Name `xml:"ErrorResponse"`
+		Error     errorItem
+		RequestID string `xml:"RequestId"`
+	}{Error: item, RequestID: requestID}
+}
+
+// requestID is in every answer, so that tests can see that nobody repeats it.
+const requestID = "7a62c49f-347e-4fc4-9331-6e8eEXAMPLE0"
+
+// digits returns a random number of so many digits.
+func digits(n int64) string {
+	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil)
+	number, err := rand.Int(rand.Reader, limit)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%0*d", int(n), number)
+}
+
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	// Read never fails.
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,128 @@
+package awstest
+
+import (
+	"encoding/xml"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AddRole lets the account's users and sessions assume a role.
+func (s *Server) AddRole(name string) (arn string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	arn = "arn:aws:iam::" + s.Account + ":role/" + name
+	s.assumable[arn] = true
+	return arn
+}
+
+// TrustToken lets the bearer of a web identity token assume every role.
+func (s *Server) TrustToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.identityTokens[token] = true
+}
+
+// LimitSessions shortens every session that is begun from now on.
+func (s *Server) LimitSessions(duration time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessionDuration = duration
+}
+
+type metadata struct {
+	RequestID string `xml:"RequestId"`
+}
+
+type sessionKeys struct {
+	AccessKeyID     string `xml:"AccessKeyId"`
+	SecretAccessKey string
+	SessionToken    string
+	Expiration      string
+}
+
+type assumedUser struct {
+	AssumedRoleID string `xml:"AssumedRoleId"`
+	Arn           string
+}
+
+type session struct {
+	Credentials     sessionKeys
+	AssumedRoleUser assumedUser
+}
+
+func (s *Server) getCallerIdentity(c call) (any, error) {
+	type result struct {
+		Account string
+		Arn     string
+		UserID  string `xml:"UserId"`
+	}
+	return struct {
+		XMLName  xml.Name `xml:"GetCallerIdentityResponse"`
+		Result   result   `xml:"GetCallerIdentityResult"`
+		Metadata metadata `xml:"ResponseMetadata"`
+	}{
+		Result:   result{Account: s.Account, Arn: c.caller.ARN, UserID: c.caller.AccessKeyID},
+		Metadata: metadata{requestID},
+	}, nil
+}
+
+func (s *Server) assumeRole(c call) (any, error) {
+	if !s.assumable[c.form.Get("RoleArn")] {
+		return nil, denied(c, c.form.Get("RoleArn"))
+	}
+	begun, err := s.beginSession(c)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		XMLName  xml.Name `xml:"AssumeRoleResponse"`
+		Result   session  `xml:"AssumeRoleResult"`
+		Metadata metadata `xml:"ResponseMetadata"`
+	}{Result: begun, Metadata: metadata{requestID}}, nil
+}
+
+func (s *Server) assumeRoleWithWebIdentity(c call) (any, error) {
+	if !s.identityTokens[c.form.Get("WebIdentityToken")] {
+		return nil, refuse(http.StatusBadRequest, "InvalidIdentityToken", "No OpenIDConnect provider found in your account")
+	}
+	if !s.assumable[c.form.Get("RoleArn")] {
+		return nil, refuse(http.StatusForbidden, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
+	}
+	begun, err := s.beginSession(c)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		XMLName  xml.Name `xml:"AssumeRoleWithWebIdentityResponse"`
+		Result   session  `xml:"AssumeRoleWithWebIdentityResult"`
+		Metadata metadata `xml:"ResponseMetadata"`
+	}{Result: begun, Metadata: metadata{requestID}}, nil
+}
+
+// beginSession keeps to the bounds that AWS has for roles.
+func (s *Server) beginSession(c call) (session, error) {
+	duration := time.Hour
+	if text := c.form.Get("DurationSeconds"); text != "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil || seconds < 900 || seconds > 3600 {
+			return session{}, refuse(http.StatusBadRequest, "ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
+		}
+		duration = time.Duration(seconds) * time.Second
+	}
+	if s.sessionDuration > 0 {
+		duration = min(duration, s.sessionDuration)
+	}
+	role := c.form.Get("RoleArn")
+	name := role[strings.LastIndex(role, "/")+1:]
+	arn := "arn:aws:sts::" + s.Account + ":assumed-role/" + name + "/" + c.form.Get("RoleSessionName")
+	k := s.issue(arn, "ASIA", duration)
+	return session{
+		Credentials: sessionKeys{
+			AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.SessionToken,
+			Expiration: k.Expires.UTC().Format(time.RFC3339),
+		},
+		AssumedRoleUser: assumedUser{AssumedRoleID: "AROA" + name + ":" + c.form.Get("RoleSessionName"), Arn: arn},
+	}, nil
+}
