@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRun_putsTheModuleIntoTheTemplate(t *testing.T) {
+	root := t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("modules/a/outputs.tf", "output \"x\" { value = 1 }\n")
+	write("modules/a/main.tf", "locals {\n\n  a = 1\n}\n")
+	write("modules/a/variables.tf", "variable \"v\" {}\n")
+	write("modules/a/iam.tf", "# iam\n")
+	write("modules/a/versions.tf", "terraform {}\n")
+	write("templates/source/a.yaml", "spec:\n  module: modules/a\n  after: 1\n")
+	write("templates/old.yaml", "gone: soon\n")
+
+	if err := run(root); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "templates", "a.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(text), "\n")
+	want := "spec:\n  module: |\n    terraform {}\n\n    variable \"v\" {}\n\n    locals {\n\n      a = 1\n    }\n\n    # iam\n\n    output \"x\" { value = 1 }\n  after: 1\n"
+	if body != want {
+		t.Errorf("got\n%s\nwant\n%s", body, want)
+	}
+	if _, err := os.Stat(filepath.Join(root, "templates", "old.yaml")); !os.IsNotExist(err) {
+		t.Error("a template without a source is kept")
+	}
+	write("templates/source/a.yaml", "spec: {}\n")
+	if err := run(root); err == nil || !strings.Contains(err.Error(), "names the module") {
+		t.Errorf("a source without a module: %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+// Package local runs a Kubernetes control plane as processes of this machine,
+// with all it needs in one directory. A detached supervisor keeps the processes
+// alive; Cluster asks for one, changes it, looks at it and ends it.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Cluster is the control plane of one directory, whether it runs or not.
+type Cluster struct {
+	// Dir holds everything that belongs to the control plane. It is absolute.
+	Dir string
+	// Supervisor is the command that calls Supervise; "--dir" and the directory
+	// are added to it. Empty is this program with the argument "run".
+	Supervisor []string
+}
+
+// New returns the control plane of a directory and touches nothing.
+func New(dir string) (*Cluster, error) {
+	if dir == "" {
+		return nil, errors.New("a directory is needed: name one that is empty or does not exist yet")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the directory: %w", err)
+	}
+	return &Cluster{Dir: abs}, nil
+}
+
+// Kubeconfig is the file with which an administrator reaches the API server. It
+// exists once the control plane was up.
+func (c *Cluster) Kubeconfig() string { return layout(c.Dir).kubeconfig() }
+
+// Log is the file with the output of a part or program.
+func (c *Cluster) Log(name string) string { return layout(c.Dir).log(name) }
+
+// supervisorCommand returns what starts the supervisor.
+func (c *Cluster) supervisorCommand() ([]string, error) {
+	command := c.Supervisor
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("finding this program: %w", err)
+		}
+		command = []string{self, "run"}
+	}
+	return append(slices.Clip(command), "--dir", c.Dir), nil
+}
+
+// begin takes the directory's operation lock, for a control plane is brought up
+// or ended by one process at a time. The directory is made if create says so;
+// without it, a nil lock means that there is no directory.
+func (c *Cluster) begin(ctx context.Context, create bool) (*lock, error) {
+	for {
+		if err := checkDirectory(c.Dir); errors.Is(err, os.ErrNotExist) {
+			if !create {
+				return nil, nil
+			}
+			if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+				return nil, fmt.Errorf("making the directory: %w", err)
+			}
+		} else if err != nil {
+			return nil, err
+		}
+		held, err := waitForLock(ctx, layout(c.Dir).operationLock())
+		if errors.Is(err, os.ErrNotExist) || err == nil && !held.current() {
+			// Whoever held it before removed the directory.
+			if held != nil {
+				held.release()
+			}
+			continue
+		}
+		return held, err
+	}
+}
