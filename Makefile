@@ -39,15 +39,16 @@ parts-list: ## Show each third-party program, its version and where it comes fro
 ##@ Development
 
 .PHONY: build
-build: ## Build the manager and the runner into bin/.
+build: ## Build the manager, the runner and the local cluster into bin/.
 	go build -o bin/ ./cmd/...
 
 .PHONY: generate
-generate: parts-lint ## Generate deepcopy code, CRDs, RBAC and webhook configurations.
+generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configurations and templates.
 	cd api && ../$(PARTS)/controller-gen object paths=./...
 	cd api && ../$(PARTS)/controller-gen $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
 	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
 	$(PARTS)/controller-gen rbac:roleName=manager-role paths="./internal/controllers/...;./internal/manager/..." output:rbac:dir=config/rbac
+	cd dev && go run ./templates
 
 .PHONY: fmt
 fmt: parts-lint ## Format the code.
@@ -61,8 +62,8 @@ lint: parts-lint ## Run the linters over every module.
 verify: generate ## Check that generated files, modules and versions are current.
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
 	@cd dev && go run ./verify -versions ../versions.mk
-	@git diff --exit-code -- api config || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- api config)" || { git ls-files --others --exclude-standard -- api config; echo "generated files are not committed"; exit 1; }
+	@git diff --exit-code -- api config templates || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- api config templates)" || { git ls-files --others --exclude-standard -- api config templates; echo "generated files are not committed"; exit 1; }
 
 ##@ Tests
 
@@ -80,6 +81,10 @@ test-job: build ## Run the tests that run pods, on a real node; needs root, cont
 	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
 
 ##@ Benchmarks
+
+.PHONY: scale
+scale: parts-test build ## Make 200 clusters at once and count what is written once they rest; numbers go to out/scale.json.
+	CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
 
 .PHONY: bench
 bench: parts-test build ## Measure the engine beside the bare tool, a restart and the rest with many workspaces; numbers go to out/bench.json.

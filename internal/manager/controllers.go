@@ -55,7 +55,10 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
 	}
-	return setupTemplates(ctx, mgr, o, objects, reader)
+	if err := setupTemplates(ctx, mgr, o, objects, reader); err != nil {
+		return err
+	}
+	return setupClusters(ctx, mgr, o, reader)
 }
 
 // setupTemplates adds the controllers of what workspaces are made from.

@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -21,6 +22,7 @@ func New() *runtime.Scheme {
 	utilruntime.Must(clusteraddonsv1.AddToScheme(s))
 	utilruntime.Must(infrav1.AddToScheme(s))
 	utilruntime.Must(controlplanev1.AddToScheme(s))
+	utilruntime.Must(bootstrapv1.AddToScheme(s))
 	utilruntime.Must(addonsv1.AddToScheme(s))
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -36,6 +37,7 @@ func Setup(mgr ctrl.Manager) error {
 		validate(mgr, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
 		validate(mgr, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
 		validate(mgr, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
+		validate(mgr, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
 		validate(mgr, &addonsv1.CAPTAddon{}, captAddonRules),
 
 		fillIn(mgr, &infrav1.CAPTMachineSet{}, defaultMachineSet),

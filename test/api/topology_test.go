@@ -15,10 +15,11 @@ import (
 // before it creates a new one.
 func TestTemplates_letTopologyDryRunsThrough(t *testing.T) {
 	changes := map[string]map[string]any{
-		"captclustertemplate":      {"region": "us-east-1", "vpcTemplateRef": map[string]any{"name": "other"}},
-		"captcontrolplanetemplate": {"controlPlaneConfig": map[string]any{"region": "us-east-1"}},
-		"captmachinetemplate":      {"instanceType": "m7g.xlarge"},
-		"captmachinepooltemplate":  {"capacityType": "Spot"},
+		"captclustertemplate":         {"region": "us-east-1", "vpcTemplateRef": map[string]any{"name": "other"}},
+		"captcontrolplanetemplate":    {"controlPlaneConfig": map[string]any{"region": "us-east-1"}},
+		"captmachinetemplate":         {"instanceType": "m7g.xlarge"},
+		"captmachinepooltemplate":     {"capacityType": "Spot"},
+		"captbootstrapconfigtemplate": {"userData": "#cloud-config"},
 	}
 	for kind, spec := range changes {
 		t.Run(kind, func(t *testing.T) {

@@ -1,0 +1,57 @@
+package captcluster
+
+import (
+	"context"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// ofTemplate finds who makes its VPC by a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, func(c *infrav1.CAPTCluster) bool {
+		ref := c.Spec.VPCTemplateRef
+		return ref != nil && workspace.TemplateKey(c.Namespace, *ref) == client.ObjectKeyFromObject(obj)
+	})
+}
+
+// ofControlPlane finds the infrastructure of a control plane.
+func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	return r.requests(ctx, func(*infrav1.CAPTCluster) bool { return true },
+		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
+}
+
+func (r *Reconciler) requests(ctx context.Context, match func(*infrav1.CAPTCluster) bool, options ...client.ListOption) []ctrl.Request {
+	var list infrav1.CAPTClusterList
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters failed")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// leaves lets the appearance and the end of an object through.
+func leaves() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return true },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}

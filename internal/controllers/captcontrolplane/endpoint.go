@@ -1,0 +1,67 @@
+package captcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// httpsPort is the port of an address that names none.
+const httpsPort = 443
+
+// endpoint takes over the API server's address.
+func (r *Reconciler) endpoint(_ context.Context, s *scope) error {
+	if s.apply == nil || !workspace.Applied(s.apply) {
+		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The outputs of the workspace are not known")
+	}
+	var address string
+	if err := workspace.Output(s.apply, endpointOutput, &address); err != nil {
+		return err
+	}
+	if address == "" {
+		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the address of the API server", endpointOutput, s.apply.Name)
+	}
+	found, err := parseEndpoint(address)
+	if err != nil {
+		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", endpointOutput, s.apply.Name, err)
+	}
+	if known := s.controlPlane.Spec.ControlPlaneEndpoint; known.IsValid() && known != found {
+		return fault.Stall(controlplanev1.EndpointChangedReason, "The API server is at %s now, but Cluster API knows it at %s, which cannot change: create a new Cluster, or bring the old address back", found.String(), known.String())
+	}
+	s.controlPlane.Spec.ControlPlaneEndpoint = found
+	return nil
+}
+
+// parseEndpoint reads an address with or without scheme and port.
+func parseEndpoint(address string) (clusterv1.APIEndpoint, error) {
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return clusterv1.APIEndpoint{}, fmt.Errorf("%q is no address such as https://api.example.com:6443", address)
+	}
+	endpoint := clusterv1.APIEndpoint{Host: u.Hostname(), Port: httpsPort}
+	if text := u.Port(); text != "" {
+		port, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || port < 1 || port > 65535 {
+			return clusterv1.APIEndpoint{}, fmt.Errorf("%q has no valid port", address)
+		}
+		endpoint.Port = int32(port)
+	}
+	return endpoint, nil
+}
+
+func endpointMessage(s *scope) string {
+	e := s.controlPlane.Spec.ControlPlaneEndpoint
+	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+}

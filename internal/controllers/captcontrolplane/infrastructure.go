@@ -1,0 +1,77 @@
+package captcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+)
+
+// infrastructure waits until the VPC is there and what it is called is known.
+func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
+	ref := s.cluster.Spec.InfrastructureRef
+	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+		if done := s.cluster.Status.Initialization.InfrastructureProvisioned; ref.IsDefined() && (done == nil || !*done) {
+			return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "%s %s is not provisioned yet", ref.Kind, ref.Name)
+		}
+		return nil
+	}
+	infra := &infrav1.CAPTCluster{}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}
+	err := r.Client.Get(ctx, key, infra)
+	if apierrors.IsNotFound(err) {
+		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s does not exist: create it, or change spec.infrastructureRef of the Cluster", ref.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the infrastructure: %w", err)
+	}
+	s.infra = infra
+	if done := infra.Status.Initialization.Provisioned; done == nil || !*done || infra.Status.VPCID == "" {
+		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s has no VPC yet", ref.Name)
+	}
+	return nil
+}
+
+func infrastructureMessage(s *scope) string {
+	if s.infra == nil {
+		return ""
+	}
+	return "VPC " + s.infra.Status.VPCID
+}
+
+// spotRole makes sure of the account-wide role, once: it is asked for until it
+// has been seen.
+func (r *Reconciler) spotRole(ctx context.Context, s *scope) error {
+	if !s.wantsSpotRole() || s.isTrue(controlplanev1.SpotRoleReadyCondition) {
+		return nil
+	}
+	credentials, err := r.credentials(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.spotRoleCreated, err = r.Cloud.EnsureSpotRole(ctx, credentials, s.region())
+	return err
+}
+
+func (s *scope) wantsSpotRole() bool {
+	switch s.controlPlane.Spec.SpotServiceLinkedRole {
+	case controlplanev1.SpotRoleEnsure:
+		return true
+	case controlplanev1.SpotRoleSkip:
+		return false
+	default:
+		return s.source().Source == controlplanev1.KubeconfigSourceEKS
+	}
+}
+
+func spotRoleReason(s *scope) string {
+	if !s.wantsSpotRole() {
+		return controlplanev1.SpotRoleSkippedReason
+	}
+	return ""
+}

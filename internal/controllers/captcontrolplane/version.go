@@ -1,0 +1,74 @@
+package captcontrolplane
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
+)
+
+// minor is a Kubernetes version as managed control planes know it.
+type minor struct{ major, minor uint }
+
+func minorOf(text string) (minor, error) {
+	v, err := version.ParseGeneric(text)
+	if err != nil {
+		return minor{}, fmt.Errorf("reading version %q: %w", text, err)
+	}
+	return minor{major: v.Major(), minor: v.Minor()}, nil
+}
+
+func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
+
+func (m minor) less(other minor) bool {
+	return m.major < other.major || m.major == other.major && m.minor < other.minor
+}
+
+// nextMinor tells which version to ask of the template: the target, but one
+// step beyond what was asked before, and only once that has been reached.
+// Nothing asked before means that there is nothing to upgrade.
+func nextMinor(target minor, asked *minor, reached bool) minor {
+	switch {
+	case asked == nil || target == *asked:
+		return target
+	case !asked.less(target) || !reached:
+		return *asked
+	case asked.major != target.major:
+		return target
+	default:
+		return minor{major: asked.major, minor: asked.minor + 1}
+	}
+}
+
+// observedVersion is the version an API server speaks, without the suffix that
+// clouds add. One that emulates an older version is of that version.
+func observedVersion(info *apiversion.Info) string {
+	if info.EmulationMinor != "" && (info.EmulationMinor != info.Minor || info.EmulationMajor != info.Major) {
+		return fmt.Sprintf("v%s.%s.0", info.EmulationMajor, info.EmulationMinor)
+	}
+	return core(info.GitVersion)
+}
+
+// core is a version without suffixes.
+func core(text string) string {
+	v, err := version.ParseGeneric(text)
+	if err != nil {
+		return text
+	}
+	return fmt.Sprintf("v%d.%d.%d", v.Major(), v.Minor(), v.Patch())
+}
+
+// reportedVersion is what Cluster API is told. The cloud chooses the patch of a
+// minor: a wanted patch above it counts as reached with its minor, or the
+// upgrade of a topology would never end, and what was told stays told.
+func reportedVersion(observed, wanted, told string) string {
+	highest := observed
+	for _, text := range []string{wanted, told} {
+		have, errHave := version.ParseGeneric(highest)
+		other, errOther := version.ParseGeneric(text)
+		if errHave == nil && errOther == nil && have.Major() == other.Major() && have.Minor() == other.Minor() && have.LessThan(other) {
+			highest = core(text)
+		}
+	}
+	return highest
+}

@@ -1,0 +1,65 @@
+package captcontrolplane
+
+import (
+	"context"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// ofCluster finds the control plane of a Cluster.
+func ofCluster(_ context.Context, obj client.Object) []ctrl.Request {
+	cluster, ok := obj.(*clusterv1.Cluster)
+	if !ok {
+		return nil
+	}
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}
+}
+
+// ofMember finds the control plane of the cluster that an object belongs to.
+func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	return r.requests(ctx, func(*controlplanev1.CAPTControlPlane) bool { return true },
+		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
+}
+
+// ofLeaving finds the control plane that waits for an object to go.
+func (r *Reconciler) ofLeaving(ctx context.Context, obj client.Object) []ctrl.Request {
+	if obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	return r.ofMember(ctx, obj)
+}
+
+// ofTemplate finds the control planes that a template makes.
+func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
+		return workspace.TemplateKey(c.Namespace, c.Spec.WorkspaceTemplateRef) == client.ObjectKeyFromObject(obj)
+	})
+}
+
+func (r *Reconciler) requests(ctx context.Context, match func(*controlplanev1.CAPTControlPlane) bool, options ...client.ListOption) []ctrl.Request {
+	var list controlplanev1.CAPTControlPlaneList
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes failed")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}

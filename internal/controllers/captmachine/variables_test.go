@@ -1,0 +1,158 @@
+package captmachine
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/nodes"
+)
+
+// templateOf is a template that has been inspected and declares variables.
+func templateOf(variables ...string) *infrav1.WorkspaceTemplate {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+	for _, name := range variables {
+		template.Status.Variables = append(template.Status.Variables, infrav1.DeclaredVariable{Name: name})
+	}
+	conditions.Set(template, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: infrav1.ModuleInspectedReason})
+	return template
+}
+
+func scopeOf(spec infrav1.CAPTMachineSpec) *scope {
+	return &scope{
+		machine:      &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}, Spec: spec},
+		surroundings: &nodes.Surroundings{ClusterName: "production", Version: "1.33"},
+	}
+}
+
+func TestVariables_followTheFields(t *testing.T) {
+	owner := func(change func(*clusterv1.MachineSpec)) *clusterv1.Machine {
+		m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{Version: "v1.32.4"}}
+		change(&m.Spec)
+		return m
+	}
+	pool := &infrav1.CAPTMachinePool{Spec: infrav1.CAPTMachinePoolSpec{
+		InstanceTypes: []string{"m7g.large", "m6g.large"}, CapacityType: infrav1.CapacityTypeSpot, AMIType: "BOTTLEROCKET_ARM_64", DiskSizeGiB: new(int32(50)),
+		Labels: map[string]string{"pool": "a", "tier": "spot"}, Tags: map[string]string{"team": "platform"},
+		Taints: []infrav1.Taint{{Key: "spot", Effect: "NoSchedule"}, {Key: "dedicated", Value: "a", Effect: "NoSchedule"}},
+	}}
+	for name, c := range map[string]struct {
+		spec     infrav1.CAPTMachineSpec
+		owner    *clusterv1.Machine
+		pool     *infrav1.CAPTMachinePool
+		declared []string
+		want     string
+	}{
+		"a machine alone": {
+			declared: []string{"name", "cluster_name", "kubernetes_version", "labels", "bootstrap_secret_name"},
+			want:     `{"name":"worker-0","cluster_name":"production","kubernetes_version":"1.33"}`,
+		},
+		"a template that takes next to nothing": {declared: []string{"name"}, want: `{"name":"worker-0"}`},
+		"every field": {
+			spec: infrav1.CAPTMachineSpec{
+				InstanceType: "m7g.large", Labels: map[string]string{"a": "b"}, Tags: map[string]string{"c": "d"}, FailureDomain: "1a",
+				Taints: []infrav1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "dedicated", Effect: "NoExecute"}},
+			},
+			declared: []string{"instance_type", "labels", "taints", "tags", "availability_zone"},
+			want: `{"instance_type":"m7g.large","labels":{"a":"b"},"tags":{"c":"d"},"availability_zone":"1a","taints":[
+				{"key":"dedicated","value":"gpu","effect":"NoSchedule"},{"key":"dedicated","value":"","effect":"NoExecute"}]}`,
+		},
+		"a Machine above decides version and zone": {
+			spec: infrav1.CAPTMachineSpec{FailureDomain: "1a"},
+			owner: owner(func(m *clusterv1.MachineSpec) {
+				m.FailureDomain, m.Bootstrap.DataSecretName = "1c", new("worker-0-data")
+			}),
+			declared: []string{"kubernetes_version", "availability_zone", "bootstrap_secret_name"},
+			want:     `{"kubernetes_version":"1.32","availability_zone":"1c","bootstrap_secret_name":"worker-0-data"}`,
+		},
+		"a Machine without bootstrap data": {
+			owner:    owner(func(m *clusterv1.MachineSpec) { m.Bootstrap.DataSecretName = new("") }),
+			declared: []string{"bootstrap_secret_name"}, want: `{}`,
+		},
+		"settings of a pool": {
+			pool:     pool,
+			declared: []string{"instance_type", "labels", "taints", "tags", "ami_type", "disk_size", "capacity_type"},
+			want: `{"instance_type":"m7g.large","labels":{"pool":"a","tier":"spot"},"tags":{"team":"platform"},"ami_type":"BOTTLEROCKET_ARM_64","disk_size":50,
+				"capacity_type":"SPOT","taints":[{"key":"spot","value":"","effect":"NoSchedule"},{"key":"dedicated","value":"a","effect":"NoSchedule"}]}`,
+		},
+		"own settings win over those of a pool": {
+			spec: infrav1.CAPTMachineSpec{
+				InstanceType: "c7g.large", Labels: map[string]string{"pool": "b"}, Tags: map[string]string{"team": "data"},
+				Taints: []infrav1.Taint{{Key: "dedicated", Value: "b", Effect: "NoSchedule"}},
+			},
+			pool: pool, declared: []string{"instance_type", "labels", "taints", "tags"},
+			want: `{"instance_type":"c7g.large","labels":{"pool":"b","tier":"spot"},"tags":{"team":"data"},
+				"taints":[{"key":"spot","value":"","effect":"NoSchedule"},{"key":"dedicated","value":"b","effect":"NoSchedule"}]}`,
+		},
+		"a person's own values win over everything": {
+			spec:     infrav1.CAPTMachineSpec{InstanceType: "m7g.large", Variables: map[string]infrav1.Value{"instance_type": infrav1.StringValue("x"), "extra": {Raw: []byte(`[1,true]`)}}},
+			declared: []string{"instance_type", "extra"},
+			want:     `{"instance_type":"x","extra":[1,true]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := scopeOf(c.spec)
+			s.owner, s.pool = c.owner, c.pool
+			got, err := s.variables(templateOf(c.declared...))
+			g.Expect(err).NotTo(HaveOccurred())
+			text, err := json.Marshal(got)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(text).To(MatchJSON(c.want))
+		})
+	}
+}
+
+func TestVariables_refuseWhatTheTemplateDoesNotTake(t *testing.T) {
+	pool := &infrav1.CAPTMachinePool{Spec: infrav1.CAPTMachinePoolSpec{Taints: []infrav1.Taint{{Key: "spot", Effect: "NoSchedule"}}}}
+	for name, c := range map[string]struct {
+		spec  infrav1.CAPTMachineSpec
+		owner *clusterv1.Machine
+		pool  *infrav1.CAPTMachinePool
+		want  string
+	}{
+		"an instance type": {spec: infrav1.CAPTMachineSpec{InstanceType: "m7g.large"}, want: "spec.instanceType (variable instance_type)"},
+		"a zone":           {spec: infrav1.CAPTMachineSpec{FailureDomain: "1a"}, want: "spec.failureDomain (variable availability_zone)"},
+		"a Machine's zone": {
+			owner: &clusterv1.Machine{Spec: clusterv1.MachineSpec{FailureDomain: "1a"}},
+			want:  "spec.failureDomain of the Machine (variable availability_zone)",
+		},
+		"taints of a pool": {pool: pool, want: "spec.nodeGroupRef with its taints (variable taints)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := scopeOf(c.spec)
+			s.owner, s.pool = c.owner, c.pool
+			_, err := s.variables(templateOf("name"))
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Reason).To(Equal(infrav1.FieldNotTakenReason))
+			g.Expect(stalled.Message()).To(ContainSubstring(c.want))
+		})
+	}
+}
+
+func TestVariables_stayForAnInstanceThatIsThere(t *testing.T) {
+	g := NewWithT(t)
+	s := scopeOf(infrav1.CAPTMachineSpec{Labels: map[string]string{"a": "new"}})
+	s.apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
+		"kubernetes_version": infrav1.StringValue("1.32"), "labels": {Raw: []byte(`{"a":"old"}`)},
+	}}}
+	template := templateOf("kubernetes_version", "labels")
+
+	made, err := s.variables(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made["kubernetes_version"].String()).To(Equal("1.33"), "nothing has been made yet")
+
+	s.machine.Spec.ProviderID = "test:///1"
+	kept, err := s.variables(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane replaces no node")
+	g.Expect(kept["labels"].String()).To(Equal(`{"a":"new"}`), "what people ask of the machine reaches it")
+}

@@ -1,0 +1,209 @@
+package captmachinedeployment
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+func TestDeployment_keepsAsMuchHistoryAsAsked(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 1, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) })
+	waitRolledOut(t, d)
+	for _, name := range []string{"m7g.xlarge", "m7g.2xlarge", "m7g.4xlarge"} {
+		update(t, d, instanceType(name))
+		waitRolledOut(t, d)
+	}
+
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"3: 0 m7g.2xlarge", "4: 1 m7g.4xlarge"}))
+}
+
+func TestDeployment_takesAnotherNameWhenItsOwnIsTaken(t *testing.T) {
+	g := NewWithT(t)
+	d := deploymentIn(newCluster(t).Namespace, 1)
+	taken := &infrav1.CAPTMachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: d.Namespace, Name: machines.SetName(d.Name, machines.Hash(&d.Spec.Template.Spec, nil)),
+	}}
+	taken.Spec = infrav1.CAPTMachineSetSpec{
+		ClusterName: "production", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "others"}},
+		Template: infrav1.MachineTemplate{ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"pool": "others"}}, Spec: d.Spec.Template.Spec},
+	}
+	create(t, taken)
+	create(t, d)
+	playMachines(t, d.Namespace)
+
+	waitRolledOut(t, d)
+
+	g.Expect(d.Status.CollisionCount).To(HaveValue(BeEquivalentTo(1)))
+	g.Expect(setsOf(t, d.Namespace)).To(ConsistOf(HaveField("Name", taken.Name),
+		HaveField("Name", machines.SetName(d.Name, machines.Hash(&d.Spec.Template.Spec, new(int32(1)))))))
+	reread(t, taken)
+	g.Expect(taken.OwnerReferences).To(BeEmpty())
+}
+
+func TestDeployment_adoptsASetOfItsTemplate(t *testing.T) {
+	g := NewWithT(t)
+	d := deploymentIn(newCluster(t).Namespace, 2)
+	orphan := &infrav1.CAPTMachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "by-hand", Labels: map[string]string{"pool": "workers", clusterv1.WatchLabel: byManager}},
+		Spec: infrav1.CAPTMachineSetSpec{
+			ClusterName: "production", Replicas: new(int32(1)), Selector: *d.Spec.Selector.DeepCopy(), Template: *d.Spec.Template.DeepCopy(),
+		},
+	}
+	create(t, orphan)
+	create(t, d)
+	playMachines(t, d.Namespace)
+
+	waitRolledOut(t, d)
+
+	sets := setsOf(t, d.Namespace)
+	g.Expect(sets).To(ConsistOf(HaveField("Name", "by-hand")))
+	g.Expect(metav1.IsControlledBy(sets[0], d)).To(BeTrue())
+	g.Expect(sets[0].Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+
+	update(t, sets[0], func(s *infrav1.CAPTMachineSet) { s.Labels["pool"] = "mine" })
+	g.Eventually(func(g Gomega) {
+		reread(t, sets[0])
+		g.Expect(metav1.GetControllerOf(sets[0])).To(BeNil())
+	}, patience, often).Should(Succeed(), "a set that does not match any more is let go")
+	g.Eventually(func() int { return len(setsOf(t, d.Namespace)) }, patience, often).Should(Equal(2))
+}
+
+func TestDeployment_replacesASetThatSomebodyDeletesAtOnce(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 2)
+	waitRolledOut(t, d)
+	draining := alive(t, d.Namespace)
+	for _, m := range draining {
+		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
+	}
+
+	gone := setsOf(t, d.Namespace)[0]
+	g.Expect(env.Client.Delete(t.Context(), gone)).To(Succeed())
+
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(And(HaveLen(2), HaveEach(
+		HaveField("Name", Not(BeElementOf(draining[0].Name, draining[1].Name))))), "pods need somewhere to go before a node can be drained")
+	waitRolledOut(t, d)
+	for _, m := range draining {
+		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
+	}
+	waitGone(t, gone)
+}
+
+func TestDeployment_deletesItsSetsAndWaits(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 2)
+	waitRolledOut(t, d)
+	held := alive(t, d.Namespace)[0]
+	update(t, held, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
+
+	g.Expect(env.Client.Delete(t.Context(), d)).To(Succeed())
+
+	g.Eventually(func(g Gomega) {
+		reread(t, d)
+		c := meta.FindStatusCondition(d.Status.Conditions, infrav1.ReadyCondition)
+		g.Expect(c).To(And(HaveField("Reason", infrav1.DeletingReason), HaveField("Message", HavePrefix("Waiting for 1 machines of 1 sets"))))
+	}, patience, often).Should(Succeed())
+	update(t, held, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
+	waitGone(t, d)
+	g.Expect(setsOf(t, d.Namespace)).To(BeEmpty())
+	g.Expect(alive(t, d.Namespace)).To(BeEmpty())
+}
+
+func TestDeployment_leavesItsSetsWhenOrphaned(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 1)
+	waitRolledOut(t, d)
+
+	g.Expect(env.Client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+
+	// The garbage collector, which is not here, would take its finalizer away.
+	g.Eventually(func(g Gomega) {
+		reread(t, d)
+		g.Expect(d.Finalizers).To(ConsistOf(metav1.FinalizerOrphanDependents))
+	}, patience, often).Should(Succeed())
+	g.Expect(setsOf(t, d.Namespace)).To(ConsistOf(HaveField("DeletionTimestamp", BeNil())))
+}
+
+func TestDeployment_followsKubectlScale(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 1)
+	waitRolledOut(t, d)
+	assets, err := testenv.Assets()
+	g.Expect(err).NotTo(HaveOccurred())
+
+	out, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", env.Kubeconfig,
+		"-n", d.Namespace, "scale", "captmachinedeployment/workers", "--replicas", "3").CombinedOutput()
+
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(3))
+	waitRolledOut(t, d)
+	g.Expect(d.Status.Revision).To(BeEquivalentTo(1), "scaling is no rollout")
+}
+
+func TestDeployment_waitsForItsClusterAndPausesWithIt(t *testing.T) {
+	g := NewWithT(t)
+	d := create(t, deploymentIn(env.Namespace(t), 1))
+	playMachines(t, d.Namespace)
+	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForClusterReason)
+	g.Expect(setsOf(t, d.Namespace)).To(BeEmpty())
+
+	cluster := create(t, &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "production"},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "production",
+		}},
+	})
+	waitRolledOut(t, d)
+
+	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	waitFor(t, d, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	update(t, d, instanceType("m7g.xlarge"))
+	g.Consistently(func() int { return len(setsOf(t, d.Namespace)) }, calm, often).Should(Equal(1), "paused")
+
+	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	waitRolledOut(t, d)
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 1 m7g.xlarge"}))
+}
+
+func TestDeployment_writesNothingAtRest(t *testing.T) {
+	g := NewWithT(t)
+	d := newDeployment(t, 2)
+	waitRolledOut(t, d)
+	update(t, d, instanceType("m7g.xlarge"))
+	waitRolledOut(t, d)
+	versions := func() string {
+		reread(t, d)
+		all := []string{d.ResourceVersion}
+		for _, set := range setsOf(t, d.Namespace) {
+			all = append(all, set.Name+set.ResourceVersion)
+		}
+		for _, m := range alive(t, d.Namespace) {
+			all = append(all, m.Name+m.ResourceVersion)
+		}
+		return strings.Join(all, " ")
+	}
+	var before string
+	g.Eventually(func() bool {
+		was := before
+		before = versions()
+		return was == before
+	}, patience, calm).Should(BeTrue(), "everything comes to rest")
+
+	g.Consistently(versions, calm, often).Should(Equal(before))
+
+	touch(t, d)
+	before = versions()
+	g.Consistently(versions, calm, often).Should(Equal(before), "a look that finds nothing to do writes nothing")
+}

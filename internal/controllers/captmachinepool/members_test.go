@@ -1,0 +1,135 @@
+package captmachinepool
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
+)
+
+func TestOutputs_areSortedAndChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		outputs map[string]string
+		want    []string
+		refused string
+	}{
+		"sorted":           {outputs: map[string]string{"provider_id_list": `["b","a","b"]`}, want: []string{"a", "b"}},
+		"none":             {outputs: map[string]string{"provider_id_list": `[]`}, want: []string{}},
+		"no list":          {outputs: map[string]string{}, refused: "output provider_id_list is null or sensitive"},
+		"null":             {outputs: map[string]string{"provider_id_list": `null`}, refused: "output provider_id_list is null or sensitive"},
+		"a text":           {outputs: map[string]string{"provider_id_list": `"a"`}, refused: "is no *[]string"},
+		"an empty entry":   {outputs: map[string]string{"provider_id_list": `["a",""]`}, refused: "has an empty entry"},
+		"a bad selector":   {outputs: map[string]string{"provider_id_list": `[]`, "node_selector": `["a"]`}, refused: "output node_selector"},
+		"an optional null": {outputs: map[string]string{"provider_id_list": `["a"]`, "node_selector": `null`, "provider_id": `null`}, want: []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := &infrav1.WorkspaceTemplateApply{}
+			apply.Status.Outputs = map[string]infrav1.Value{}
+			for output, raw := range c.outputs {
+				apply.Status.Outputs[output] = infrav1.Value{Raw: []byte(raw)}
+			}
+			told, err := outputsOf(apply)
+			if c.refused != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(c.refused)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(told.list).To(Equal(c.want))
+		})
+	}
+}
+
+func TestTakeOver_showsTheNodesOnceTheyCanBeRead(t *testing.T) {
+	g := NewWithT(t)
+	s := scopeOf(infrav1.CAPTMachinePoolSpec{}, 2)
+	s.apply = &infrav1.WorkspaceTemplateApply{}
+	s.apply.Status.Outputs = map[string]infrav1.Value{"provider_id_list": {Raw: []byte(`["b","a"]`)}}
+
+	waiting, ok := fault.AsWaiting(s.takeOver())
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForProviderIDReason))
+	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a", "b"}))
+	g.Expect(s.pool.Status.Initialization.Provisioned).To(BeNil(), "the list has not been written yet")
+	g.Expect(s.pool.Status.Replicas).To(BeNil())
+
+	s.listed = []string{"a", "b"}
+	g.Expect(s.takeOver()).To(Succeed())
+	g.Expect(s.pool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	g.Expect(s.pool.Status.Ready).To(HaveValue(BeTrue()), "the controller of MachinePools reads this one")
+	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))))
+
+	s.apply.Status.Outputs["provider_id_list"] = infrav1.Value{Raw: []byte(`["a"]`)}
+	g.Expect(s.takeOver()).To(Succeed(), "what was there once was there")
+	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a"}))
+	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))), "the new list has not been written yet")
+}
+
+func TestCompare_findsNodesThatCameAndWent(t *testing.T) {
+	node := func(id string, labels map[string]string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.NodeSpec{ProviderID: id}}
+	}
+	mine, others := map[string]string{"group": "spot", "zone": "1a"}, map[string]string{"group": "other"}
+	found := []corev1.Node{node("a", mine), node("b", mine), node("z", others), node("", mine)}
+	for name, c := range map[string]struct {
+		told outputs
+		want difference
+		text string
+	}{
+		"the same":                  {told: outputs{list: []string{"a", "b"}, selector: map[string]string{"group": "spot"}}},
+		"one went":                  {told: outputs{list: []string{"a", "b", "c"}}, want: difference{missing: []string{"c"}}, text: "not in the cluster: c"},
+		"one came":                  {told: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}, want: difference{extra: []string{"b"}}, text: "not among the outputs: b"},
+		"whose it is is not known":  {told: outputs{list: []string{"a"}}},
+		"all were replaced":         {told: outputs{list: []string{"x"}, selector: map[string]string{"group": "spot"}}, want: difference{missing: []string{"x"}, extra: []string{"a", "b"}}, text: "not in the cluster: x; not among the outputs: a, b"},
+		"a pool of nothing":         {told: outputs{list: []string{}}},
+		"another pool's are theirs": {told: outputs{list: []string{"z"}, selector: map[string]string{"group": "other"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			got := compare(c.told, found)
+			g.Expect(got).To(Equal(c.want))
+			g.Expect(got.agree()).To(Equal(c.text == ""))
+			g.Expect(got.String()).To(Equal(c.text))
+		})
+	}
+}
+
+func TestAsk_asksOnceForTheSame(t *testing.T) {
+	g := NewWithT(t)
+	run := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	went := difference{missing: []string{"c"}}
+
+	first, wait := went.ask([]string{"a", "c"}, run, run, run.Add(10*time.Second))
+	g.Expect(wait).To(Equal(50*time.Second), "not at once after a run")
+	again, wait := went.ask([]string{"a", "c"}, run.Add(time.Hour), run, run.Add(2*time.Hour))
+	g.Expect(again).To(Equal(first), "a run has been asked for already")
+	g.Expect(wait).To(BeNumerically("<=", 0))
+	other, _ := difference{missing: []string{"a", "c"}}.ask([]string{"a", "c"}, run, run, run)
+	g.Expect(other).NotTo(Equal(first), "something else is missing")
+	replaced, _ := went.ask([]string{"b", "c"}, run, run, run)
+	g.Expect(replaced).NotTo(Equal(first), "the outputs changed")
+}
+
+func TestAsk_asksAgainForAWantedNumber(t *testing.T) {
+	g := NewWithT(t)
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	short := difference{short: "2 of 3"}
+	seen := map[string]bool{}
+	for _, c := range []struct{ ran, now, wait time.Duration }{
+		{0, 0, time.Minute},
+		{time.Minute, 2 * time.Minute, 0},
+		{10 * time.Minute, 20 * time.Minute, 0},
+		{20 * time.Minute, 21 * time.Minute, 9*time.Minute + 30*time.Second},
+		{10 * time.Hour, 10*time.Hour + time.Minute, 29 * time.Minute},
+	} {
+		request, wait := short.ask([]string{"a", "b"}, since.Add(c.ran), since, since.Add(c.now))
+		g.Expect(wait).To(Equal(c.wait), "at %s", c.now)
+		g.Expect(seen).NotTo(HaveKey(request), "after every run a new one may be asked for")
+		seen[request] = true
+	}
+}

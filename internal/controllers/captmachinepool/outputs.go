@@ -1,0 +1,58 @@
+package captmachinepool
+
+import (
+	"fmt"
+	"slices"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// The outputs that a pool is read from.
+const (
+	listOutput       = "provider_id_list"
+	providerIDOutput = "provider_id"
+	selectorOutput   = "node_selector"
+)
+
+// What the spec takes.
+const (
+	maxProviderID = 512
+	maxNodes      = 10000
+)
+
+// outputs is what a workspace tells of its node group.
+type outputs struct {
+	// list are the provider IDs of the nodes, sorted.
+	list       []string
+	providerID string
+	// selector are the labels by which the nodes are known in the cluster.
+	selector map[string]string
+}
+
+// outputsOf reads the outputs, and refuses what the API would refuse.
+func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
+	var o outputs
+	if value, found := apply.Status.Outputs[listOutput]; !found || string(value.Raw) == "null" {
+		return o, fmt.Errorf("output %s is null or sensitive: it must be the list of the nodes' provider IDs", listOutput)
+	}
+	for name, into := range map[string]any{listOutput: &o.list, providerIDOutput: &o.providerID, selectorOutput: &o.selector} {
+		if err := workspace.Output(apply, name, into); err != nil {
+			return o, err
+		}
+	}
+	slices.Sort(o.list)
+	o.list = slices.Compact(o.list)
+	if len(o.list) > maxNodes {
+		return o, fmt.Errorf("output %s has more than %d entries", listOutput, maxNodes)
+	}
+	for _, id := range append([]string{o.providerID}, o.list...) {
+		if len(id) > maxProviderID {
+			return o, fmt.Errorf("outputs %s and %s hold provider IDs of at most %d characters", listOutput, providerIDOutput, maxProviderID)
+		}
+	}
+	if slices.Contains(o.list, "") {
+		return o, fmt.Errorf("output %s has an empty entry: leave out what is not known", listOutput)
+	}
+	return o, nil
+}

@@ -1,0 +1,156 @@
+package captmachineset
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// machineIn is a machine that nobody owns.
+func machineIn(namespace, name string, labels map[string]string, owners ...metav1.OwnerReference) *infrav1.CAPTMachine {
+	return &infrav1.CAPTMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, OwnerReferences: owners},
+		Spec:       infrav1.CAPTMachineSpec{WorkspaceTemplateRef: infrav1.TemplateReference{Name: "node"}, InstanceType: "m7g.large"},
+	}
+}
+
+func TestSet_adoptsOrphansThatMatch(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newCluster(t).Namespace
+	matching := map[string]string{"pool": "workers"}
+	orphan := create(t, machineIn(namespace, "orphan", matching))
+	foreign := []*infrav1.CAPTMachine{
+		create(t, machineIn(namespace, "other-labels", map[string]string{"pool": "others"})),
+		create(t, machineIn(namespace, "other-cluster", map[string]string{"pool": "workers", clusterv1.ClusterNameLabel: "staging"})),
+		create(t, machineIn(namespace, "of-a-machine", matching, metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true),
+		})),
+		create(t, machineIn(namespace, "made-for-a-machine", matching, metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "ms",
+		})),
+	}
+
+	set := create(t, setIn(namespace, 2))
+
+	waitForMachines(t, namespace, len(foreign)+2)
+	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	g.Eventually(func(g Gomega) {
+		reread(t, orphan)
+		g.Expect(metav1.IsControlledBy(orphan, set)).To(BeTrue())
+		g.Expect(orphan.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "production"))
+	}, patience, often).Should(Succeed(), "it counts as one of the two")
+	for _, m := range foreign {
+		reread(t, m)
+		g.Expect(metav1.IsControlledBy(m, set)).To(BeFalse(), m.Name)
+	}
+	g.Eventually(func(g Gomega) {
+		var all eventsv1.EventList
+		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(all.Items).To(ContainElement(And(HaveField("Reason", "MachineAdopted"), HaveField("Note", ContainSubstring("orphan")))))
+	}, patience, often).Should(Succeed())
+
+	// One too many: an orphan that comes later is adopted, and one machine goes.
+	create(t, machineIn(namespace, "late", matching))
+	waitForMachines(t, namespace, len(foreign)+2)
+}
+
+func TestSet_releasesWhatDoesNotMatchAnyMore(t *testing.T) {
+	g := NewWithT(t)
+	set := newSet(t, 2)
+	quarantined := waitForMachines(t, set.Namespace, 2)[0]
+
+	update(t, quarantined, func(m *infrav1.CAPTMachine) { m.Labels["pool"] = "quarantine" })
+
+	waitForMachines(t, set.Namespace, 3)
+	reread(t, quarantined)
+	g.Expect(quarantined.OwnerReferences).To(BeEmpty())
+	g.Expect(quarantined.Labels).To(HaveKeyWithValue("pool", "quarantine"))
+	g.Eventually(func(g Gomega) {
+		reread(t, set)
+		g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(2)))
+	}, patience, often).Should(Succeed())
+}
+
+func TestSet_changesMachinesInPlace(t *testing.T) {
+	g := NewWithT(t)
+	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) {
+		s.Spec.Template.ObjectMeta.Labels["tier"] = "one"
+		s.Spec.Template.ObjectMeta.Annotations = map[string]string{"note": "old", "only-old": "x"}
+	})
+	m := waitForMachines(t, set.Namespace, 1)[0]
+	update(t, m, func(m *infrav1.CAPTMachine) {
+		m.Labels["mine"], m.Annotations["mine"] = "kept", "kept"
+		m.Spec.ProviderID = "aws:///a/i-1"
+	})
+
+	update(t, set, func(s *infrav1.CAPTMachineSet) {
+		delete(s.Spec.Template.ObjectMeta.Labels, "tier")
+		s.Spec.Template.ObjectMeta.Annotations = map[string]string{"note": "new"}
+		s.Spec.Template.Spec.Labels = map[string]string{"node": "label"}
+		s.Spec.Template.Spec.Taints = []infrav1.Taint{{Key: "dedicated", Effect: "NoSchedule"}}
+		s.Spec.Template.Spec.Tags = map[string]string{"cost": "7"}
+		s.Spec.Template.Spec.Drain = &infrav1.DrainPolicy{Mode: infrav1.DrainModeSkip}
+		s.Spec.Template.Spec.InstanceType = "m7g.xlarge"
+	})
+
+	g.Eventually(func(g Gomega) {
+		reread(t, m)
+		g.Expect(m.Spec.Taints).To(HaveLen(1))
+	}, patience, often).Should(Succeed())
+	g.Expect(m.Labels).To(And(Not(HaveKey("tier")), HaveKeyWithValue("mine", "kept"), HaveKeyWithValue("pool", "workers")))
+	g.Expect(m.Annotations).To(And(HaveKeyWithValue("note", "new"), Not(HaveKey("only-old")), HaveKeyWithValue("mine", "kept")))
+	g.Expect(m.Spec.Labels).To(HaveKeyWithValue("node", "label"))
+	g.Expect(m.Spec.Tags).To(HaveKeyWithValue("cost", "7"))
+	g.Expect(m.Spec.Drain).To(HaveField("Mode", infrav1.DrainModeSkip))
+	g.Expect(m.Spec.ProviderID).To(Equal("aws:///a/i-1"))
+	g.Expect(m.Spec.InstanceType).To(Equal("m7g.large"), "another type needs another machine")
+	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	g.Expect(set.Status.FullyLabeledReplicas).To(HaveValue(BeEquivalentTo(1)))
+}
+
+func TestSet_deletesItsMachinesAndWaits(t *testing.T) {
+	g := NewWithT(t)
+	set := newSet(t, 3)
+	found := waitForMachines(t, set.Namespace, 3)
+	stranger := create(t, machineIn(set.Namespace, "stranger", map[string]string{"pool": "others"}))
+	for _, m := range found[:2] {
+		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
+	}
+
+	g.Expect(env.Client.Delete(t.Context(), set)).To(Succeed())
+
+	g.Eventually(func(g Gomega) {
+		reread(t, set)
+		c := meta.FindStatusCondition(set.Status.Conditions, infrav1.ReplicasInSyncCondition)
+		g.Expect(c).To(And(HaveField("Reason", infrav1.DeletingReason), HaveField("Message", HavePrefix("Waiting for 2 machines to be deleted: "))))
+		ready := meta.FindStatusCondition(set.Status.Conditions, infrav1.ReadyCondition)
+		g.Expect(ready).To(HaveField("Reason", infrav1.DeletingReason))
+	}, patience, often).Should(Succeed())
+	for _, m := range found[:2] {
+		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
+	}
+	waitGone(t, set)
+	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", stranger.Name)))
+}
+
+func TestSet_leavesItsMachinesWhenOrphaned(t *testing.T) {
+	g := NewWithT(t)
+	set := newSet(t, 2)
+	waitForMachines(t, set.Namespace, 2)
+
+	g.Expect(env.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+
+	// The garbage collector, which is not here, would take its finalizer away.
+	g.Eventually(func(g Gomega) {
+		reread(t, set)
+		g.Expect(set.Finalizers).To(ConsistOf(metav1.FinalizerOrphanDependents))
+	}, patience, often).Should(Succeed())
+	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
+}

@@ -1,0 +1,36 @@
+package machines
+
+import (
+	"sync"
+)
+
+// SlowStart calls do count times: once, then two at a time, then four, and so
+// on. A batch with a failure is the last one, so that what fails for one reason
+// does not fail five hundred times. It returns how many calls succeeded, and the
+// first error.
+func SlowStart(count int, do func(i int) error) (int, error) {
+	done, succeeded := 0, 0
+	for size := 1; done < count; size *= 2 {
+		size = min(size, count-done)
+		errs := make([]error, size)
+		var wg sync.WaitGroup
+		for i := range size {
+			wg.Go(func() { errs[i] = do(done + i) })
+		}
+		wg.Wait()
+		var first error
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				succeeded++
+			case first == nil:
+				first = err
+			}
+		}
+		if first != nil {
+			return succeeded, first
+		}
+		done += size
+	}
+	return succeeded, nil
+}

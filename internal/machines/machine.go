@@ -1,0 +1,92 @@
+package machines
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// Machine is what counts of a CAPTMachine.
+type Machine struct {
+	Name    string
+	UID     types.UID
+	Created time.Time
+	// Ready is false for a machine that is being deleted.
+	Ready bool
+	// Since is when the machine became ready.
+	Since time.Time
+	// Marked machines are to go first: a person said so.
+	Marked   bool
+	Deleting bool
+}
+
+// Of is what counts of a CAPTMachine.
+func Of(m *infrav1.CAPTMachine) Machine {
+	_, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]
+	machine := Machine{
+		Name: m.Name, UID: m.UID, Created: m.CreationTimestamp.Time,
+		Marked: marked, Deleting: !m.DeletionTimestamp.IsZero(),
+	}
+	ready := meta.FindStatusCondition(m.Status.Conditions, infrav1.ReadyCondition)
+	if ready != nil && ready.Status == metav1.ConditionTrue && !machine.Deleting {
+		machine.Ready, machine.Since = true, ready.LastTransitionTime.Time
+	}
+	return machine
+}
+
+// Available tells whether the machine has been ready for long enough.
+func (m Machine) Available(minReady time.Duration, now time.Time) bool {
+	return m.Ready && (minReady == 0 || !m.Since.Add(minReady).After(now))
+}
+
+// Counts are numbers of machines.
+type Counts struct {
+	Replicas, Ready, Available, Deleting int32
+}
+
+// Count counts machines.
+func Count(all []Machine, minReady time.Duration, now time.Time) Counts {
+	var c Counts
+	for _, m := range all {
+		if m.Deleting {
+			c.Deleting++
+			continue
+		}
+		c.Replicas++
+		if m.Ready {
+			c.Ready++
+		}
+		if m.Available(minReady, now) {
+			c.Available++
+		}
+	}
+	return c
+}
+
+// NextAvailable is how long it takes until another machine becomes available
+// by the clock alone; zero means that none will.
+func NextAvailable(all []Machine, minReady time.Duration, now time.Time) time.Duration {
+	var next time.Duration
+	for _, m := range all {
+		if !m.Ready || m.Available(minReady, now) {
+			continue
+		}
+		if wait := m.Since.Add(minReady).Sub(now); next == 0 || wait < next {
+			next = wait
+		}
+	}
+	return next
+}
+
+// Seconds is a number of seconds of an API field, where none is zero.
+func Seconds(n *int32) time.Duration {
+	if n == nil {
+		return 0
+	}
+	return time.Duration(*n) * time.Second
+}

@@ -1,0 +1,64 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cloud"
+	"github.com/appthrust/capt/internal/controllers/captcluster"
+	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
+	"github.com/appthrust/capt/internal/workload"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// setupClusters adds the controllers of clusters and their control planes.
+func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, reader client.Reader) error {
+	if err := workspace.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:     mgr.GetAPIReader(),
+		WatchFilterValue: o.WatchFilter,
+		ClusterFilter:    hasControlPlane,
+		Client:           clustercache.ClientOptions{UserAgent: userAgent},
+	}, options)
+	if err != nil {
+		return fmt.Errorf("adding the connections to workload clusters: %w", err)
+	}
+	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
+	aws := cloud.AWS{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
+	if err := (&captcluster.Reconciler{
+		Client: mgr.GetClient(), Workspaces: workspaces, Cloud: aws,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-cluster"),
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTCluster: %w", err)
+	}
+	if err := (&captcontrolplane.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: aws,
+		Workload: workload.Reach{Scheme: mgr.GetScheme()}, Clusters: clusters,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTControlPlane: %w", err)
+	}
+	if err := setupMachines(ctx, mgr, o, workspaces, clusters); err != nil {
+		return err
+	}
+	return setupMachineSets(ctx, mgr, o)
+}
+
+// hasControlPlane tells whether there is a CAPT control plane to connect to.
+// Before it has taken a request there is nothing, and each attempt would only
+// delay the next.
+func hasControlPlane(cluster *clusterv1.Cluster) bool {
+	ref, done := cluster.Spec.ControlPlaneRef, cluster.Status.Initialization.ControlPlaneInitialized
+	return ref.Kind == "CAPTControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group && done != nil && *done
+}

@@ -1,0 +1,41 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/appthrust/capt/internal/controllers/captbootstrapconfig"
+	"github.com/appthrust/capt/internal/controllers/captmachine"
+	"github.com/appthrust/capt/internal/controllers/captmachinepool"
+	"github.com/appthrust/capt/internal/workspace"
+)
+
+// setupMachines adds the controllers of machines, of machine pools and of their
+// bootstrap data.
+func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
+	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
+	if err := (&captmachine.Reconciler{
+		Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachine: %w", err)
+	}
+	if err := (&captmachinepool.Reconciler{
+		Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-pool"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachinePool: %w", err)
+	}
+	if err := (&captbootstrapconfig.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-bootstrap"),
+	}).SetupWithManager(mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTBootstrapConfig: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/appthrust/capt/internal/controllers/captmachinedeployment"
+	"github.com/appthrust/capt/internal/controllers/captmachineset"
+)
+
+// setupMachineSets adds the controllers that keep and replace several machines.
+func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
+	if err := (&captmachineset.Reconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-set"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachineSet: %w", err)
+	}
+	if err := (&captmachinedeployment.Reconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachineDeployment: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package nodestest
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// Version is the version of the clusters.
+const Version = "v1.33.0"
+
+// Cluster is a Cluster whose infrastructure and control plane have no
+// controllers: a test says what has become of them. Its workload cluster is the
+// API server of the test.
+type Cluster struct {
+	Client       client.Client
+	Cluster      *clusterv1.Cluster
+	Infra        *infrav1.CAPTCluster
+	ControlPlane *controlplanev1.CAPTControlPlane
+}
+
+// NewCluster makes a Cluster and the kubeconfig of its workload cluster.
+func NewCluster(ctx context.Context, c client.Client, namespace, name string, kubeconfig []byte) (*Cluster, error) {
+	labels := map[string]string{clusterv1.ClusterNameLabel: name}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+	made := &Cluster{
+		Client: c,
+		Infra: &infrav1.CAPTCluster{ObjectMeta: meta, Spec: infrav1.CAPTClusterSpec{
+			Region: "ap-northeast-1", ExistingVPCID: "vpc-0123456789abcdef0",
+		}},
+		ControlPlane: &controlplanev1.CAPTControlPlane{ObjectMeta: meta, Spec: controlplanev1.CAPTControlPlaneSpec{
+			Version: Version, WorkspaceTemplateRef: infrav1.TemplateReference{Name: "eks"},
+		}},
+		Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: clusterv1.ClusterSpec{
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name},
+			ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name},
+		}},
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-kubeconfig", Labels: labels},
+		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig},
+	}
+	for _, obj := range []client.Object{made.Infra, made.ControlPlane, made.Cluster, secret} {
+		if err := c.Create(ctx, obj); err != nil {
+			return nil, fmt.Errorf("creating %T %s: %w", obj, obj.GetName(), err)
+		}
+	}
+	return made, nil
+}
+
+// Provision says that the infrastructure is there.
+func (c *Cluster) Provision(ctx context.Context) error {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.Infra), c.Infra); err != nil {
+		return err
+	}
+	status := &c.Infra.Status
+	status.Initialization.Provisioned = new(true)
+	status.VPCID, status.SubnetIDs = c.Infra.Spec.ExistingVPCID, []string{"subnet-1", "subnet-2"}
+	conditions.Set(c.Infra, metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+	return c.Client.Status().Update(ctx, c.Infra)
+}
+
+// Initialize says that the control plane takes requests, and gives it a
+// workspace that tells outputs.
+func (c *Cluster) Initialize(ctx context.Context) error {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.ControlPlane), c.ControlPlane); err != nil {
+		return err
+	}
+	c.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443}
+	if err := c.Client.Update(ctx, c.ControlPlane); err != nil {
+		return err
+	}
+	apply := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Cluster.Namespace, Name: c.Cluster.Name},
+		Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: c.ControlPlane.Spec.WorkspaceTemplateRef},
+	}
+	if err := controllerutil.SetControllerReference(c.ControlPlane, apply, c.Client.Scheme()); err != nil {
+		return err
+	}
+	if err := c.Client.Create(ctx, apply); err != nil {
+		return err
+	}
+	status := &c.ControlPlane.Status
+	status.ExternalManagedControlPlane = new(true)
+	status.Initialization.ControlPlaneInitialized = new(true)
+	status.Version, status.Versions = Version, []clusterv1.StatusVersion{{Version: Version}}
+	conditions.Set(c.ControlPlane, metav1.Condition{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
+	return c.Client.Status().Update(ctx, c.ControlPlane)
+}
+
+// ControlPlaneOutputs is what the workspaces of control planes tell.
+func ControlPlaneOutputs() map[string]any {
+	return map[string]any{
+		"cluster_endpoint": "https://api.example.com", "cluster_certificate_authority_data": "Q0E=", "node_security_group_id": "sg-1",
+	}
+}
+
+// Join makes a node and says that it is ready.
+func Join(ctx context.Context, c client.Client, name, providerID string, labels map[string]string) (*corev1.Node, error) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	if err := c.Create(ctx, node); err != nil {
+		return nil, err
+	}
+	return node, SetReady(ctx, c, node, corev1.ConditionTrue)
+}
+
+// SetReady says whether a node is ready.
+func SetReady(ctx context.Context, c client.Client, node *corev1.Node, ready corev1.ConditionStatus) error {
+	before := node.DeepCopy()
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready, Reason: "Test", Message: "the test says so",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	return c.Status().Patch(ctx, node, client.MergeFrom(before))
+}

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// traced makes a template tell, in a file, when its resource comes and goes.
+func traced(module, dir, name string) string {
+	return strings.Replace(module, "resource \"terraform_data\" \"", `resource "terraform_data" "trace" {
+  input = "`+dir+`/order"
+  provisioner "local-exec" {
+    command = "echo make `+name+` >> ${self.input}"
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "echo destroy `+name+` >> ${self.input}"
+  }
+}
+resource "terraform_data" "`, 1)
+}
+
+// tracedTemplates are the templates, with traces in a file that is returned.
+func (w *world) tracedTemplates(slow bool) (order func() []string) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	w.templates()
+	controlPlane := traced(controlPlaneModule, dir, "cluster")
+	if slow {
+		controlPlane = strings.Replace(controlPlane, "default = 0", "default = 600", 1)
+	}
+	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+		t.Spec.Template.Spec.ForProvider.Module = traced(vpcModule, dir, "vpc")
+	})
+	change(w, "control-plane", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+		t.Spec.Template.Spec.ForProvider.Module = controlPlane
+	})
+	return func() []string { return lines(w, dir+"/order") }
+}
+
+func TestDelete_inOrderEvenWhenTheGarbageCollectorIsFirst(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newWorld(t)
+			order := w.tracedTemplates(false)
+			w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+			cluster := w.waitReady("demo")
+
+			w.delete(cluster, client.PropagationPolicy(policy))
+
+			w.waitGone(cluster)
+			w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+			w.Eventually(w.leftovers, patience).Should(BeEmpty())
+		})
+	}
+}
+
+func TestDelete_keepsTheVPCThatIsToBeRetained(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newWorld(t)
+			order := w.tracedTemplates(false)
+			w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+			cluster := w.waitReady("demo")
+
+			secret := w.apply("demo-vpc").Status.State.SecretName
+
+			// The worst moment: the wish comes together with the deletion.
+			change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.RetainVPCOnDelete = true })
+			w.delete(cluster, client.PropagationPolicy(policy))
+
+			w.waitGone(cluster)
+			w.Consistently(order, 2*time.Second).ShouldNot(ContainElement("destroy vpc"))
+			w.Expect(order()).To(ContainElement("destroy cluster"))
+			state := get(w, secret, &corev1.Secret{})
+			w.Expect(state.OwnerReferences).To(BeEmpty(), "the garbage collector has no reason to take the state")
+		})
+	}
+}
+
+func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) {
+	w := newWorld(t)
+	order := w.tracedTemplates(false)
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	cluster := w.waitReady("demo")
+
+	w.delete(w.apply("demo-vpc"))
+	c := waitCondition(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, infrav1.DestroyedCondition, "False HeldByOwner")
+	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo needs this workspace"))
+	w.Consistently(order, 2*time.Second).ShouldNot(ContainElement(HavePrefix("destroy")))
+
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+}
+
+func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
+	w := newWorld(t)
+	order := w.tracedTemplates(false)
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	cluster := w.waitReady("demo")
+
+	w.delete(w.infra("demo"))
+	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.ControlPlaneGoneCondition, "False WaitingForControlPlaneDeletion")
+	w.Expect(c.Message).To(ContainSubstring("CAPTControlPlane demo"))
+	w.Expect(text(conditionOf(w.infra("demo"), infrav1.ReadyCondition))).To(HavePrefix("False Deleting: ControlPlaneGone"))
+
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+}
+
+func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	order := w.tracedTemplates(true)
+	cluster := newCluster("demo")
+	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
+	w.Eventually(order, patience).Should(ContainElement("make cluster"), "the run of the control plane goes on")
+
+	w.delete(cluster)
+
+	w.waitGone(cluster)
+	w.Expect(order()).To(ContainElements("destroy cluster", "destroy vpc"))
+	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+}
+
+func TestDelete_beforeAnythingWasMade(t *testing.T) {
+	w := newWorld(t)
+	cluster := newCluster("demo")
+	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
+	waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
+
+	w.delete(cluster)
+
+	w.waitGone(cluster)
+	w.Expect(w.leftovers()).To(BeEmpty())
+}
+
+func TestDelete_waitsForLoadBalancersAndCanBeToldNotTo(t *testing.T) {
+	w := newWorld(t)
+	w.templates()
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo", func(s *controlplanev1.CAPTControlPlaneSpec) {
+		s.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{Timeouts: &controlplanev1.ControlPlaneTimeouts{DeletionStep: &metav1.Duration{Duration: time.Second}}}
+	}))
+	cluster := w.waitReady("demo")
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "front", Finalizers: []string{"service.kubernetes.io/load-balancer-cleanup"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	w.create(service)
+	w.t.Cleanup(func() {
+		service.Finalizers = nil
+		_ = w.env.Client.Update(w.t.Context(), service)
+	})
+
+	w.delete(cluster)
+	waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.LoadBalancersGoneCondition, "False Deleting")
+	c := waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.LoadBalancersGoneCondition, "False DeadlineExceeded")
+	w.Expect(c.Message).To(And(
+		ContainSubstring("Service "+w.namespace+"/front (kept by service.kubernetes.io/load-balancer-cleanup)"),
+		ContainSubstring("capt.appthrust.io/skip-deletion-checks: load-balancers")))
+
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+		c.Annotations = map[string]string{controlplanev1.SkipDeletionChecksAnnotation: "load-balancers"}
+	})
+	w.waitGone(cluster)
+	err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(service), service)
+	w.Expect(apierrors.IsNotFound(err)).To(BeFalse(), "the Service was asked to go, and left to its finalizer")
+	w.Expect(service.DeletionTimestamp).NotTo(BeNil())
+	service.Finalizers = nil
+	w.Expect(w.env.Client.Update(w.ctx, service)).To(Succeed())
+}

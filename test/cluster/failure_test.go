@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// failing ends a module's run with a diagnostic of its own.
+const failing = `
+resource "terraform_data" "limit" {
+  lifecycle {
+    precondition {
+      condition     = var.name == ""
+      error_message = "VpcLimitExceeded: the maximum number of VPCs has been reached."
+    }
+  }
+}
+`
+
+func TestFailure_isShownWherePeopleLook(t *testing.T) {
+	w := newWorld(t)
+	w.templates()
+	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+		t.Spec.Template.Spec.ForProvider.Module = vpcModule + failing
+	})
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+
+	const diagnostic = "VpcLimitExceeded: the maximum number of VPCs has been reached."
+	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WorkspaceFailed")
+	w.Expect(c.Message).To(And(ContainSubstring("WorkspaceTemplateApply demo-vpc"), ContainSubstring(diagnostic)))
+	w.Eventually(func(g Gomega) {
+		c := conditionOf(w.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
+		g.Expect(text(c)).To(And(HavePrefix("False WorkspaceFailed"), ContainSubstring(diagnostic)))
+	}, patience).Should(Succeed(), "Cluster API mirrors the condition")
+	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
+	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo has no VPC yet"))
+
+	w.Expect(w.run("kubectl", "get", "captclusters")).To(MatchRegexp(`demo\s+demo\s+local-1\s+False\s+WorkspaceFailed`))
+	w.Expect(w.run("kubectl", "get", "captclusters", "-o", "wide")).To(ContainSubstring(diagnostic))
+	described := w.run("clusterctl", "describe", "cluster", "demo", "--show-conditions", "all", "--grouping=false")
+	w.Expect(strings.Join(strings.Fields(described), " ")).To(And(
+		ContainSubstring("├─CAPTCluster "+w.namespace+"/demo │ ├─Ready False WorkspaceFailed"),
+		ContainSubstring("└─CAPTControlPlane "+w.namespace+"/demo, v1.37.0 ├─Ready False WaitingForInfrastructure"),
+		ContainSubstring("VpcLimitExceeded: the maximum number of VPCs has been reached.")))
+
+	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+		t.Spec.Template.Spec.ForProvider.Module = vpcModule
+	})
+	w.waitReady("demo")
+}
+
+// run runs a program on the environment and returns what it prints.
+func (w *world) run(name string, args ...string) string {
+	w.t.Helper()
+	program, err := testenv.Part(name)
+	w.Expect(err).NotTo(HaveOccurred())
+	var out, errs bytes.Buffer
+	cmd := exec.Command(program, append(args, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	w.Expect(cmd.Run()).To(Succeed(), errs.String())
+	return out.String()
+}

@@ -1,0 +1,282 @@
+// Package cluster tests clusters and control planes as users run them: the real
+// manager and OpenTofu, Cluster API's own controllers, and real API servers.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/webhooks"
+)
+
+var env *testenv.Environment
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Run(m, &env,
+		testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithWebhooks(webhooks.Setup),
+		testenv.WithStarted(startManager)))
+}
+
+// patience is how long anything may take on a busy machine.
+const patience = 3 * time.Minute
+
+// startManager runs the manager for all tests of the package.
+func startManager(e *testenv.Environment) error {
+	stop, err := runManager(e.Kubeconfig, filepath.Join(e.Dir, "manager"))
+	if err != nil {
+		return err
+	}
+	e.OnStop(stop)
+	return nil
+}
+
+// runManager starts a manager on an API server and returns how it is stopped.
+func runManager(kubeconfig, work string, extra ...string) (stop func() error, err error) {
+	root, err := testenv.Root()
+	if err != nil {
+		return nil, err
+	}
+	parts, err := testenv.Assets()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(work, "manager.log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
+		"--executor=process", "--terraform-binary=" + filepath.Join(parts, "tofu"), "--work-dir=" + work, "--max-runs=4", "-v=1",
+	}, extra...)...)
+	// The local templates find their program on the PATH.
+	path := strings.Join([]string{filepath.Join(root, "bin"), parts, os.Getenv("PATH")}, string(os.PathListSeparator))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+path)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the manager (run `make build` first): %w", err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
+	return func() error {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+			return nil
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			return fmt.Errorf("the manager did not stop")
+		}
+	}, nil
+}
+
+// world is one namespace.
+type world struct {
+	*WithT
+	t         *testing.T
+	ctx       context.Context
+	namespace string
+	env       *testenv.Environment
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	return worldOn(t, env)
+}
+
+func worldOn(t *testing.T, e *testenv.Environment) *world {
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.dump()
+		}
+	})
+	return w
+}
+
+// dump shows what the objects of the namespace say, and the manager's log.
+func (w *world) dump() {
+	for _, kind := range []string{"clusters", "captclusters", "captcontrolplanes", "workspacetemplateapplies"} {
+		kubectl, err := testenv.Part("kubectl")
+		if err != nil {
+			return
+		}
+		out, _ := exec.Command(kubectl, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace, "get", kind, "-o", "wide").CombinedOutput()
+		w.t.Logf("%s", out)
+	}
+	log, _ := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, w.namespace) || strings.HasPrefix(line, "E") {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "")
+	w.t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		obj.SetNamespace(w.namespace)
+		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed())
+	}
+}
+
+// get reads an object by the name it was made with.
+func get[T client.Object](w *world, name string, into T) T {
+	w.t.Helper()
+	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
+	return into
+}
+
+func (w *world) cluster(name string) *clusterv1.Cluster {
+	w.t.Helper()
+	return get(w, name, &clusterv1.Cluster{})
+}
+
+func (w *world) infra(name string) *infrav1.CAPTCluster {
+	w.t.Helper()
+	return get(w, name, &infrav1.CAPTCluster{})
+}
+
+func (w *world) controlPlane(name string) *controlplanev1.CAPTControlPlane {
+	w.t.Helper()
+	return get(w, name, &controlplanev1.CAPTControlPlane{})
+}
+
+func (w *world) apply(name string) *infrav1.WorkspaceTemplateApply {
+	w.t.Helper()
+	return get(w, name, &infrav1.WorkspaceTemplateApply{})
+}
+
+// change edits an object, again if somebody else was faster.
+func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+	w.t.Helper()
+	w.Eventually(func() error {
+		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
+			return err
+		}
+		edit(obj)
+		return w.env.Client.Update(w.ctx, obj)
+	}, patience).Should(Succeed())
+}
+
+type conditioned interface {
+	client.Object
+	GetConditions() []metav1.Condition
+}
+
+func conditionOf(obj conditioned, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(obj.GetConditions(), kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Type: kind, Status: "Missing"}
+}
+
+func text(c metav1.Condition) string {
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// waitCondition waits until a condition begins with the text "Status Reason: message".
+func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix string) metav1.Condition {
+	w.t.Helper()
+	var c metav1.Condition
+	w.Eventually(func(g Gomega) {
+		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
+		c = conditionOf(obj, kind)
+		g.Expect(text(c)).To(HavePrefix(prefix))
+		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
+	}, patience, 100*time.Millisecond).Should(Succeed())
+	return c
+}
+
+// waitAvailable waits until Cluster API says that the cluster is available.
+func (w *world) waitAvailable(name string) *clusterv1.Cluster {
+	w.t.Helper()
+	cluster := &clusterv1.Cluster{}
+	w.Eventually(func(g Gomega) {
+		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, cluster)).To(Succeed())
+		g.Expect(text(conditionOf(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
+	}, patience, 100*time.Millisecond).Should(Succeed())
+	return cluster
+}
+
+// waitReady waits until Cluster API knows the control plane, and CAPT is content
+// with everything. Available comes later: Cluster API connects every 30 seconds.
+func (w *world) waitReady(name string) *clusterv1.Cluster {
+	w.t.Helper()
+	waitCondition(w, name, &infrav1.CAPTCluster{}, infrav1.ReadyCondition, "True")
+	waitCondition(w, name, &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
+	w.Eventually(func(g Gomega) {
+		done := w.cluster(name).Status.Initialization.ControlPlaneInitialized
+		g.Expect(done).To(HaveValue(BeTrue()))
+	}, patience, 100*time.Millisecond).Should(Succeed())
+	return w.cluster(name)
+}
+
+// waitGone waits until an object does not exist any more.
+func (w *world) waitGone(obj conditioned) {
+	w.t.Helper()
+	w.Eventually(func(g Gomega) {
+		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
+	}, patience, 100*time.Millisecond).Should(Succeed())
+}
+
+func (w *world) delete(obj client.Object, options ...client.DeleteOption) {
+	w.t.Helper()
+	w.Expect(w.env.Client.Delete(w.ctx, obj, options...)).To(Succeed())
+}
+
+// leftovers lists everything of CAPT's that is still in the namespace.
+func (w *world) leftovers() []string {
+	w.t.Helper()
+	var names []string
+	var secrets corev1.SecretList
+	w.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace))).To(Succeed())
+	for i := range secrets.Items {
+		if secrets.Items[i].Name != workloadSecret {
+			names = append(names, "Secret "+secrets.Items[i].Name)
+		}
+	}
+	var applies infrav1.WorkspaceTemplateApplyList
+	w.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
+	for i := range applies.Items {
+		names = append(names, "WorkspaceTemplateApply "+applies.Items[i].Name)
+	}
+	return names
+}
+
+// lines returns the lines of a file, or none.
+func lines(w *world, path string) []string {
+	w.t.Helper()
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	w.Expect(err).NotTo(HaveOccurred())
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
+	w := newWorld(t)
+	w.templates()
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+
+	cluster := w.waitAvailable("demo")
+
+	infra, controlPlane := w.infra("demo"), w.controlPlane("demo")
+	w.Expect(infra.Status.VPCID).To(HavePrefix("vpc-"))
+	w.Expect(infra.Status.SubnetIDs).To(HaveLen(2))
+	w.Expect(cluster.Status.FailureDomains).To(HaveExactElements(HaveField("Name", "zone-a"), HaveField("Name", "zone-b")))
+	w.Expect(controlPlane.Status.Version).To(Equal("v1.37.1"))
+	w.Expect(controlPlane.Status.Versions).To(HaveExactElements(HaveField("Version", "v1.37.1")))
+	w.Expect(cluster.Spec.ControlPlaneEndpoint).To(Equal(controlPlane.Spec.ControlPlaneEndpoint))
+	w.Expect(cluster.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
+
+	kubeconfig := get(w, "demo-kubeconfig", &corev1.Secret{})
+	w.Expect(kubeconfig.Type).To(Equal(clusterv1.ClusterSecretType))
+	w.Expect(kubeconfig.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+	w.Expect(metav1.IsControlledBy(kubeconfig, controlPlane)).To(BeTrue())
+	w.Expect(metav1.IsControlledBy(w.apply("demo-vpc"), infra)).To(BeTrue())
+	w.Expect(metav1.IsControlledBy(w.apply("demo"), controlPlane)).To(BeTrue())
+	w.Expect(get(w, "demo-eks-connection", &corev1.Secret{}).Data).To(HaveKey("cluster_endpoint"))
+
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+}
+
+func TestCluster_fieldsReachTheTemplates(t *testing.T) {
+	w := newWorld(t)
+	w.templates()
+	w.create(newCluster("demo"),
+		newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
+			s.VPCConfig = &infrav1.VPCConfig{Name: "mine", CIDR: "10.1.0.0/16", AvailabilityZones: []string{"one", "two", "three"}}
+			s.AdditionalTags = map[string]string{"team": "a"}
+		}),
+		newControlPlane("demo", func(s *controlplanev1.CAPTControlPlaneSpec) {
+			s.AdditionalTags = map[string]string{"team": "b"}
+			s.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{
+				Region:         "elsewhere-2",
+				EndpointAccess: &controlplanev1.EndpointAccess{Public: new(true), PublicCIDRs: []infrav1.CIDR{"192.0.2.0/24"}},
+				Addons:         []controlplanev1.ClusterAddon{{Name: "vpc-cni", Version: "v1"}, {Name: "coredns", ConfigurationValues: `{"replicaCount":2}`}},
+			}
+		}))
+	w.waitReady("demo")
+
+	given := func(name string) (values map[string]any) {
+		w.Expect(json.Unmarshal(w.apply(name).Status.Outputs["given"].Raw, &values)).To(Succeed())
+		return values
+	}
+	infra := w.infra("demo")
+	w.Expect(given("demo-vpc")).To(Equal(map[string]any{
+		"name": "mine", "region": "local-1", "cidr": "10.1.0.0/16", "tags": map[string]any{"team": "a"},
+	}))
+	w.Expect(infra.Status.SubnetIDs).To(HaveLen(3))
+	controlPlane := given("demo")
+	w.Expect(controlPlane).To(HaveKeyWithValue("vpc_id", infra.Status.VPCID))
+	w.Expect(controlPlane).To(HaveKeyWithValue("subnet_ids", HaveLen(3)))
+	w.Expect(controlPlane).To(HaveKeyWithValue("region", "elsewhere-2"))
+	w.Expect(controlPlane).To(HaveKeyWithValue("version", "1.37"))
+	w.Expect(controlPlane).To(HaveKeyWithValue("tags", map[string]any{"team": "b"}))
+	w.Expect(controlPlane).To(HaveKeyWithValue("public", true))
+	w.Expect(controlPlane).To(HaveKeyWithValue("cidrs", []any{"192.0.2.0/24"}))
+	w.Expect(controlPlane["addons"]).To(Equal(map[string]any{
+		"vpc-cni": map[string]any{"version": "v1"},
+		"coredns": map[string]any{"configuration_values": `{"replicaCount":2}`},
+	}))
+}
+
+func TestCluster_refusesAFieldThatTheTemplateCannotTake(t *testing.T) {
+	w := newWorld(t)
+	w.templates()
+	w.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
+		s.VPCConfig = &infrav1.VPCConfig{NATGateway: infrav1.NATGatewaySingle}
+	}), newControlPlane("demo"))
+
+	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False FieldNotTaken")
+	w.Expect(c.Message).To(And(ContainSubstring("spec.vpcConfig.natGateway"), ContainSubstring("nat_gateway"), ContainSubstring("WorkspaceTemplate vpc")))
+	w.Expect(w.leftovers()).To(BeEmpty(), "nothing is half done")
+
+	change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.VPCConfig = nil })
+	w.waitReady("demo")
+
+	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{EndpointAccess: &controlplanev1.EndpointAccess{Private: new(true)}}
+	})
+	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
+	w.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
+	w.Expect(text(conditionOf(w.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster works on")
+}

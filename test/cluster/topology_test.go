@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// topology is a Cluster of the class local with one worker of each kind.
+func topology(name, version string) *clusterv1.Cluster {
+	return &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
+			ClassRef: clusterv1.ClusterClassRef{Name: "local"},
+			Version:  version,
+			Workers: clusterv1.WorkersTopology{
+				MachineDeployments: []clusterv1.MachineDeploymentTopology{{Class: "node", Name: "a", Replicas: new(int32(1))}},
+				MachinePools:       []clusterv1.MachinePoolTopology{{Class: "node-group", Name: "b", Replicas: new(int32(1))}},
+			},
+		}},
+	}
+}
+
+// nodes lists the ready nodes of the workload cluster.
+func (w *world) nodes(name string) (ready []string) {
+	w.t.Helper()
+	var list corev1.NodeList
+	w.Expect(w.workload(name).List(w.ctx, &list)).To(Succeed())
+	for _, node := range list.Items {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				ready = append(ready, node.Name)
+			}
+		}
+	}
+	return ready
+}
+
+// The repository's own ClusterClass makes, upgrades, rescales and deletes a
+// cluster through Cluster API's topology controller.
+func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
+	w := newWorld(t)
+	name := w.localTemplates()
+	w.install("clusterclasses/local.yaml")
+	w.create(topology(name, "v1.36.0"))
+
+	cluster := w.waitAvailable(name)
+	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(2))
+	w.Eventually(func(g Gomega) {
+		machines := w.machines(name)
+		g.Expect(machines).To(HaveLen(1))
+		g.Expect(machines[0].Status.NodeRef.Name).NotTo(BeEmpty(), "Cluster API has found the node")
+	}, patience).Should(Succeed())
+
+	change(w, name, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
+	w.Eventually(func(g Gomega) {
+		c := w.cluster(name)
+		g.Expect(text(conditionOf(c, clusterv1.ClusterTopologyReconciledCondition))).To(HavePrefix("True"))
+		g.Expect(w.controlPlane(c.Spec.ControlPlaneRef.Name).Status.Version).To(Equal("v1.37.1"))
+		machines := w.machines(name)
+		g.Expect(machines).To(HaveLen(1))
+		g.Expect(machines[0].Spec.Version).To(Equal("v1.37.0"), "the workers follow")
+	}, patience, time.Second).Should(Succeed())
+
+	change(w, name, cluster, func(c *clusterv1.Cluster) {
+		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(2))
+		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(3))
+	})
+	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(5))
+	change(w, name, cluster, func(c *clusterv1.Cluster) {
+		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(0))
+		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(1))
+	})
+	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(1))
+
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
+	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+}
+
+func (w *world) machines(name string) []clusterv1.Machine {
+	w.t.Helper()
+	var list clusterv1.MachineList
+	w.Expect(w.env.Client.List(w.ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
+	return list.Items
+}
