@@ -48,6 +48,7 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	cd api && ../$(PARTS)/controller-gen $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
 	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
 	$(PARTS)/controller-gen rbac:roleName=manager-role paths="./internal/controllers/...;./internal/manager/..." output:rbac:dir=config/rbac
+	cd dev && go run ./modules -write-readmes
 	cd dev && go run ./templates
 
 .PHONY: fmt
@@ -62,8 +63,8 @@ lint: parts-lint ## Run the linters over every module.
 verify: generate ## Check that generated files, modules and versions are current.
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
 	@cd dev && go run ./verify -versions ../versions.mk
-	@git diff --exit-code -- api config templates || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- api config templates)" || { git ls-files --others --exclude-standard -- api config templates; echo "generated files are not committed"; exit 1; }
+	@git diff --exit-code -- api config templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- api config templates modules)" || { git ls-files --others --exclude-standard -- api config templates modules; echo "generated files are not committed"; exit 1; }
 
 ##@ Tests
 
@@ -74,6 +75,10 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	cd api && go test $(TEST_FLAGS) ./...
 	go test $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
+
+.PHONY: modules
+modules: ## Check the Terraform modules: fmt, validate and tofu test, with the real AWS provider.
+	@cd dev && go run ./parts -link ../$(PARTS) modules && go run ./modules -parts ../$(PARTS)
 
 .PHONY: test-job
 test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.

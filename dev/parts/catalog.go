@@ -23,6 +23,9 @@ type part struct {
 	// stamp is the linker variable list that tells the program its version;
 	// VERSION, MAJOR and MINOR are replaced.
 	stamp string
+	// services, when set, are the only services of Terraform's AWS provider
+	// that are built in; see trim.go.
+	services []string
 	// groups are the sets the program belongs to.
 	groups []string
 }
@@ -34,6 +37,8 @@ const (
 	groupE2E = "e2e"
 	// groupLint is what the linters and generators need.
 	groupLint = "lint"
+	// groupModules is what the tests of the Terraform modules need.
+	groupModules = "modules"
 )
 
 const kubernetesStamp = "-X k8s.io/component-base/version.gitVersion=VERSION" +
@@ -60,11 +65,22 @@ var catalog = []part{
 	kubernetes("kube-apiserver", groupTest, groupE2E),
 	kubernetes("kube-controller-manager", groupTest, groupE2E),
 	kubernetes("kubectl", groupTest, groupE2E),
-	kubernetes("kube-scheduler", groupE2E),
+	kubernetes("kube-scheduler", groupTest, groupE2E),
 	kubernetes("kubelet", groupE2E),
 	{
 		name: "tofu", module: "opentofu", pkg: "github.com/opentofu/opentofu/cmd/tofu", versionOf: "github.com/opentofu/opentofu",
-		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E},
+		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E, groupModules},
+	},
+	{
+		name: "terraform-provider-aws", module: "provider-aws", pkg: "github.com/hashicorp/terraform-provider-aws",
+		versionOf: "github.com/hashicorp/terraform-provider-aws", groups: []string{groupModules},
+		// The pinned commit is no tag of a Go module: this is the release it leads to.
+		stamp:    "-X github.com/hashicorp/terraform-provider-aws/version.ProviderVersion=6.47.1",
+		services: []string{"ec2", "eks", "events", "iam", "kms", "logs", "meta", "sqs", "ssm", "sts"},
+	},
+	{
+		name: "terraform-provider-helm-standin", module: "provider-helm-standin", pkg: "github.com/appthrust/capt/dev/bin/provider-helm-standin",
+		versionOf: "github.com/hashicorp/terraform-plugin-framework", groups: []string{groupModules},
 	},
 	{
 		name: "terraform-provider-local", module: "provider-local", pkg: "github.com/terraform-providers/terraform-provider-local",
@@ -76,11 +92,11 @@ var catalog = []part{
 	},
 	{
 		name: "clusterctl", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl", versionOf: "sigs.k8s.io/cluster-api",
-		groups: []string{groupE2E},
+		groups: []string{groupTest, groupE2E},
 	},
 	{
 		name: "kwok", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", versionOf: "sigs.k8s.io/kwok",
-		versionArgs: []string{"--version"}, stamp: "-X sigs.k8s.io/kwok/pkg/consts.Version=VERSION", groups: []string{groupE2E},
+		versionArgs: []string{"--version"}, stamp: "-X sigs.k8s.io/kwok/pkg/consts.Version=VERSION", groups: []string{groupTest, groupE2E},
 	},
 	{
 		name: "helm-controller", module: "flux", pkg: "github.com/fluxcd/helm-controller", versionOf: "github.com/fluxcd/helm-controller",

@@ -45,7 +45,30 @@ func (s store) pin(p part) (pinned, error) {
 	}
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", mod, sum, p.pkg, p.stamp, runtime.GOOS, runtime.GOARCH)
+	if len(p.services) > 0 {
+		fmt.Fprintf(digest, "\x00%s", strings.Join(p.services, ","))
+	}
+	if err := hashSource(digest, dir); err != nil {
+		return pinned{}, fmt.Errorf("reading the source of %s: %w", p.name, err)
+	}
 	return pinned{part: p, version: version, key: fmt.Sprintf("%s-%x", version, digest.Sum(nil)[:6])}, nil
+}
+
+// hashSource adds the Go files of a module to a digest. Most modules below
+// dev/bin have none; the stand-ins are written there.
+func hashSource(digest io.Writer, dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(digest, "\x00%s\x00%s", filepath.Base(name), text)
+	}
+	return nil
 }
 
 // requiredVersion reads the version a go.mod requires of a module. Versions that
@@ -194,10 +217,15 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 		return target, nil
 	}
 
+	dir, pkg, done, err := s.source(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	partial := target + ".partial"
 	defer os.Remove(partial)
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, p.pkg)
-	cmd.Dir = filepath.Join(s.modules, p.module)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output

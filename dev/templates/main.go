@@ -1,6 +1,7 @@
 // Command templates makes the WorkspaceTemplates of templates/ from those of
 // templates/source, whose module is the path of a directory, by putting the
-// module's text in its place.
+// module's text in its place. A module that is made of others is fetched from
+// this repository by the run, at the version that RELEASE stands for.
 package main
 
 import (
@@ -66,9 +67,22 @@ func prune(dir string, made map[string]bool) error {
 // module is the line that names the directory of a module.
 var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)$`)
 
+// remote is the part of an address that names a module of this repository.
+var remote = regexp.MustCompile(`//modules/[^?\s]+`)
+
+// release is the version whose modules remote templates fetch.
+const release = "v0.1.0"
+
 // render puts the module's text in the place of its directory.
 func render(root, source string) (string, error) {
 	match := module.FindStringSubmatchIndex(source)
+	if dir := remote.FindString(source); match == nil && dir != "" {
+		if _, err := os.Stat(filepath.Join(root, strings.TrimPrefix(dir, "//"))); err != nil {
+			return "", fmt.Errorf("finding the module: %w", err)
+		}
+		header := "# Generated from templates/source by `make generate`: change that instead.\n"
+		return header + strings.ReplaceAll(source, "RELEASE", release), nil
+	}
 	if match == nil {
 		return "", fmt.Errorf("no line such as 'module: modules/network' names the module")
 	}

@@ -42,6 +42,17 @@ func TestRun_putsTheModuleIntoTheTemplate(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "templates", "old.yaml")); !os.IsNotExist(err) {
 		t.Error("a template without a source is kept")
 	}
+	write("templates/source/a.yaml", "module: git::https://example.com/capt.git//modules/a?ref=RELEASE\n")
+	if err := run(root); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil || !strings.Contains(string(text), "ref="+release) {
+		t.Errorf("a remote module: %v\n%s", err, text)
+	}
+	write("templates/source/a.yaml", "module: git::https://example.com/capt.git//modules/missing?ref=RELEASE\n")
+	if err := run(root); err == nil {
+		t.Error("a remote module that does not exist is accepted")
+	}
 	write("templates/source/a.yaml", "spec: {}\n")
 	if err := run(root); err == nil || !strings.Contains(err.Error(), "names the module") {
 		t.Errorf("a source without a module: %v", err)

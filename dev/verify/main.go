@@ -28,6 +28,7 @@ var pins = []struct {
 	{"ETCD_VERSION", "go.etcd.io/etcd/server/v3", []string{"dev/bin/kubernetes/go.mod"}},
 	{"KWOK_VERSION", "sigs.k8s.io/kwok", []string{"dev/bin/kwok/go.mod"}},
 	{"OPENTOFU_VERSION", "github.com/opentofu/opentofu", []string{"dev/bin/opentofu/go.mod"}},
+	{"AWS_PROVIDER_VERSION", "github.com/hashicorp/terraform-provider-aws", []string{"dev/bin/provider-aws/go.mod"}},
 	{"LOCAL_PROVIDER_VERSION", "github.com/terraform-providers/terraform-provider-local", []string{"dev/bin/provider-local/go.mod"}},
 	{"HELM_CONTROLLER_VERSION", "github.com/fluxcd/helm-controller", []string{"dev/bin/flux/go.mod"}},
 	{"SOURCE_CONTROLLER_VERSION", "github.com/fluxcd/source-controller", []string{"dev/bin/flux/go.mod"}},

@@ -1,0 +1,96 @@
+// Command provider-helm-standin is a Terraform provider with the schema of
+// hashicorp/helm 3 and nothing behind it. Version 3 of the real provider cannot be
+// had as a Go module, so the tests of the modules that use it run with this one:
+// their configuration is checked against the schema, and mocks take the place of
+// Helm. Asked to install something, it refuses.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+func main() {
+	err := providerserver.Serve(context.Background(), func() provider.Provider { return standIn{} }, providerserver.ServeOpts{
+		Address: "registry.opentofu.org/hashicorp/helm",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+type standIn struct{}
+
+func (standIn) Metadata(_ context.Context, _ provider.MetadataRequest, response *provider.MetadataResponse) {
+	response.TypeName = "helm"
+}
+
+func text() schema.StringAttribute { return schema.StringAttribute{Optional: true} }
+
+func secret() schema.StringAttribute { return schema.StringAttribute{Optional: true, Sensitive: true} }
+
+func texts() schema.ListAttribute {
+	return schema.ListAttribute{Optional: true, ElementType: types.StringType}
+}
+
+// Schema is what a provider block may hold.
+func (standIn) Schema(_ context.Context, _ provider.SchemaRequest, response *provider.SchemaResponse) {
+	required := schema.StringAttribute{Required: true}
+	response.Schema = schema.Schema{Attributes: map[string]schema.Attribute{
+		"burst_limit":            schema.Int64Attribute{Optional: true},
+		"debug":                  schema.BoolAttribute{Optional: true},
+		"helm_driver":            text(),
+		"plugins_path":           text(),
+		"qps":                    schema.Float64Attribute{Optional: true},
+		"registry_config_path":   text(),
+		"repository_cache":       text(),
+		"repository_config_path": text(),
+		"experiments": schema.SingleNestedAttribute{Optional: true, Attributes: map[string]schema.Attribute{
+			"manifest": schema.BoolAttribute{Optional: true},
+		}},
+		"registries": schema.ListNestedAttribute{Optional: true, NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"url": required, "username": required, "password": schema.StringAttribute{Required: true, Sensitive: true},
+		}}},
+		"kubernetes": schema.SingleNestedAttribute{Optional: true, Attributes: map[string]schema.Attribute{
+			"client_certificate":       text(),
+			"client_key":               secret(),
+			"cluster_ca_certificate":   text(),
+			"config_context":           text(),
+			"config_context_auth_info": text(),
+			"config_context_cluster":   text(),
+			"config_path":              text(),
+			"config_paths":             texts(),
+			"host":                     text(),
+			"insecure":                 schema.BoolAttribute{Optional: true},
+			"password":                 secret(),
+			"proxy_url":                text(),
+			"tls_server_name":          text(),
+			"token":                    secret(),
+			"username":                 text(),
+			"exec": schema.SingleNestedAttribute{Optional: true, Attributes: map[string]schema.Attribute{
+				"api_version": required, "command": required, "args": texts(),
+				"env": schema.MapAttribute{Optional: true, ElementType: types.StringType},
+			}},
+		}},
+	}}
+}
+
+func (standIn) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
+
+func (standIn) DataSources(context.Context) []func() datasource.DataSource { return nil }
+
+func (standIn) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{func() resource.Resource { return release{} }}
+}
+
+func refuse(diagnostics *diag.Diagnostics) {
+	diagnostics.AddError("Helm is not here", "This provider only has the schema of hashicorp/helm; it installs nothing. Use mock_provider in tests.")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+// fakeAWS answers the few questions that the AWS provider asks in a plan. It is a
+// fake of AWS itself, which cannot be had here; the provider that asks is real.
+type fakeAWS struct {
+	*httptest.Server
+	// spotRole tells whether the account has the role of EC2 Spot.
+	spotRole bool
+
+	mutex sync.Mutex
+	// unknown are the questions that had no answer.
+	unknown []string
+}
+
+func newFakeAWS() *fakeAWS {
+	fake := &fakeAWS{}
+	fake.Server = httptest.NewServer(fake)
+	return fake
+}
+
+// env points the provider at the fake.
+func (f *fakeAWS) env() []string {
+	return []string{"AWS_ENDPOINT_URL=" + f.URL, "AWS_ACCESS_KEY_ID=fake", "AWS_SECRET_ACCESS_KEY=fake"}
+}
+
+// fakeProvider is what a configuration needs to talk to the fake.
+const fakeProvider = `provider "aws" {
+  region                      = "eu-central-1"
+  skip_credentials_validation = true
+  skip_metadata_api_check     = true
+  skip_region_validation      = true
+  skip_requesting_account_id  = true
+}
+`
+
+const spotRoleXML = "<Path>/aws-service-role/spot.amazonaws.com/</Path><RoleName>AWSServiceRoleForEC2Spot</RoleName><RoleId>AROAFAKE</RoleId>" +
+	"<Arn>arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot</Arn>" +
+	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Made by somebody else</Description>"
+
+// ServeHTTP answers in the protocol of the service that is asked.
+func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	if err := request.ParseForm(); err != nil {
+		http.Error(response, err.Error(), http.StatusBadRequest)
+		return
+	}
+	action := request.PostForm.Get("Action")
+	answer := ""
+	switch {
+	case action == "GetCallerIdentity":
+		answer = xmlAnswer(action, "https://sts.amazonaws.com/doc/2011-06-15/", "<Arn>arn:aws:iam::123456789012:user/fake</Arn><UserId>AIDAFAKE</UserId><Account>123456789012</Account>")
+	case action == "DescribeSubnets":
+		answer = fmt.Sprintf(`<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item><subnetId>%s</subnetId>`+
+			`<availabilityZone>eu-central-1a</availabilityZone><state>available</state><vpcId>vpc-0</vpcId><cidrBlock>10.0.0.0/24</cidrBlock></item></subnetSet></DescribeSubnetsResponse>`,
+			request.PostForm.Get("SubnetId.1"))
+	case action == "DescribeInstances":
+		answer = `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet><item><instancesSet><item>` +
+			`<instanceId>i-0aaaaaaaaaaaaaaaa</instanceId></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`
+	case action == "DescribeInstanceTypes":
+		answer = fmt.Sprintf(`<DescribeInstanceTypesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><instanceTypeSet><item><instanceType>%s</instanceType>`+
+			`<processorInfo><supportedArchitectures><item>x86_64</item></supportedArchitectures></processorInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>`+
+			`<ebsInfo/><networkInfo/><placementGroupInfo/><vCpuInfo/></item></instanceTypeSet></DescribeInstanceTypesResponse>`,
+			request.PostForm.Get("InstanceType.1"))
+	case request.Header.Get("X-Amz-Target") == "AmazonSSM.GetParameter":
+		answer = `{"Parameter":{"Name":"image","Type":"String","Value":"ami-0123456789abcdef0","Version":1,"ARN":"arn:aws:ssm:eu-central-1::parameter/image"}}`
+		response.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	case action == "ListRoles" && f.spotRole:
+		answer = iamAnswer(action, "<IsTruncated>false</IsTruncated><Roles><member>"+spotRoleXML+"</member></Roles>")
+	case action == "ListRoles":
+		answer = iamAnswer(action, "<IsTruncated>false</IsTruncated><Roles/>")
+	case action == "GetRole" && f.spotRole:
+		answer = iamAnswer(action, "<Role>"+spotRoleXML+"</Role>")
+	case strings.HasPrefix(request.URL.Path, "/addons/supported-versions"):
+		answer = addonAnswer(request.URL.Query().Get("addonName"), request.URL.Query().Get("kubernetesVersion"))
+		response.Header().Set("Content-Type", "application/json")
+	default:
+		f.mutex.Lock()
+		f.unknown = append(f.unknown, request.Method+" "+request.URL.Path+" "+action)
+		f.mutex.Unlock()
+		http.Error(response, "The fake of AWS does not know this.", http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintln(response, answer)
+}
+
+func iamAnswer(action, result string) string {
+	return xmlAnswer(action, "https://iam.amazonaws.com/doc/2010-05-08/", result)
+}
+
+func xmlAnswer(action, namespace, result string) string {
+	return fmt.Sprintf(`<%sResponse xmlns="%s"><%sResult>%s</%sResult></%sResponse>`, action, namespace, action, result, action, action)
+}
+
+// addonAnswer offers the one version that the mocks of the tests know.
+func addonAnswer(name, version string) string {
+	type object = map[string]any
+	text, err := json.Marshal(object{"addons": []any{object{"addonName": name, "addonVersions": []any{object{
+		"addonVersion": "v1.0.0-eksbuild.1", "compatibilities": []any{object{"clusterVersion": version, "defaultVersion": true}},
+	}}}}})
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// checkModule validates a module and its examples, runs its tests, and compares
+// what it refuses and what its README says with its files.
+func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
+	dir := filepath.Join(w.copied, m.name)
+	if err := w.validate(ctx, dir); err != nil {
+		return "", err
+	}
+	examples, err := filepath.Glob(filepath.Join(dir, "examples", "*", "*.tf"))
+	if err != nil {
+		return "", fmt.Errorf("looking for examples: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, file := range examples {
+		example := filepath.Dir(file)
+		if seen[example] {
+			continue
+		}
+		seen[example] = true
+		if err := w.validate(ctx, example); err != nil {
+			return "", fmt.Errorf("in the example %s: %w", filepath.Base(example), err)
+		}
+	}
+	tests, err := w.test(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	refusals, err := w.checkRefusals(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	if err := checkReadme(m); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, %d refusals by their words, %d examples", tests, refusals, len(seen)), nil
+}
+
+func (w *workspace) validate(ctx context.Context, dir string) error {
+	if err := w.init(ctx, dir); err != nil {
+		return err
+	}
+	_, err := w.run(ctx, dir, nil, "validate", "-no-color")
+	return err
+}
+
+var passed = regexp.MustCompile(`Success! ([0-9]+) passed, 0 failed\.`)
+
+// test runs the tests of a module, of which a module beside others has at least
+// one.
+func (w *workspace) test(ctx context.Context, dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "tests", "*.tftest.hcl"))
+	if err != nil {
+		return "", fmt.Errorf("looking for tests: %w", err)
+	}
+	if len(files) == 0 {
+		if strings.Contains(filepath.ToSlash(dir), "/local/") {
+			return "no tests", nil
+		}
+		return "", errors.New("there are no tests")
+	}
+	out, err := w.run(ctx, dir, nil, "test", "-no-color")
+	if err != nil {
+		return "", err
+	}
+	match := passed.FindStringSubmatch(out.stdout)
+	if match == nil || match[1] == "0" {
+		return "", fmt.Errorf("no test ran:\n%s", out)
+	}
+	return match[1] + " tests", nil
+}
+
+// readTerraform returns the .tf files of a directory by name.
+func readTerraform(dir string) (map[string][]byte, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.tf"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for files: %w", err)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a module: %w", err)
+		}
+		files[filepath.Base(name)] = text
+	}
+	return files, nil
+}

@@ -1,0 +1,166 @@
+// Command modules checks the Terraform modules below a directory with the real
+// OpenTofu and the real AWS provider, without a cloud: formatting, validation of
+// every module and example, their tests, the words in which they refuse bad input,
+// their READMEs, and what can only be seen in a plan: that nothing is destroyed on
+// the way from modules/eks-v1 to modules/eks, and that the role of EC2 Spot is taken
+// over where it exists.
+//
+//	modules [-parts DIR] [-modules DIR] [-only NAME,NAME] [-parallel N] [-tofu PROGRAM]
+//	modules -write-readmes
+//
+// It works on a copy and leaves nothing in the tree. The tests are for OpenTofu,
+// whose mocks give values to a plan already; with Terraform some of them fail, but
+// validation and the plans are worth looking at.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "modules:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("modules", flag.ContinueOnError)
+	parts := flags.String("parts", "../bin/parts", "directory of tofu and the providers")
+	root := flags.String("modules", "../modules", "directory of the modules")
+	binary := flags.String("tofu", "", "program to run, OpenTofu or Terraform (default: tofu of the parts)")
+	only := flags.String("only", "", "names of the modules to check, with commas between them (default: all)")
+	parallel := flags.Int("parallel", min(2, runtime.NumCPU()), "how many modules to check at once")
+	write := flags.Bool("write-readmes", false, "write the tables of inputs and outputs into the READMEs, and check nothing else")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	modules, err := findModules(*root)
+	if err != nil {
+		return err
+	}
+	if *only != "" {
+		if modules, err = choose(modules, strings.Split(*only, ",")); err != nil {
+			return err
+		}
+	}
+	if *write {
+		return writeReadmes(os.Stdout, modules)
+	}
+	work, err := newWorkspace(*root, *parts)
+	if err != nil {
+		return err
+	}
+	defer work.remove()
+	if *binary != "" {
+		work.tofu = *binary
+	}
+	return checkAll(ctx, os.Stdout, work, modules, *parallel)
+}
+
+// check is one thing that is looked at.
+type check struct {
+	name string
+	// run returns a word about what was seen. It may be called beside others.
+	run func(ctx context.Context) (string, error)
+}
+
+// checkAll runs every check, reports as it goes, and fails if one did.
+func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []module, parallel int) error {
+	checks := []check{{"formatting", work.format}, {"shared files", func(context.Context) (string, error) { return checkShared(work.source) }}}
+	var named []string
+	for _, m := range modules {
+		named = append(named, m.name)
+		checks = append(checks, check{m.name, func(ctx context.Context) (string, error) { return work.checkModule(ctx, m) }})
+	}
+	if slices.Contains(named, migrationFrom) && slices.Contains(named, migrationTo) {
+		checks = append(checks, check{"migration from " + migrationFrom + " to " + migrationTo, work.checkMigration})
+	}
+	if slices.Contains(named, spotRole) {
+		checks = append(checks, check{"taking over " + spotRole, work.checkSpotRole})
+	}
+	if len(named) > 1 {
+		checks = append(checks, check{"plans of the real provider", work.checkPlans})
+	}
+	started := time.Now()
+	failures := runChecks(ctx, out, checks, parallel)
+	if len(failures) > 0 {
+		fmt.Fprintf(out, "\n%s\n\n", errors.Join(failures...))
+		return fmt.Errorf("%d of %d checks failed in %s", len(failures), len(checks), time.Since(started).Round(time.Second))
+	}
+	fmt.Fprintf(out, "modules: %d checks passed in %s\n", len(checks), time.Since(started).Round(time.Second))
+	return nil
+}
+
+// runChecks runs the checks, so many at once, and returns what failed in the
+// order of the checks.
+func runChecks(ctx context.Context, out io.Writer, checks []check, parallel int) []error {
+	results := make([]error, len(checks))
+	var done int
+	var mutex sync.Mutex
+	var group sync.WaitGroup
+	free := make(chan struct{}, max(1, parallel))
+	for i, c := range checks {
+		free <- struct{}{}
+		group.Go(func() {
+			defer func() { <-free }()
+			started := time.Now()
+			seen, err := c.run(ctx)
+			mutex.Lock()
+			defer mutex.Unlock()
+			done++
+			verdict := "ok"
+			if err != nil {
+				results[i], verdict = fmt.Errorf("%s: %w", c.name, err), "FAILED"
+			}
+			fmt.Fprintf(out, "modules [%d/%d] %-36s %-6s %5.1fs  %s\n", done, len(checks), c.name, verdict, time.Since(started).Seconds(), seen)
+		})
+	}
+	group.Wait()
+	var failures []error
+	for _, err := range results {
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return failures
+}
+
+// sharedFiles are files that a module has word for word from another one.
+var sharedFiles = []struct{ to, from, file string }{
+	{"eks-v1", "eks", "variables.tf"},
+	{"eks-v1", "eks", "cluster.tf"},
+}
+
+func checkShared(root string) (string, error) {
+	var problems []error
+	for _, shared := range sharedFiles {
+		original, err := os.ReadFile(filepath.Join(root, shared.from, shared.file))
+		if err != nil {
+			return "", fmt.Errorf("reading a shared file: %w", err)
+		}
+		copied, err := os.ReadFile(filepath.Join(root, shared.to, shared.file))
+		if err != nil {
+			return "", fmt.Errorf("reading a shared file: %w", err)
+		}
+		if string(original) != string(copied) {
+			problems = append(problems, fmt.Errorf("%s/%s differs from %s/%s: copy the one you meant to change over the other", shared.to, shared.file, shared.from, shared.file))
+		}
+	}
+	return fmt.Sprintf("%d files", len(sharedFiles)), errors.Join(problems...)
+}

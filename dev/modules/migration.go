@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The modules of the migration, and the run of the first one's tests whose state
+// the second one is planned with.
+const (
+	migrationFrom = "eks-v1"
+	migrationTo   = "eks"
+	migrationTest = "tests/eks_v1.tftest.hcl"
+	migrationRun  = "state_for_the_migration"
+	// migrationFile has the removed and moved blocks.
+	migrationFile = "migration.tf"
+)
+
+// migrationVars are the variables of that run.
+const migrationVars = `cluster_name       = "demo"
+kubernetes_version = "1.33"
+region             = "eu-central-1"
+vpc_id             = "vpc-0123456789abcdef0"
+subnet_ids         = ["subnet-a", "subnet-b"]
+`
+
+// forgotten is what Terraform lets go without destroying it.
+var forgotten = []string{`module.karpenter.helm_release.karpenter["main"]`}
+
+// checkMigration plans the new module with the state of the old one: nothing may
+// be destroyed, replaced or made anew, and the release is forgotten. Without the
+// blocks that do this the same plan destroys, which shows that it would be seen.
+//
+// The state comes from a test with mocks, which is as near as one gets without a
+// cloud: its addresses and settings are real, its ids and ARNs are not.
+func (w *workspace) checkMigration(ctx context.Context) (string, error) {
+	state, err := w.oldState(ctx)
+	if err != nil {
+		return "", err
+	}
+	fake := newFakeAWS()
+	defer fake.Close()
+	files := map[string]string{"zz_provider.tf": fakeProvider, "terraform.tfvars": migrationVars, "terraform.tfstate": state}
+
+	changes, err := w.migrate(ctx, fake, "zz-migration", files)
+	if err != nil {
+		return "", errors.Join(err, fake.surprise())
+	}
+	if err := harmless(changes); err != nil {
+		return "", err
+	}
+	naive, err := w.migrate(ctx, fake, "zz-migration-naive", files, migrationFile)
+	if err != nil {
+		return "", errors.Join(err, fake.surprise())
+	}
+	lost := with("delete", naive)
+	if !slices.Contains(lost, forgotten[0]) || len(lost) < 2 {
+		return "", fmt.Errorf("without %s only %q would be destroyed: the plan shows too little", migrationFile, lost)
+	}
+	return fmt.Sprintf("%d resources kept, %d forgotten; without %s %d would be destroyed", len(changes)-len(forgotten), len(forgotten), migrationFile, len(lost)), nil
+}
+
+func (w *workspace) migrate(ctx context.Context, fake *fakeAWS, as string, files map[string]string, without ...string) ([]change, error) {
+	dir, err := w.rootOf(migrationTo, as, files, without...)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.init(ctx, dir); err != nil {
+		return nil, err
+	}
+	// What is there is not asked: the fake knows no resources.
+	changes, err := w.plan(ctx, dir, fake.env(), "-refresh=false")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(changes, func(c change) bool { return c.does("read") }), nil
+}
+
+// harmless refuses a plan that does more than change in place and forget.
+func harmless(changes []change) error {
+	var problems []error
+	for _, action := range []string{"delete", "create"} {
+		for _, address := range with(action, changes) {
+			problems = append(problems, fmt.Errorf("the plan would %s %s", action, address))
+		}
+	}
+	if forgets := with("forget", changes); !slices.Equal(forgets, forgotten) {
+		problems = append(problems, fmt.Errorf("the plan forgets %q, want %q", forgets, forgotten))
+	}
+	return errors.Join(problems...)
+}
+
+// oldState runs the test of the old module and returns its state as a state file.
+func (w *workspace) oldState(ctx context.Context) (string, error) {
+	dir, err := w.rootOf(migrationFrom, "zz-migration-from", nil)
+	if err != nil {
+		return "", err
+	}
+	if err := w.init(ctx, dir); err != nil {
+		return "", err
+	}
+	out, err := w.run(ctx, dir, nil, "test", "-json", "-verbose", "-test-directory=../"+migrationFrom+"/tests", "-filter=../"+migrationFrom+"/"+migrationTest)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(out.stdout) {
+		var event struct {
+			Type  string `json:"type"`
+			Run   string `json:"@testrun"`
+			State struct {
+				Values struct {
+					Root stateModule `json:"root_module"`
+				} `json:"values"`
+			} `json:"test_state"`
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			return "", fmt.Errorf("reading the test's state: %w", err)
+		}
+		if event.Type == "test_state" && event.Run == migrationRun {
+			return stateFile(event.State.Values.Root)
+		}
+	}
+	return "", fmt.Errorf("the run %q left no state:\n%s", migrationRun, out)
+}
+
+// surprise names the questions that the fake could not answer.
+func (f *fakeAWS) surprise() error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if len(f.unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the fake of AWS could not answer %q", f.unknown)
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+const tree = "../../modules"
+
+// What needs no tofu is checked with the other tests, too.
+func TestModules_readmesAndSharedFilesAreCurrentAndEveryRuleHasARefusal(t *testing.T) {
+	modules, err := findModules(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workspace{source: tree}
+	for _, m := range modules {
+		if err := checkReadme(m); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+		text, err := os.ReadFile(filepath.Join(m.dir, "tests", refusalsFile))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		refusals, err := readRefusals(text)
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+		if err := w.checkRules(m, refusals); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+	if _, err := checkShared(tree); err != nil {
+		t.Error(err)
+	}
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFindModules_takesDirectoriesWithTerraformFilesButNotExamplesAndTests(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"network/main.tf": "", "network/examples/basic/main.tf": "", "network/tests/setup/main.tf": "",
+		"local/cluster/main.tf": "", "docs/a.md": "", "network/.terraform/modules/x/main.tf": "",
+	})
+	modules, err := findModules(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range modules {
+		names = append(names, m.name)
+	}
+	if len(names) != 2 || names[0] != "local/cluster" || names[1] != "network" {
+		t.Errorf("found %q", names)
+	}
+	if chosen, err := choose(modules, []string{"network"}); err != nil || len(chosen) != 1 || chosen[0].name != "network" {
+		t.Errorf("chose %v (%v)", chosen, err)
+	}
+	if _, err := choose(modules, []string{"networks"}); err == nil {
+		t.Error("chose a module that does not exist")
+	}
+	if _, err := findModules(filepath.Join(dir, "docs")); err == nil {
+		t.Error("found modules where there are none")
+	}
+}
+
+func TestCheckShared_seesADifference(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{}
+	for _, shared := range sharedFiles {
+		files[shared.from+"/"+shared.file], files[shared.to+"/"+shared.file] = "same", "same"
+	}
+	write(t, dir, files)
+	if _, err := checkShared(dir); err != nil {
+		t.Errorf("equal files differ: %v", err)
+	}
+	write(t, dir, map[string]string{sharedFiles[0].to + "/" + sharedFiles[0].file: "other"})
+	if _, err := checkShared(dir); err == nil {
+		t.Error("different files are equal")
+	}
+}
+
+// The root modules hand on what they are told: an input that is forgotten would be
+// accepted and do nothing.
+func TestEKS_handsEveryInputToTheModulesItIsMadeOf(t *testing.T) {
+	tests := []struct {
+		file, call, to string
+		// other are inputs that are not handed on under their own name.
+		other []string
+	}{
+		{"eks/cluster.tf", "cluster", "eks-cluster", []string{"cluster_addons"}},
+		{"eks/karpenter.tf", "karpenter_iam", "karpenter-iam", []string{
+			"cluster_name", "oidc_provider_arn", "oidc_issuer_url", "service_accounts", "iam_roles", "iam_roles_attachments", "create_node_role", "node_role_name",
+			"node_role_arn", "node_instance_profile_name", "node_policy_arns", "cni_policy", "ssm_policy", "create_access_entry", "interruption_queue", "queue_name",
+		}},
+	}
+	for _, tt := range tests {
+		text, err := os.ReadFile(filepath.Join(tree, tt.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := parse(text, tt.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := readTerraform(filepath.Join(tree, tt.to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		child, err := declared(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "module" && b.Labels[0] == tt.call })
+		if at < 0 {
+			t.Fatalf("%s does not call %s", tt.file, tt.call)
+		}
+		for _, in := range child.inputs {
+			if got := written(body.Blocks[at].Body, in.name, text); got != "var."+in.name && !slices.Contains(tt.other, in.name) {
+				t.Errorf("%s hands %q to %s.%s", tt.file, got, tt.call, in.name)
+			}
+		}
+	}
+}

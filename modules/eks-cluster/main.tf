@@ -1,0 +1,108 @@
+data "aws_partition" "current" {}
+
+locals {
+  # Names of IAM roles end at 64 characters, names of clusters at 100.
+  role_name = length("${var.cluster_name}-cluster") <= 64 ? "${var.cluster_name}-cluster" : "${substr(var.cluster_name, 0, 47)}-${substr(sha256(var.cluster_name), 0, 8)}-cluster"
+}
+
+# Made before the cluster, which would otherwise make it without a retention.
+resource "aws_cloudwatch_log_group" "this" {
+  region = var.region
+
+  name              = "/aws/eks/${var.cluster_name}/cluster"
+  retention_in_days = var.log_retention_days
+  kms_key_id        = var.log_kms_key_arn
+
+  tags = var.tags
+}
+
+resource "aws_eks_cluster" "this" {
+  region = var.region
+
+  name     = var.cluster_name
+  version  = var.kubernetes_version
+  role_arn = local.role_arn
+
+  enabled_cluster_log_types = var.log_types
+  deletion_protection       = var.deletion_protection
+  # The add-ons below are EKS add-ons: what EKS would install by itself could
+  # neither be configured nor upgraded here.
+  bootstrap_self_managed_addons = false
+
+  access_config {
+    authentication_mode                         = var.authentication_mode
+    bootstrap_cluster_creator_admin_permissions = var.cluster_creator_admin
+  }
+
+  vpc_config {
+    subnet_ids              = coalesce(var.control_plane_subnet_ids, var.subnet_ids)
+    endpoint_private_access = var.endpoint_private_access
+    endpoint_public_access  = var.endpoint_public_access
+    public_access_cidrs     = var.endpoint_public_access ? var.endpoint_public_access_cidrs : null
+  }
+
+  kubernetes_network_config {
+    ip_family         = "ipv4"
+    service_ipv4_cidr = var.service_ipv4_cidr
+  }
+
+  encryption_config {
+    resources = ["secrets"]
+    provider {
+      key_arn = local.kms_key_arn
+    }
+  }
+
+  upgrade_policy {
+    support_type = var.support_type
+  }
+
+  dynamic "zonal_shift_config" {
+    for_each = var.zonal_shift ? [true] : []
+    content {
+      enabled = true
+    }
+  }
+
+  timeouts {
+    create = var.timeouts.create
+    update = var.timeouts.update
+    delete = var.timeouts.delete
+  }
+
+  tags = var.tags
+
+  lifecycle {
+    # EKS reads it only when it makes the cluster; a change would replace it.
+    ignore_changes = [access_config[0].bootstrap_cluster_creator_admin_permissions]
+
+    precondition {
+      condition     = var.endpoint_public_access || var.endpoint_private_access
+      error_message = "Set endpoint_public_access or endpoint_private_access to true, or nobody reaches the API server."
+    }
+    precondition {
+      condition     = !var.endpoint_public_access || var.endpoint_public_access_cidrs != null
+      error_message = "endpoint_public_access needs endpoint_public_access_cidrs: name the networks that may reach the API server, for example [\"203.0.113.0/24\"]."
+    }
+    precondition {
+      condition     = var.endpoint_public_access || var.endpoint_public_access_cidrs == null
+      error_message = "endpoint_public_access_cidrs limit the public endpoint, which is closed: remove them, or set endpoint_public_access to true."
+    }
+  }
+
+  # Without the policies EKS could not remove what it made when it is deleted.
+  depends_on = [
+    aws_cloudwatch_log_group.this,
+    aws_iam_role_policy_attachment.cluster,
+    aws_iam_role_policy.secrets,
+  ]
+}
+
+# Lets service accounts take IAM roles (IRSA). AWS knows the issuer's
+# certificate authority, so no thumbprint is given.
+resource "aws_iam_openid_connect_provider" "this" {
+  url            = aws_eks_cluster.this.identity[0].oidc[0].issuer
+  client_id_list = ["sts.amazonaws.com"]
+
+  tags = merge(var.tags, { Name = "${var.cluster_name}-irsa" })
+}

@@ -1,0 +1,322 @@
+mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_eks_addon_version" {
+    defaults = { version = "v1.0.0-eksbuild.1" }
+  }
+  mock_resource "aws_eks_cluster" {
+    defaults = {
+      arn                   = "arn:aws:eks:eu-central-1:123456789012:cluster/demo"
+      endpoint              = "https://ABCD.gr7.eu-central-1.eks.amazonaws.com"
+      certificate_authority = [{ data = "Q0E=" }]
+      identity              = [{ oidc = [{ issuer = "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }] }]
+    }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/demo-cluster" }
+  }
+  mock_resource "aws_iam_openid_connect_provider" {
+    defaults = { arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555" }
+  }
+  mock_resource "aws_security_group" {
+    defaults = { id = "sg-nodes" }
+  }
+}
+
+variables {
+  cluster_name       = "demo"
+  kubernetes_version = "1.33"
+  region             = "eu-central-1"
+  vpc_id             = "vpc-0123456789abcdef0"
+  subnet_ids         = ["subnet-a", "subnet-b"]
+}
+
+run "defaults" {
+  command = plan
+
+  assert {
+    condition     = aws_eks_cluster.this.name == "demo" && aws_eks_cluster.this.version == "1.33" && aws_eks_cluster.this.region == "eu-central-1"
+    error_message = "Name, version and region reach the cluster."
+  }
+  assert {
+    condition     = !aws_eks_cluster.this.vpc_config[0].endpoint_public_access && aws_eks_cluster.this.vpc_config[0].endpoint_private_access
+    error_message = "The API server is reached from the VPC only."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.vpc_config[0].subnet_ids == toset(["subnet-a", "subnet-b"])
+    error_message = "The control plane uses the nodes' subnets."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.encryption_config[0].resources == toset(["secrets"]) && aws_eks_cluster.this.encryption_config[0].provider[0].key_arn == aws_kms_key.secrets[0].arn && aws_kms_key.secrets[0].enable_key_rotation
+    error_message = "Secrets are encrypted with a key of their own, which rotates."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.enabled_cluster_log_types == toset(["api", "audit", "authenticator"]) && aws_cloudwatch_log_group.this.name == "/aws/eks/demo/cluster" && aws_cloudwatch_log_group.this.retention_in_days == 90
+    error_message = "Control-plane logs are on and kept for 90 days."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.access_config[0].authentication_mode == "API" && aws_eks_cluster.this.access_config[0].bootstrap_cluster_creator_admin_permissions
+    error_message = "Access entries decide who may use the cluster; its creator may."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role.cluster[0].assume_role_policy).Statement == [{ Action = "sts:AssumeRole", Effect = "Allow", Principal = { Service = "eks.amazonaws.com" }, Sid = "EKSControlPlane" }]
+    error_message = "Only EKS takes the control plane's role."
+  }
+  assert {
+    condition     = aws_iam_role_policy_attachment.cluster[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
+    error_message = "The role has the managed policy for control planes."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role_policy.secrets[0].policy).Statement[0].Resource == aws_kms_key.secrets[0].arn
+    error_message = "The control plane uses the one key and no other."
+  }
+  assert {
+    condition     = aws_iam_openid_connect_provider.this.url == "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" && aws_iam_openid_connect_provider.this.client_id_list == toset(["sts.amazonaws.com"])
+    error_message = "Service accounts can take IAM roles."
+  }
+  assert {
+    condition     = toset(keys(aws_eks_addon.before_compute)) == toset(["vpc-cni", "kube-proxy", "eks-pod-identity-agent"]) && toset(keys(aws_eks_addon.this)) == toset(["coredns"])
+    error_message = "Add-ons that nodes need come before nodes, CoreDNS beside them."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.bootstrap_self_managed_addons == false && aws_eks_addon.this["coredns"].addon_version == "v1.0.0-eksbuild.1"
+    error_message = "Add-ons are EKS add-ons of the default version."
+  }
+  assert {
+    condition     = data.aws_eks_addon_version.this["coredns"].kubernetes_version == "1.33" && !data.aws_eks_addon_version.this["coredns"].most_recent
+    error_message = "The add-on's version is the default for the cluster's version."
+  }
+  assert {
+    condition     = aws_security_group.node.tags["karpenter.sh/discovery"] == "demo" && aws_security_group.node.tags["kubernetes.io/cluster/demo"] == "owned"
+    error_message = "Karpenter and load-balancer controllers find the nodes' security group."
+  }
+  assert {
+    condition     = alltrue([for r in merge(aws_vpc_security_group_ingress_rule.node, aws_vpc_security_group_ingress_rule.cluster) : r.cidr_ipv4 == null])
+    error_message = "No network is let in by default."
+  }
+  assert {
+    condition     = { for k, r in aws_vpc_security_group_ingress_rule.cluster : k => "${r.ip_protocol} ${r.from_port}-${r.to_port} from ${r.referenced_security_group_id}" } == { nodes_api = "tcp 443-443 from sg-nodes", nodes_dns_tcp = "tcp 53-53 from sg-nodes", nodes_dns_udp = "udp 53-53 from sg-nodes" }
+    error_message = "Nodes reach the API server and CoreDNS on Fargate, nothing else."
+  }
+  assert {
+    condition     = output.cluster_name == "demo" && output.cluster_endpoint == "https://ABCD.gr7.eu-central-1.eks.amazonaws.com" && output.cluster_certificate_authority_data == "Q0E=" && output.cluster_version == "1.33" && output.cluster_arn == "arn:aws:eks:eu-central-1:123456789012:cluster/demo"
+    error_message = "The outputs describe the cluster."
+  }
+  assert {
+    condition     = output.oidc_provider_url == "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" && output.oidc_provider == "oidc.eks.eu-central-1.amazonaws.com/id/ABCD" && output.node_security_group_id == "sg-nodes" && output.cluster_security_group_id == aws_eks_cluster.this.vpc_config[0].cluster_security_group_id
+    error_message = "The outputs give the issuer in both spellings, and the security groups."
+  }
+}
+
+run "a_public_endpoint" {
+  command = plan
+
+  variables {
+    endpoint_public_access       = true
+    endpoint_private_access      = false
+    endpoint_public_access_cidrs = ["203.0.113.0/24"]
+    control_plane_subnet_ids     = ["subnet-x", "subnet-y"]
+    private_access_cidrs         = ["10.200.0.0/16"]
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.vpc_config[0].endpoint_public_access && aws_eks_cluster.this.vpc_config[0].public_access_cidrs == toset(["203.0.113.0/24"])
+    error_message = "The public endpoint is open to the named networks."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.vpc_config[0].subnet_ids == toset(["subnet-x", "subnet-y"])
+    error_message = "The control plane has subnets of its own."
+  }
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].cidr_ipv4 == "10.200.0.0/16" && aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].from_port == 443
+    error_message = "A peered network reaches the private endpoint."
+  }
+}
+
+run "access_entries" {
+  command = plan
+
+  variables {
+    cluster_creator_admin = false
+    access_entries = {
+      admin = {
+        principal_arn = "arn:aws:iam::123456789012:role/admin"
+        policy_associations = {
+          admin = { policy_arn = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy" }
+        }
+      }
+      team = {
+        principal_arn = "arn:aws:iam::123456789012:role/team"
+        policy_associations = {
+          edit = {
+            policy_arn   = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy"
+            access_scope = { type = "namespace", namespaces = ["team"] }
+          }
+        }
+      }
+      readers = {
+        principal_arn     = "arn:aws:iam::123456789012:role/readers"
+        kubernetes_groups = ["readers"]
+      }
+    }
+  }
+
+  assert {
+    condition     = toset(keys(aws_eks_access_entry.this)) == toset(["admin", "team", "readers"]) && aws_eks_access_entry.this["readers"].kubernetes_groups == toset(["readers"])
+    error_message = "Each principal has an entry."
+  }
+  assert {
+    condition     = aws_eks_access_policy_association.this["admin/admin"].access_scope[0].type == "cluster" && aws_eks_access_policy_association.this["team/edit"].access_scope[0].namespaces == toset(["team"]) && aws_eks_access_policy_association.this["team/edit"].principal_arn == "arn:aws:iam::123456789012:role/team"
+    error_message = "Policies reach the cluster or namespaces."
+  }
+  assert {
+    condition     = !aws_eks_cluster.this.access_config[0].bootstrap_cluster_creator_admin_permissions
+    error_message = "The creator is no administrator when that is not wanted."
+  }
+}
+
+run "what_is_brought_along" {
+  command = plan
+
+  variables {
+    kms_key_arn         = "arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555"
+    iam_role_arn        = "arn:aws:iam::123456789012:role/control-plane"
+    deletion_protection = true
+    zonal_shift         = true
+    service_ipv4_cidr   = "172.20.0.0/16"
+    support_type        = "STANDARD"
+    log_types           = ["audit"]
+    log_retention_days  = 7
+    timeouts            = { create = "45m" }
+  }
+
+  assert {
+    condition     = length(aws_kms_key.secrets) == 0 && length(aws_kms_alias.secrets) == 0 && aws_eks_cluster.this.encryption_config[0].provider[0].key_arn == "arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555"
+    error_message = "A given key is used."
+  }
+  assert {
+    condition     = length(aws_iam_role.cluster) == 0 && aws_eks_cluster.this.role_arn == "arn:aws:iam::123456789012:role/control-plane"
+    error_message = "A given role is used, and not changed."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.deletion_protection && aws_eks_cluster.this.zonal_shift_config[0].enabled && aws_eks_cluster.this.kubernetes_network_config[0].service_ipv4_cidr == "172.20.0.0/16" && aws_eks_cluster.this.upgrade_policy[0].support_type == "STANDARD" && aws_eks_cluster.this.timeouts.create == "45m"
+    error_message = "The switches reach the cluster."
+  }
+}
+
+run "add_ons" {
+  command = plan
+
+  variables {
+    cluster_addons = {
+      vpc-cni = { version = "v1.19.0-eksbuild.1", configuration_values = "{\"env\":{\"ENABLE_PREFIX_DELEGATION\":\"true\"}}" }
+      coredns = { before_compute = false, most_recent = true }
+      aws-ebs-csi-driver = {
+        pod_identity_associations   = [{ role_arn = "arn:aws:iam::123456789012:role/ebs-csi", service_account = "ebs-csi-controller-sa" }]
+        resolve_conflicts_on_update = "PRESERVE"
+      }
+      cni-of-ours = { before_compute = true, version = "v1.2.3-eksbuild.1" }
+    }
+  }
+
+  assert {
+    condition     = aws_eks_addon.before_compute["vpc-cni"].addon_version == "v1.19.0-eksbuild.1" && jsondecode(aws_eks_addon.before_compute["vpc-cni"].configuration_values).env.ENABLE_PREFIX_DELEGATION == "true"
+    error_message = "Version and settings reach the add-on."
+  }
+  assert {
+    condition     = toset(keys(aws_eks_addon.before_compute)) == toset(["vpc-cni", "cni-of-ours"]) && toset(keys(aws_eks_addon.this)) == toset(["coredns", "aws-ebs-csi-driver"])
+    error_message = "before_compute decides when an add-on is made."
+  }
+  assert {
+    condition     = one(aws_eks_addon.this["aws-ebs-csi-driver"].pod_identity_association).service_account == "ebs-csi-controller-sa" && aws_eks_addon.this["aws-ebs-csi-driver"].resolve_conflicts_on_update == "PRESERVE"
+    error_message = "An add-on can have a role by Pod Identity."
+  }
+  assert {
+    condition     = data.aws_eks_addon_version.this["coredns"].most_recent && !contains(keys(data.aws_eks_addon_version.this), "vpc-cni")
+    error_message = "Only versions that are not given are looked up."
+  }
+  assert {
+    condition     = output.cluster_addons["vpc-cni"] == "v1.19.0-eksbuild.1"
+    error_message = "The output tells the versions."
+  }
+}
+
+run "a_long_name_still_fits_a_role" {
+  command = plan
+
+  variables {
+    cluster_name = "a-cluster-name-of-one-hundred-characters-which-eks-allows-although-no-iam-role-may-have-a-name-so"
+  }
+
+  assert {
+    condition     = length(aws_iam_role.cluster[0].name) == 64 && startswith(aws_iam_role.cluster[0].name, "a-cluster-name-of-one-hundred-characters") && endswith(aws_iam_role.cluster[0].name, "-cluster")
+    error_message = "The role's name is cut and made unique."
+  }
+}
+
+run "further_rules" {
+  command = plan
+
+  variables {
+    node_security_group_rules = {
+      metrics = { description = "Metrics", from_port = 9100, to_port = 9100, cidr_ipv4 = "10.0.0.0/16" }
+    }
+    cluster_security_group_rules = {
+      kubelet = { description = "Kubelets on Fargate", from_port = 10250, to_port = 10250, referenced_security_group_id = "sg-other" }
+    }
+  }
+
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.node["metrics"].cidr_ipv4 == "10.0.0.0/16" && aws_vpc_security_group_ingress_rule.cluster["kubelet"].referenced_security_group_id == "sg-other"
+    error_message = "Further rules are added to both groups."
+  }
+}
+
+run "the_remaining_options" {
+  command = plan
+
+  variables {
+    authentication_mode      = "API_AND_CONFIG_MAP"
+    log_kms_key_arn          = "arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555"
+    kms_deletion_window_days = 7
+    permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"
+    timeouts                 = { update = "1h", delete = "30m" }
+    tags                     = { Team = "platform" }
+    cluster_addons = {
+      coredns = { service_account_role_arn = "arn:aws:iam::123456789012:role/coredns", preserve = true, resolve_conflicts_on_create = "NONE" }
+    }
+    access_entries = {
+      windows = { principal_arn = "arn:aws:iam::123456789012:role/windows", type = "EC2_WINDOWS" }
+      person  = { principal_arn = "arn:aws:iam::123456789012:user/person", user_name = "person" }
+    }
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.access_config[0].authentication_mode == "API_AND_CONFIG_MAP" && aws_eks_cluster.this.timeouts.update == "1h" && aws_eks_cluster.this.timeouts.delete == "30m"
+    error_message = "Authentication and timeouts reach the cluster."
+  }
+  assert {
+    condition     = aws_cloudwatch_log_group.this.kms_key_id == "arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555" && aws_kms_key.secrets[0].deletion_window_in_days == 7
+    error_message = "Keys are as asked for."
+  }
+  assert {
+    condition     = aws_iam_role.cluster[0].permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
+    error_message = "The role has its boundary."
+  }
+  assert {
+    condition     = aws_eks_addon.this["coredns"].service_account_role_arn == "arn:aws:iam::123456789012:role/coredns" && aws_eks_addon.this["coredns"].preserve && aws_eks_addon.this["coredns"].resolve_conflicts_on_create == "NONE"
+    error_message = "An add-on can have a role by IRSA and outlive its resource."
+  }
+  assert {
+    condition     = aws_eks_access_entry.this["windows"].type == "EC2_WINDOWS" && aws_eks_access_entry.this["person"].user_name == "person"
+    error_message = "Entries have their types and names."
+  }
+  assert {
+    condition     = alltrue([for t in [aws_eks_cluster.this.tags, aws_cloudwatch_log_group.this.tags, aws_iam_role.cluster[0].tags, aws_kms_key.secrets[0].tags, aws_security_group.node.tags, aws_eks_addon.this["coredns"].tags, aws_eks_access_entry.this["person"].tags, aws_iam_openid_connect_provider.this.tags, aws_vpc_security_group_egress_rule.node.tags, aws_vpc_security_group_ingress_rule.node["nodes"].tags] : t["Team"] == "platform"])
+    error_message = "Tags reach everything."
+  }
+}

@@ -1,0 +1,286 @@
+mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_eks_addon_version" {
+    defaults = { version = "v1.0.0-eksbuild.1" }
+  }
+  mock_resource "aws_eks_cluster" {
+    defaults = {
+      arn                   = "arn:aws:eks:eu-central-1:123456789012:cluster/demo"
+      endpoint              = "https://ABCD.gr7.eu-central-1.eks.amazonaws.com"
+      certificate_authority = [{ data = "Q0E=" }]
+      identity              = [{ oidc = [{ issuer = "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }] }]
+    }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/demo-cluster" }
+  }
+  mock_resource "aws_iam_openid_connect_provider" {
+    defaults = { arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555" }
+  }
+  mock_resource "aws_security_group" {
+    defaults = { id = "sg-nodes" }
+  }
+}
+
+variables {
+  cluster_name       = "demo"
+  kubernetes_version = "1.33"
+  vpc_id             = "vpc-0123456789abcdef0"
+  subnet_ids         = ["subnet-a", "subnet-b"]
+}
+
+run "a_public_endpoint_for_everybody_by_accident" {
+  command = plan
+  variables {
+    endpoint_public_access = true
+  }
+  # Says: endpoint_public_access needs endpoint_public_access_cidrs
+  expect_failures = [aws_eks_cluster.this]
+}
+
+run "an_empty_list_of_networks" {
+  command = plan
+  variables {
+    endpoint_public_access       = true
+    endpoint_public_access_cidrs = []
+  }
+  # Says: endpoint_public_access_cidrs must not be empty: EKS reads an empty list as 0.0.0.0/0
+  expect_failures = [var.endpoint_public_access_cidrs]
+}
+
+run "an_address_for_a_network" {
+  command = plan
+  variables {
+    endpoint_public_access       = true
+    endpoint_public_access_cidrs = ["203.0.113.7"]
+  }
+  # Says: a single address is 203.0.113.7/32
+  expect_failures = [var.endpoint_public_access_cidrs]
+}
+
+run "networks_for_a_closed_endpoint" {
+  command = plan
+  variables {
+    endpoint_public_access_cidrs = ["203.0.113.0/24"]
+  }
+  # Says: endpoint_public_access_cidrs limit the public endpoint, which is closed
+  expect_failures = [aws_eks_cluster.this]
+}
+
+run "no_endpoint_at_all" {
+  command = plan
+  variables {
+    endpoint_private_access = false
+  }
+  # Says: or nobody reaches the API server
+  expect_failures = [aws_eks_cluster.this]
+}
+
+run "the_internet_as_a_private_network" {
+  command = plan
+  variables {
+    private_access_cidrs = ["0.0.0.0/0"]
+  }
+  # Says: and not the whole internet
+  expect_failures = [var.private_access_cidrs]
+}
+
+run "a_name_with_a_dot" {
+  command = plan
+  variables {
+    cluster_name = "demo.eu"
+  }
+  # Says: cluster_name must begin with a letter or digit
+  expect_failures = [var.cluster_name]
+}
+
+run "a_version_with_a_patch" {
+  command = plan
+  variables {
+    kubernetes_version = "v1.33.1"
+  }
+  # Says: kubernetes_version must be a minor version without a patch, for example 1.33
+  expect_failures = [var.kubernetes_version]
+}
+
+run "a_zone_for_a_region" {
+  command = plan
+  variables {
+    region = "eu-central-1a"
+  }
+  # Says: region must be the name of a region
+  expect_failures = [var.region]
+}
+
+run "a_name_for_a_vpc" {
+  command = plan
+  variables {
+    vpc_id = "demo-vpc"
+  }
+  # Says: vpc_id must be the id of a VPC
+  expect_failures = [var.vpc_id]
+}
+
+run "one_subnet" {
+  command = plan
+  variables {
+    subnet_ids = ["subnet-a"]
+  }
+  # Says: subnet_ids must name at least two subnets
+  expect_failures = [var.subnet_ids]
+}
+
+run "one_control_plane_subnet" {
+  command = plan
+  variables {
+    control_plane_subnet_ids = ["subnet-a"]
+  }
+  # Says: control_plane_subnet_ids must name at least two subnets
+  expect_failures = [var.control_plane_subnet_ids]
+}
+
+run "no_network_for_services" {
+  command = plan
+  variables {
+    service_ipv4_cidr = "172.20.0.0"
+  }
+  # Says: service_ipv4_cidr must be a network in CIDR notation
+  expect_failures = [var.service_ipv4_cidr]
+}
+
+run "access_by_config_map_alone" {
+  command = plan
+  variables {
+    authentication_mode = "CONFIG_MAP"
+  }
+  # Says: access entries do not work with CONFIG_MAP
+  expect_failures = [var.authentication_mode]
+}
+
+run "a_principal_that_is_no_arn" {
+  command = plan
+  variables {
+    access_entries = { admin = { principal_arn = "admin" } }
+  }
+  # Says: principal_arn of access_entries must be the ARN of an IAM role or user
+  expect_failures = [var.access_entries]
+}
+
+run "an_iam_policy_for_an_access_policy" {
+  command = plan
+  variables {
+    access_entries = {
+      admin = {
+        principal_arn       = "arn:aws:iam::123456789012:role/admin"
+        policy_associations = { admin = { policy_arn = "arn:aws:iam::aws:policy/AdministratorAccess" } }
+      }
+    }
+  }
+  # Says: policy_arn of access_entries must be an EKS access policy
+  expect_failures = [var.access_entries]
+}
+
+run "a_namespace_scope_without_namespaces" {
+  command = plan
+  variables {
+    access_entries = {
+      team = {
+        principal_arn = "arn:aws:iam::123456789012:role/team"
+        policy_associations = {
+          edit = {
+            policy_arn   = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy"
+            access_scope = { type = "namespace" }
+          }
+        }
+      }
+    }
+  }
+  # Says: or the type namespace, with namespaces
+  expect_failures = [var.access_entries]
+}
+
+run "an_alias_for_a_key" {
+  command = plan
+  variables {
+    kms_key_arn = "alias/secrets"
+  }
+  # Says: an alias does not do
+  expect_failures = [var.kms_key_arn]
+}
+
+run "a_deletion_window_too_short" {
+  command = plan
+  variables {
+    kms_deletion_window_days = 1
+  }
+  # Says: kms_deletion_window_days must be between 7 and 30
+  expect_failures = [var.kms_deletion_window_days]
+}
+
+run "an_unknown_log" {
+  command = plan
+  variables {
+    log_types = ["kubelet"]
+  }
+  # Says: log_types may hold api, audit, authenticator, controllerManager and scheduler
+  expect_failures = [var.log_types]
+}
+
+run "a_retention_cloudwatch_does_not_know" {
+  command = plan
+  variables {
+    log_retention_days = 10
+  }
+  # Says: log_retention_days must be a number that CloudWatch knows
+  expect_failures = [var.log_retention_days]
+}
+
+run "settings_that_are_no_json" {
+  command = plan
+  variables {
+    cluster_addons = { coredns = { configuration_values = "replicaCount: 3" } }
+  }
+  # Says: configuration_values of cluster_addons must be JSON
+  expect_failures = [var.cluster_addons]
+}
+
+run "a_version_and_the_newest" {
+  command = plan
+  variables {
+    cluster_addons = { coredns = { version = "v1.0.0", most_recent = true } }
+  }
+  # Says: Set version or most_recent in an add-on of cluster_addons, not both
+  expect_failures = [var.cluster_addons]
+}
+
+run "an_unknown_way_to_resolve_conflicts" {
+  command = plan
+  variables {
+    cluster_addons = { coredns = { version = "v1.0.0", resolve_conflicts_on_create = "PRESERVE" } }
+  }
+  # Says: resolve_conflicts_on_create of cluster_addons must be NONE or OVERWRITE
+  expect_failures = [var.cluster_addons]
+}
+
+run "a_name_for_a_role" {
+  command = plan
+  variables {
+    iam_role_arn = "control-plane"
+  }
+  # Says: iam_role_arn must be the ARN of an IAM role
+  expect_failures = [var.iam_role_arn]
+}
+
+run "an_unknown_support_type" {
+  command = plan
+  variables {
+    support_type = "LONG"
+  }
+  # Says: support_type must be EXTENDED or STANDARD
+  expect_failures = [var.support_type]
+}

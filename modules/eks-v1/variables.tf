@@ -1,0 +1,452 @@
+variable "cluster_name" {
+  description = "Name of the cluster."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", var.cluster_name))
+    error_message = "cluster_name must begin with a letter or digit and have at most 100 letters, digits, hyphens and underscores, for example demo."
+  }
+}
+
+variable "kubernetes_version" {
+  description = "Kubernetes version, as EKS names it: 1.33. EKS goes up one minor version at a time and never down."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^1\\.[1-9][0-9]$", var.kubernetes_version))
+    error_message = "kubernetes_version must be a minor version without a patch, for example 1.33."
+  }
+}
+
+variable "region" {
+  description = "Region of the cluster. Null is the provider's."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.region == null || can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "region must be the name of a region, for example eu-central-1."
+  }
+}
+
+variable "vpc_id" {
+  description = "VPC of the cluster."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^vpc-", var.vpc_id))
+    error_message = "vpc_id must be the id of a VPC, for example vpc-0123456789abcdef0."
+  }
+}
+
+variable "subnet_ids" {
+  description = "Subnets of the nodes, in at least two zones: the private ones."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.subnet_ids) >= 2
+    error_message = "subnet_ids must name at least two subnets, in different zones: EKS needs two."
+  }
+}
+
+variable "control_plane_subnet_ids" {
+  description = "Subnets of the control plane's network interfaces. Null is subnet_ids."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.control_plane_subnet_ids == null || try(length(var.control_plane_subnet_ids) >= 2, false)
+    error_message = "control_plane_subnet_ids must name at least two subnets, in different zones; leave it out to use subnet_ids."
+  }
+}
+
+variable "endpoint_public_access" {
+  description = "Whether the API server can be reached from the internet, by the networks in endpoint_public_access_cidrs."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "endpoint_private_access" {
+  description = "Whether the API server can be reached from inside the VPC."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "endpoint_public_access_cidrs" {
+  description = "Networks that may reach the public endpoint. Required with endpoint_public_access: there is no default, so that nobody opens it to 0.0.0.0/0 without writing that."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.endpoint_public_access_cidrs == null || try(length(var.endpoint_public_access_cidrs) > 0, false)
+    error_message = "endpoint_public_access_cidrs must not be empty: EKS reads an empty list as 0.0.0.0/0. Name the networks, for example [\"203.0.113.0/24\"], or set endpoint_public_access to false and leave it out."
+  }
+
+  validation {
+    condition     = var.endpoint_public_access_cidrs == null || try(alltrue([for c in var.endpoint_public_access_cidrs : can(cidrhost(c, 0))]), false)
+    error_message = "endpoint_public_access_cidrs must hold networks in CIDR notation, for example 203.0.113.0/24; a single address is 203.0.113.7/32."
+  }
+}
+
+variable "private_access_cidrs" {
+  description = "Networks outside the VPC (peered, VPN) that may reach the private endpoint, for example the one CAPT runs in."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for c in var.private_access_cidrs : can(cidrhost(c, 0)) && !endswith(c, "/0")])
+    error_message = "private_access_cidrs must hold networks in CIDR notation, for example 10.200.0.0/16, and not the whole internet."
+  }
+}
+
+variable "service_ipv4_cidr" {
+  description = "Network of the cluster's services. Null lets EKS choose. Cannot be changed later."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.service_ipv4_cidr == null || can(cidrhost(var.service_ipv4_cidr, 0))
+    error_message = "service_ipv4_cidr must be a network in CIDR notation, for example 172.20.0.0/16."
+  }
+}
+
+variable "authentication_mode" {
+  description = "Where the cluster reads who may use it: API (access entries) or API_AND_CONFIG_MAP (also the aws-auth ConfigMap)."
+  type        = string
+  default     = "API"
+  nullable    = false
+
+  validation {
+    condition     = contains(["API", "API_AND_CONFIG_MAP"], var.authentication_mode)
+    error_message = "authentication_mode must be API or API_AND_CONFIG_MAP: access entries do not work with CONFIG_MAP."
+  }
+}
+
+variable "cluster_creator_admin" {
+  description = "Whether the identity that creates the cluster becomes its administrator, as CAPT's own identity has to be. Works only when the cluster is made; later changes are ignored."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "access_entries" {
+  description = "IAM principals that may use the cluster, by a name of your choice, with EKS access policies (policy_associations) or Kubernetes groups."
+  type = map(object({
+    principal_arn     = string
+    type              = optional(string, "STANDARD")
+    user_name         = optional(string)
+    kubernetes_groups = optional(list(string))
+    policy_associations = optional(map(object({
+      policy_arn = string
+      access_scope = optional(object({
+        type       = optional(string, "cluster")
+        namespaces = optional(list(string))
+      }), {})
+    })), {})
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for e in values(var.access_entries) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/", e.principal_arn))])
+    error_message = "principal_arn of access_entries must be the ARN of an IAM role or user, for example arn:aws:iam::123456789012:role/admin."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : can(regex("^arn:[a-z-]+:eks::aws:cluster-access-policy/", p.policy_arn))]]))
+    error_message = "policy_arn of access_entries must be an EKS access policy, for example arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : p.access_scope.type == "cluster" ? p.access_scope.namespaces == null : p.access_scope.type == "namespace" && try(length(p.access_scope.namespaces) > 0, false)]]))
+    error_message = "access_scope of access_entries must have the type cluster, without namespaces, or the type namespace, with namespaces."
+  }
+}
+
+variable "kms_key_arn" {
+  description = "KMS key that encrypts Kubernetes secrets. Null makes one for this cluster."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/", var.kms_key_arn))
+    error_message = "kms_key_arn must be the ARN of a KMS key, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab; an alias does not do."
+  }
+}
+
+variable "kms_deletion_window_days" {
+  description = "How long the key that the module makes can be had back after the cluster is gone."
+  type        = number
+  default     = 30
+  nullable    = false
+
+  validation {
+    condition     = var.kms_deletion_window_days >= 7 && var.kms_deletion_window_days <= 30
+    error_message = "kms_deletion_window_days must be between 7 and 30."
+  }
+}
+
+variable "log_types" {
+  description = "Control-plane logs that go to CloudWatch: api, audit, authenticator, controllerManager, scheduler."
+  type        = set(string)
+  default     = ["api", "audit", "authenticator"]
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for t in var.log_types : contains(["api", "audit", "authenticator", "controllerManager", "scheduler"], t)])
+    error_message = "log_types may hold api, audit, authenticator, controllerManager and scheduler."
+  }
+}
+
+variable "log_retention_days" {
+  description = "How long control-plane logs are kept; 0 is for ever."
+  type        = number
+  default     = 90
+  nullable    = false
+
+  validation {
+    condition     = contains([0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "log_retention_days must be a number that CloudWatch knows: 0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653."
+  }
+}
+
+variable "log_kms_key_arn" {
+  description = "KMS key that encrypts the logs. Null is CloudWatch's own encryption. The key's policy must allow CloudWatch Logs."
+  type        = string
+  default     = null
+}
+
+variable "default_addons" {
+  description = "EKS add-ons that are there without being named in cluster_addons. Leave vpc-cni out to bring another CNI."
+  type        = set(string)
+  default     = ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
+  nullable    = false
+}
+
+variable "cluster_addons" {
+  description = <<-EOT
+    EKS add-ons by name, beside default_addons or in their place. Without version the add-on gets the default version for kubernetes_version (most_recent: the newest), and so follows an upgrade of the cluster.
+    before_compute add-ons are made before anything that waits for the cluster's outputs, such as nodes; by default vpc-cni, kube-proxy and eks-pod-identity-agent.
+  EOT
+  type = map(object({
+    version                  = optional(string)
+    most_recent              = optional(bool, false)
+    configuration_values     = optional(string)
+    service_account_role_arn = optional(string)
+    pod_identity_associations = optional(list(object({
+      role_arn        = string
+      service_account = string
+    })), [])
+    before_compute              = optional(bool)
+    preserve                    = optional(bool, false)
+    resolve_conflicts_on_create = optional(string, "OVERWRITE")
+    resolve_conflicts_on_update = optional(string, "OVERWRITE")
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for a in values(var.cluster_addons) : a.configuration_values == null || can(jsondecode(a.configuration_values))])
+    error_message = "configuration_values of cluster_addons must be JSON, for example {\"replicaCount\":3}."
+  }
+
+  validation {
+    condition     = alltrue([for a in values(var.cluster_addons) : !(a.most_recent && a.version != null)])
+    error_message = "Set version or most_recent in an add-on of cluster_addons, not both."
+  }
+
+  validation {
+    condition     = alltrue([for a in values(var.cluster_addons) : contains(["NONE", "OVERWRITE"], a.resolve_conflicts_on_create) && contains(["NONE", "OVERWRITE", "PRESERVE"], a.resolve_conflicts_on_update)])
+    error_message = "resolve_conflicts_on_create of cluster_addons must be NONE or OVERWRITE, resolve_conflicts_on_update NONE, OVERWRITE or PRESERVE."
+  }
+}
+
+variable "cluster_security_group_rules" {
+  description = "Further ingress rules of the security group that EKS makes for the control plane and Fargate pods."
+  type = map(object({
+    description                  = string
+    ip_protocol                  = optional(string, "tcp")
+    from_port                    = optional(number)
+    to_port                      = optional(number)
+    cidr_ipv4                    = optional(string)
+    referenced_security_group_id = optional(string)
+  }))
+  default  = {}
+  nullable = false
+}
+
+variable "node_security_group_rules" {
+  description = "Further ingress rules of the nodes' security group."
+  type = map(object({
+    description                  = string
+    ip_protocol                  = optional(string, "tcp")
+    from_port                    = optional(number)
+    to_port                      = optional(number)
+    cidr_ipv4                    = optional(string)
+    referenced_security_group_id = optional(string)
+  }))
+  default  = {}
+  nullable = false
+}
+
+variable "iam_role_arn" {
+  description = "Role of the control plane. Null makes one for this cluster."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.iam_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/", var.iam_role_arn))
+    error_message = "iam_role_arn must be the ARN of an IAM role, for example arn:aws:iam::123456789012:role/eks-control-plane."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "Permissions boundary of the roles that the module makes. Null is none."
+  type        = string
+  default     = null
+}
+
+variable "deletion_protection" {
+  description = "Whether AWS refuses to delete the cluster. It has to be switched off, in a run of its own, before the cluster can go."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "support_type" {
+  description = "What happens at the end of a version's standard support: EXTENDED (costs more) or STANDARD (EKS upgrades the cluster by itself)."
+  type        = string
+  default     = "EXTENDED"
+  nullable    = false
+
+  validation {
+    condition     = contains(["EXTENDED", "STANDARD"], var.support_type)
+    error_message = "support_type must be EXTENDED or STANDARD."
+  }
+}
+
+variable "zonal_shift" {
+  description = "Whether the cluster takes part in ARC zonal shifts."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "timeouts" {
+  description = "How long making, changing and deleting the cluster may take, for example 45m. Null is the provider's."
+  type = object({
+    create = optional(string)
+    update = optional(string)
+    delete = optional(string)
+  })
+  default  = {}
+  nullable = false
+}
+
+variable "compute" {
+  description = "Where Flux and Karpenter run before Karpenter has started a node: ManagedNodeGroup (a small node group), Fargate (profiles for their namespaces and CoreDNS) or None (you bring nodes)."
+  type        = string
+  default     = "ManagedNodeGroup"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ManagedNodeGroup", "Fargate", "None"], var.compute)
+    error_message = "compute must be ManagedNodeGroup, Fargate or None."
+  }
+}
+
+variable "node_group" {
+  description = "The node group, with compute = ManagedNodeGroup. Two nodes, because Karpenter's two replicas do not share one. No taint by default: Flux tolerates none."
+  type = object({
+    name               = optional(string, "system")
+    instance_types     = optional(list(string), ["m6i.large", "m6a.large", "m5.large", "m5a.large"])
+    capacity_type      = optional(string, "OnDemand")
+    ami_type           = optional(string, "AL2023_x86_64_STANDARD")
+    disk_size          = optional(number, 50)
+    min_size           = optional(number, 2)
+    max_size           = optional(number, 4)
+    desired_size       = optional(number)
+    labels             = optional(map(string), {})
+    metadata_hop_limit = optional(number, 1)
+    taints = optional(list(object({
+      key    = string
+      value  = optional(string)
+      effect = string
+    })), [])
+  })
+  default  = {}
+  nullable = false
+}
+
+variable "fargate_namespaces" {
+  description = "Namespaces whose pods run on Fargate, with compute = Fargate."
+  type        = set(string)
+  default     = ["flux-system", "karpenter"]
+  nullable    = false
+}
+
+variable "karpenter_version" {
+  description = "Release of Karpenter that is installed."
+  type        = string
+  default     = "1.14.1"
+  nullable    = false
+}
+
+variable "karpenter_namespace" {
+  description = "Namespace of Karpenter."
+  type        = string
+  default     = "karpenter"
+  nullable    = false
+}
+
+variable "karpenter_service_account" {
+  description = "Service account of Karpenter's controller."
+  type        = string
+  default     = "karpenter"
+  nullable    = false
+}
+
+variable "karpenter_identity" {
+  description = "How Karpenter's service account takes its IAM role: IRSA or PodIdentity. Pod Identity does not work on Fargate."
+  type        = string
+  default     = "IRSA"
+  nullable    = false
+
+  validation {
+    condition     = contains(["IRSA", "PodIdentity"], var.karpenter_identity)
+    error_message = "karpenter_identity must be IRSA or PodIdentity."
+  }
+}
+
+variable "karpenter_role_name" {
+  description = "Name of the controller's role. Null is KarpenterController-CLUSTER. IAM names are the account's: two clusters of one name need different ones."
+  type        = string
+  default     = null
+}
+
+variable "karpenter_node_role_name" {
+  description = "Name of the role and the instance profile of Karpenter's nodes. Null is KarpenterNode-CLUSTER."
+  type        = string
+  default     = null
+}
+
+variable "karpenter_interruption_queue" {
+  description = "Whether there is a queue that tells Karpenter of interruptions."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of everything the module makes."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

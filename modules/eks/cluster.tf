@@ -1,0 +1,118 @@
+# The cluster and the compute that is there before Karpenter is. modules/eks and
+# modules/eks-v1 have this file in common, so that what they make has the same
+# addresses.
+
+locals {
+  addons = merge({
+    for name in var.default_addons : name => {
+      version                     = null
+      most_recent                 = false
+      configuration_values        = null
+      service_account_role_arn    = null
+      pod_identity_associations   = []
+      before_compute              = null
+      preserve                    = false
+      resolve_conflicts_on_create = "OVERWRITE"
+      resolve_conflicts_on_update = "OVERWRITE"
+    }
+  }, var.cluster_addons)
+
+  # CoreDNS has to ask for Fargate itself.
+  fargate_configuration = {
+    for name, addon in local.addons : name => jsonencode(merge({ computeType = "Fargate" }, try(jsondecode(addon.configuration_values), {})))
+    if name == "coredns" && var.compute == "Fargate"
+  }
+
+  fargate_profiles = var.compute != "Fargate" ? {} : merge(
+    { for namespace in var.fargate_namespaces : namespace => { namespace = namespace, labels = {} } },
+    { coredns = { namespace = "kube-system", labels = { k8s-app = "kube-dns" } } },
+  )
+
+  # Names of IAM roles end at 64 characters, names of clusters at 100.
+  short_name               = length(var.cluster_name) <= 43 ? var.cluster_name : "${substr(var.cluster_name, 0, 34)}-${substr(sha256(var.cluster_name), 0, 8)}"
+  karpenter_role_name      = coalesce(var.karpenter_role_name, "KarpenterController-${local.short_name}")
+  karpenter_node_role_name = coalesce(var.karpenter_node_role_name, "KarpenterNode-${local.short_name}")
+  karpenter_service        = { IRSA = "eks.amazonaws.com", PodIdentity = "pods.eks.amazonaws.com" }[var.karpenter_identity]
+}
+
+module "cluster" {
+  source = "../eks-cluster"
+
+  cluster_name       = var.cluster_name
+  kubernetes_version = var.kubernetes_version
+  region             = var.region
+
+  vpc_id                   = var.vpc_id
+  subnet_ids               = var.subnet_ids
+  control_plane_subnet_ids = var.control_plane_subnet_ids
+  service_ipv4_cidr        = var.service_ipv4_cidr
+
+  endpoint_public_access       = var.endpoint_public_access
+  endpoint_private_access      = var.endpoint_private_access
+  endpoint_public_access_cidrs = var.endpoint_public_access_cidrs
+  private_access_cidrs         = var.private_access_cidrs
+
+  authentication_mode   = var.authentication_mode
+  cluster_creator_admin = var.cluster_creator_admin
+  access_entries        = var.access_entries
+
+  kms_key_arn              = var.kms_key_arn
+  kms_deletion_window_days = var.kms_deletion_window_days
+  log_types                = var.log_types
+  log_retention_days       = var.log_retention_days
+  log_kms_key_arn          = var.log_kms_key_arn
+
+  cluster_addons = { for name, addon in local.addons : name => merge(addon, { configuration_values = lookup(local.fargate_configuration, name, addon.configuration_values) }) }
+
+  cluster_security_group_rules = var.cluster_security_group_rules
+  node_security_group_rules    = var.node_security_group_rules
+
+  iam_role_arn             = var.iam_role_arn
+  permissions_boundary_arn = var.permissions_boundary_arn
+  deletion_protection      = var.deletion_protection
+  support_type             = var.support_type
+  zonal_shift              = var.zonal_shift
+  timeouts                 = var.timeouts
+  tags                     = var.tags
+}
+
+module "node_group" {
+  source = "../node-group"
+  count  = var.compute == "ManagedNodeGroup" ? 1 : 0
+
+  name               = var.node_group.name
+  cluster_name       = module.cluster.cluster_name
+  kubernetes_version = module.cluster.cluster_version
+  region             = var.region
+
+  subnet_ids         = var.subnet_ids
+  security_group_ids = [module.cluster.node_security_group_id]
+
+  instance_types     = var.node_group.instance_types
+  capacity_type      = var.node_group.capacity_type
+  ami_type           = var.node_group.ami_type
+  disk_size          = var.node_group.disk_size
+  min_size           = var.node_group.min_size
+  max_size           = var.node_group.max_size
+  desired_size       = var.node_group.desired_size
+  labels             = var.node_group.labels
+  taints             = var.node_group.taints
+  metadata_hop_limit = var.node_group.metadata_hop_limit
+
+  permissions_boundary_arn = var.permissions_boundary_arn
+  tags                     = var.tags
+}
+
+module "fargate_profile" {
+  source   = "../fargate-profile"
+  for_each = local.fargate_profiles
+
+  name         = each.key
+  cluster_name = module.cluster.cluster_name
+  region       = var.region
+  subnet_ids   = var.subnet_ids
+  selectors    = [each.value]
+
+  permissions_boundary_arn = var.permissions_boundary_arn
+  tags                     = var.tags
+}

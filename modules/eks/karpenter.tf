@@ -1,0 +1,22 @@
+# What Karpenter needs of AWS. Its chart is installed by Flux, with the outputs of
+# this module as values.
+module "karpenter_iam" {
+  source = "../karpenter-iam"
+
+  cluster_name      = module.cluster.cluster_name
+  region            = var.region
+  karpenter_version = var.karpenter_version
+
+  oidc_provider_arn = module.cluster.oidc_provider_arn
+  oidc_issuer_url   = module.cluster.oidc_provider_url
+  service_accounts  = [{ namespace = var.karpenter_namespace, name = var.karpenter_service_account }]
+  iam_roles         = { karpenter_controller = { name = local.karpenter_role_name, service = local.karpenter_service } }
+
+  node_role_name             = local.karpenter_node_role_name
+  node_instance_profile_name = local.karpenter_node_role_name
+  interruption_queue         = var.karpenter_interruption_queue
+  zonal_shift                = var.zonal_shift
+
+  permissions_boundary_arn = var.permissions_boundary_arn
+  tags                     = var.tags
+}

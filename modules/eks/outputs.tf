@@ -1,0 +1,138 @@
+output "cluster_name" {
+  description = "Name of the cluster."
+  value       = module.cluster.cluster_name
+}
+
+output "cluster_arn" {
+  description = "ARN of the cluster."
+  value       = module.cluster.cluster_arn
+}
+
+output "cluster_endpoint" {
+  description = "Address of the API server, with its scheme."
+  value       = module.cluster.cluster_endpoint
+}
+
+output "cluster_version" {
+  description = "Kubernetes version of the control plane."
+  value       = module.cluster.cluster_version
+}
+
+output "cluster_certificate_authority_data" {
+  description = "Certificate authority of the API server, in base64."
+  value       = module.cluster.cluster_certificate_authority_data
+}
+
+output "cluster_service_cidr" {
+  description = "Network of the cluster's services."
+  value       = module.cluster.cluster_service_cidr
+}
+
+output "cluster_security_group_id" {
+  description = "Security group that EKS made for the control plane and Fargate pods."
+  value       = module.cluster.cluster_security_group_id
+}
+
+output "node_security_group_id" {
+  description = "Security group of the nodes. Karpenter finds it by the tag karpenter.sh/discovery."
+  value       = module.cluster.node_security_group_id
+}
+
+output "oidc_provider_arn" {
+  description = "ARN of the IAM OIDC provider of the cluster."
+  value       = module.cluster.oidc_provider_arn
+}
+
+output "oidc_provider_url" {
+  description = "Issuer of the cluster's service-account tokens, with its scheme."
+  value       = module.cluster.oidc_provider_url
+}
+
+output "oidc_provider" {
+  description = "Issuer of the cluster's service-account tokens without its scheme, as trust policies spell it."
+  value       = module.cluster.oidc_provider
+}
+
+output "kms_key_arn" {
+  description = "KMS key that encrypts Kubernetes secrets."
+  value       = module.cluster.kms_key_arn
+}
+
+output "cluster_addons" {
+  description = "Version of each EKS add-on."
+  value       = module.cluster.cluster_addons
+}
+
+output "region" {
+  description = "Region of the cluster."
+  value       = split(":", module.cluster.cluster_arn)[3]
+}
+
+output "vpc_id" {
+  description = "VPC of the cluster."
+  value       = var.vpc_id
+}
+
+output "subnet_ids" {
+  description = "Subnets of the nodes."
+  value       = var.subnet_ids
+}
+
+output "node_group_name" {
+  description = "Name of the node group that Flux and Karpenter run on. Null without one."
+  value       = one(module.node_group[*].node_group_name)
+}
+
+output "node_group_role_arn" {
+  description = "Role of that node group's nodes. Null without one."
+  value       = one(module.node_group[*].node_role_arn)
+}
+
+output "fargate_profile_names" {
+  description = "Names of the Fargate profiles. Empty without them."
+  value       = sort([for profile in module.fargate_profile : profile.fargate_profile_name])
+}
+
+output "karpenter_iam_role_arn" {
+  description = "ARN of the role of Karpenter's controller, for its service account's annotation eks.amazonaws.com/role-arn."
+  value       = module.karpenter_iam.karpenter_iam_role_arn
+
+  precondition {
+    condition     = !(var.compute == "Fargate" && var.karpenter_identity == "PodIdentity")
+    error_message = "Pod Identity does not work on Fargate: set karpenter_identity to IRSA, or compute to ManagedNodeGroup."
+  }
+  precondition {
+    condition     = var.compute != "Fargate" || contains(var.fargate_namespaces, var.karpenter_namespace)
+    error_message = "With compute = Fargate karpenter_namespace must be one of fargate_namespaces, or Karpenter has nowhere to run."
+  }
+}
+
+output "karpenter_queue_name" {
+  description = "Name of the interruption queue, for Karpenter's setting interruptionQueue. Empty without a queue."
+  value       = module.karpenter_iam.karpenter_queue_name
+}
+
+output "karpenter_node_role_arn" {
+  description = "ARN of the role of Karpenter's nodes."
+  value       = module.karpenter_iam.karpenter_node_role_arn
+}
+
+output "karpenter_node_role_name" {
+  description = "Name of the role of Karpenter's nodes, for spec.role of an EC2NodeClass."
+  value       = module.karpenter_iam.karpenter_node_role_name
+}
+
+output "karpenter_instance_profile_name" {
+  description = "Name of the instance profile of Karpenter's nodes, for spec.instanceProfile of an EC2NodeClass."
+  value       = module.karpenter_iam.karpenter_instance_profile_name
+}
+
+output "karpenter_namespace" {
+  description = "Namespace of Karpenter."
+  value       = var.karpenter_namespace
+}
+
+output "karpenter_service_account" {
+  description = "Service account of Karpenter's controller."
+  value       = var.karpenter_service_account
+}

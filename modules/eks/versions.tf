@@ -1,0 +1,11 @@
+terraform {
+  # OpenTofu knows lifecycle in a removed block since 1.10, Terraform since 1.7.
+  required_version = ">= 1.9.0"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 6.0, < 7.0"
+    }
+  }
+}

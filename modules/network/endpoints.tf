@@ -1,0 +1,64 @@
+locals {
+  # What nodes, the add-ons and Karpenter call when nothing leads to the internet.
+  # Pricing has no endpoint in most regions: set Karpenter's isolatedVPC there.
+  isolated_endpoints = [
+    "autoscaling", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth",
+    "elasticloadbalancing", "kms", "logs", "sqs", "ssm", "ssmmessages", "sts",
+  ]
+  interface_endpoints = var.interface_endpoints != null ? var.interface_endpoints : toset(var.nat_gateway == "None" ? local.isolated_endpoints : [])
+}
+
+resource "aws_vpc_endpoint" "gateway" {
+  for_each = var.gateway_endpoints
+
+  region            = var.region
+  vpc_id            = aws_vpc.this.id
+  vpc_endpoint_type = "Gateway"
+  service_name      = "com.amazonaws.${local.region}.${each.key}"
+  route_table_ids   = concat([for table in aws_route_table.private : table.id], [aws_route_table.public.id, aws_route_table.intra.id])
+
+  tags = merge(var.tags, { Name = "${var.name}-${each.key}" })
+}
+
+resource "aws_security_group" "endpoints" {
+  count = length(local.interface_endpoints) > 0 ? 1 : 0
+
+  region      = var.region
+  name_prefix = "${substr(var.name, 0, 200)}-endpoints-"
+  description = "Interface endpoints of the VPC"
+  vpc_id      = aws_vpc.this.id
+
+  tags = merge(var.tags, { Name = "${var.name}-endpoints" })
+
+  lifecycle {
+    create_before_destroy = true
+  }
+}
+
+resource "aws_vpc_security_group_ingress_rule" "endpoints" {
+  count = length(local.interface_endpoints) > 0 ? 1 : 0
+
+  region            = var.region
+  security_group_id = aws_security_group.endpoints[0].id
+  description       = "HTTPS from the VPC"
+  cidr_ipv4         = aws_vpc.this.cidr_block
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+
+  tags = var.tags
+}
+
+resource "aws_vpc_endpoint" "interface" {
+  for_each = local.interface_endpoints
+
+  region              = var.region
+  vpc_id              = aws_vpc.this.id
+  vpc_endpoint_type   = "Interface"
+  service_name        = "com.amazonaws.${local.region}.${each.key}"
+  subnet_ids          = [for zone in local.azs : aws_subnet.private[zone].id]
+  security_group_ids  = [aws_security_group.endpoints[0].id]
+  private_dns_enabled = true
+
+  tags = merge(var.tags, { Name = "${var.name}-${each.key}" })
+}

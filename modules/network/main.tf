@@ -1,0 +1,108 @@
+data "aws_region" "current" {}
+
+# Local Zones and Wavelength Zones have to be opted into and cannot hold an EKS
+# control plane.
+data "aws_availability_zones" "available" {
+  count = var.azs == null ? 1 : 0
+
+  region = var.region
+  state  = "available"
+
+  filter {
+    name   = "opt-in-status"
+    values = ["opt-in-not-required"]
+  }
+}
+
+locals {
+  region = coalesce(var.region, data.aws_region.current.region)
+
+  azs = var.azs != null ? var.azs : slice(data.aws_availability_zones.available[0].names, 0, min(3, length(data.aws_availability_zones.available[0].names)))
+
+  # Zone => position. The position decides the networks of the zone.
+  zones = { for i, zone in local.azs : zone => i }
+
+  # Pods take their addresses from private subnets, so these get a quarter of the
+  # VPC each. The last quarter holds four public networks (a 64th of the VPC) and,
+  # behind them, the intra networks (a 256th), where the control plane may live.
+  private_cidrs = { for zone, i in local.zones : zone => cidrsubnet(var.cidr, 2, i) }
+  public_cidrs  = { for zone, i in local.zones : zone => cidrsubnet(var.cidr, 6, 48 + i) }
+  intra_cidrs   = { for zone, i in local.zones : zone => cidrsubnet(var.cidr, 8, 208 + i) }
+
+  nat_zones = {
+    Single  = slice(local.azs, 0, 1)
+    PerZone = local.azs
+    None    = []
+  }[var.nat_gateway]
+
+  # Zone => zone of the NAT gateway that its private subnet leaves through.
+  nat_zone_of = { for zone in local.azs : zone => var.nat_gateway == "PerZone" ? zone : local.azs[0] if var.nat_gateway != "None" }
+
+  cluster_tags = var.cluster_name == null ? {} : {
+    "kubernetes.io/cluster/${var.cluster_name}" = "shared"
+  }
+  discovery_tags = var.cluster_name == null ? {} : {
+    "karpenter.sh/discovery" = var.cluster_name
+  }
+}
+
+resource "aws_vpc" "this" {
+  region = var.region
+
+  cidr_block           = var.cidr
+  enable_dns_support   = true
+  enable_dns_hostnames = true
+
+  tags = merge(var.tags, local.cluster_tags, { Name = var.name })
+}
+
+# Takes the rules out of the group that everything without a group falls into.
+resource "aws_default_security_group" "this" {
+  region = var.region
+  vpc_id = aws_vpc.this.id
+
+  tags = merge(var.tags, { Name = "${var.name}-default-unused" })
+}
+
+resource "aws_subnet" "private" {
+  for_each = local.zones
+
+  region            = var.region
+  vpc_id            = aws_vpc.this.id
+  availability_zone = each.key
+  cidr_block        = local.private_cidrs[each.key]
+
+  tags = merge(var.tags, local.cluster_tags, local.discovery_tags, {
+    Name                              = "${var.name}-private-${each.key}"
+    "kubernetes.io/role/internal-elb" = "1"
+  })
+}
+
+# Instances here get a public address only when they ask for one; load balancers
+# and NAT gateways do.
+resource "aws_subnet" "public" {
+  for_each = local.zones
+
+  region                  = var.region
+  vpc_id                  = aws_vpc.this.id
+  availability_zone       = each.key
+  cidr_block              = local.public_cidrs[each.key]
+  map_public_ip_on_launch = false
+
+  tags = merge(var.tags, local.cluster_tags, {
+    Name                     = "${var.name}-public-${each.key}"
+    "kubernetes.io/role/elb" = "1"
+  })
+}
+
+# No route leaves the VPC from here.
+resource "aws_subnet" "intra" {
+  for_each = local.zones
+
+  region            = var.region
+  vpc_id            = aws_vpc.this.id
+  availability_zone = each.key
+  cidr_block        = local.intra_cidrs[each.key]
+
+  tags = merge(var.tags, { Name = "${var.name}-intra-${each.key}" })
+}

@@ -1,0 +1,181 @@
+mock_provider "aws" {
+  mock_data "aws_availability_zones" {
+    defaults = {
+      names = ["eu-central-1a", "eu-central-1b", "eu-central-1c", "eu-central-1d"]
+    }
+  }
+  mock_data "aws_region" {
+    defaults = {
+      region = "eu-central-1"
+    }
+  }
+}
+
+variables {
+  name   = "demo-vpc"
+  region = "eu-central-1"
+}
+
+# A mock gives every resource of a type the same id: these tell them apart where
+# there is one of a kind.
+override_resource {
+  target = aws_route_table.private
+  values = { id = "rtb-private" }
+}
+override_resource {
+  target = aws_route_table.public
+  values = { id = "rtb-public" }
+}
+override_resource {
+  target = aws_route_table.intra
+  values = { id = "rtb-intra" }
+}
+
+run "defaults" {
+  command = plan
+
+  assert {
+    condition     = output.azs == tolist(["eu-central-1a", "eu-central-1b", "eu-central-1c"])
+    error_message = "Without azs the first three zones are taken."
+  }
+  assert {
+    condition     = aws_vpc.this.cidr_block == "10.0.0.0/16" && aws_vpc.this.enable_dns_hostnames && aws_vpc.this.enable_dns_support
+    error_message = "The VPC is 10.0.0.0/16 and resolves names."
+  }
+  assert {
+    condition     = output.private_subnet_cidrs == ["10.0.0.0/18", "10.0.64.0/18", "10.0.128.0/18"]
+    error_message = "Private subnets are a quarter of the VPC each."
+  }
+  assert {
+    condition     = output.public_subnet_cidrs == ["10.0.192.0/22", "10.0.196.0/22", "10.0.200.0/22"]
+    error_message = "Public subnets lie in the last quarter."
+  }
+  assert {
+    condition     = output.intra_subnet_cidrs == ["10.0.208.0/24", "10.0.209.0/24", "10.0.210.0/24"]
+    error_message = "Intra subnets lie behind the public ones."
+  }
+  assert {
+    condition     = alltrue([for s in aws_subnet.public : s.map_public_ip_on_launch == false])
+    error_message = "Nothing gets a public address by accident."
+  }
+  assert {
+    condition     = toset(keys(aws_nat_gateway.this)) == toset(["eu-central-1a"]) && length(aws_eip.nat) == 1
+    error_message = "There is one NAT gateway, in the first zone."
+  }
+  assert {
+    condition     = local.nat_zone_of == { eu-central-1a = "eu-central-1a", eu-central-1b = "eu-central-1a", eu-central-1c = "eu-central-1a" } && length(aws_route.private_internet) == 3
+    error_message = "All private subnets leave through the one NAT gateway."
+  }
+  assert {
+    condition     = toset(keys(aws_vpc_endpoint.gateway)) == toset(["s3"]) && aws_vpc_endpoint.gateway["s3"].service_name == "com.amazonaws.eu-central-1.s3" && aws_vpc_endpoint.gateway["s3"].route_table_ids == toset(["rtb-private", "rtb-public", "rtb-intra"])
+    error_message = "S3 is reached through a gateway endpoint from every subnet."
+  }
+  assert {
+    condition     = length(aws_vpc_endpoint.interface) == 0 && length(aws_security_group.endpoints) == 0
+    error_message = "Interface endpoints, which cost money, are not made unasked."
+  }
+  assert {
+    condition     = aws_subnet.private["eu-central-1a"].tags["kubernetes.io/role/internal-elb"] == "1" && aws_subnet.public["eu-central-1a"].tags["kubernetes.io/role/elb"] == "1"
+    error_message = "Load-balancer controllers find their subnets by tag."
+  }
+  assert {
+    condition     = alltrue([for s in aws_subnet.private : !contains(keys(s.tags), "karpenter.sh/discovery")])
+    error_message = "Without a cluster nothing is tagged for Karpenter."
+  }
+  assert {
+    condition     = aws_vpc.this.region == "eu-central-1" && alltrue([for s in aws_subnet.private : s.region == "eu-central-1"])
+    error_message = "The region reaches the resources."
+  }
+}
+
+run "tags_for_a_cluster" {
+  command = plan
+
+  variables {
+    cluster_name = "demo"
+    tags         = { Team = "platform" }
+  }
+
+  assert {
+    condition     = alltrue([for s in aws_subnet.private : s.tags["karpenter.sh/discovery"] == "demo" && s.tags["kubernetes.io/cluster/demo"] == "shared" && s.tags["Team"] == "platform"])
+    error_message = "Private subnets carry the tags Karpenter looks for."
+  }
+  assert {
+    condition     = alltrue([for s in aws_subnet.public : s.tags["kubernetes.io/cluster/demo"] == "shared" && !contains(keys(s.tags), "karpenter.sh/discovery")])
+    error_message = "Karpenter starts no nodes in public subnets."
+  }
+  assert {
+    condition     = alltrue([for s in aws_subnet.intra : !contains(keys(s.tags), "karpenter.sh/discovery")])
+    error_message = "Karpenter starts no nodes in intra subnets."
+  }
+  assert {
+    condition     = aws_default_security_group.this.tags["Name"] == "demo-vpc-default-unused" && length(aws_default_security_group.this.ingress) == 0 && length(aws_default_security_group.this.egress) == 0
+    error_message = "The default security group lets nothing through."
+  }
+}
+
+run "a_nat_gateway_in_each_zone" {
+  command = plan
+
+  variables {
+    azs         = ["eu-central-1b", "eu-central-1c"]
+    cidr        = "10.8.0.0/20"
+    nat_gateway = "PerZone"
+  }
+
+  assert {
+    condition     = toset(keys(aws_nat_gateway.this)) == toset(["eu-central-1b", "eu-central-1c"])
+    error_message = "Each zone has its NAT gateway."
+  }
+  assert {
+    condition     = local.nat_zone_of == { eu-central-1b = "eu-central-1b", eu-central-1c = "eu-central-1c" } && toset(keys(aws_route.private_internet)) == toset(["eu-central-1b", "eu-central-1c"])
+    error_message = "Each private subnet leaves through the NAT gateway of its zone."
+  }
+  assert {
+    condition     = length(output.nat_public_ips) == 2 && output.azs == tolist(["eu-central-1b", "eu-central-1c"])
+    error_message = "There are as many addresses as NAT gateways."
+  }
+  assert {
+    condition     = output.private_subnet_cidrs == ["10.8.0.0/22", "10.8.4.0/22"] && output.public_subnet_cidrs == ["10.8.12.0/26", "10.8.12.64/26"] && output.intra_subnet_cidrs == ["10.8.13.0/28", "10.8.13.16/28"]
+    error_message = "The smallest VPC still fits."
+  }
+  assert {
+    condition     = length(data.aws_availability_zones.available) == 0
+    error_message = "Given zones are not looked up."
+  }
+}
+
+run "without_a_way_to_the_internet" {
+  command = plan
+
+  variables {
+    nat_gateway = "None"
+  }
+
+  assert {
+    condition     = length(aws_nat_gateway.this) == 0 && length(aws_eip.nat) == 0 && length(aws_route.private_internet) == 0 && length(output.nat_public_ips) == 0
+    error_message = "Private subnets have no route out."
+  }
+  assert {
+    condition     = alltrue([for s in ["ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sqs", "ssm", "sts"] : aws_vpc_endpoint.interface[s].service_name == "com.amazonaws.eu-central-1.${s}"])
+    error_message = "What nodes and Karpenter call is reached through endpoints."
+  }
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.endpoints[0].cidr_ipv4 == "10.0.0.0/16" && aws_vpc_security_group_ingress_rule.endpoints[0].from_port == 443 && aws_vpc_security_group_ingress_rule.endpoints[0].to_port == 443
+    error_message = "Only the VPC reaches the endpoints, and only with HTTPS."
+  }
+}
+
+run "chosen_endpoints" {
+  command = plan
+
+  variables {
+    gateway_endpoints   = []
+    interface_endpoints = ["ecr.api"]
+  }
+
+  assert {
+    condition     = length(aws_vpc_endpoint.gateway) == 0 && toset(keys(aws_vpc_endpoint.interface)) == toset(["ecr.api"]) && aws_vpc_endpoint.interface["ecr.api"].private_dns_enabled
+    error_message = "The chosen endpoints are made, and no others."
+  }
+}

@@ -1,0 +1,185 @@
+locals {
+  bottlerocket = startswith(var.ami_type, "BOTTLEROCKET_")
+
+  capacity_type = { OnDemand = "ON_DEMAND", ON_DEMAND = "ON_DEMAND", Spot = "SPOT", SPOT = "SPOT" }[var.capacity_type]
+
+  # EKS spells the effects in its own way.
+  effects = { NoSchedule = "NO_SCHEDULE", PreferNoSchedule = "PREFER_NO_SCHEDULE", NoExecute = "NO_EXECUTE" }
+
+  desired_size = coalesce(var.desired_size, var.min_size)
+
+  max_unavailable            = try(coalesce(var.max_unavailable, try(var.update_config.max_unavailable, null)), null)
+  max_unavailable_percentage = try(coalesce(var.max_unavailable_percentage, try(var.update_config.max_unavailable_percentage, null)), local.max_unavailable == null ? 33 : null)
+
+  # The instances carry this name, which tells them apart from Karpenter's.
+  node_tags = merge(var.tags, { Name = "${var.cluster_name}-${var.name}" })
+}
+
+resource "aws_launch_template" "this" {
+  region = var.region
+
+  name_prefix            = "${substr("${var.cluster_name}-${var.name}", 0, 96)}-"
+  description            = "Nodes of the group ${var.name} of the EKS cluster ${var.cluster_name}"
+  update_default_version = true
+  user_data              = var.user_data == null ? null : base64encode(var.user_data)
+  vpc_security_group_ids = length(var.security_group_ids) > 0 ? var.security_group_ids : null
+
+  # IMDSv2 only.
+  metadata_options {
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = var.metadata_hop_limit
+    instance_metadata_tags      = "disabled"
+  }
+
+  # Bottlerocket has its system on the first disk, and images and pods on the second.
+  block_device_mappings {
+    device_name = local.bottlerocket ? "/dev/xvdb" : "/dev/xvda"
+    ebs {
+      volume_size           = var.disk_size
+      volume_type           = "gp3"
+      encrypted             = true
+      kms_key_id            = var.disk_kms_key_arn
+      delete_on_termination = true
+    }
+  }
+
+  dynamic "block_device_mappings" {
+    for_each = local.bottlerocket ? [true] : []
+    content {
+      device_name = "/dev/xvda"
+      ebs {
+        volume_type           = "gp3"
+        encrypted             = true
+        kms_key_id            = var.disk_kms_key_arn
+        delete_on_termination = true
+      }
+    }
+  }
+
+  monitoring {
+    enabled = var.detailed_monitoring
+  }
+
+  dynamic "tag_specifications" {
+    for_each = ["instance", "network-interface", "volume"]
+    content {
+      resource_type = tag_specifications.value
+      tags          = local.node_tags
+    }
+  }
+
+  tags = var.tags
+
+  lifecycle {
+    create_before_destroy = true
+  }
+}
+
+resource "aws_eks_node_group" "this" {
+  region = var.region
+
+  cluster_name = var.cluster_name
+  # The provider appends 26 characters to the prefix, and EKS takes 63.
+  node_group_name_prefix = "${substr(var.name, 0, 36)}-"
+  node_role_arn          = local.node_role_arn
+  subnet_ids             = var.subnet_ids
+
+  version              = var.kubernetes_version
+  release_version      = var.release_version
+  ami_type             = var.ami_type
+  instance_types       = var.instance_types
+  capacity_type        = local.capacity_type
+  force_update_version = var.force_update
+  labels               = var.labels
+
+  launch_template {
+    id      = aws_launch_template.this.id
+    version = aws_launch_template.this.latest_version
+  }
+
+  scaling_config {
+    min_size     = var.min_size
+    max_size     = var.max_size
+    desired_size = local.desired_size
+  }
+
+  update_config {
+    max_unavailable            = local.max_unavailable
+    max_unavailable_percentage = local.max_unavailable_percentage
+  }
+
+  node_repair_config {
+    enabled = var.node_repair
+  }
+
+  dynamic "taint" {
+    for_each = var.taints
+    content {
+      key    = taint.value.key
+      value  = taint.value.value
+      effect = local.effects[taint.value.effect]
+    }
+  }
+
+  timeouts {
+    create = var.timeouts.create
+    update = var.timeouts.update
+    delete = var.timeouts.delete
+  }
+
+  tags = local.node_tags
+
+  lifecycle {
+    # What EKS cannot change in place is replaced: the new nodes first.
+    create_before_destroy = true
+
+    precondition {
+      condition     = var.min_size <= var.max_size
+      error_message = "min_size must not be greater than max_size."
+    }
+    precondition {
+      condition     = local.desired_size >= var.min_size && local.desired_size <= var.max_size
+      error_message = "desired_size must be between min_size and max_size."
+    }
+    precondition {
+      condition     = length([for v in [var.max_unavailable, var.max_unavailable_percentage, var.update_config] : true if v != null]) <= 1
+      error_message = "Set only one of max_unavailable, max_unavailable_percentage and update_config."
+    }
+  }
+
+  # Nodes could neither join nor leave in good order without their policies.
+  depends_on = [aws_iam_role_policy_attachment.node]
+}
+
+# EKS tells the name of the Auto Scaling group, not its instances. They are looked
+# up by the tags EKS gives them, for each subnet apart: a subnet knows its zone, and
+# how many subnets there are is known before any instance is.
+data "aws_subnet" "this" {
+  count = length(var.subnet_ids)
+
+  region = var.region
+  id     = var.subnet_ids[count.index]
+}
+
+data "aws_instances" "this" {
+  count = length(var.subnet_ids)
+
+  region               = var.region
+  instance_state_names = ["pending", "running"]
+
+  filter {
+    name   = "tag:eks:cluster-name"
+    values = [var.cluster_name]
+  }
+  filter {
+    name   = "tag:eks:nodegroup-name"
+    values = [aws_eks_node_group.this.node_group_name]
+  }
+  filter {
+    name   = "subnet-id"
+    values = [var.subnet_ids[count.index]]
+  }
+
+  depends_on = [aws_eks_node_group.this]
+}

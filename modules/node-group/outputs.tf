@@ -1,0 +1,48 @@
+output "node_group_name" {
+  description = "Name of the node group, with its suffix."
+  value       = aws_eks_node_group.this.node_group_name
+}
+
+output "node_group_arn" {
+  description = "ARN of the node group."
+  value       = aws_eks_node_group.this.arn
+}
+
+output "node_group_status" {
+  description = "State of the node group, as EKS reports it."
+  value       = aws_eks_node_group.this.status
+}
+
+output "provider_id_list" {
+  description = "Provider ids of the nodes, as they were when the module was last applied: aws:///ZONE/INSTANCE."
+  value = flatten([
+    for i, instances in data.aws_instances.this : [
+      for id in sort(instances.ids) : "aws:///${data.aws_subnet.this[i].availability_zone}/${id}"
+    ]
+  ])
+}
+
+output "autoscaling_group_names" {
+  description = "Names of the Auto Scaling groups behind the node group."
+  value       = flatten([for r in aws_eks_node_group.this.resources : [for g in r.autoscaling_groups : g.name]])
+}
+
+output "desired_size" {
+  description = "Number of nodes that is wanted."
+  value       = aws_eks_node_group.this.scaling_config[0].desired_size
+}
+
+output "node_role_arn" {
+  description = "ARN of the nodes' role."
+  value       = local.node_role_arn
+}
+
+output "node_role_name" {
+  description = "Name of the nodes' role."
+  value       = basename(local.node_role_arn)
+}
+
+output "launch_template_id" {
+  description = "Id of the launch template."
+  value       = aws_launch_template.this.id
+}

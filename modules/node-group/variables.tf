@@ -1,0 +1,303 @@
+variable "name" {
+  description = "Name of the node group. Its real name gets a suffix, so that a replacement can stand beside it."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$", var.name))
+    error_message = "name must begin with a letter or digit and have at most 63 letters, digits, hyphens and underscores, for example workers."
+  }
+}
+
+variable "cluster_name" {
+  description = "EKS cluster of the nodes."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", var.cluster_name))
+    error_message = "cluster_name must begin with a letter or digit and have at most 100 letters, digits, hyphens and underscores, for example demo."
+  }
+}
+
+variable "kubernetes_version" {
+  description = "Kubernetes version of the nodes, for example 1.33. Null is the control plane's when the group is made."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kubernetes_version == null || can(regex("^1\\.[1-9][0-9]$", var.kubernetes_version))
+    error_message = "kubernetes_version must be a minor version without a patch, for example 1.33."
+  }
+}
+
+variable "region" {
+  description = "Region of the nodes. Null is the provider's."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.region == null || can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "region must be the name of a region, for example eu-central-1."
+  }
+}
+
+variable "subnet_ids" {
+  description = "Subnets of the nodes."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.subnet_ids) > 0
+    error_message = "subnet_ids must name at least one subnet."
+  }
+}
+
+variable "instance_types" {
+  description = "Instance types of the nodes, the best first. Several of one size make spot capacity easier to get."
+  type        = list(string)
+  default     = ["m6i.large", "m6a.large", "m5.large", "m5a.large"]
+  nullable    = false
+
+  validation {
+    condition     = length(var.instance_types) >= 1 && length(var.instance_types) <= 20 && alltrue([for t in var.instance_types : can(regex("^[a-z0-9-]+\\.[a-z0-9-]+$", t))])
+    error_message = "instance_types must hold between one and 20 instance types, for example [\"m6i.large\", \"m6a.large\"]."
+  }
+}
+
+variable "capacity_type" {
+  description = "How the nodes are paid for: OnDemand or Spot (also in AWS's spelling, ON_DEMAND and SPOT)."
+  type        = string
+  default     = "OnDemand"
+  nullable    = false
+
+  validation {
+    condition     = contains(["OnDemand", "Spot", "ON_DEMAND", "SPOT"], var.capacity_type)
+    error_message = "capacity_type must be OnDemand or Spot."
+  }
+}
+
+variable "ami_type" {
+  description = "Image of the nodes: an EKS AMI type of Amazon Linux 2023 or Bottlerocket that fits the instance types."
+  type        = string
+  default     = "AL2023_x86_64_STANDARD"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(AL2023|BOTTLEROCKET)_(x86_64|ARM_64)(_[A-Z]+)*$", var.ami_type))
+    error_message = "ami_type must be an AMI type of Amazon Linux 2023 or Bottlerocket, for example AL2023_x86_64_STANDARD, AL2023_ARM_64_STANDARD, BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64; Amazon Linux 2 gets no more images."
+  }
+}
+
+variable "release_version" {
+  description = "Release of the image, for example 1.33.0-20250715. Null is the newest when the group is made or its version changes."
+  type        = string
+  default     = null
+}
+
+variable "force_update" {
+  description = "Whether an update goes on when pods cannot be evicted because of a disruption budget."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "disk_size" {
+  description = "Size of the disk for images and pods, in GiB."
+  type        = number
+  default     = 50
+  nullable    = false
+
+  validation {
+    condition     = var.disk_size >= 20 && var.disk_size <= 16384 && floor(var.disk_size) == var.disk_size
+    error_message = "disk_size must be a whole number of GiB between 20 and 16384."
+  }
+}
+
+variable "disk_kms_key_arn" {
+  description = "KMS key that encrypts the disks. Null is the account's key for EBS."
+  type        = string
+  default     = null
+}
+
+variable "min_size" {
+  description = "Smallest number of nodes."
+  type        = number
+  default     = 1
+  nullable    = false
+
+  validation {
+    condition     = var.min_size >= 0
+    error_message = "min_size must not be negative."
+  }
+}
+
+variable "max_size" {
+  description = "Greatest number of nodes."
+  type        = number
+  default     = 3
+  nullable    = false
+
+  validation {
+    condition     = var.max_size >= 1
+    error_message = "max_size must be at least 1."
+  }
+}
+
+variable "desired_size" {
+  description = "Number of nodes. Null is min_size."
+  type        = number
+  default     = null
+}
+
+variable "labels" {
+  description = "Labels of the nodes."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
+
+variable "taints" {
+  description = "Taints of the nodes, with the effects as Kubernetes spells them: NoSchedule, PreferNoSchedule, NoExecute."
+  type = list(object({
+    key    = string
+    value  = optional(string)
+    effect = string
+  }))
+  default  = []
+  nullable = false
+
+  validation {
+    condition     = alltrue([for t in var.taints : contains(["NoSchedule", "PreferNoSchedule", "NoExecute"], t.effect)])
+    error_message = "effect of taints must be NoSchedule, PreferNoSchedule or NoExecute."
+  }
+
+  validation {
+    condition     = length(distinct([for t in var.taints : "${t.key}:${t.effect}"])) == length(var.taints)
+    error_message = "taints must hold each pair of key and effect once."
+  }
+}
+
+variable "update_config" {
+  description = "How many nodes may be unavailable during an update: max_unavailable or max_unavailable_percentage. Null is a third of them."
+  type = object({
+    max_unavailable            = optional(number)
+    max_unavailable_percentage = optional(number)
+  })
+  default = null
+
+  validation {
+    condition     = var.update_config == null || try((var.update_config.max_unavailable == null) != (var.update_config.max_unavailable_percentage == null), false)
+    error_message = "Set exactly one of max_unavailable and max_unavailable_percentage in update_config."
+  }
+}
+
+variable "max_unavailable" {
+  description = "Short for update_config.max_unavailable."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.max_unavailable == null || try(var.max_unavailable >= 1 && var.max_unavailable <= 100, false)
+    error_message = "max_unavailable must be between 1 and 100."
+  }
+}
+
+variable "max_unavailable_percentage" {
+  description = "Short for update_config.max_unavailable_percentage."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.max_unavailable_percentage == null || try(var.max_unavailable_percentage >= 1 && var.max_unavailable_percentage <= 100, false)
+    error_message = "max_unavailable_percentage must be between 1 and 100."
+  }
+}
+
+variable "node_repair" {
+  description = "Whether EKS replaces nodes that it finds unhealthy."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "security_group_ids" {
+  description = "Security groups of the nodes: the output node_security_group_id of the cluster. Empty is the group that EKS made for the control plane."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "metadata_hop_limit" {
+  description = "How far an answer of the instance metadata service goes: 1 keeps it from pods, 2 lets them have it."
+  type        = number
+  default     = 1
+  nullable    = false
+
+  validation {
+    condition     = contains([1, 2], var.metadata_hop_limit)
+    error_message = "metadata_hop_limit must be 1 (nodes only) or 2 (pods too)."
+  }
+}
+
+variable "user_data" {
+  description = "Further user data: a MIME multi-part document with a NodeConfig for Amazon Linux 2023, TOML for Bottlerocket. EKS adds what a node needs to join."
+  type        = string
+  default     = null
+}
+
+variable "detailed_monitoring" {
+  description = "Whether CloudWatch gets metrics of the instances every minute, which costs."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "node_role_arn" {
+  description = "Role of the nodes. Null makes one for this group."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.node_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/", var.node_role_arn))
+    error_message = "node_role_arn must be the ARN of an IAM role, for example arn:aws:iam::123456789012:role/nodes."
+  }
+}
+
+variable "cni_policy" {
+  description = "Whether the role that the module makes may do what the VPC CNI does. Switch it off where the add-on vpc-cni has a role of its own."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "ssm_policy" {
+  description = "Whether the role that the module makes lets people in through Session Manager."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "permissions_boundary_arn" {
+  description = "Permissions boundary of the role that the module makes. Null is none."
+  type        = string
+  default     = null
+}
+
+variable "timeouts" {
+  description = "How long making, changing and deleting the node group may take, for example 45m. Null is the provider's."
+  type = object({
+    create = optional(string)
+    update = optional(string)
+    delete = optional(string)
+  })
+  default  = {}
+  nullable = false
+}
+
+variable "tags" {
+  description = "Tags of everything the module makes, the instances and their disks included."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
