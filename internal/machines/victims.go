@@ -51,11 +51,14 @@ func byPolicy(policy infrav1.MachineDeletePolicy, a, b Machine) int {
 	}
 }
 
-// lot is the lot that a machine draws once and for all.
-func lot(m Machine) uint32 {
-	h := fnv.New32a()
+// lot is the lot that a machine draws once and for all. The hash is stirred, for
+// UIDs that differ in their last letter only would draw lots in its order.
+func lot(m Machine) uint64 {
+	h := fnv.New64a()
 	_, _ = h.Write([]byte(m.UID))
-	return h.Sum32()
+	n := h.Sum64()
+	n = (n ^ n>>33) * 0xff51afd7ed558ccd
+	return n ^ n>>33
 }
 
 // Burst is how many machines one look at a set makes or deletes at most.

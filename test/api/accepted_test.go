@@ -24,7 +24,7 @@ import (
 
 func TestGoodManifests_areAccepted(t *testing.T) {
 	kinds := map[string]bool{}
-	for _, dir := range []string{"examples", "templates", filepath.Join("test", "api", "testdata", "good")} {
+	for _, dir := range []string{"examples", "templates", "clusterclasses", filepath.Join("test", "api", "testdata", "good")} {
 		if !exists(t, dir) {
 			continue
 		}

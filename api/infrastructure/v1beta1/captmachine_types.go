@@ -13,6 +13,9 @@ const CAPTMachineFinalizer = "infrastructure.cluster.x-k8s.io/captmachine"
 const (
 	// InstanceReadyCondition tells whether the machine's workspace is applied.
 	InstanceReadyCondition = "InstanceReady"
+	// UpdatingReason surfaces when the instance is there and is being changed in
+	// place.
+	UpdatingReason = "Updating"
 	// WaitingForMachineReason surfaces when Cluster API made the CAPTMachine, but
 	// not the Machine above it yet.
 	WaitingForMachineReason = "WaitingForMachine"

@@ -125,8 +125,8 @@ type CAPTMachinePoolSpec struct {
 	// +optional
 	Scaling *PoolScaling `json:"scaling,omitempty"`
 
-	// update bounds a rolling update (variables max_unavailable and
-	// max_unavailable_percentage).
+	// update bounds a rolling update (variable update_config, an object with
+	// max_unavailable or max_unavailable_percentage).
 	// +optional
 	Update *PoolUpdate `json:"update,omitempty"`
 

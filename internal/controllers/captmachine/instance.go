@@ -52,7 +52,13 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	}
 	s.machine.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
 	if err := workspace.Outcome(s.apply); err != nil {
-		return err
+		// A node that is changed in place is not lost meanwhile.
+		waiting, waits := fault.AsWaiting(err)
+		if !waits || !provisioned(s) {
+			return err
+		}
+		s.updating = waiting.Message()
+		return nil
 	}
 	return s.takeOver()
 }
@@ -115,6 +121,16 @@ func (s *scope) takeOver() error {
 	return nil
 }
 
+func instanceReason(s *scope) string {
+	if s.updating != "" {
+		return infrav1.UpdatingReason
+	}
+	return ""
+}
+
 func instanceMessage(s *scope) string {
+	if s.updating != "" {
+		return s.updating
+	}
 	return "WorkspaceTemplateApply " + s.apply.Name + " is applied"
 }

@@ -34,6 +34,8 @@ type scope struct {
 	surroundings *nodes.Surroundings
 	pool         *infrav1.CAPTMachinePool
 	apply        *infrav1.WorkspaceTemplateApply
+	// updating tells what an instance that is there waits for.
+	updating string
 
 	node *corev1.Node
 	// drainReason and drainMessage tell why a drain counts as done.

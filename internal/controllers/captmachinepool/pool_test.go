@@ -99,7 +99,9 @@ func TestPool_readsItsNodesAnewWhenTheCloudReplacesOne(t *testing.T) {
 
 	w.tell(`{"provider_id_list":["` + providerID(w.namespace, 1) + `","` + providerID(w.namespace, 2) + `"]}`)
 	w.condition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
-	w.Expect(infra.Spec.ProviderIDList).To(Equal([]string{providerID(w.namespace, 1), providerID(w.namespace, 2)}))
+	w.eventually(infra, "the list is current", func(g Gomega) {
+		g.Expect(infra.Spec.ProviderIDList).To(Equal([]string{providerID(w.namespace, 1), providerID(w.namespace, 2)}))
+	})
 	w.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
 	w.Expect(apply.Status.Runs).To(Equal(runs), "what agrees asks for nothing")
 }

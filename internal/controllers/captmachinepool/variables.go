@@ -64,12 +64,14 @@ func (s *scope) demandFields(values *workspace.Values) {
 		values.Offer("capacity_type", capacity)
 	}
 	if update := spec.Update; update != nil {
+		config := map[string]int32{}
 		if update.MaxUnavailable != nil {
-			values.Demand("spec.update.maxUnavailable", "max_unavailable", *update.MaxUnavailable)
+			config["max_unavailable"] = *update.MaxUnavailable
 		}
 		if update.MaxUnavailablePercentage != nil {
-			values.Demand("spec.update.maxUnavailablePercentage", "max_unavailable_percentage", *update.MaxUnavailablePercentage)
+			config["max_unavailable_percentage"] = *update.MaxUnavailablePercentage
 		}
+		values.Demand("spec.update", "update_config", config)
 	}
 	if len(spec.Labels) > 0 {
 		values.Demand("spec.labels", "labels", spec.Labels)

@@ -77,16 +77,16 @@ func TestVariables_followTheFields(t *testing.T) {
 				owner.Spec.Template.Spec.Bootstrap.DataSecretName = new("data")
 			}),
 			declared: []string{
-				"instance_types", "capacity_type", "ami_type", "disk_size", "labels", "tags", "taints", "max_unavailable_percentage",
+				"instance_types", "capacity_type", "ami_type", "disk_size", "labels", "tags", "taints", "update_config",
 				"availability_zones", "kubernetes_version", "bootstrap_secret_name", "desired_size",
 			},
 			want: `{"instance_types":["m7g.large","m6g.large"],"capacity_type":"SPOT","ami_type":"AL2023_ARM_64_STANDARD","disk_size":50,"labels":{"a":"b"},"tags":{"c":"d"},
-				"taints":[{"key":"spot","value":"","effect":"NoSchedule"}],"max_unavailable_percentage":25,"availability_zones":["1a","1c"],
+				"taints":[{"key":"spot","value":"","effect":"NoSchedule"}],"update_config":{"max_unavailable_percentage":25},"availability_zones":["1a","1c"],
 				"kubernetes_version":"1.32","bootstrap_secret_name":"data","desired_size":1}`,
 		},
 		"a number of unavailable nodes": {
 			scope:    scopeOf(infrav1.CAPTMachinePoolSpec{Update: &infrav1.PoolUpdate{MaxUnavailable: new(int32(2))}}, 1),
-			declared: []string{"max_unavailable", "desired_size"}, want: `{"max_unavailable":2,"desired_size":1}`,
+			declared: []string{"update_config", "desired_size"}, want: `{"update_config":{"max_unavailable":2},"desired_size":1}`,
 		},
 		"a person's own values": {
 			scope:    scopeOf(infrav1.CAPTMachinePoolSpec{Variables: map[string]infrav1.Value{"desired_size": {Raw: []byte("7")}}}, 1),
