@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -194,4 +196,30 @@ func TestDefault_hasCertManagerSecureTheWebhooks(t *testing.T) {
 	for _, w := range validating.Webhooks {
 		g.Expect(w.ClientConfig.Service).To(And(HaveField("Name", "capt-webhook-service"), HaveField("Namespace", namespace)))
 	}
+}
+
+// Cluster API owns Cluster: CAPT reads it, and may do nothing else.
+func TestRole_doesNotWriteToCluster(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var role rbacv1.ClusterRole
+	g.Expect(yaml.Unmarshal(text, &role)).To(Succeed())
+	read := 0
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			if group != "cluster.x-k8s.io" {
+				continue
+			}
+			for _, resource := range rule.Resources {
+				if resource == "*" || strings.HasPrefix(resource, "clusters") {
+					read++
+					g.Expect(rule.Verbs).To(ConsistOf("get", "list", "watch"), resource)
+				}
+			}
+		}
+	}
+	g.Expect(read).To(BeNumerically(">", 0))
 }

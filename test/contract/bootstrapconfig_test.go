@@ -1,0 +1,160 @@
+package contract
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
+)
+
+func TestBootstrapConfig_keepsTheContract(t *testing.T) {
+	noExtension := notApplicable("CAPT has no Update Extension: Cluster API replaces Machines", servesNoExtension)
+	walk(t, contract{page: "bootstrap-config.md", subject: captBootstrapConfig, sections: sections{
+		"Contract rules for BootstrapConfig": {
+			"SHOULD implement a BootstrapConfig resource using Kubernetes'": isCRD,
+		},
+		"All resources: APIVersion field value": {
+			"MUST applies to both API group and": groupAndVersion,
+		},
+		"BootstrapConfig, BootstrapConfigList resource definition": {
+			"MUST define a BootstrapConfig resource": all(isDefined, hasFields),
+		},
+		"BootstrapConfig: data secret": {
+			"MUST store generated bootstrap data into a":               all(hasFields, storesData),
+			"must Use the API resource's status.dataSecretName for":    storesData,
+			"must Have the label cluster.x-k8s.io/cluster-name set to": dataIsLabelled,
+			"must Have a controller owner reference to":                dataIsOwned,
+			"must Have a single key value containing":                  deviates("a person who sets spec.format gets the key format beside value, as templates may have to know it; else value is alone", dataHasOneKey),
+			"must be deterministically recreatable from the data":      dataIsNamedAfterConfig,
+			"MUST surface in the status.dataSecretName field of":       storesData,
+		},
+		"BootstrapConfig: initialization completed": {
+			"MUST report when the bootstrap data secret": all(hasFields, dataIsReported, dataStaysReported),
+		},
+		"BootstrapConfig: conditions": {
+			"SHOULD implement status.conditions for their BootstrapConfig resource": configHasConditions,
+			"is expected to surface the status of":                                  configLivesWithReady,
+		},
+		"BootstrapConfig: terminal failures": {
+			"should be surfaced using conditions with a": configShowsFailure,
+		},
+		"BootstrapConfig: support for in-place changes": {
+			"should consider following recommendations during implementation": noExtension,
+			"should ignore in-place changes and do not":                       noExtension,
+			"should allow changes to mutable fields in":                       noExtension,
+		},
+		"BootstrapConfigTemplate, BootstrapConfigTemplateList resource definition": {
+			"MUST also add a corresponding BootstrapConfigTemplate resources": templateIsDefined,
+			"MUST be named as <BootstrapConfig>Template":                      all(templateIsNamed, templateHasFields),
+			"MUST also add the corresponding list resource":                   listIsServed(subject.template),
+			"MUST be named as <BootstrapConfigTemplate>List":                  listIsNamed(subject.template),
+		},
+		"BootstrapConfigTemplate: support for SSA dry run": {
+			"MUST specifically implement support for SSA dry": letsTopologyTry,
+		},
+		"Sentinel file": {
+			"must create /run/cluster-api/bootstrap-success.complete or C\\run\\cluster-api\\bootstrap-success.complete for Windows": deviates(
+				"CAPT makes no bootstrap data of its own: those that a person writes are passed on word for word, and only they know how to write the file", storesData),
+		},
+		"Support for running multiple instances": {
+			"SHOULD support the --namespace flag":    supportsNamespace,
+			"SHOULD support the --watch-filter flag": supportsWatchFilter,
+		},
+		"BootstrapConfig: pausing": {
+			"SHOULD implement the pause behaviour for every": pausesByBoth,
+			"SHOULD surface the paused status of an":         showsPause,
+		},
+		"Typical BootstrapConfig reconciliation workflow": {
+			"must respond to changes to its BootstrapConfig": dataIsRestored,
+			"must watch for new updated and deleted":         all(storesData, dataIsRestored, configLivesWithReady),
+		},
+		"Behavior": {
+			"must respond to changes to its bootstrap": dataIsRestored,
+			"must watch for new updated and deleted":   all(storesData, dataIsRestored, configLivesWithReady),
+		},
+	}})
+}
+
+// storesData holds when the data are in the Secret that the config and the
+// Machine name.
+func storesData(c *check) {
+	s := workers.in(c).working
+	c.Expect(s.data.Name).To(Equal(s.config.Status.DataSecretName))
+	c.Expect(s.data.Data).To(HaveKeyWithValue("value", []byte(s.config.Spec.UserData)))
+	c.Expect(s.machine.Spec.Bootstrap.DataSecretName).To(HaveValue(Equal(s.data.Name)))
+}
+
+func dataIsLabelled(c *check) {
+	c.Expect(workers.in(c).working.data.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "demo"))
+}
+
+func dataIsOwned(c *check) {
+	s := workers.in(c).working
+	c.Expect(metav1.IsControlledBy(s.data, s.config)).To(BeTrue())
+}
+
+// dataHasOneKey holds when there is a second key only where a person asked for
+// it.
+func dataHasOneKey(c *check) {
+	c.Expect(workers.in(c).working.data.Data).To(HaveLen(1))
+	formatted := withoutInfrastructure.in(c).formatted.Data
+	c.Expect(formatted).To(HaveLen(2))
+	c.Expect(formatted).To(And(HaveKey("value"), HaveKeyWithValue("format", []byte("cloud-config"))))
+}
+
+// dataIsNamedAfterConfig holds when the name can be told from the config alone,
+// and a Secret that is made anew has it.
+func dataIsNamedAfterConfig(c *check) {
+	crew := workers.in(c)
+	c.Expect(crew.working.config.Status.DataSecretName).To(Equal(crew.working.config.Name))
+	c.Expect(crew.working.poolConfig.Status.DataSecretName).To(Equal(crew.working.poolConfig.Name))
+	dataIsRestored(c)
+}
+
+// dataIsRestored holds when a Secret that was deleted came back as it was.
+func dataIsRestored(c *check) {
+	crew := workers.in(c)
+	c.Expect(crew.restored.Name).To(Equal(crew.scaled.data.Name))
+	c.Expect(crew.restored.Data).To(Equal(crew.scaled.data.Data))
+}
+
+// dataIsReported holds when it is reported with the name, and by Cluster API.
+func dataIsReported(c *check) {
+	crew := workers.in(c)
+	c.Expect(crew.working.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+	c.Expect(crew.working.machine.Status.Initialization.BootstrapDataSecretCreated).To(HaveValue(BeTrue()))
+	for _, version := range historyUntilGone(c.on(crew.world), crew.scaled.config, emptyConfig) {
+		if isTrue(version.Status.Initialization.DataSecretCreated) {
+			c.Expect(version.Status.DataSecretName).NotTo(BeEmpty())
+		}
+	}
+}
+
+func dataStaysReported(c *check) {
+	neverTakenBack(c, workers.in(c).world, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
+}
+
+// configHasConditions looks at a config that fails too: its Ready is that of the
+// Machine's bootstrap config.
+func configHasConditions(c *check) {
+	hasConditions(c, workers.in(c).working.config)
+	i := withoutInfrastructure.in(c)
+	ours := conditionOf(i.blocked, clusterv1.ReadyCondition)
+	theirs := conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition)
+	c.Expect(text(theirs)).To(Equal(text(ours)))
+}
+
+func configLivesWithReady(c *check) {
+	crew := workers.in(c)
+	livesWithReady(c, historyUntilGone(c.on(crew.world), crew.scaled.config, emptyConfig))
+}
+
+func configShowsFailure(c *check) {
+	i := withoutInfrastructure.in(c)
+	condition := conditionOf(i.blocked, bootstrapv1.DataSecretAvailableCondition)
+	c.Expect(text(condition)).To(And(HavePrefix("False "+bootstrapv1.SecretConflictReason), ContainSubstring("Secret blocked")))
+	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+}

@@ -1,0 +1,259 @@
+package contract
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// waitReady waits until Cluster API knows the control plane, and CAPT is content
+// with everything.
+func (w *world) waitReady(name string) {
+	waitCondition(w, name, emptyInfra(), infrav1.ReadyCondition, "True")
+	waitCondition(w, name, emptyControlPlane(), infrav1.ReadyCondition, "True")
+	w.Eventually(func(g Gomega) {
+		status := get(w, name, emptyCluster()).Status.Initialization
+		g.Expect(status.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+		g.Expect(status.ControlPlaneInitialized).To(HaveValue(BeTrue()))
+	}, patience, glance).Should(Succeed())
+}
+
+// stage is a cluster that nobody touches. Its template reports a zone twice.
+var stage = scenario[*world]{play: func(w *world) *world {
+	infra := newInfra("demo")
+	zones, err := infrav1.NewValue([]string{"zone-b", "zone-a", "zone-b"})
+	w.Expect(err).NotTo(HaveOccurred())
+	infra.Spec.Variables = map[string]infrav1.Value{"azs": zones}
+	w.create(w.templates()...)
+	w.create(newCluster("demo"), infra, newControlPlane("demo"))
+	w.waitReady("demo")
+	return w
+}}
+
+// on lets the rule look at the world of a scenario as at its own.
+func (c *check) on(w *world) *world {
+	return &world{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
+}
+
+// life is what was seen in the life of a cluster in which much goes wrong.
+type life struct {
+	*world
+	// whole is the cluster before anything went wrong.
+	whole view
+	// brokenControlPlane is the cluster after a change of the control plane failed,
+	// and brokenVPC after one of the VPC failed too.
+	brokenControlPlane, brokenVPC view
+	// changed is the cluster after its spec was changed and everything mended.
+	changed view
+	// restored is the kubeconfig Secret after it was deleted.
+	restored *corev1.Secret
+}
+
+// view is a cluster at one moment.
+type view struct {
+	cluster      *clusterv1.Cluster
+	infra        *infrav1.CAPTCluster
+	controlPlane *controlplanev1.CAPTControlPlane
+	vpc, plane   *infrav1.WorkspaceTemplateApply
+}
+
+func (w *world) look(name string) view {
+	return view{
+		cluster: get(w, name, emptyCluster()), infra: get(w, name, emptyInfra()), controlPlane: get(w, name, emptyControlPlane()),
+		vpc:   get(w, name+"-vpc", &infrav1.WorkspaceTemplateApply{}),
+		plane: get(w, name, &infrav1.WorkspaceTemplateApply{}),
+	}
+}
+
+// hardLife takes a cluster from its creation through failures and a change to
+// its end.
+var hardLife = scenario[life]{play: func(w *world) life {
+	l := life{world: w}
+	w.create(w.templates()...)
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	w.waitReady("demo")
+	l.whole = w.look("demo")
+
+	setModule(w, "control-plane", controlPlaneModule+broken)
+	waitCondition(w, "demo", emptyControlPlane(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	l.brokenControlPlane = w.look("demo")
+
+	setModule(w, "vpc", vpcModule+broken)
+	waitCondition(w, "demo", emptyInfra(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	w.Eventually(func(g Gomega) {
+		mirror := conditionOf(get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
+		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
+	}, patience, glance).Should(Succeed(), "Cluster API mirrors Ready")
+	l.brokenVPC = w.look("demo")
+
+	setModule(w, "vpc", vpcModule)
+	setModule(w, "control-plane", controlPlaneModule)
+	change(w, "demo", emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
+	change(w, "demo", emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
+	w.waitReady("demo")
+	l.changed = w.look("demo")
+
+	before := get(w, "demo-kubeconfig", &corev1.Secret{})
+	w.delete(before)
+	w.Eventually(func(g Gomega) {
+		l.restored = &corev1.Secret{}
+		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(before), l.restored)).To(Succeed())
+		g.Expect(l.restored.UID).NotTo(Equal(before.UID))
+	}, patience, glance).Should(Succeed())
+	w.waitReady("demo")
+
+	w.delete(get(w, "demo", emptyCluster()))
+	w.waitGone(get(w, "demo", emptyCluster()))
+	return l
+}}
+
+func setModule(w *world, name, module string) {
+	change(w, name, &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) { t.Spec.Template.Spec.ForProvider.Module = module })
+}
+
+// external are CAPTClusters that another system manages, by label and by
+// annotation, and one that none does.
+type external struct {
+	*world
+	names []string
+	// before are they when Cluster API had seen them.
+	before map[string]*infrav1.CAPTCluster
+}
+
+// managedElsewhere shows everything that wakes the controller to CAPTClusters
+// that it has to leave alone, and waits until it has worked on one beside them.
+var managedElsewhere = scenario[external]{play: func(w *world) external {
+	e := external{world: w, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
+	w.create(w.templates()...)
+	for _, name := range e.names {
+		infra := newInfra(name)
+		mark := map[string]string{clusterv1.ManagedByAnnotation: "somebody-else"}
+		if name == "labelled" {
+			infra.Labels = mark
+		} else {
+			infra.Annotations = mark
+		}
+		w.create(infra, newCluster(name))
+		w.Eventually(func(g Gomega) {
+			e.before[name] = get(w, name, emptyInfra())
+			g.Expect(e.before[name].OwnerReferences).NotTo(BeEmpty())
+			g.Expect(e.before[name].Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, name))
+		}, patience, glance).Should(Succeed(), "Cluster API has made the Cluster its owner")
+		change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"wake": "up"} })
+	}
+	setModule(w, "vpc", vpcModule+"\n")
+	w.create(newInfra("ours"), newCluster("ours"))
+	waitCondition(w, "ours", emptyInfra(), infrav1.ReadyCondition, "True")
+	return e
+}}
+
+// toldEndpoint is a cluster whose endpoint a person has set on the CAPTCluster,
+// for a control plane of another provider.
+var toldEndpoint = scenario[*world]{play: func(w *world) *world {
+	infra, cluster := newInfra("demo"), newCluster("demo")
+	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
+	w.create(w.templates()...)
+	w.create(cluster, infra)
+	w.Eventually(func(g Gomega) {
+		g.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	}, patience, glance).Should(Succeed())
+	return w
+}}
+
+// endpointOf is where the environment's API server is.
+func (w *world) endpointOf() clusterv1.APIEndpoint {
+	address, err := url.Parse(w.env.Config.Host)
+	if err == nil && address.Host == "" {
+		address, err = url.Parse("https://" + w.env.Config.Host)
+	}
+	w.Expect(err).NotTo(HaveOccurred())
+	port, err := strconv.ParseInt(address.Port(), 10, 32)
+	w.Expect(err).NotTo(HaveOccurred())
+	return clusterv1.APIEndpoint{Host: address.Hostname(), Port: int32(port)}
+}
+
+// livesWithReady holds when every version of an object that has a status says
+// whether it is ready: not before it was, then yes, and that it is being deleted
+// once it is.
+func livesWithReady[T conditioned](c *check, history []T) {
+	var stages []string
+	for _, version := range history {
+		ready := conditionOf(version, clusterv1.ReadyCondition)
+		if len(version.GetConditions()) > 0 {
+			c.Expect(string(ready.Status)).To(BeElementOf("True", "False", "Unknown"), "%v", version.GetConditions())
+		}
+		stage := string(ready.Status)
+		if ready.Reason == clusterv1.DeletingReason {
+			stage = ready.Reason
+		}
+		if len(stages) == 0 || stages[len(stages)-1] != stage {
+			stages = append(stages, stage)
+		}
+	}
+	c.Expect(stages).To(ContainElements("False", "True"), "the stages of its life")
+	if last := history[len(history)-1]; !last.GetDeletionTimestamp().IsZero() {
+		c.Expect(stages[len(stages)-1]).To(Equal(clusterv1.DeletingReason), "what is not gone at once says that it is going")
+	}
+}
+
+// neverTakenBack holds when what is told once, in any object of the kind that was
+// ever seen, is told for ever.
+func neverTakenBack[T client.Object](c *check, w *world, empty func() T, flag func(T) *bool) {
+	told := 0
+	for key, history := range historiesOf(c.on(w), empty) {
+		seen := false
+		for _, version := range history {
+			now := isTrue(flag(version))
+			c.Expect(seen && !now).To(BeFalse(), "%s was told, and then was not", key)
+			seen = seen || now
+		}
+		if seen {
+			told++
+		}
+	}
+	c.Expect(told).To(BeNumerically(">", 0))
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// hasConditions holds when the kind defines conditions in Kubernetes' form and
+// those of an object say everything that Cluster API reads.
+func hasConditions(c *check, obj conditioned) {
+	list, _ := lookup(c.schemaOf(c.subject.kind), "status.conditions")
+	c.Expect(list).NotTo(BeNil())
+	c.Expect(list.XListType).To(HaveValue(Equal("map")))
+	c.Expect(list.XListMapKeys).To(ConsistOf("type"))
+	for name, of := range map[string]string{
+		"type": "string", "status": "string", "reason": "string", "message": "string",
+		"lastTransitionTime": "string", "observedGeneration": "integer",
+	} {
+		c.Expect(list.Items.Schema.Properties[name].Type).To(Equal(of), name)
+	}
+	c.Expect(obj.GetConditions()).NotTo(BeEmpty())
+	for _, condition := range obj.GetConditions() {
+		c.Expect(condition.Type).NotTo(BeEmpty())
+		c.Expect(condition.Status).To(BeElementOf(metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown), condition.Type)
+		c.Expect(condition.Reason).NotTo(BeEmpty(), condition.Type)
+		c.Expect(condition.LastTransitionTime.Time).To(BeTemporally("~", time.Now(), time.Hour), condition.Type)
+		c.Expect(condition.ObservedGeneration).To(BeNumerically(">", 0), condition.Type)
+		c.Expect(condition.ObservedGeneration).To(BeNumerically("<=", obj.GetGeneration()), condition.Type)
+	}
+}
+
+// mirrors waits until Cluster API shows a condition of an object as its own.
+func mirrors(c *check, w *world, of conditioned, kind string, in conditioned, as string) {
+	c.Eventually(func(g Gomega) {
+		ours, theirs := conditionOf(w.fresh(of), kind), conditionOf(w.fresh(in), as)
+		g.Expect(text(theirs)).To(Equal(text(ours)), "%s is %s", as, kind)
+	}, patience, glance).Should(Succeed())
+}

@@ -1,0 +1,227 @@
+package contract
+
+import (
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// leavesNetworkToUsers holds when nothing was asked of the template but what the
+// person wrote, and nothing runs in the cluster.
+func leavesNetworkToUsers(c *check) {
+	w := c.on(stage.in(c))
+	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables).NotTo(HaveKey("cluster_addons"))
+	var sets appsv1.DaemonSetList
+	c.Expect(w.env.Client.List(w.ctx, &sets)).To(Succeed())
+	c.Expect(sets.Items).To(BeEmpty())
+}
+
+// givesEndpoint holds when the address of the API server is on the control
+// plane, and on the Cluster.
+func givesEndpoint(c *check) {
+	w := c.on(stage.in(c))
+	wanted := w.endpointOf()
+	c.Expect(wanted.IsValid()).To(BeTrue())
+	c.Expect(get(w, "demo", emptyControlPlane()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
+	c.Expect(get(w, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
+}
+
+func hasNoScale(c *check) {
+	for _, v := range c.crd(c.subject.kind).Spec.Versions {
+		c.Expect(v.Subresources.Scale).To(BeNil())
+	}
+}
+
+// versionReachesTemplate holds when the version that was asked for is the one
+// that the template is asked for.
+func versionReachesTemplate(c *check) {
+	w := c.on(stage.in(c))
+	c.Expect(get(w, "demo", emptyControlPlane()).Spec.Version).To(Equal("v1.37.0"))
+	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables["kubernetes_version"].String()).To(Equal("1.37"))
+}
+
+// wantsSemanticVersion holds when the prefix is added, and what is no version is
+// refused.
+func wantsSemanticVersion(c *check) {
+	try := func(version string) (string, error) {
+		obj := newControlPlane("sample")
+		obj.Namespace, obj.Spec.Version = metav1.NamespaceDefault, version
+		err := c.env.Client.Create(c.ctx, obj, client.DryRunAll)
+		return obj.Spec.Version, err
+	}
+	for given, wanted := range map[string]string{"1.37.0": "v1.37.0", "v1.37.0": "v1.37.0", "1.36.2-eks.3": "v1.36.2-eks.3"} {
+		stored, err := try(given)
+		c.Expect(err).NotTo(HaveOccurred())
+		c.Expect(stored).To(Equal(wanted))
+	}
+	for _, bad := range []string{"latest", "1", "v1.x", "v01.37.0", "1.37.0.0"} {
+		_, err := try(bad)
+		c.Expect(apierrors.IsInvalid(err) || apierrors.IsForbidden(err)).To(BeTrue(), "%q: %v", bad, err)
+	}
+}
+
+// reportsVersion holds when the API server's own version is reported.
+func reportsVersion(c *check) {
+	w := c.on(stage.in(c))
+	asked, err := discovery.NewDiscoveryClientForConfig(w.env.Config)
+	c.Expect(err).NotTo(HaveOccurred())
+	info, err := asked.ServerVersion()
+	c.Expect(err).NotTo(HaveOccurred())
+	status := get(w, "demo", emptyControlPlane()).Status
+	c.Expect(status.Versions).To(HaveExactElements(HaveField("Version", info.GitVersion)))
+	c.Expect(status.Version).To(Equal(info.GitVersion))
+}
+
+// eachVersions calls look with the versions that any control plane ever reported.
+func eachVersions(c *check, look func([]clusterv1.StatusVersion)) {
+	w := c.on(stage.in(c))
+	hardLife.in(c)
+	reported := 0
+	for _, history := range historiesOf(w, emptyControlPlane) {
+		for _, v := range history {
+			reported += len(v.Status.Versions)
+			look(v.Status.Versions)
+		}
+	}
+	c.Expect(reported).To(BeNumerically(">", 0))
+}
+
+func ordersVersions(c *check) {
+	eachVersions(c, func(versions []clusterv1.StatusVersion) {
+		c.Expect(slices.IsSortedFunc(versions, func(a, b clusterv1.StatusVersion) int {
+			x, y := version.MustParseSemantic(a.Version), version.MustParseSemantic(b.Version)
+			switch {
+			case x.LessThan(y):
+				return -1
+			case y.LessThan(x):
+				return 1
+			default:
+				return 0
+			}
+		})).To(BeTrue(), "%v", versions)
+	})
+}
+
+func reportsSemanticVersions(c *check) {
+	eachVersions(c, func(versions []clusterv1.StatusVersion) {
+		for _, v := range versions {
+			_, err := version.ParseSemantic(v.Version)
+			c.Expect(err).NotTo(HaveOccurred())
+			c.Expect(v.Version).To(HavePrefix("v"))
+		}
+	})
+}
+
+// hasNoMachines holds when there is no Machine for the control plane, and no
+// field to shape one.
+func hasNoMachines(c *check) {
+	lacks("spec.machineTemplate")(c)
+	w := c.on(stage.in(c))
+	var machines clusterv1.MachineList
+	c.Expect(w.env.Client.List(w.ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+	for _, machine := range machines.Items {
+		c.Expect(metav1.IsControlledBy(&machine, get(w, "demo", emptyControlPlane()))).To(BeFalse())
+		c.Expect(machine.Labels).NotTo(HaveKey(clusterv1.MachineControlPlaneLabel))
+	}
+}
+
+// isExternallyManaged holds when Cluster API is told that there are no nodes of
+// the control plane, and there are none.
+func isExternallyManaged(c *check) {
+	w := c.on(stage.in(c))
+	c.Expect(get(w, "demo", emptyControlPlane()).Status.ExternalManagedControlPlane).To(HaveValue(BeTrue()))
+	var nodes corev1.NodeList
+	c.Expect(w.env.Client.List(w.ctx, &nodes, client.HasLabels{"node-role.kubernetes.io/control-plane"})).To(Succeed())
+	c.Expect(nodes.Items).To(BeEmpty())
+}
+
+// controlPlaneIsInitialized holds when it is reported once the API server
+// answers, with the endpoint, and by Cluster API.
+func controlPlaneIsInitialized(c *check) {
+	w := c.on(stage.in(c))
+	controlPlane := get(w, "demo", emptyControlPlane())
+	history := historyOf(w, controlPlane, emptyControlPlane)
+	first := slices.IndexFunc(history, func(v *controlplanev1.CAPTControlPlane) bool {
+		return isTrue(v.Status.Initialization.ControlPlaneInitialized)
+	})
+	c.Expect(first).To(BeNumerically(">", 0), "it was not initialized from the beginning")
+	c.Expect(text(conditionOf(history[first], controlplanev1.AvailableCondition))).To(HavePrefix("True"))
+	c.Expect(history[first].Spec.ControlPlaneEndpoint.IsValid()).To(BeTrue())
+	cluster := get(w, "demo", emptyCluster())
+	c.Expect(cluster.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
+	c.Expect(text(conditionOf(cluster, clusterv1.ClusterControlPlaneInitializedCondition))).To(HavePrefix("True"))
+}
+
+// controlPlaneStaysInitialized holds when it stays reported, in every control
+// plane that was ever seen.
+func controlPlaneStaysInitialized(c *check) {
+	l := hardLife.in(c)
+	c.Expect(l.brokenControlPlane.controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
+	neverTakenBack(c, l.world, emptyControlPlane, func(v *controlplanev1.CAPTControlPlane) *bool {
+		return v.Status.Initialization.ControlPlaneInitialized
+	})
+}
+
+func controlPlaneHasConditions(c *check) {
+	w := c.on(stage.in(c))
+	hasConditions(c, get(w, "demo", emptyControlPlane()))
+	mirrors(c, w, get(w, "demo", emptyControlPlane()), controlplanev1.AvailableCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterControlPlaneAvailableCondition)
+}
+
+// availableIsNotReady holds when a failed change, after which the API server
+// answers as before, leaves the control plane available.
+func availableIsNotReady(c *check) {
+	l := hardLife.in(c)
+	for _, moment := range []view{l.brokenControlPlane, l.brokenVPC} {
+		c.Expect(text(conditionOf(moment.controlPlane, infrav1.ReadyCondition))).To(HavePrefix("False"))
+		c.Expect(text(conditionOf(moment.controlPlane, controlplanev1.AvailableCondition))).To(HavePrefix("True"))
+	}
+	c.Expect(text(conditionOf(l.brokenVPC.cluster, clusterv1.ClusterControlPlaneAvailableCondition))).To(HavePrefix("True"))
+}
+
+func controlPlaneShowsFailure(c *check) {
+	l := hardLife.in(c)
+	condition := conditionOf(l.brokenControlPlane.controlPlane, controlplanev1.WorkspaceReadyCondition)
+	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+}
+
+// controlPlaneFollowsChanges holds when a change of the spec reached the
+// workspace and was reported.
+func controlPlaneFollowsChanges(c *check) {
+	l := hardLife.in(c)
+	before, after := l.brokenVPC, l.changed
+	c.Expect(before.plane.Spec.Variables).NotTo(HaveKey("tags"))
+	c.Expect(after.plane.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"b"}`))
+	c.Expect(after.controlPlane.Generation).To(BeNumerically(">", before.controlPlane.Generation))
+	c.Expect(after.controlPlane.Status.ObservedGeneration).To(Equal(after.controlPlane.Generation))
+}
+
+func controlPlaneLivesWithReady(c *check) {
+	l := hardLife.in(c)
+	livesWithReady(c, historyUntilGone(c.on(l.world), l.changed.controlPlane, emptyControlPlane))
+}
+
+// hasNoCertificates holds when there is no Secret by the name of a certificate.
+func hasNoCertificates(c *check) {
+	w := c.on(stage.in(c))
+	var secrets corev1.SecretList
+	c.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace))).To(Succeed())
+	c.Expect(secrets.Items).NotTo(BeEmpty())
+	for _, secret := range secrets.Items {
+		name, _ := strings.CutPrefix(secret.Name, "demo-")
+		c.Expect(name).NotTo(BeElementOf("ca", "etcd", "proxy", "sa", "apiserver-etcd-client"))
+	}
+}

@@ -1,0 +1,209 @@
+// Package contract holds CAPT to Cluster API's provider contract. It reads the
+// pages of the contract inside the cluster-api module, clause by clause, and has
+// a rule for each: one that looks at the real API server, or at clusters that
+// the real manager made with OpenTofu under Cluster API's own controllers.
+package contract
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/webhooks"
+)
+
+var (
+	env    *testenv.Environment
+	update = flag.Bool("update", false, "write down how the clauses read now, after a look at what has changed")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// What the webhooks log in this process is of no interest.
+	ctrl.SetLogger(logr.Discard())
+	// Rules wait much and work little.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	os.Exit(testenv.Run(m, &env,
+		testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithWebhooks(webhooks.Setup),
+		testenv.WithStarted(startRecording), testenv.WithStarted(startManager)))
+}
+
+const (
+	// patience is how long anything may take on a busy machine.
+	patience = 3 * time.Minute
+	// glance is how often something is looked at.
+	glance = 100 * time.Millisecond
+)
+
+// startManager runs the manager for all tests of the package.
+func startManager(e *testenv.Environment) error {
+	stop, err := runManager(e, "manager")
+	if err != nil {
+		return err
+	}
+	e.OnStop(stop)
+	return nil
+}
+
+// runManager starts a manager on an environment and returns how it is stopped.
+// Its log is manager.log of the directory.
+func runManager(e *testenv.Environment, directory string, extra ...string) (stop func() error, err error) {
+	program, err := testenv.Built("manager")
+	if err != nil {
+		return nil, err
+	}
+	tofu, err := testenv.Part("tofu")
+	if err != nil {
+		return nil, err
+	}
+	work := filepath.Join(e.Dir, directory)
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	log, err := os.Create(filepath.Join(work, "manager.log"))
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager's log: %w", err)
+	}
+	cmd := exec.Command(program, append([]string{
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
+		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + work, "--max-runs=4", "-v=4",
+	}, extra...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the manager: %w", err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
+	return func() error {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+			return nil
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			return fmt.Errorf("the manager did not stop")
+		}
+	}, nil
+}
+
+// world is one namespace.
+type world struct {
+	Gomega
+	ctx       context.Context
+	namespace string
+	env       *testenv.Environment
+}
+
+// newWorld makes a namespace, whose failures go where g's do.
+func newWorld(g Gomega, e *testenv.Environment) *world {
+	w := &world{Gomega: g, ctx: context.Background(), env: e}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "contract-"}}
+	w.Expect(e.Client.Create(w.ctx, ns)).To(Succeed())
+	w.namespace = ns.Name
+	return w
+}
+
+// show tells what the objects of the namespace say.
+func (w *world) show() string {
+	kubectl, err := testenv.Part("kubectl")
+	if err != nil {
+		return err.Error()
+	}
+	kinds := "clusters,captclusters,captcontrolplanes,machines,machinepools,captmachines,captmachinepools,captbootstrapconfigs,workspacetemplateapplies"
+	out, _ := exec.Command(kubectl, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace, "get", kinds, "-o", "wide").CombinedOutput()
+	log, _ := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if strings.HasPrefix(line, "E") && strings.Contains(line, w.namespace) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "")
+	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", w.namespace, out, text[max(0, len(text)-4000):])
+}
+
+func (w *world) create(objects ...client.Object) {
+	for _, obj := range objects {
+		obj.SetNamespace(w.namespace)
+		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed(), "%T %s", obj, obj.GetName())
+	}
+}
+
+func (w *world) delete(obj client.Object) {
+	w.Expect(w.env.Client.Delete(w.ctx, obj)).To(Succeed())
+}
+
+// get reads an object of the namespace.
+func get[T client.Object](w *world, name string, into T) T {
+	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
+	return into
+}
+
+// change edits an object, again if somebody else was faster.
+func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+	w.Eventually(func() error {
+		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
+			return err
+		}
+		edit(obj)
+		return w.env.Client.Update(w.ctx, obj)
+	}, patience).Should(Succeed())
+}
+
+// conditioned is an object with conditions.
+type conditioned interface {
+	client.Object
+	GetConditions() []metav1.Condition
+}
+
+func conditionOf(obj conditioned, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(obj.GetConditions(), kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Type: kind, Status: "Missing"}
+}
+
+func text(c metav1.Condition) string {
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// waitCondition waits until a condition, as it is of the present generation,
+// begins with the text "Status Reason: message".
+func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix string) T {
+	w.Eventually(func(g Gomega) {
+		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
+		c := conditionOf(obj, kind)
+		g.Expect(text(c)).To(HavePrefix(prefix), "%s of %T %s", kind, obj, name)
+		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
+	}, patience, glance).Should(Succeed())
+	return obj
+}
+
+// waitGone waits until an object does not exist any more.
+func (w *world) waitGone(obj conditioned) {
+	w.Eventually(func(g Gomega) {
+		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
+	}, patience, glance).Should(Succeed())
+}

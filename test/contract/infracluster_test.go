@@ -1,0 +1,198 @@
+package contract
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func TestInfraCluster_keepsTheContract(t *testing.T) {
+	walk(t, contract{page: "infra-cluster.md", subject: captCluster, sections: sections{
+		"Contract rules for InfraCluster": {
+			"SHOULD implement an InfraCluster resource using Kubernetes'": isCRD,
+		},
+		"All resources: APIVersion field value": {
+			"MUST applies to both API group and": groupAndVersion,
+		},
+		"InfraCluster, InfraClusterList resource definition": {
+			"MUST define a InfraCluster resource": all(isDefined, hasFields),
+		},
+		"InfraCluster: control plane endpoint": {
+			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": notApplicable("the control plane provides the endpoint; one that a person sets is passed on", hasFields, passesEndpointOn),
+			"should exit reconciliation until it sees Cluster's":            deviates("the endpoint is that of a managed control plane, which is made inside the VPC: to wait for it would be to wait for ever", vpcComesBeforeEndpoint),
+		},
+		"InfraCluster: failure domains": {
+			"MUST surface on status.failureDomains in the InfraCluster": all(hasFields, showsFailureDomains),
+			"must be unique": failureDomainsAreUnique,
+		},
+		"InfraCluster: initialization completed": {
+			"MUST report when Machine's infrastructure is fully": all(hasFields, infraIsProvisioned, infraStaysProvisioned),
+		},
+		"InfraCluster: conditions": {
+			"SHOULD implement status.conditions for their InfraCluster resource": infraHasConditions,
+			"is expected to surface the status of":                               infraLivesWithReady,
+		},
+		"InfraCluster: terminal failures": {
+			"should be surfaced using conditions with a": infraShowsFailure,
+		},
+		"InfraClusterTemplate, InfraClusterTemplateList resource definition": {
+			"should also add a corresponding InfraClusterTemplate resources": all(templateIsDefined, templateHasFields),
+			"MUST be named as <InfraCluster>Template":                        templateIsNamed,
+			"MUST also add the corresponding list resource":                  listIsServed(subject.template),
+			"MUST be named as <InfraClusterTemplate>List":                    listIsNamed(subject.template),
+		},
+		"Externally managed infrastructure": {
+			"SHOULD skip reconciliation of InfraCluster resources with": leavesManagedElsewhere,
+		},
+		"Multi tenancy": {
+			"SHOULD support the --namespace flag":    supportsNamespace,
+			"SHOULD support the --watch-filter flag": supportsWatchFilter,
+		},
+		"InfraCluster: pausing": {
+			"SHOULD implement the pause behaviour for every": pausesByBoth,
+			"SHOULD surface the paused status of an":         showsPause,
+		},
+		"Typical InfraCluster reconciliation workflow": {
+			"must respond to changes to its InfraCluster": infraFollowsChanges,
+			"must watch for new updated and deleted":      all(infraIsProvisioned, infraFollowsChanges, infraLivesWithReady),
+		},
+	}})
+}
+
+// passesEndpointOn holds when an endpoint that is set reaches the Cluster.
+func passesEndpointOn(c *check) {
+	w := c.on(toldEndpoint.in(c))
+	c.Eventually(func(g Gomega) {
+		g.Expect(get(w, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}))
+	}, patience, glance).Should(Succeed())
+}
+
+// vpcComesBeforeEndpoint holds when the control plane, which gives the endpoint,
+// waited for the VPC.
+func vpcComesBeforeEndpoint(c *check) {
+	w := c.on(stage.in(c))
+	controlPlanes := historyOf(w, get(w, "demo", emptyControlPlane()), emptyControlPlane)
+	waited := slices.IndexFunc(controlPlanes, func(v *controlplanev1.CAPTControlPlane) bool {
+		return conditionOf(v, controlplanev1.InfrastructureReadyCondition).Reason == controlplanev1.WaitingForInfrastructureReason
+	})
+	c.Expect(waited).To(BeNumerically(">=", 0), "the control plane waited for the VPC")
+
+	infras := historyOf(w, get(w, "demo", emptyInfra()), emptyInfra)
+	provisioned := slices.IndexFunc(infras, func(v *infrav1.CAPTCluster) bool { return isTrue(v.Status.Initialization.Provisioned) })
+	clusters := historyOf(w, get(w, "demo", emptyCluster()), emptyCluster)
+	known := slices.IndexFunc(clusters, func(v *clusterv1.Cluster) bool { return v.Spec.ControlPlaneEndpoint.IsValid() })
+	c.Expect(provisioned).To(BeNumerically(">=", 0))
+	c.Expect(known).To(BeNumerically(">=", 0))
+	c.Expect(revision(c, infras[provisioned])).To(BeNumerically("<", revision(c, clusters[known])), "the VPC was there before the endpoint")
+}
+
+// revision is the order of a version among all that an API server stores.
+func revision(c *check, obj client.Object) int {
+	n, err := strconv.Atoi(obj.GetResourceVersion())
+	c.Expect(err).NotTo(HaveOccurred())
+	return n
+}
+
+// showsFailureDomains holds when the zones that the template reports are those
+// of the CAPTCluster, and of the Cluster.
+func showsFailureDomains(c *check) {
+	w := c.on(stage.in(c))
+	infra := get(w, "demo", emptyInfra())
+	var names []string
+	for _, domain := range infra.Status.FailureDomains {
+		names = append(names, domain.Name)
+	}
+	c.Expect(names).To(HaveExactElements("zone-a", "zone-b"))
+	c.Expect(get(w, "demo", emptyCluster()).Status.FailureDomains).To(Equal(infra.Status.FailureDomains))
+}
+
+// failureDomainsAreUnique holds when the definition sees to it, and a zone that
+// was reported twice is there once.
+func failureDomainsAreUnique(c *check) {
+	list, _ := lookup(c.schemaOf(c.subject.kind), "status.failureDomains")
+	c.Expect(list.XListMapKeys).To(ConsistOf("name"))
+	w := c.on(stage.in(c))
+	zones := get(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}).Status.Outputs["azs"]
+	c.Expect(zones.String()).To(MatchJSON(`["zone-b", "zone-a", "zone-b"]`))
+	c.Expect(get(w, "demo", emptyInfra()).Status.FailureDomains).To(HaveLen(2))
+}
+
+// infraIsProvisioned holds when it is reported with the VPC, and by Cluster API.
+func infraIsProvisioned(c *check) {
+	w := c.on(stage.in(c))
+	infra := get(w, "demo", emptyInfra())
+	for _, version := range historyOf(w, infra, emptyInfra) {
+		if isTrue(version.Status.Initialization.Provisioned) {
+			c.Expect(version.Status.VPCID).NotTo(BeEmpty(), "it is not reported before the VPC is there")
+		}
+	}
+	c.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	c.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+}
+
+// infraStaysProvisioned holds when it stays reported through failures, to the
+// end, and in every other CAPTCluster that was ever seen.
+func infraStaysProvisioned(c *check) {
+	l := hardLife.in(c)
+	c.Expect(text(conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
+	c.Expect(l.brokenVPC.infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	neverTakenBack(c, l.world, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
+}
+
+func infraHasConditions(c *check) {
+	w := c.on(stage.in(c))
+	hasConditions(c, get(w, "demo", emptyInfra()))
+	mirrors(c, w, get(w, "demo", emptyInfra()), infrav1.ReadyCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
+}
+
+func infraLivesWithReady(c *check) {
+	l := hardLife.in(c)
+	livesWithReady(c, historyUntilGone(c.on(l.world), l.changed.infra, emptyInfra))
+}
+
+// infraShowsFailure holds when a failed run is a condition with a documented
+// reason, here and in the Cluster, and the fields of the contract before are not
+// there.
+func infraShowsFailure(c *check) {
+	l := hardLife.in(c)
+	condition := conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition)
+	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	mirror := conditionOf(l.brokenVPC.cluster, clusterv1.ClusterInfrastructureReadyCondition)
+	c.Expect(text(mirror)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+}
+
+// leavesManagedElsewhere holds when nothing of the object has changed since
+// Cluster API saw it.
+func leavesManagedElsewhere(c *check) {
+	e := managedElsewhere.in(c)
+	w := c.on(e.world)
+	for _, name := range e.names {
+		now := get(w, name, emptyInfra())
+		c.Expect(now).To(Equal(e.before[name]), "not even its version is another")
+		c.Expect(now.Finalizers).To(BeEmpty())
+		for _, entry := range now.ManagedFields {
+			c.Expect(entry.Manager).NotTo(ContainSubstring("capt"), "CAPT wrote nothing of it")
+		}
+	}
+	ours := get(w, "ours", emptyInfra())
+	c.Expect(ours.ManagedFields).To(ContainElement(HaveField("Manager", ContainSubstring("capt"))), "what CAPT writes can be told")
+}
+
+// infraFollowsChanges holds when a change of the spec reached the workspace and
+// was reported.
+func infraFollowsChanges(c *check) {
+	l := hardLife.in(c)
+	before, after := l.brokenVPC, l.changed
+	c.Expect(before.vpc.Spec.Variables).NotTo(HaveKey("tags"))
+	c.Expect(after.vpc.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"a"}`))
+	c.Expect(after.infra.Generation).To(BeNumerically(">", before.infra.Generation))
+	c.Expect(after.infra.Status.ObservedGeneration).To(Equal(after.infra.Generation))
+}

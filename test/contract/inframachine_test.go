@@ -1,0 +1,223 @@
+package contract
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func TestInfraMachine_keepsTheContract(t *testing.T) {
+	noExtension := notApplicable("CAPT has no Update Extension: Cluster API replaces Machines", servesNoExtension)
+	walk(t, contract{page: "infra-machine.md", subject: captMachine, sections: sections{
+		"Contract rules for InfraMachine": {
+			"SHOULD implement an InfraMachine resource using Kubernetes'": isCRD,
+		},
+		"All resources: APIVersion field value": {
+			"MUST applies to both API group and": groupAndVersion,
+		},
+		"InfraMachine, InfraMachineList resource definition": {
+			"MUST define a InfraMachine resource": all(isDefined, hasFields),
+		},
+		"InfraMachine: provider ID": {
+			"MUST surface on spec.providerID in the InfraMachine": all(hasFields, givesProviderID),
+			"must match the provider ID as seen":                  nodeIsFoundByProviderID,
+			"should be of type string it was":                     hasType("spec.providerID", "string"),
+		},
+		"InfraMachine: failure domain": {
+			"MUST comply to the value that exists": all(hasFields, isPlacedInFailureDomain),
+		},
+		"InfraMachine: addresses": {
+			"MUST surface them in status.addresses in the": all(hasFields, showsAddresses),
+			"must have a type accepted types are":          all(showsAddresses, acceptsKnownAddresses),
+		},
+		"InfraMachine: initialization completed": {
+			"MUST report when Machine's infrastructure is fully": all(hasFields, machineIsProvisioned, machineStaysProvisioned),
+		},
+		"InfraMachine: conditions": {
+			"SHOULD implement status.conditions for their InfraMachine resource": machineHasConditions,
+			"is expected to surface the status of":                               machineLivesWithReady,
+		},
+		"InfraMachine: terminal failures": {
+			"should be surfaced using conditions with a": machineShowsFailure,
+		},
+		"InfraMachine: support for in-place changes": {
+			"should consider following recommendations during implementation": noExtension,
+			"should ignore in-place changes":                                  noExtension,
+			"must orchestrate those changes with the Update":                  noExtension,
+			"should allow changes to mutable fields in":                       noExtension,
+		},
+		"InfraMachineTemplate, InfraMachineTemplateList resource definition": {
+			"MUST also add a corresponding InfraMachineTemplate resources": templateIsDefined,
+			"MUST be named as <InfraMachine>Template":                      all(templateIsNamed, templateHasFields),
+			"MUST also add the corresponding list resource":                listIsServed(subject.template),
+			"MUST be named as <InfraMachineTemplate>List":                  listIsNamed(subject.template),
+		},
+		"InfraMachineTemplate: support for SSA dry run": {
+			"MUST specifically implement support for SSA dry": letsTopologyTry,
+		},
+		"Multi tenancy": {
+			"SHOULD support the --namespace flag":    supportsNamespace,
+			"SHOULD support the --watch-filter flag": supportsWatchFilter,
+		},
+		"InfraMachine: pausing": {
+			"SHOULD implement the pause behaviour for every": pausesByBoth,
+			"SHOULD surface the paused status of an":         showsPause,
+		},
+		"InfraMachineTemplate: support cluster autoscaling from zero": {
+			"should look like this": templateTellsCapacity,
+		},
+		"Typical InfraMachine reconciliation workflow": {
+			"must respond to changes to its InfraMachine": machineFollowsChanges,
+			"must watch for new updated and deleted":      all(machineIsProvisioned, machineFollowsChanges, machineLivesWithReady),
+		},
+		"Normal resource": {
+			"should not be blocking any further delete":        goesWithoutInfrastructure,
+			"should only be performed after appropriate owner": waitsForItsMachineFirst,
+		},
+	}})
+}
+
+// givesProviderID holds when the output of the template is the provider ID of
+// the CAPTMachine, and of the Machine.
+func givesProviderID(c *check) {
+	s := workers.in(c).working
+	c.Expect(s.captMachine.Spec.ProviderID).To(HavePrefix("local:///"))
+	c.Expect(s.captMachine.Spec.ProviderID).To(Equal(s.instance.Status.Outputs["provider_id"].String()))
+	c.Expect(s.machine.Spec.ProviderID).To(Equal(s.captMachine.Spec.ProviderID))
+}
+
+// nodeIsFoundByProviderID holds when Cluster API found the node by it.
+func nodeIsFoundByProviderID(c *check) {
+	s := workers.in(c).working
+	node := s.nodes[s.captMachine.Spec.ProviderID]
+	c.Expect(node).NotTo(BeNil())
+	c.Expect(s.machine.Status.NodeRef.Name).To(Equal(node.Name))
+}
+
+// isPlacedInFailureDomain holds when the zone of the Machine decided, and not
+// that which the template would have chosen.
+func isPlacedInFailureDomain(c *check) {
+	s := workers.in(c).working
+	c.Expect(s.machine.Spec.FailureDomain).To(Equal("zone-a"))
+	c.Expect(s.instance.Spec.Variables["availability_zone"].String()).To(Equal("zone-a"))
+	c.Expect(s.captMachine.Status.FailureDomain).To(Equal("zone-a"))
+	c.Expect(s.machine.Status.FailureDomain).To(Equal("zone-a"))
+}
+
+func showsAddresses(c *check) {
+	s := workers.in(c).working
+	wanted := clusterv1.MachineAddresses{
+		{Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"}, {Type: clusterv1.MachineHostName, Address: "worker"},
+	}
+	c.Expect(s.captMachine.Status.Addresses).To(BeEquivalentTo(wanted))
+	c.Expect(s.machine.Status.Addresses).To(BeEquivalentTo(wanted))
+}
+
+// acceptsKnownAddresses holds when the definition takes the types of the
+// contract, and no others.
+func acceptsKnownAddresses(c *check) {
+	found, required := lookup(c.schemaOf(c.subject.kind), "status.addresses.type")
+	c.Expect(found).NotTo(BeNil())
+	c.Expect(required).To(BeTrue())
+	var types []string
+	for _, value := range found.Enum {
+		types = append(types, strings.Trim(string(value.Raw), `"`))
+	}
+	c.Expect(types).To(ConsistOf("Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"))
+}
+
+// machineIsProvisioned holds when it is reported once Cluster API can read the
+// provider ID, and by Cluster API.
+func machineIsProvisioned(c *check) {
+	crew := workers.in(c)
+	c.Expect(crew.working.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	c.Expect(crew.working.machine.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	for _, version := range historyUntilGone(c.on(crew.world), crew.scaled.captMachine, emptyMachine) {
+		if isTrue(version.Status.Initialization.Provisioned) {
+			c.Expect(version.Spec.ProviderID).NotTo(BeEmpty())
+		}
+	}
+}
+
+func machineStaysProvisioned(c *check) {
+	crew := workers.in(c)
+	c.Expect(text(conditionOf(crew.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
+	c.Expect(crew.failing.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	neverTakenBack(c, crew.world, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
+}
+
+// machineHasConditions looks at a machine that failed too: its Ready is that of
+// the Machine's infrastructure.
+func machineHasConditions(c *check) {
+	crew := workers.in(c)
+	hasConditions(c, crew.working.captMachine)
+	ours := conditionOf(crew.failing.captMachine, clusterv1.ReadyCondition)
+	theirs := conditionOf(crew.failing.machine, clusterv1.MachineInfrastructureReadyCondition)
+	c.Expect(text(theirs)).To(Equal(text(ours)))
+}
+
+func machineLivesWithReady(c *check) {
+	crew := workers.in(c)
+	livesWithReady(c, historyUntilGone(c.on(crew.world), crew.scaled.captMachine, emptyMachine))
+}
+
+func machineShowsFailure(c *check) {
+	s := workers.in(c).failing
+	condition := conditionOf(s.captMachine, infrav1.InstanceReadyCondition)
+	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+}
+
+// templateTellsCapacity writes what an autoscaler reads.
+func templateTellsCapacity(c *check) {
+	w := newWorld(c.Gomega, c.env)
+	template := &infrav1.CAPTMachineTemplate{}
+	template.Name, template.Spec.Template.Spec = "zero", newMachine("zero").Spec
+	w.create(template)
+	template.Status = infrav1.CAPTMachineTemplateStatus{
+		Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("500M"), corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")},
+		NodeInfo: infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+	}
+	c.Expect(w.env.Client.Status().Update(w.ctx, template)).To(Succeed())
+	stored := get(w, "zero", &infrav1.CAPTMachineTemplate{}).Status
+	c.Expect(stored.NodeInfo).To(Equal(template.Status.NodeInfo))
+	c.Expect(stored.Capacity).To(HaveLen(3))
+	c.Expect(stored.Capacity.Memory().Value()).To(BeEquivalentTo(500_000_000))
+}
+
+func machineFollowsChanges(c *check) {
+	crew := workers.in(c)
+	c.Expect(crew.failing.instance.Spec.Variables).NotTo(HaveKey("tags"))
+	c.Expect(crew.scaled.instance.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"a"}`))
+	c.Expect(crew.scaled.captMachine.Status.ObservedGeneration).To(Equal(crew.scaled.captMachine.Generation))
+	c.Expect(crew.scaled.captMachine.Spec.ProviderID).To(Equal(crew.working.captMachine.Spec.ProviderID))
+}
+
+// goesWithoutInfrastructure holds when a CAPTMachine that waited for the
+// infrastructure of its Cluster could be deleted.
+func goesWithoutInfrastructure(c *check) {
+	i := withoutInfrastructure.in(c)
+	history := historyUntilGone(c.on(i.world), i.captMachine, emptyMachine)
+	c.Expect(history[len(history)-1].DeletionTimestamp).NotTo(BeNil())
+}
+
+// waitsForItsMachineFirst holds when no version waited for the infrastructure
+// before the Machine was its owner.
+func waitsForItsMachineFirst(c *check) {
+	i := withoutInfrastructure.in(c)
+	waited := 0
+	for _, version := range historyUntilGone(c.on(i.world), i.captMachine, emptyMachine) {
+		if conditionOf(version, infrav1.ReadyCondition).Reason != infrav1.WaitingForInfrastructureReason {
+			continue
+		}
+		waited++
+		c.Expect(version.OwnerReferences).To(ContainElement(HaveField("Kind", "Machine")))
+	}
+	c.Expect(waited).To(BeNumerically(">", 0))
+}

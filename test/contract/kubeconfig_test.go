@@ -1,0 +1,195 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/aws"
+	"github.com/appthrust/capt/internal/kubeconfig"
+)
+
+func (w *world) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
+
+func kubeconfigIsNamed(c *check) {
+	w := c.on(stage.in(c))
+	cluster, secret := get(w, "demo", emptyCluster()), w.kubeconfig()
+	c.Expect(secret.Name).To(Equal(cluster.Name + "-kubeconfig"))
+	c.Expect(secret.Namespace).To(Equal(cluster.Namespace))
+	c.Expect(metav1.IsControlledBy(secret, get(w, "demo", emptyControlPlane()))).To(BeTrue(), "the control plane made it")
+}
+
+func kubeconfigIsTyped(c *check) {
+	w := c.on(stage.in(c))
+	c.Expect(w.kubeconfig().Type).To(Equal(clusterv1.ClusterSecretType))
+	c.Expect(string(clusterv1.ClusterSecretType)).To(Equal("cluster.x-k8s.io/secret"))
+}
+
+func kubeconfigIsLabelled(c *check) {
+	w := c.on(stage.in(c))
+	c.Expect(w.kubeconfig().Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "demo"))
+}
+
+// kubeconfigOpens holds when what is in the Secret, as it is stored, opens the
+// cluster.
+func kubeconfigOpens(c *check) {
+	w := c.on(stage.in(c))
+	secret := w.kubeconfig()
+	c.Expect(secret.Data).To(HaveKey("value"))
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	c.Expect(err).NotTo(HaveOccurred())
+	opened, err := discovery.NewDiscoveryClientForConfig(config)
+	c.Expect(err).NotTo(HaveOccurred())
+	_, err = opened.ServerVersion()
+	c.Expect(err).NotTo(HaveOccurred())
+}
+
+// kubeconfigIsRestored holds when a Secret that was deleted came back as it was.
+func kubeconfigIsRestored(c *check) {
+	l := hardLife.in(c)
+	text, err := os.ReadFile(l.env.Kubeconfig)
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(l.restored.Data).To(HaveKeyWithValue("value", text))
+	c.Expect(l.restored.Type).To(Equal(clusterv1.ClusterSecretType))
+	c.Expect(l.restored.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+}
+
+// elsewhere is a cluster that kubeconfigs are made for without asking anybody.
+func (c *check) elsewhere() aws.Cluster {
+	text, err := os.ReadFile(c.env.Kubeconfig)
+	c.Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.Load(text)
+	c.Expect(err).NotTo(HaveOccurred())
+	cluster := aws.Cluster{Name: "demo", Endpoint: c.env.Config.Host}
+	for _, known := range config.Clusters {
+		cluster.CA = string(known.CertificateAuthorityData)
+	}
+	return cluster
+}
+
+func (c *check) userOf(kubeconfig []byte) *clientcmdapi.AuthInfo {
+	config, err := clientcmd.Load(kubeconfig)
+	c.Expect(err).NotTo(HaveOccurred())
+	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
+	c.Expect(user).NotTo(BeNil())
+	return user
+}
+
+// peopleHaveTheirOwnKubeconfig holds when the one for people has no credentials,
+// and that of Cluster API is given to no workspace.
+func peopleHaveTheirOwnKubeconfig(c *check) {
+	text, err := aws.UserKubeconfig(c.elsewhere(), "local-1", "")
+	c.Expect(err).NotTo(HaveOccurred())
+	user := c.userOf(text)
+	c.Expect(user.Exec).NotTo(BeNil(), "people sign in as themselves")
+	c.Expect([]any{user.Token, user.TokenFile, user.Password, len(user.ClientCertificateData), len(user.ClientKeyData)}).
+		To(HaveExactElements("", "", "", 0, 0))
+
+	w := c.on(stage.in(c))
+	var applies infrav1.WorkspaceTemplateApplyList
+	c.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
+	c.Expect(applies.Items).To(HaveLen(2))
+	for _, apply := range applies.Items {
+		body, err := json.Marshal(apply.Spec)
+		c.Expect(err).NotTo(HaveOccurred())
+		c.Expect(string(body)).NotTo(ContainSubstring("demo-kubeconfig"))
+	}
+}
+
+// makesTokens holds when the kubeconfig that CAPT makes has a token and no
+// certificate.
+func makesTokens(c *check) {
+	text, err := aws.TokenKubeconfig(c.elsewhere(), aws.Token{Value: aws.NewSecret("signed"), ExpiresAt: time.Now().Add(time.Minute)})
+	c.Expect(err).NotTo(HaveOccurred())
+	user := c.userOf(text)
+	c.Expect(user.Token).To(Equal("signed"))
+	c.Expect(user.ClientCertificateData).To(BeEmpty())
+	c.Expect(user.ClientCertificate).To(BeEmpty())
+}
+
+// reportsExpiry holds when the end of a certificate in the kubeconfig is shown.
+func reportsExpiry(c *check) {
+	w := c.on(stage.in(c))
+	ends, err := kubeconfig.Check(w.kubeconfig().Data["value"])
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(ends).NotTo(BeZero(), "the kubeconfig of the test has a client certificate")
+	c.Expect(get(w, "demo", emptyControlPlane()).Status.Kubeconfig.ExpiresAt.Time).To(BeTemporally("==", ends))
+}
+
+// renewed is a cluster whose template gave out another kubeconfig later.
+var renewed = scenario[*world]{play: func(w *world) *world {
+	w.create(w.templates()...)
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	w.waitReady("demo")
+	text, err := os.ReadFile(w.env.Kubeconfig)
+	w.Expect(err).NotTo(HaveOccurred())
+	vars, err := json.Marshal(map[string]string{"kubeconfig": string(text) + "\n# another\n"})
+	w.Expect(err).NotTo(HaveOccurred())
+	change(w, workloadSecret, &corev1.Secret{}, func(s *corev1.Secret) { s.Data = map[string][]byte{"vars.json": vars} })
+	w.Eventually(func(g Gomega) {
+		g.Expect(string(get(w, "demo-kubeconfig", &corev1.Secret{}).Data["value"])).To(HaveSuffix("# another\n"))
+	}, patience, glance).Should(Succeed())
+	return w
+}}
+
+// kubeconfigFollowsOutput holds when what the template renews reaches the Secret.
+func kubeconfigFollowsOutput(c *check) { renewed.in(c) }
+
+// keepsKeysSecret looks for the key of the kubeconfig wherever people look:
+// objects, events and the manager's log.
+func keepsKeysSecret(c *check) {
+	l := hardLife.in(c)
+	w := c.on(stage.in(c))
+	user := c.userOf(w.kubeconfig().Data["value"])
+	c.Expect(user.ClientKeyData).NotTo(BeEmpty())
+	lines := strings.Split(strings.TrimSpace(string(user.ClientKeyData)), "\n")
+	secret := lines[1]
+	c.Expect(len(secret)).To(BeNumerically(">", 40), "a line of the key")
+	encoded := clientKeyText(c, w.kubeconfig().Data["value"])
+
+	log, err := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(string(log)).To(ContainSubstring(w.namespace), "the log tells of the cluster")
+	seen := map[string]string{"the manager's log": string(log)}
+	for _, list := range []client.ObjectList{
+		&infrav1.CAPTClusterList{}, &infrav1.WorkspaceTemplateApplyList{}, &infrav1.WorkspaceTemplateList{},
+		&clusterv1.ClusterList{}, &corev1.ConfigMapList{}, &eventsv1.EventList{},
+	} {
+		c.Expect(w.env.Client.List(w.ctx, list)).To(Succeed())
+		body, err := json.Marshal(list)
+		c.Expect(err).NotTo(HaveOccurred())
+		seen[fmt.Sprintf("%T", list)] = string(body)
+	}
+	history, err := json.Marshal(historyUntilGone(c.on(l.world), l.changed.controlPlane, emptyControlPlane))
+	c.Expect(err).NotTo(HaveOccurred())
+	seen["CAPTControlPlanes"] = string(history)
+	for where, text := range seen {
+		// A failed assertion would print what must stay secret.
+		c.Expect(strings.Contains(text, secret) || strings.Contains(text, encoded)).To(BeFalse(), "a private key is in %s", where)
+	}
+}
+
+// clientKeyText is the key as a kubeconfig spells it.
+func clientKeyText(c *check, kubeconfig []byte) string {
+	for line := range strings.Lines(string(kubeconfig)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "client-key-data:"); ok {
+			return strings.TrimSpace(text)
+		}
+	}
+	c.t.Fatal("the kubeconfig has no key")
+	return ""
+}

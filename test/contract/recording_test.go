@@ -1,0 +1,123 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// recording holds every version of every object of the kinds that the contract
+// is about, in order, so that what must hold at all times can be checked.
+var recording = struct {
+	sync.Mutex
+	versions map[schema.GroupKind]map[client.ObjectKey][]*unstructured.Unstructured
+	gone     map[types.UID]bool
+}{versions: map[schema.GroupKind]map[client.ObjectKey][]*unstructured.Unstructured{}, gone: map[types.UID]bool{}}
+
+// startRecording watches from before there is any object.
+func startRecording(e *testenv.Environment) error {
+	c, err := client.NewWithWatch(e.Config, client.Options{Scheme: e.Scheme})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e.OnStop(func() error { cancel(); return nil })
+	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
+	for _, s := range subjects {
+		kinds = append(kinds, s.kind)
+	}
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		w, err := c.Watch(ctx, list)
+		if err != nil {
+			return fmt.Errorf("watching %s: %w", kind.Kind, err)
+		}
+		go record(kind.GroupKind(), w)
+	}
+	return nil
+}
+
+func record(kind schema.GroupKind, w watch.Interface) {
+	for event := range w.ResultChan() {
+		obj, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		recording.Lock()
+		if recording.versions[kind] == nil {
+			recording.versions[kind] = map[client.ObjectKey][]*unstructured.Unstructured{}
+		}
+		key := client.ObjectKeyFromObject(obj)
+		recording.versions[kind][key] = append(recording.versions[kind][key], obj)
+		if event.Type == watch.Deleted {
+			recording.gone[obj.GetUID()] = true
+		}
+		recording.Unlock()
+	}
+}
+
+// historyOf returns every version of an object so far; the last is as new as
+// the one that is given.
+func historyOf[T client.Object](w *world, latest T, empty func() T) []T {
+	gvk, err := apiutil.GVKForObject(latest, w.env.Scheme)
+	w.Expect(err).NotTo(HaveOccurred())
+	var versions []*unstructured.Unstructured
+	w.Eventually(func(g Gomega) {
+		recording.Lock()
+		defer recording.Unlock()
+		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(latest)]
+		g.Expect(versions).To(ContainElement(HaveField("GetResourceVersion()", latest.GetResourceVersion())))
+	}, patience).Should(Succeed())
+	return converted(w, versions, empty)
+}
+
+// historyUntilGone returns every version of an object that exists no more; the
+// last is the one it was deleted as.
+func historyUntilGone[T client.Object](w *world, was T, empty func() T) []T {
+	gvk, err := apiutil.GVKForObject(was, w.env.Scheme)
+	w.Expect(err).NotTo(HaveOccurred())
+	var versions []*unstructured.Unstructured
+	w.Eventually(func(g Gomega) {
+		recording.Lock()
+		defer recording.Unlock()
+		g.Expect(recording.gone).To(HaveKey(was.GetUID()))
+		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(was)]
+	}, patience).Should(Succeed())
+	return converted(w, versions, empty)
+}
+
+// historiesOf returns every version of every object of a kind so far.
+func historiesOf[T client.Object](w *world, empty func() T) map[client.ObjectKey][]T {
+	gvk, err := apiutil.GVKForObject(empty(), w.env.Scheme)
+	w.Expect(err).NotTo(HaveOccurred())
+	recording.Lock()
+	defer recording.Unlock()
+	all := map[client.ObjectKey][]T{}
+	for key, versions := range recording.versions[gvk.GroupKind()] {
+		all[key] = converted(w, versions, empty)
+	}
+	return all
+}
+
+func converted[T client.Object](w *world, versions []*unstructured.Unstructured, empty func() T) []T {
+	var history []T
+	for _, version := range versions {
+		obj := empty()
+		w.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(version.Object, obj)).To(Succeed())
+		history = append(history, obj)
+	}
+	return history
+}

@@ -1,0 +1,183 @@
+package contract
+
+import (
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// crew is what was seen in the life of a Machine and a MachinePool, both called
+// by their name, whose nodes join and which are changed, fail, scale and go.
+type crew struct {
+	*world
+	working, failing, scaled shift
+	// restored is the bootstrap Secret of the Machine after it was deleted.
+	restored *corev1.Secret
+}
+
+// shift is a moment of a crew.
+type shift struct {
+	machine     *clusterv1.Machine
+	captMachine *infrav1.CAPTMachine
+	instance    *infrav1.WorkspaceTemplateApply
+	config      *bootstrapv1.CAPTBootstrapConfig
+	data        *corev1.Secret
+
+	pool       *clusterv1.MachinePool
+	captPool   *infrav1.CAPTMachinePool
+	group      *infrav1.WorkspaceTemplateApply
+	poolConfig *bootstrapv1.CAPTBootstrapConfig
+	nodes      map[string]*corev1.Node
+}
+
+func (w *world) shift() shift {
+	s := shift{
+		machine: get(w, "worker", &clusterv1.Machine{}), captMachine: get(w, "worker", emptyMachine()),
+		instance: get(w, "worker", &infrav1.WorkspaceTemplateApply{}), config: get(w, "worker", emptyConfig()),
+		data: get(w, "worker", &corev1.Secret{}),
+		pool: get(w, "pool", &clusterv1.MachinePool{}), captPool: get(w, "pool", emptyPool()),
+		group: get(w, "pool", &infrav1.WorkspaceTemplateApply{}), poolConfig: get(w, "pool", emptyConfig()),
+		nodes: map[string]*corev1.Node{},
+	}
+	var nodes corev1.NodeList
+	w.Expect(w.env.Client.List(w.ctx, &nodes)).To(Succeed())
+	for i := range nodes.Items {
+		s.nodes[nodes.Items[i].Spec.ProviderID] = &nodes.Items[i]
+	}
+	return s
+}
+
+// join makes a node that is ready, as a kubelet would.
+func (w *world) join(providerID string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: w.namespace + "-"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	w.Expect(w.env.Client.Create(w.ctx, node)).To(Succeed())
+	ready := node.DeepCopy()
+	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}
+	w.Expect(w.env.Client.Status().Patch(w.ctx, ready, client.MergeFrom(node))).To(Succeed())
+}
+
+// hire makes a Machine and a MachinePool in a zone, with what they refer to.
+func (w *world) hire(cluster string) {
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: machineSpec(cluster, "worker", "CAPTMachine")}
+	machine.Spec.FailureDomain = "zone-a"
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: clusterv1.MachinePoolSpec{
+		ClusterName: cluster, Replicas: new(int32(2)), Template: clusterv1.MachineTemplateSpec{Spec: machineSpec(cluster, "pool", "CAPTMachinePool")},
+	}}
+	w.create(newMachine("worker"), newConfig("worker"), machine, newPool("pool"), newConfig("pool"), pool)
+}
+
+var workers = scenario[crew]{play: func(w *world) crew {
+	c := crew{world: w}
+	w.create(w.templates()...)
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	w.hire("demo")
+	w.join(waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "True").Spec.ProviderID)
+	w.joinAll(2)
+	w.Eventually(func(g Gomega) {
+		g.Expect(get(w, "worker", &clusterv1.Machine{}).Status.NodeRef.IsDefined()).To(BeTrue(), "Cluster API knows the node of the Machine")
+		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.NodeRefs).To(HaveLen(2), "Cluster API knows the nodes of the MachinePool")
+		waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
+	}, patience, glance).Should(Succeed())
+	c.working = w.shift()
+
+	setModule(w, "machine", machineModule+broken)
+	setModule(w, "pool", poolModule+broken)
+	waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	w.Eventually(func(g Gomega) {
+		mirror := conditionOf(get(w, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
+		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
+	}, patience, glance).Should(Succeed())
+	c.failing = w.shift()
+
+	setModule(w, "machine", machineModule)
+	setModule(w, "pool", poolModule)
+	change(w, "worker", emptyMachine(), func(m *infrav1.CAPTMachine) { m.Spec.Tags = map[string]string{"team": "a"} })
+	change(w, "pool", emptyPool(), func(p *infrav1.CAPTMachinePool) { p.Spec.Tags = map[string]string{"team": "b"} })
+	change(w, "pool", &clusterv1.MachinePool{}, func(p *clusterv1.MachinePool) { p.Spec.Replicas = new(int32(3)) })
+	w.joinAll(3)
+	waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "True")
+	waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
+	w.Eventually(func(g Gomega) {
+		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.Replicas).To(HaveValue(BeEquivalentTo(3)))
+	}, patience, glance).Should(Succeed())
+	c.scaled = w.shift()
+
+	w.delete(c.scaled.data)
+	w.Eventually(func(g Gomega) {
+		c.restored = &corev1.Secret{}
+		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(c.scaled.data), c.restored)).To(Succeed())
+		g.Expect(c.restored.UID).NotTo(Equal(c.scaled.data.UID))
+	}, patience, glance).Should(Succeed())
+
+	w.delete(c.scaled.machine)
+	w.delete(c.scaled.pool)
+	for _, obj := range []conditioned{c.scaled.machine, c.scaled.captMachine, c.scaled.config, c.scaled.pool, c.scaled.captPool, c.scaled.poolConfig} {
+		gone, ok := obj.DeepCopyObject().(conditioned)
+		w.Expect(ok).To(BeTrue())
+		w.waitGone(gone)
+	}
+	return c
+}}
+
+// joinAll lets a node join for each instance of the pool that has none, once
+// there are as many as there should be.
+func (w *world) joinAll(count int) {
+	var listed []string
+	w.Eventually(func(g Gomega) {
+		listed = get(w, "pool", emptyPool()).Spec.ProviderIDList
+		g.Expect(listed).To(HaveLen(count))
+	}, patience, glance).Should(Succeed())
+	var nodes corev1.NodeList
+	w.Expect(w.env.Client.List(w.ctx, &nodes)).To(Succeed())
+	there := map[string]bool{}
+	for i := range nodes.Items {
+		there[nodes.Items[i].Spec.ProviderID] = true
+	}
+	for _, id := range listed {
+		if !there[id] {
+			w.join(id)
+		}
+	}
+}
+
+// idle is a crew of a Cluster that never gets its infrastructure.
+type idle struct {
+	*world
+	captMachine *infrav1.CAPTMachine
+	// blocked is a config whose Secret is somebody else's, and machine its Machine.
+	blocked *bootstrapv1.CAPTBootstrapConfig
+	machine *clusterv1.Machine
+	// formatted is the Secret of a config with a format.
+	formatted *corev1.Secret
+}
+
+var withoutInfrastructure = scenario[idle]{play: func(w *world) idle {
+	i := idle{world: w}
+	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "blocked"}, StringData: map[string]string{"mine": "yes"}})
+	formatted := newConfig("formatted")
+	formatted.Spec.Format = bootstrapv1.FormatCloudConfig
+	for _, config := range []*bootstrapv1.CAPTBootstrapConfig{newConfig("early"), newConfig("blocked"), formatted} {
+		w.create(newMachine(config.Name), config,
+			&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Spec: machineSpec("demo", config.Name, "CAPTMachine")})
+	}
+	i.captMachine = waitCondition(w, "early", emptyMachine(), infrav1.ReadyCondition, "False "+infrav1.WaitingForInfrastructureReason)
+	i.blocked = waitCondition(w, "blocked", emptyConfig(), infrav1.ReadyCondition, "False "+bootstrapv1.SecretConflictReason)
+	w.Eventually(func(g Gomega) {
+		i.machine = get(w, "blocked", &clusterv1.Machine{})
+		g.Expect(text(conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition))).To(HavePrefix("False " + bootstrapv1.SecretConflictReason))
+	}, patience, glance).Should(Succeed())
+	waitCondition(w, "formatted", emptyConfig(), infrav1.ReadyCondition, "True")
+	i.formatted = get(w, "formatted", &corev1.Secret{})
+
+	w.delete(get(w, "early", &clusterv1.Machine{}))
+	gone := i.captMachine.DeepCopy()
+	w.waitGone(gone)
+	return i
+}}
