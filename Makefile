@@ -73,7 +73,7 @@ TEST_FLAGS ?=
 .PHONY: test
 test: parts-test build ## Run all unit and integration tests, building what they need.
 	cd api && go test $(TEST_FLAGS) ./...
-	go test $(TEST_FLAGS) ./...
+	go test -timeout 30m $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
 .PHONY: modules
@@ -89,7 +89,7 @@ test-job: build ## Run the tests that run pods, on a real node; needs root, cont
 
 .PHONY: scale
 scale: parts-test build ## Make 200 clusters at once and count what is written once they rest; numbers go to out/scale.json.
-	CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
+	CAPT_FLEET=200 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
 
 .PHONY: bench
 bench: parts-test build ## Measure the engine beside the bare tool, a restart and the rest with many workspaces; numbers go to out/bench.json.

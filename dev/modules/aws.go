@@ -88,7 +88,7 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		http.Error(response, "The fake of AWS does not know this.", http.StatusBadRequest)
 		return
 	}
-	fmt.Fprintln(response, answer)
+	fmt.Fprintln(response, answer) //nolint:gosec // Nobody shows it in a browser.
 }
 
 func iamAnswer(action, result string) string {

@@ -38,8 +38,9 @@
 //     still exists counts; so the machines themselves, not only the wanted
 //     numbers, stay within maxSurge.
 //   - What a set will lose is foreseen machine by machine, because a machine that
-//     a person marked goes first even if it is available; so availability is
-//     kept whatever is marked.
+//     a person marked goes first even if it is available; so a rollout keeps
+//     availability whatever is marked. Only who wants fewer machines, and marks
+//     available ones, gets what he asks for.
 //   - A set does not shrink while a deployment is scaled up, and while it is
 //     scaled down proportions give way to availability.
 package machines

@@ -14,7 +14,8 @@ type Rollout struct {
 	Replicas int32
 	Strategy infrav1.MachineDeploymentStrategyType
 	Limits   Limits
-	// Held rollouts only scale: the deployment is paused.
+	// Held rollouts only scale: the deployment is paused, or asks for something
+	// that cannot be done.
 	Held bool
 	// History is how many old sets are kept.
 	History int32
@@ -32,8 +33,8 @@ type Plan struct {
 	// Create asks for the set of the present template, with Size machines.
 	Create bool
 	Size   int32
-	// Size gives sets a new size. A size that stays asks to remember what it was
-	// taken from.
+	// Resize gives sets a new size. A size that stays asks to remember what it
+	// was taken from.
 	Resize []SetSize
 	// Remove are old sets that are not needed any more.
 	Remove []*Set

@@ -38,7 +38,9 @@ func unsettled(s *Set) { s.Settled = false }
 // told changes only what a set is told, not what it has.
 func told(size int32) func(*Set) { return func(s *Set) { s.Replicas, s.Settled = size, false } }
 
-func desired(desired, limit int32) func(*Set) { return func(s *Set) { s.Desired, s.Max = desired, limit } }
+func desired(desired, limit int32) func(*Set) {
+	return func(s *Set) { s.Desired, s.Max = desired, limit }
+}
 
 // text tells what a plan does.
 func text(p Plan) string {

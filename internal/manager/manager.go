@@ -73,6 +73,9 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:       &shutdown,
 	}
 	mo.Controller.MaxConcurrentReconciles = o.Concurrency
+	// The priority queue can hand an item to a worker that has left, and then
+	// never stops.
+	mo.Controller.UsePriorityQueue = new(false)
 	if o.WebhookPort != 0 {
 		mo.WebhookServer = webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions})
 	}

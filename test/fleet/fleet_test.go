@@ -31,8 +31,9 @@ import (
 )
 
 const (
-	// size is how many clusters there are, unless the environment says otherwise.
-	size = 200
+	// size is how many clusters there are, unless the environment says otherwise
+	// (CAPT_FLEET): make scale makes 200, which takes minutes.
+	size = 40
 	// patience is how long they may take on a busy machine.
 	patience = 15 * time.Minute
 	// rest is how long nothing may be written.

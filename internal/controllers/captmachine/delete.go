@@ -2,7 +2,6 @@ package captmachine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -133,8 +132,7 @@ func (r *Reconciler) empty(ctx context.Context, s *scope) error {
 // unreachable is a wait that names the way out: what is tried again and again
 // may be waited for in vain.
 func (s *scope) unreachable(err error) error {
-	var waiting *fault.Waiting
-	if errors.As(err, &waiting) {
+	if waiting, ok := fault.AsWaiting(err); ok {
 		return fault.WaitFor(s.nextLook(), waiting.Reason, "%s%s", waiting.Message(), howToSkip)
 	}
 	return fault.WaitFor(s.nextLook(), infrav1.WorkloadClusterUnreachableReason, "The cluster cannot be asked: %w%s", err, howToSkip)

@@ -3,6 +3,7 @@ package captmachinedeployment
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,9 +20,7 @@ import (
 // only if the API server asks for it too.
 func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 	wanted := map[string]string{clusterv1.ClusterNameLabel: s.deployment.Spec.ClusterName}
-	for key, value := range s.deployment.Spec.Template.ObjectMeta.Labels {
-		wanted[key] = value
-	}
+	maps.Copy(wanted, s.deployment.Spec.Template.ObjectMeta.Labels)
 	if why := machines.Mismatch(s.selector, wanted); why != "" {
 		s.withheld = fault.Stall(infrav1.SelectorMismatchReason, "%s", why)
 	}

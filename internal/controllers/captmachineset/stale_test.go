@@ -24,8 +24,10 @@ type lagging struct {
 	// creates counts attempts to make a machine; those after allowed fail.
 	creates *atomic.Int32
 	allowed int32
-	// sets, if set, is what is shown of the set.
+	// set, if set, is what is shown of the set.
 	set *infrav1.CAPTMachineSet
+	// beforeDelete happens between the decision for a machine and its deletion.
+	beforeDelete func(client.Object)
 }
 
 func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -58,6 +60,13 @@ func (l *lagging) Create(ctx context.Context, obj client.Object, opts ...client.
 		return errors.New("quota exceeded")
 	}
 	return l.Client.Create(ctx, obj, opts...)
+}
+
+func (l *lagging) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	if l.beforeDelete != nil {
+		l.beforeDelete(obj)
+	}
+	return l.Client.Delete(ctx, obj, opts...)
 }
 
 // handReconciler reconciles sets that only the test keeps.
@@ -154,6 +163,50 @@ func TestSet_adoptsNothingForOneThatIsBeingDeleted(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
 	reread(t, orphan)
 	g.Expect(orphan.OwnerReferences).To(BeEmpty())
+}
+
+func TestSet_adoptsNothingForAnotherOfItsName(t *testing.T) {
+	g := NewWithT(t)
+	set, request := handSet(t, 1)
+	old := set.DeepCopy()
+	old.Finalizers = []string{infrav1.CAPTMachineSetFinalizer}
+	g.Expect(env.Client.Delete(t.Context(), set)).To(Succeed())
+	create(t, setIn(set.Namespace, 1, func(s *infrav1.CAPTMachineSet) { s.Labels[clusterv1.WatchLabel] = byHand }))
+	orphan := create(t, machineIn(set.Namespace, "orphan", map[string]string{"pool": "workers"}))
+
+	// A cache that still shows the first one.
+	_, err := handReconciler(&lagging{Client: env.Client, set: old, shown: []infrav1.CAPTMachine{*orphan}}).frame().Reconcile(t.Context(), request)
+
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
+	reread(t, orphan)
+	g.Expect(orphan.OwnerReferences).To(BeEmpty())
+}
+
+func TestSet_sparesAMachineThatBecomesReady(t *testing.T) {
+	g := NewWithT(t)
+	set, request := handSet(t, 2)
+	cache := &lagging{Client: env.Client}
+	frame := handReconciler(cache).frame()
+	for range 2 {
+		_, err := frame.Reconcile(t.Context(), request)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(1)) })
+	var chosen string
+	cache.beforeDelete = func(obj client.Object) {
+		chosen = obj.GetName()
+		m := &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: chosen}}
+		setReady(t, m, metav1.ConditionTrue)
+		cache.beforeDelete = nil
+	}
+
+	_, err := frame.Reconcile(t.Context(), request)
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
+	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
+	_, err = frame.Reconcile(t.Context(), request)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", chosen)), "the other one goes, which is not ready")
 }
 
 func TestSet_stopsMakingMachinesAtAFailure(t *testing.T) {
