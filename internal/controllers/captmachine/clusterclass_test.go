@@ -73,7 +73,7 @@ func TestClusterClass_makesWorkers(t *testing.T) {
 	w.example("cluster-class.yaml", is("CAPTClusterTemplate", "CAPTControlPlaneTemplate"))
 	w.example("cluster-class-workers.yaml", is("CAPTBootstrapConfigTemplate", "CAPTMachineTemplate", "CAPTMachinePoolTemplate"))
 	w.example("cluster-class-workers.yaml", is("ClusterClass"))
-	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "eks-node-template"}}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "eks-machine"}}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{
 		Source: infrav1.ModuleSourceInline, Module: nodeModule + "variable \"instance_type\" {}\n",
 	}

@@ -1,0 +1,71 @@
+package workload
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// kubeconfig leads to an API server that answers as told.
+func kubeconfig(t *testing.T, ready, version int) []byte {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/readyz" {
+			w.WriteHeader(ready)
+			return
+		}
+		w.WriteHeader(version)
+		fmt.Fprint(w, `{"major":"1","minor":"33","gitVersion":"v1.33.5-eks-1"}`)
+	}))
+	t.Cleanup(server.Close)
+	return config(server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
+func config(address string, ca []byte) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
+users: [{name: u, user: {token: s3cret}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, address, base64.StdEncoding.EncodeToString(ca))
+}
+
+func TestVersion_saysWhatAPersonNeeds(t *testing.T) {
+	unused := httptest.NewTLSServer(nil)
+	gone := config(unused.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: unused.Certificate().Raw}))
+	unused.Close()
+	tests := []struct {
+		name   string
+		config []byte
+		want   string
+	}{
+		{"ready", kubeconfig(t, 200, 200), ""},
+		{"not ready", kubeconfig(t, 500, 200), "an error on the server"},
+		{"credentials that ended", kubeconfig(t, 401, 200), "does not accept the credentials"},
+		{"no permission", kubeconfig(t, 403, 200), "does not permit"},
+		{"nobody there", gone, "connection refused"},
+		{"no kubeconfig", []byte("s3cret"), "the kubeconfig cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			info, err := Reach{Scheme: runtime.NewScheme()}.Version(t.Context(), tt.config)
+			if tt.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(info.GitVersion).To(Equal("v1.33.5-eks-1"))
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(tt.want)))
+			g.Expect(err.Error()).NotTo(ContainSubstring("s3cret"))
+		})
+	}
+}
