@@ -80,6 +80,11 @@ test: parts-test build ## Run all unit and integration tests, building what they
 modules: ## Check the Terraform modules: fmt, validate and tofu test, with the real AWS provider.
 	@cd dev && go run ./parts -link ../$(PARTS) modules && go run ./modules -parts ../$(PARTS)
 
+.PHONY: e2e-aws
+e2e-aws: parts-test build ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3 and PyPI.
+	@cd dev && go run ./parts -link ../$(PARTS) modules
+	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
+
 .PHONY: test-job
 test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet

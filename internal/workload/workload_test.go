@@ -22,7 +22,7 @@ func kubeconfig(t *testing.T, ready, version int) []byte {
 			return
 		}
 		w.WriteHeader(version)
-		fmt.Fprint(w, `{"major":"1","minor":"33","gitVersion":"v1.33.5-eks-1"}`)
+		_, _ = fmt.Fprint(w, `{"major":"1","minor":"33","gitVersion":"v1.33.5-eks-1"}`)
 	}))
 	t.Cleanup(server.Close)
 	return config(server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))

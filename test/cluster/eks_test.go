@@ -119,6 +119,12 @@ func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
 	w.Expect(user.Token).To(BeEmpty())
 	w.Expect(user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")).To(ContainSubstring("aws eks get-token --cluster-name eks-demo"))
 	w.Expect(user.Exec.Args).To(ContainElement(role))
+
+	// The way down needs tokens too, and the region is the infrastructure's.
+	cluster := w.cluster("demo")
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Eventually(w.leftovers, patience).Should(ConsistOf("Secret aws"))
 }
 
 func TestEKS_credentialsThatFailAreNamed(t *testing.T) {

@@ -97,10 +97,21 @@ func (s *scope) deletionStep() time.Duration {
 	return defaultDeletionStep
 }
 
-// find reads the workspace, which the steps of the deletion share.
+// find reads what the steps of the deletion share: the workspace, and the
+// infrastructure, which knows the region.
 func (r *Reconciler) find(ctx context.Context, s *scope) (err error) {
-	s.apply, err = r.Workspaces.Find(ctx, s.controlPlane)
-	return err
+	if s.apply, err = r.Workspaces.Find(ctx, s.controlPlane); err != nil {
+		return err
+	}
+	if s.cluster == nil || !isOurs(s.cluster.Spec.InfrastructureRef) {
+		return nil
+	}
+	infra := &infrav1.CAPTCluster{}
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}, infra)
+	if err == nil {
+		s.infra = infra
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // workloadClient reaches the workload cluster while it lives, or returns nil

@@ -31,7 +31,7 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.note()
-	if s.infra == nil && s.cluster.Spec.InfrastructureRef.Kind == "CAPTCluster" {
+	if s.infra == nil && isOurs(s.cluster.Spec.InfrastructureRef) {
 		// The first step has said so: nothing is changed without the VPC.
 		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "The VPC is not known")
 	}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The versions that EKS has here.
+const (
+	oldestMinor = 28
+	newestMinor = 40
+)
+
+func minorOf(version string) (int, error) {
+	text, is := strings.CutPrefix(version, "1.")
+	minor, err := strconv.Atoi(text)
+	if !is || err != nil || minor < oldestMinor || minor > newestMinor {
+		return 0, invalid("unsupported Kubernetes version %s", version)
+	}
+	return minor, nil
+}
+
+func (e *eks) createCluster(c *call) (object, error) {
+	name := c.text("name")
+	defaultTo(c.body, "version", "1.33")
+	if _, err := minorOf(c.text("version")); err != nil {
+		return nil, err
+	}
+	if _, err := e.find(place(c, name)); err == nil {
+		return nil, inUse("Cluster already exists with name: %s", name)
+	}
+	vpc := child(c.body, "resourcesVpcConfig")
+	group, network, err := e.makeSecurityGroup(c, name, strs(vpc["subnetIds"]))
+	if err != nil {
+		return nil, err
+	}
+	vpc["vpcId"], vpc["clusterSecurityGroupId"] = network, group
+	defaultTo(vpc, "endpointPublicAccess", true)
+	defaultTo(vpc, "endpointPrivateAccess", false)
+	defaultTo(vpc, "securityGroupIds", []any{})
+	if vpc["endpointPublicAccess"] == true {
+		defaultTo(vpc, "publicAccessCidrs", []any{"0.0.0.0/0"})
+	}
+	body := c.body
+	defaultTo(body, "kubernetesNetworkConfig", object{})
+	services := child(body, "kubernetesNetworkConfig")
+	defaultTo(services, "serviceIpv4Cidr", "172.20.0.0/16")
+	defaultTo(services, "ipFamily", "ipv4")
+	defaultTo(services, "elasticLoadBalancing", object{"enabled": false})
+	defaultTo(body, "accessConfig", object{"authenticationMode": "CONFIG_MAP"})
+	defaultTo(body, "upgradePolicy", object{"supportType": "EXTENDED"})
+	defaultTo(body, "deletionProtection", false)
+	id := strings.ToUpper(rand.Text())
+	body["arn"] = arn(c.region, "cluster/"+name)
+	body["endpoint"] = e.endpoint
+	if e.endpoint == "" {
+		body["endpoint"] = "https://" + id + ".gr7." + c.region + ".eks.amazonaws.com"
+	}
+	body["certificateAuthority"] = object{"data": e.ca}
+	body["identity"] = object{"oidc": object{"issuer": "https://oidc.eks." + c.region + ".amazonaws.com/id/" + id}}
+	body["platformVersion"], body["health"] = "eks.1", object{"issues": []any{}}
+	if err := e.add(place(c, name), &thing{body: body, arn: text(body, "arn")}, false); err != nil {
+		return nil, err
+	}
+	return object{"cluster": body}, nil
+}
+
+func (e *eks) describeCluster(c *call) (object, error) {
+	t, err := e.find(place(c, c.PathValue("cluster")))
+	if err != nil {
+		return nil, err
+	}
+	return object{"cluster": t.body}, nil
+}
+
+func (e *eks) listClusters(c *call) (object, error) {
+	names := []string{}
+	for _, name := range e.below(place(c)) {
+		if !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return object{"clusters": names}, nil
+}
+
+// deleteCluster refuses what EKS refuses: a cluster that has compute, or that is
+// protected. Add-ons and access entries go with their cluster.
+func (e *eks) deleteCluster(c *call) (object, error) {
+	at := place(c, c.PathValue("cluster"))
+	t, err := e.active(at)
+	if err != nil {
+		return nil, err
+	}
+	if t.body["deletionProtection"] == true {
+		return nil, &refusal{400, "InvalidRequestException", "The cluster has deletion protection."}
+	}
+	for _, k := range []kind{nodeGroups, fargate} {
+		if names := e.below(at + "/" + k.path); len(names) > 0 {
+			return nil, inUse("Cluster has %s attached: %v", k.path, names)
+		}
+	}
+	if err := e.removeSecurityGroup(c, text(child(t.body, "resourcesVpcConfig"), "clusterSecurityGroupId")); err != nil {
+		return nil, err
+	}
+	for _, name := range e.below(at) {
+		delete(e.things, at+"/"+name)
+	}
+	t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
+	return object{"cluster": t.body}, nil
+}
+
+// clusterUpdates are what one call of UpdateClusterConfig may change, and how the
+// update is then called.
+var clusterUpdates = map[string]string{
+	"resourcesVpcConfig": "VpcConfigUpdate", "logging": "LoggingUpdate", "accessConfig": "AccessConfigUpdate",
+	"upgradePolicy": "UpgradePolicyUpdate", "zonalShiftConfig": "ZonalShiftConfigUpdate", "deletionProtection": "DeletionProtectionUpdate",
+}
+
+func (e *eks) updateClusterConfig(c *call) (object, error) {
+	t, err := e.active(place(c, c.PathValue("cluster")))
+	if err != nil {
+		return nil, err
+	}
+	what := ""
+	for name := range c.body {
+		kind, known := clusterUpdates[name]
+		switch {
+		case name == "clientRequestToken":
+			continue
+		case !known:
+			return nil, invalid("the stand-in cannot change %s", name)
+		case what != "":
+			return nil, invalid("only one type of update can be allowed.")
+		}
+		what = kind
+	}
+	if what == "" {
+		return nil, invalid("nothing to update")
+	}
+	delete(c.body, "clientRequestToken")
+	merge(t.body, c.body)
+	return e.begin(c, t, what), nil
+}
+
+// updateClusterVersion goes up one minor version, as EKS does.
+func (e *eks) updateClusterVersion(c *call) (object, error) {
+	t, err := e.active(place(c, c.PathValue("cluster")))
+	if err != nil {
+		return nil, err
+	}
+	from, err := minorOf(text(t.body, "version"))
+	if err != nil {
+		return nil, err
+	}
+	to, err := minorOf(c.text("version"))
+	if err != nil {
+		return nil, err
+	}
+	if to != from+1 {
+		return nil, invalid("Unsupported Kubernetes minor version update from 1.%d to 1.%d", from, to)
+	}
+	t.body["version"] = c.text("version")
+	return e.begin(c, t, "VersionUpdate"), nil
+}
+
+func (e *eks) describeClusterVersions(*call) (object, error) {
+	var versions []any
+	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		versions = append(versions, object{
+			"clusterVersion": fmt.Sprintf("1.%d", minor), "clusterType": "eks", "defaultVersion": minor == 33,
+			"status": "STANDARD_SUPPORT", "versionStatus": "STANDARD_SUPPORT",
+		})
+	}
+	return object{"clusterVersions": versions}, nil
+}

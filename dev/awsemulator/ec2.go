@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// ec2 is moto's, in one region.
+type ec2 struct{ moto, region string }
+
+// inEC2 is where EKS does what it does in EC2 by itself.
+func (e *eks) inEC2(c *call) ec2 { return ec2{moto: e.moto, region: c.region} }
+
+// makeSecurityGroup makes the cluster's security group in the VPC of its subnets.
+func (e *eks) makeSecurityGroup(c *call, cluster string, subnets []string) (group, vpc string, err error) {
+	if len(subnets) < 2 {
+		return "", "", invalid("Subnets specified must be in at least two different AZs")
+	}
+	var found struct {
+		VPCs  []string `xml:"subnetSet>item>vpcId"`
+		Zones []string `xml:"subnetSet>item>availabilityZone"`
+	}
+	query := url.Values{}
+	for i, subnet := range subnets {
+		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
+	}
+	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found); err != nil {
+		return "", "", err
+	}
+	if len(found.VPCs) == 0 || len(found.Zones) < 2 || found.Zones[0] == found.Zones[1] {
+		return "", "", invalid("Subnets specified must be in at least two different AZs")
+	}
+	var made struct {
+		ID string `xml:"groupId"`
+	}
+	err = e.inEC2(c).do(c.Context(), "CreateSecurityGroup", url.Values{
+		"GroupName":        {"eks-cluster-sg-" + cluster},
+		"GroupDescription": {"EKS created security group applied to ENI that is attached to EKS Control Plane master nodes"},
+		"VpcId":            {found.VPCs[0]},
+	}, &made)
+	return made.ID, found.VPCs[0], err
+}
+
+func (e *eks) removeSecurityGroup(c *call, id string) error {
+	return e.inEC2(c).do(c.Context(), "DeleteSecurityGroup", url.Values{"GroupId": {id}}, nil)
+}
+
+func (e *eks) launchTemplateName(c *call, id string) (string, error) {
+	var found struct {
+		Names []string `xml:"launchTemplates>item>launchTemplateName"`
+	}
+	if err := e.inEC2(c).do(c.Context(), "DescribeLaunchTemplates", url.Values{"LaunchTemplateId.1": {id}}, &found); err != nil {
+		return "", err
+	}
+	if len(found.Names) != 1 {
+		return "", invalid("Launch template %s does not exist", id)
+	}
+	return found.Names[0], nil
+}
+
+// do calls an action. What EC2 refuses, EKS refuses with EC2's words.
+func (e ec2) do(ctx context.Context, action string, form url.Values, into any) error {
+	form.Set("Action", action)
+	form.Set("Version", "2016-11-15")
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.moto+"/", strings.NewReader(form.Encode()))
+	if err != nil {
+		return fmt.Errorf("calling EC2: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=eks/20260101/"+e.region+"/ec2/aws4_request, SignedHeaders=host, Signature=none")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("calling EC2: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("reading the answer of EC2: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return invalid("EC2 refused %s: %s", action, text)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := xml.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("reading the answer of EC2: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rig is an emulator whose moto is a few canned answers of EC2.
+type rig struct {
+	*httptest.Server
+	t   *testing.T
+	eks *eks
+	now time.Time
+	// asked are the actions and forms that EC2 was asked for.
+	asked []url.Values
+	// template is how moto shows a launch template.
+	template string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, now: time.Unix(1_800_000_000, 0)}
+	moto := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if err := request.ParseForm(); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.asked = append(r.asked, request.PostForm)
+		_, _ = fmt.Fprint(w, r.answer(request.PostForm.Get("Action")))
+	}))
+	t.Cleanup(moto.Close)
+	r.eks = newEKS(moto.URL, time.Second)
+	r.eks.now = func() time.Time { return r.now }
+	r.Server = httptest.NewServer(newServer(moto.URL, r.eks, io.Discard))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *rig) answer(action string) string {
+	return map[string]string{
+		"DescribeSubnets": `<R><subnetSet><item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone></item>` +
+			`<item><vpcId>vpc-1</vpcId><availabilityZone>b</availabilityZone></item></subnetSet></R>`,
+		"CreateSecurityGroup":           `<R><groupId>sg-1</groupId></R>`,
+		"AuthorizeSecurityGroupIngress": `<R><securityGroupRuleSet><item><securityGroupRuleId>sgr-1</securityGroupRuleId></item></securityGroupRuleSet></R>`,
+		"CreateLaunchTemplate":          `<R><launchTemplate><launchTemplateId>lt-1</launchTemplateId></launchTemplate></R>`,
+		"DescribeLaunchTemplates":       r.template,
+		"DescribeTags":                  `<R><tagSet><item><key>a</key><value>new &amp; shown</value></item></tagSet></R>`,
+	}[action]
+}
+
+// do calls a service and returns the status and the answer.
+func (r *rig) do(service, method, path, body string) (int, string) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=k/20260101/eu-central-1/"+service+"/aws4_request, SignedHeaders=host, Signature=s")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// must calls EKS and expects a status and a text in the answer.
+func (r *rig) must(status int, contains, method, path, body string) {
+	r.t.Helper()
+	got, text := r.do("eks", method, path, body)
+	if got != status || !strings.Contains(text, contains) {
+		r.t.Fatalf("%s %s: got %d %s, want %d and %q", method, path, got, text, status, contains)
+	}
+}
+
+func (r *rig) settle() { r.now = r.now.Add(time.Second) }
+
+const demoCluster = `{"name":"demo","version":"1.32","tags":{"a":"b"},"resourcesVpcConfig":{"subnetIds":["subnet-a","subnet-b"]}}`
+
+func newCluster(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.must(200, `"status":"CREATING"`, "POST", "/clusters", demoCluster)
+	r.must(200, `"status":"CREATING"`, "GET", "/clusters/demo", "")
+	r.settle()
+	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo", "")
+	return r
+}
+
+func TestEKS_clusterHasTheSecurityGroupOfItsVPC(t *testing.T) {
+	r := newCluster(t)
+	r.must(200, `"clusterSecurityGroupId":"sg-1"`, "GET", "/clusters/demo", "")
+	r.must(200, `"vpcId":"vpc-1"`, "GET", "/clusters/demo", "")
+	r.must(409, "exists", "POST", "/clusters", demoCluster)
+}
+
+func TestEKS_goesUpOneMinorVersionAtATime(t *testing.T) {
+	r := newCluster(t)
+	r.must(400, "from 1.32 to 1.34", "POST", "/clusters/demo/updates", `{"version":"1.34"}`)
+	r.must(400, "from 1.32 to 1.31", "POST", "/clusters/demo/updates", `{"version":"1.31"}`)
+	_, text := r.do("eks", "POST", "/clusters/demo/updates", `{"version":"1.33"}`)
+	var begun struct{ Update struct{ ID, Status string } }
+	if err := json.Unmarshal([]byte(text), &begun); err != nil || begun.Update.Status != "InProgress" {
+		t.Fatalf("the update is not in progress: %s (%v)", text, err)
+	}
+	r.must(409, "UPDATING", "POST", "/clusters/demo/updates", `{"version":"1.34"}`)
+	r.settle()
+	r.must(200, "Successful", "GET", "/clusters/demo/updates/"+begun.Update.ID, "")
+	r.must(200, `"version":"1.33"`, "GET", "/clusters/demo", "")
+}
+
+func TestEKS_refusesAnAddonOfAnotherVersion(t *testing.T) {
+	r := newCluster(t)
+	r.must(400, "not supported", "POST", "/clusters/demo/addons", `{"addonName":"coredns","addonVersion":"v1.33.1-eksbuild.2"}`)
+	r.must(200, "v1.32.1-eksbuild.2", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
+	r.must(200, `"defaultVersion":true`, "GET", "/addons/supported-versions?addonName=coredns&kubernetesVersion=1.32", "")
+}
+
+func TestEKS_keepsAClusterThatHasNodes(t *testing.T) {
+	r := newCluster(t)
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"nodegroupName":"system"}`)
+	r.settle()
+	r.must(409, "node-groups attached", "DELETE", "/clusters/demo", "")
+	r.must(200, "DELETING", "DELETE", "/clusters/demo/node-groups/system", "")
+	r.settle()
+	r.must(200, "DELETING", "DELETE", "/clusters/demo", "")
+	r.settle()
+	r.must(404, "", "GET", "/clusters/demo", "")
+	if left := r.eks.left(); len(left) != 0 {
+		t.Fatalf("left behind: %v", left)
+	}
+}
+
+func TestEKS_findsAccessEntriesAndTagsByARN(t *testing.T) {
+	r := newCluster(t)
+	const entry = "/clusters/demo/access-entries/arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fadmin"
+	r.must(200, "accessEntryArn", "POST", "/clusters/demo/access-entries", `{"principalArn":"arn:aws:iam::123456789012:role/admin"}`)
+	r.must(200, "view", "POST", entry+"/access-policies", `{"policyArn":"arn:aws:eks::aws:cluster-access-policy/view"}`)
+	r.must(200, "policy/view", "GET", entry+"/access-policies", "")
+	r.must(200, "", "DELETE", entry+"/access-policies/arn%3Aaws%3Aeks%3A%3Aaws%3Acluster-access-policy%2Fview", "")
+	r.must(200, `"associatedAccessPolicies":[]`, "GET", entry+"/access-policies", "")
+
+	const tags = "/tags/arn%3Aaws%3Aeks%3Aeu-central-1%3A123456789012%3Acluster%2Fdemo"
+	r.must(200, "", "POST", tags, `{"tags":{"c":"d"}}`)
+	r.must(200, "", "DELETE", tags+"?tagKeys=a", "")
+	r.must(200, `{"tags":{"c":"d"}}`, "GET", tags, "")
+}
+
+func TestEKS_saysWhatItDoesNotKnow(t *testing.T) {
+	newRig(t).must(501, "GET /insights", "GET", "/insights", "")
+}
+
+func TestGaps_ruleOfAGroupGetsItsDescription(t *testing.T) {
+	r := newRig(t)
+	r.do("ec2", "POST", "/", "Action=AuthorizeSecurityGroupIngress&GroupId=sg-1&IpPermissions.1.IpProtocol=-1&IpPermissions.1.Groups.1.GroupId=sg-2&IpPermissions.1.Groups.1.Description=Nodes")
+	last := r.asked[len(r.asked)-1]
+	const rule = "SecurityGroupRule.1.SecurityGroupRule."
+	if last.Get("Action") != "ModifySecurityGroupRules" || last.Get("SecurityGroupRule.1.SecurityGroupRuleId") != "sgr-1" ||
+		last.Get(rule+"Description") != "Nodes" || last.Get(rule+"FromPort") != "-1" {
+		t.Fatalf("the rule was not described: %v", last)
+	}
+}
+
+func TestGaps_launchTemplateShowsItsTagsAndOnlyAsItsOwn(t *testing.T) {
+	r := newRig(t)
+	r.do("ec2", "POST", "/", "Action=CreateLaunchTemplate&TagSpecification.1.ResourceType=launch-template&TagSpecification.1.Tag.1.Key=a&TagSpecification.1.Tag.1.Value=b")
+	if r.asked[0].Has("TagSpecification.1.ResourceType") {
+		t.Fatalf("moto got the tags with the template: %v", r.asked[0])
+	}
+	if last := r.asked[1]; last.Get("Action") != "CreateTags" || last.Get("ResourceId.1") != "lt-1" || last.Get("Tag.1.Value") != "b" {
+		t.Fatalf("the template was not tagged: %v", last)
+	}
+	r.template = `<R><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId><tagSet><item><key>a</key><value>old</value></item></tagSet></item></launchTemplates></R>`
+	_, text := r.do("ec2", "POST", "/", "Action=DescribeLaunchTemplates")
+	if !strings.Contains(text, "<value>new &amp; shown</value>") || strings.Contains(text, "old") {
+		t.Fatalf("the tags are not those of now: %s", text)
+	}
+}

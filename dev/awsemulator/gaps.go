@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fillGaps stands before moto's EC2 where moto 5.2.5 differs from AWS in a way that
+// Terraform sees as a difference from its configuration:
+//
+//   - the description of a rule for another security group is lost when the rule is
+//     made, but taken when it is changed;
+//   - a rule for all protocols cannot be changed, for it has no ports;
+//   - the tags of a launch template are shown as tags of its instances too, and
+//     later changes of them are not shown at all.
+func fillGaps(moto string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if scopeOf(r).service != "ec2" || r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		e := ec2{moto: moto, region: scopeOf(r).region}
+		follow := func(answer []byte) ([]byte, error) { return answer, nil }
+		switch form.Get("Action") {
+		case "ModifySecurityGroupRules":
+			givePorts(form)
+		case "AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress":
+			follow = e.describeRule(r, form) //nolint:contextcheck // The request brings it.
+		case "CreateLaunchTemplate":
+			follow = e.tagTemplate(r, form) //nolint:contextcheck // The request brings it.
+		case "DescribeLaunchTemplates":
+			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) } //nolint:contextcheck // The request brings it.
+		}
+		text := form.Encode()
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+		answer := &recorder{header: http.Header{}, status: http.StatusOK}
+		next.ServeHTTP(answer, r)
+		if answer.status == http.StatusOK {
+			if answer.text, err = follow(answer.text); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		answer.copyTo(w)
+	})
+}
+
+// givePorts adds the ports that AWS itself has for a rule for all protocols.
+func givePorts(form url.Values) {
+	for i := 1; ; i++ {
+		rule := fmt.Sprintf("SecurityGroupRule.%d.SecurityGroupRule.", i)
+		if !form.Has(rule + "IpProtocol") {
+			return
+		}
+		if form.Get(rule+"IpProtocol") == "-1" {
+			form.Set(rule+"FromPort", "-1")
+			form.Set(rule+"ToPort", "-1")
+		}
+	}
+}
+
+// describeRule changes a new rule for a security group once more, to its
+// description.
+func (e ec2) describeRule(r *http.Request, form url.Values) func([]byte) ([]byte, error) {
+	permission := "IpPermissions.1."
+	description := form.Get(permission + "Groups.1.Description")
+	return func(answer []byte) ([]byte, error) {
+		if description == "" {
+			return answer, nil
+		}
+		var made struct {
+			IDs []string `xml:"securityGroupRuleSet>item>securityGroupRuleId"`
+		}
+		if err := xml.Unmarshal(answer, &made); err != nil {
+			return nil, fmt.Errorf("reading the new rule: %w", err)
+		}
+		if len(made.IDs) != 1 {
+			return nil, fmt.Errorf("expected one new rule, not %d", len(made.IDs))
+		}
+		rule := "SecurityGroupRule.1.SecurityGroupRule."
+		change := url.Values{
+			"GroupId": {form.Get("GroupId")}, "SecurityGroupRule.1.SecurityGroupRuleId": {made.IDs[0]},
+			rule + "Description": {description}, rule + "ReferencedGroupId": {form.Get(permission + "Groups.1.GroupId")},
+			rule + "IpProtocol": {form.Get(permission + "IpProtocol")},
+			rule + "FromPort":   {form.Get(permission + "FromPort")}, rule + "ToPort": {form.Get(permission + "ToPort")},
+		}
+		givePorts(change)
+		return answer, e.do(r.Context(), "ModifySecurityGroupRules", change, nil)
+	}
+}
+
+// tagTemplate takes the tags out of the request and sets them afterwards.
+func (e ec2) tagTemplate(r *http.Request, form url.Values) func([]byte) ([]byte, error) {
+	tags := url.Values{}
+	for name := range form {
+		if rest, is := strings.CutPrefix(name, "TagSpecification.1."); is {
+			tags.Set(rest, form.Get(name))
+			form.Del(name)
+		}
+	}
+	tags.Del("ResourceType")
+	return func(answer []byte) ([]byte, error) {
+		if len(tags) == 0 {
+			return answer, nil
+		}
+		var made struct {
+			ID string `xml:"launchTemplate>launchTemplateId"`
+		}
+		if err := xml.Unmarshal(answer, &made); err != nil {
+			return nil, fmt.Errorf("reading the new launch template: %w", err)
+		}
+		tags.Set("ResourceId.1", made.ID)
+		return answer, e.do(r.Context(), "CreateTags", tags, nil)
+	}
+}
+
+var (
+	tagSets     = regexp.MustCompile(`(?s)<tagSet/>|<tagSet>.*?</tagSet>`)
+	templateIDs = regexp.MustCompile(`<launchTemplateId>([^<]+)</launchTemplateId>`)
+)
+
+// showTags puts the tags that launch templates have by now into an answer.
+func (e ec2) showTags(r *http.Request, answer []byte) ([]byte, error) {
+	var failed error
+	shown := templateIDs.ReplaceAllFunc(tagSets.ReplaceAll(answer, nil), func(id []byte) []byte {
+		var found struct {
+			Tags []struct {
+				Key   string `xml:"key"`
+				Value string `xml:"value"`
+			} `xml:"tagSet>item"`
+		}
+		query := url.Values{"Filter.1.Name": {"resource-id"}, "Filter.1.Value.1": {string(templateIDs.FindSubmatch(id)[1])}}
+		if err := e.do(r.Context(), "DescribeTags", query, &found); err != nil {
+			failed = err
+			return id
+		}
+		var set struct {
+			XMLName xml.Name `xml:"tagSet"`
+			Items   any      `xml:"item"`
+		}
+		set.Items = found.Tags
+		text, err := xml.Marshal(set)
+		failed = errors.Join(failed, err)
+		return append(slices.Clone(id), text...)
+	})
+	return shown, failed
+}
+
+// recorder keeps an answer until it is known what becomes of it.
+type recorder struct {
+	header http.Header
+	status int
+	text   []byte
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(text []byte) (int, error) {
+	r.text = append(r.text, text...)
+	return len(text), nil
+}
+
+func (r *recorder) copyTo(w http.ResponseWriter) {
+	maps.Copy(w.Header(), r.header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(r.text)))
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.text)
+}

@@ -1,0 +1,148 @@
+// Command awsemulator plays AWS for the real AWS provider of Terraform, so that
+// modules can be applied, changed and destroyed where there is no cloud. It is a
+// fake of AWS, the one thing that cannot be had on a developer's machine.
+//
+// Every service but EKS is moto's, whose server runs as a child and is put into a
+// virtual environment in the cache directory first. EKS is answered here: moto has
+// no add-ons, access entries, Pod Identity or updates, and what it has of clusters
+// cannot be upgraded. What it keeps is in memory.
+//
+//	awsemulator [-listen ADDRESS] [-cache DIR] [-moto PROGRAM] [-log FILE] [-settle DURATION] [-attached]
+//	            [-cluster-endpoint URL -cluster-ca FILE]
+//	awsemulator -install
+//
+// Once it answers it prints "ready URL" on its own line. GET /emulator/left tells
+// what there is in it.
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "awsemulator:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("awsemulator", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:0", "address to listen on")
+	cache := flags.String("cache", defaultCache(), "directory of the virtual environment with moto")
+	program := flags.String("moto", "", "moto_server to run (default: the one in the cache, which is installed if it is missing)")
+	install := flags.Bool("install", false, "install moto in the cache and do no more")
+	attached := flags.Bool("attached", false, "end when the standard input does, so that it does not outlive a test that is killed")
+	logFile := flags.String("log", "", "file for the output of moto and the calls of EKS (default: none)")
+	settle := flags.Duration("settle", time.Second, "how long something of EKS stays CREATING, UPDATING or DELETING")
+	endpoint := flags.String("cluster-endpoint", "", "API server that every EKS cluster has (default: one that does not exist)")
+	caFile := flags.String("cluster-ca", "", "file with that API server's certificate authority, in PEM")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ca, err := certificateAuthority(*caFile)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(*logFile)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	if *program == "" {
+		*program, err = installMoto(ctx, *cache)
+	}
+	if err != nil || *install {
+		return err
+	}
+	if *attached {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			end()
+		}()
+	}
+	moto, err := startMoto(ctx, *program, log)
+	if err != nil {
+		return err
+	}
+	defer moto.stop()
+	eks := newEKS(moto.address, *settle)
+	eks.endpoint, eks.ca = *endpoint, ca
+	return serve(ctx, *listen, newServer(moto.address, eks, log), moto.ended, out)
+}
+
+// serve answers until the context or moto ends.
+func serve(ctx context.Context, address string, handler http.Handler, ended <-chan error, out io.Writer) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	fmt.Fprintf(out, "ready http://%s\n", listener.Addr())
+	select {
+	case <-ctx.Done():
+		return server.Close()
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("moto ended: %w", err), server.Close())
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	}
+}
+
+func certificateAuthority(file string) (string, error) {
+	text := []byte("no certificate authority")
+	if file != "" {
+		var err error
+		if text, err = os.ReadFile(file); err != nil {
+			return "", fmt.Errorf("reading the certificate authority: %w", err)
+		}
+	}
+	return base64.StdEncoding.EncodeToString(text), nil
+}
+
+func openLog(file string) (*os.File, error) {
+	if file == "" {
+		file = os.DevNull
+	}
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	return log, nil
+}
+
+func defaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "capt", "moto")
+}
+
+func mustParse(address string) *url.URL {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// motoVersion is what the tests of the modules were made with.
+const motoVersion = "5.2.5"
+
+// installMoto makes a virtual environment with moto, unless it is there, and
+// returns its server. A half-made one is not found: it gets its name at the end.
+func installMoto(ctx context.Context, cache string) (string, error) {
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return "", fmt.Errorf("resolving the cache directory: %w", err)
+	}
+	dir := filepath.Join(cache, "moto-"+motoVersion)
+	program, done := filepath.Join(dir, "bin", "moto_server"), filepath.Join(dir, "installed")
+	if _, err := os.Stat(done); err == nil {
+		return program, nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("removing a half-made environment: %w", err)
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("making the cache directory: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "awsemulator: installing moto", motoVersion, "in", dir)
+	for _, command := range [][]string{
+		{"python3", "-m", "venv", dir},
+		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "moto[server]==" + motoVersion},
+	} {
+		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("installing moto (Python 3 with venv, and PyPI, are needed): %s: %w\n%s", command[0], err, out)
+		}
+	}
+	return program, os.WriteFile(done, nil, 0o644)
+}
+
+// motoServer is a running server of moto.
+type motoServer struct {
+	address string
+	// ended has the error of a server that ended by itself.
+	ended   chan error
+	process *os.Process
+}
+
+// startMoto starts the server and waits until it answers.
+func startMoto(ctx context.Context, program string, log *os.File) (*motoServer, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", port)
+	cmd.Stdout, cmd.Stderr = log, log
+	// moto has IAM's managed policies only when it is asked to.
+	cmd.Env = append(os.Environ(), "MOTO_IAM_LOAD_MANAGED_POLICIES=true")
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting moto: %w", err)
+	}
+	moto := &motoServer{address: "http://127.0.0.1:" + port, ended: make(chan error, 1), process: cmd.Process}
+	go func() { moto.ended <- cmd.Wait() }()
+	if err := moto.wait(ctx); err != nil {
+		moto.stop()
+		return nil, err
+	}
+	return moto, nil
+}
+
+func (m *motoServer) stop() { _ = m.process.Kill() }
+
+func (m *motoServer) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.address+"/moto-api/data.json", http.NoBody)
+		if err != nil {
+			return fmt.Errorf("asking moto: %w", err)
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("moto does not answer; -log FILE has what it says")
+		case err := <-m.ended:
+			return fmt.Errorf("moto ended; -log FILE has what it says: %w", err)
+		case <-tick.C:
+		}
+	}
+}
+
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
+}

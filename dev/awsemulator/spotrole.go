@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+const (
+	spotService = "spot.amazonaws.com"
+	spotRole    = "AWSServiceRoleForEC2Spot"
+	spotTrust   = `{"Version":"2012-10-17","Statement":[{"Action":["sts:AssumeRole"],"Effect":"Allow","Principal":{"Service":["spot.amazonaws.com"]}}]}`
+)
+
+// nameSpotRole makes the service-linked role of EC2 Spot under the name that it has
+// in AWS, which moto does not know: it is made as a role of that name and path.
+func nameSpotRole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if scopeOf(r).service != "iam" || r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if form.Get("Action") != "CreateServiceLinkedRole" || form.Get("AWSServiceName") != spotService {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+			return
+		}
+		text := url.Values{
+			"Action": {"CreateRole"}, "Version": {form.Get("Version")}, "RoleName": {spotRole}, "Path": {"/aws-service-role/" + spotService + "/"},
+			"AssumeRolePolicyDocument": {spotTrust}, "Description": {form.Get("Description")},
+		}.Encode()
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+		answer := &recorder{header: http.Header{}, status: http.StatusOK}
+		next.ServeHTTP(answer, r)
+		// A role that exists is refused in words of its own.
+		if bytes.Contains(answer.text, []byte("EntityAlreadyExists")) {
+			answer.status = http.StatusBadRequest
+			answer.text = []byte("<ErrorResponse><Error><Type>Sender</Type><Code>InvalidInput</Code><Message>Service role name " + spotRole +
+				" has been taken in this account, please try a different suffix.</Message></Error><RequestId>0</RequestId></ErrorResponse>")
+		}
+		answer.text = bytes.ReplaceAll(answer.text, []byte("CreateRole"), []byte("CreateServiceLinkedRole"))
+		answer.copyTo(w)
+	})
+}

@@ -1,0 +1,228 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/aws/awstest"
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/webhooks"
+)
+
+// kubernetesVersion is that of the API server that plays the workload cluster's.
+const kubernetesVersion = "1.37"
+
+// management is a management cluster with the real manager.
+type management struct {
+	*emulator
+	env       *testenv.Environment
+	namespace string
+}
+
+// From Cluster to Ready and back: modules/network and modules/eks as templates, run
+// by the real manager. EKS's API server cannot be had; a real one that accepts
+// EKS's tokens stands at the address that the emulator gives out.
+func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
+	needsEmulator(t)
+	account := awstest.New(t)
+	endpoint, ca := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"))
+	e := startEmulator(t, "-cluster-endpoint", endpoint, "-cluster-ca", ca)
+	// Tokens are signed for the emulator with keys that the authenticator knows.
+	account.URL = e.url
+	before := e.things()
+	m := startManagement(e)
+	m.templates(account.Env())
+	m.create(demo()...)
+
+	m.wait(&infrav1.CAPTCluster{}, infrav1.ReadyCondition)
+	plane := &controlplanev1.CAPTControlPlane{}
+	m.wait(plane, infrav1.ReadyCondition)
+	cluster := &clusterv1.Cluster{}
+	m.wait(cluster, clusterv1.AvailableCondition)
+	e.Expect(cluster.Spec.ControlPlaneEndpoint.String()).To(Equal(strings.TrimPrefix(endpoint, "https://")))
+	e.Expect(e.things()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo"))
+
+	t.Log("Available; changing the tags")
+	runs := m.workspace("demo").Status.Runs
+	e.Eventually(func() error {
+		if err := m.get("demo", plane); err != nil {
+			return err
+		}
+		plane.Spec.AdditionalTags = map[string]string{"stage": "two"}
+		return m.env.Client.Update(t.Context(), plane)
+	}, patience).Should(Succeed(), "somebody else may be faster")
+	m.wait(plane, infrav1.ReadyCondition)
+	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags are a run")
+
+	t.Log("deleting the Cluster")
+	e.Expect(m.env.Client.Delete(t.Context(), cluster)).To(Succeed())
+	for _, obj := range []conditioned{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
+		e.Eventually(func(g Gomega) {
+			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
+		}, patience, time.Second).Should(Succeed())
+	}
+	const spot = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
+	left := slices.DeleteFunc(e.things(), func(name string) bool { return name == spot })
+	e.Expect(left).To(Equal(before), "nothing is left but the account's role for Spot")
+}
+
+// startAPIServer starts an API server that asks the authenticator about tokens, and
+// returns its address and a file with its certificate authority.
+func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) (endpoint, ca string) {
+	t.Helper()
+	g := NewWithT(t)
+	program, err := testenv.Built("localcluster")
+	g.Expect(err).NotTo(HaveOccurred())
+	parts, err := testenv.Assets()
+	g.Expect(err).NotTo(HaveOccurred())
+	work := t.TempDir()
+	dir, webhook := filepath.Join(work, "eks"), filepath.Join(work, "webhook")
+	g.Expect(authenticator.WriteKubeconfig(webhook)).To(Succeed())
+	run := func(args ...string) {
+		out, err := exec.Command(program, append(args, "--dir", dir)...).CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred(), string(out))
+	}
+	t.Cleanup(func() { run("down") })
+	run("up", "--name", "eks", "--kubernetes-version", kubernetesVersion, "--bin-dir", parts, "--token-webhook", webhook)
+	text, err := os.ReadFile(filepath.Join(dir, "kubeconfig"))
+	g.Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	g.Expect(err).NotTo(HaveOccurred())
+	ca = filepath.Join(work, "ca.crt")
+	g.Expect(os.WriteFile(ca, config.CAData, 0o600)).To(Succeed())
+	return config.Host, ca
+}
+
+// startManagement starts an API server with Cluster API, and the manager on it. The
+// provider comes from a mirror that the manager's own CLI configuration names.
+func startManagement(e *emulator) *management {
+	e.t.Helper()
+	m := &management{emulator: e}
+	m.env = testenv.New(e.t, testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithWebhooks(webhooks.Setup))
+	m.namespace = m.env.Namespace(e.t)
+	program, err := testenv.Built("manager")
+	e.Expect(err).NotTo(HaveOccurred())
+	tool, err := testenv.Part("tofu")
+	e.Expect(err).NotTo(HaveOccurred())
+	work := e.t.TempDir()
+	log, err := os.Create(filepath.Join(work, "manager.log"))
+	e.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(program, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--executor=process", "--terraform-binary="+tool, "--work-dir="+work, "--max-runs=4", "-v=1")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.env.Kubeconfig, "TF_CLI_CONFIG_FILE="+writeMirror(e.WithT, work))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	e.Expect(cmd.Start()).To(Succeed())
+	e.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		_ = log.Close()
+		if e.t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			e.t.Logf("manager:\n%s", text[max(0, len(text)-6000):])
+		}
+	})
+	return m
+}
+
+// templates makes the templates vpc and eks of the modules in this tree, whose runs
+// have the given settings.
+func (m *management) templates(settings map[string]string) {
+	m.t.Helper()
+	settings["AWS_REGION"], settings["AWS_EC2_METADATA_DISABLED"] = region, "true"
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "aws"}}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		config.Spec.Credentials = append(config.Spec.Credentials, infrav1.ProviderCredential{Env: name, SecretRef: infrav1.KeyReference{Name: "aws", Key: name}})
+	}
+	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: settings}, config)
+	top, err := testenv.Root()
+	m.Expect(err).NotTo(HaveOccurred())
+	for name, module := range map[string]string{"vpc": "network", "eks": "eks"} {
+		spec := infrav1.WorkspaceSpec{
+			ForProvider: infrav1.ModuleParameters{
+				Source: infrav1.ModuleSourceRemote, Module: filepath.Join(top, "modules"), Entrypoint: module,
+			},
+			ProviderConfigRef: &infrav1.LocalReference{Name: "aws"},
+		}
+		m.create(&infrav1.WorkspaceTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: spec}},
+		})
+	}
+}
+
+// demo is a cluster of these templates.
+func demo() []client.Object {
+	named := metav1.ObjectMeta{Name: "demo"}
+	return []client.Object{
+		&clusterv1.Cluster{ObjectMeta: named, Spec: clusterv1.ClusterSpec{
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "demo"},
+			ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: "demo"},
+		}},
+		&infrav1.CAPTCluster{ObjectMeta: named, Spec: infrav1.CAPTClusterSpec{
+			Region: region, VPCTemplateRef: &infrav1.TemplateReference{Name: "vpc"},
+		}},
+		&controlplanev1.CAPTControlPlane{ObjectMeta: named, Spec: controlplanev1.CAPTControlPlaneSpec{
+			Version: "v" + kubernetesVersion + ".0", WorkspaceTemplateRef: infrav1.TemplateReference{Name: "eks"},
+		}},
+	}
+}
+
+func (m *management) create(objects ...client.Object) {
+	m.t.Helper()
+	for _, obj := range objects {
+		obj.SetNamespace(m.namespace)
+		m.Expect(m.env.Client.Create(m.t.Context(), obj)).To(Succeed())
+	}
+}
+
+func (m *management) get(name string, into client.Object) error {
+	return m.env.Client.Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: name}, into)
+}
+
+func (m *management) workspace(name string) *infrav1.WorkspaceTemplateApply {
+	m.t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	m.Expect(m.get(name, apply)).To(Succeed())
+	return apply
+}
+
+type conditioned interface {
+	client.Object
+	GetConditions() []metav1.Condition
+}
+
+// wait waits until a condition of the object demo is true for what it is now, and
+// gives up at once when a run failed.
+func (m *management) wait(obj conditioned, kind string) {
+	m.t.Helper()
+	m.Eventually(func(g Gomega) {
+		g.Expect(m.get("demo", obj)).To(Succeed())
+		c := meta.FindStatusCondition(obj.GetConditions(), kind)
+		g.Expect(c).NotTo(BeNil())
+		if c.Reason == infrav1.WorkspaceFailedReason {
+			StopTrying(fmt.Sprintf("%T: %s", obj, c.Message)).Now()
+		}
+		g.Expect(string(c.Status)).To(Equal("True"), "%T: %s: %s", obj, c.Reason, c.Message)
+		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
+	}, patience, time.Second).Should(Succeed())
+}

@@ -1,0 +1,194 @@
+// Package aws applies, changes and destroys CAPT's Terraform modules with the real
+// AWS provider, by themselves and through CAPT, on an emulator: moto's server, and
+// a stand-in of EKS of our own (dev/awsemulator). Nothing here is AWS; the tools
+// and the provider are real. It takes minutes and Python, so that it runs only
+// with CAPT_TEST_AWS=1 (`make e2e-aws`).
+package aws
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+const (
+	region = "eu-central-1"
+	// providerVersion is the one that the modules ask for and bin/parts has.
+	providerVersion = "6.47.1"
+	// patience is how long one thing may take: the provider waits minutes for some.
+	patience = 12 * time.Minute
+)
+
+func needsEmulator(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CAPT_TEST_AWS") != "1" {
+		t.Skip("set CAPT_TEST_AWS=1 to run the modules against an emulator of AWS")
+	}
+	t.Parallel()
+}
+
+// emulatorProgram builds the emulator once.
+var emulatorProgram = sync.OnceValues(func() (string, error) {
+	root, err := testenv.Root()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(root, "bin", "awsemulator")
+	cmd := exec.Command("go", "build", "-o", program, "./awsemulator")
+	cmd.Dir = filepath.Join(root, "dev")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the emulator: %w\n%s", err, out)
+	}
+	// The first start installs moto. Were it not for this, several would at once.
+	cmd = exec.Command(program, "-install")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("installing moto: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+// emulator is an account of AWS that belongs to one test.
+type emulator struct {
+	*WithT
+	t   *testing.T
+	url string
+	log string
+}
+
+func startEmulator(t *testing.T, args ...string) *emulator {
+	t.Helper()
+	e := &emulator{WithT: NewWithT(t), t: t, log: filepath.Join(t.TempDir(), "emulator.log")}
+	program, err := emulatorProgram()
+	e.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(program, append([]string{"-attached", "-log", e.log}, args...)...)
+	_, err = cmd.StdinPipe()
+	e.Expect(err).NotTo(HaveOccurred())
+	out, err := cmd.StdoutPipe()
+	e.Expect(err).NotTo(HaveOccurred())
+	cmd.Stderr = os.Stderr
+	e.Expect(cmd.Start()).To(Succeed())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	e.Expect(err).NotTo(HaveOccurred(), "the emulator ended before it was ready")
+	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	e.Expect(ready).To(BeTrue(), line)
+	e.url = url
+	return e
+}
+
+// settings are what the provider is told.
+func (e *emulator) settings() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL": e.url, "AWS_REGION": region, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ACCESS_KEY_ID": "emulated", "AWS_SECRET_ACCESS_KEY": "emulated",
+	}
+}
+
+// writeMirror makes a mirror with the provider of bin/parts, and returns the CLI
+// configuration that names it.
+func writeMirror(g *WithT, dir string) string {
+	provider, err := testenv.Part("terraform-provider-aws")
+	g.Expect(err).NotTo(HaveOccurred())
+	at := filepath.Join(dir, "mirror", "registry.opentofu.org", "hashicorp", "aws", providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
+	g.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
+	g.Expect(os.Symlink(provider, filepath.Join(at, "terraform-provider-aws_v"+providerVersion))).To(Succeed())
+	config := filepath.Join(dir, "tofu.rc")
+	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(dir, "mirror"))
+	g.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
+	return config
+}
+
+// root is a module that tofu runs in.
+type root struct {
+	*emulator
+	dir  string
+	name string
+	env  []string
+	vars map[string]any
+}
+
+// module prepares a copy of a module.
+func (e *emulator) module(name string, vars map[string]any) *root {
+	e.t.Helper()
+	top, err := testenv.Root()
+	e.Expect(err).NotTo(HaveOccurred())
+	dir := e.t.TempDir()
+	e.Expect(os.CopyFS(filepath.Join(dir, "modules"), os.DirFS(filepath.Join(top, "modules")))).To(Succeed())
+	r := &root{emulator: e, dir: filepath.Join(dir, "modules", name), name: name, vars: vars}
+	r.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + writeMirror(e.WithT, dir)}
+	for key, value := range e.settings() {
+		r.env = append(r.env, key+"="+value)
+	}
+	r.tofu("init", "-input=false", "-no-color")
+	return r
+}
+
+// tofu runs the tool and returns what it printed.
+func (r *root) tofu(args ...string) string {
+	r.t.Helper()
+	out, code := r.try(args...)
+	r.Expect(code).To(BeZero(), "tofu %s in %s:\n%s", args[0], r.name, out)
+	return out
+}
+
+func (r *root) try(args ...string) (out string, code int) {
+	r.t.Helper()
+	tool, err := testenv.Part("tofu")
+	r.Expect(err).NotTo(HaveOccurred())
+	begun := time.Now()
+	cmd := exec.CommandContext(r.t.Context(), tool, args...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	text, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		r.Expect(err).NotTo(HaveOccurred())
+	}
+	r.t.Logf("%s: tofu %s took %s", r.name, args[0], time.Since(begun).Round(time.Second))
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// apply brings about the variables with some of them changed, and sees that the
+// provider then wants nothing more.
+func (r *root) apply(changes map[string]any) {
+	r.t.Helper()
+	maps.Copy(r.vars, changes)
+	text, err := json.Marshal(r.vars)
+	r.Expect(err).NotTo(HaveOccurred())
+	r.Expect(os.WriteFile(filepath.Join(r.dir, "terraform.tfvars.json"), text, 0o600)).To(Succeed())
+	r.tofu("apply", "-auto-approve", "-input=false", "-no-color")
+	out, code := r.try("plan", "-detailed-exitcode", "-input=false", "-no-color")
+	r.Expect(code).To(BeZero(), "a plan after the apply of %s has differences:\n%s", r.name, out)
+}
+
+// destroy takes everything away that the state knows.
+func (r *root) destroy() {
+	r.t.Helper()
+	r.tofu("destroy", "-auto-approve", "-input=false", "-no-color")
+	r.Expect(strings.TrimSpace(r.tofu("state", "list"))).To(BeEmpty())
+}
+
+// output reads an output.
+func output[T any](r *root, name string) T {
+	r.t.Helper()
+	var value T
+	r.Expect(json.Unmarshal([]byte(r.tofu("output", "-json", name)), &value)).To(Succeed())
+	return value
+}

@@ -1,0 +1,174 @@
+package aws
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+type object = map[string]any
+
+// network makes a VPC for a cluster.
+func (e *emulator) network(cluster string) *root {
+	e.t.Helper()
+	vpc := e.module("network", object{"name": cluster + "-vpc", "cluster_name": cluster, "azs": []string{region + "a", region + "b"}})
+	vpc.apply(nil)
+	return vpc
+}
+
+func TestNetwork_isMadeChangedAndTakenAway(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.things()
+	vpc := e.module("network", object{"name": "demo-vpc", "cluster_name": "demo", "tags": object{"stage": "one"}})
+	vpc.apply(nil)
+	e.Expect(output[[]string](vpc, "private_subnets")).To(HaveLen(3))
+	id := output[string](vpc, "vpc_id")
+	e.Expect(e.things()).To(ContainElement("ec2 " + id))
+
+	vpc.apply(object{"tags": object{"stage": "two"}, "nat_gateway": "PerZone", "gateway_endpoints": []string{"s3", "dynamodb"}})
+	e.Expect(output[string](vpc, "vpc_id")).To(Equal(id), "a change keeps the VPC")
+	e.Expect(output[[]string](vpc, "nat_public_ips")).To(HaveLen(3))
+
+	vpc.destroy()
+	e.Expect(e.things()).To(Equal(before))
+}
+
+// The whole template: control plane, add-ons, the node group that Flux and
+// Karpenter run on, and what Karpenter needs of AWS.
+func TestEKS_isMadeUpgradedAndTakenAway(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.things()
+	vpc := e.network("demo")
+	cluster := e.module("eks", object{
+		"cluster_name": "demo", "kubernetes_version": "1.32", "tags": object{"stage": "one"},
+		"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": output[[]string](vpc, "private_subnets"),
+	})
+	cluster.apply(nil)
+	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(HaveKeyWithValue("coredns", HavePrefix("v1.32.")))
+	e.Expect(e.things()).To(ContainElements(
+		"eks "+region+"/clusters/demo", "eks "+region+"/clusters/demo/addons/vpc-cni",
+		"iam arn:aws:iam::123456789012:role/KarpenterController-demo", MatchRegexp(`^sqs /[0-9]+/Karpenter-demo$`)))
+	group := output[string](cluster, "node_group_name")
+
+	cluster.apply(object{
+		"kubernetes_version": "1.33", "tags": object{"stage": "two"}, "karpenter_identity": "PodIdentity",
+		"log_types":      []string{"api", "audit", "authenticator", "scheduler"},
+		"cluster_addons": object{"metrics-server": object{}, "coredns": object{"configuration_values": `{"replicaCount":3}`}},
+		"access_entries": object{"admin": object{
+			"principal_arn":       "arn:aws:iam::123456789012:role/admin",
+			"policy_associations": object{"admin": object{"policy_arn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"}},
+		}},
+	})
+	e.Expect(output[string](cluster, "cluster_version")).To(Equal("1.33"))
+	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(And(
+		HaveKeyWithValue("metrics-server", HavePrefix("v1.33.")), HaveKeyWithValue("vpc-cni", HavePrefix("v1.33."))))
+	e.Expect(output[string](cluster, "node_group_name")).To(Equal(group), "an upgrade keeps the node group")
+	e.Expect(e.things()).To(ContainElements(
+		"eks "+region+"/clusters/demo/access-entries/arn:aws:iam::123456789012:role/admin",
+		MatchRegexp("^eks "+region+"/clusters/demo/pod-identity-associations/")))
+
+	cluster.destroy()
+	e.Expect(e.things()).NotTo(ContainElement(HavePrefix("eks ")))
+	vpc.destroy()
+	e.Expect(e.things()).To(Equal(before))
+}
+
+// Without the queue, whose deletion alone takes the provider minutes.
+func TestEKS_onFargateIsMadeChangedAndTakenAway(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.things()
+	vpc := e.network("demo")
+	cluster := e.module("eks", object{
+		"cluster_name": "demo", "kubernetes_version": "1.33", "compute": "Fargate", "karpenter_interruption_queue": false,
+		"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": output[[]string](vpc, "private_subnets"),
+		"endpoint_public_access": true, "endpoint_public_access_cidrs": []string{"203.0.113.0/24"}, "deletion_protection": true,
+	})
+	cluster.apply(nil)
+	profiles := output[[]string](cluster, "fargate_profile_names")
+	e.Expect(profiles).To(ContainElement("coredns"))
+
+	cluster.apply(object{"tags": object{"stage": "two"}, "endpoint_public_access_cidrs": []string{"198.51.100.0/24"}})
+	e.Expect(output[[]string](cluster, "fargate_profile_names")).To(Equal(profiles))
+	out, code := cluster.try("destroy", "-auto-approve", "-input=false", "-no-color", "-target=module.cluster.aws_eks_cluster.this")
+	e.Expect(code).To(Equal(1), "a protected cluster stays:\n%s", out)
+	e.Expect(out).To(ContainSubstring("deletion protection"))
+
+	cluster.apply(object{"deletion_protection": false})
+	cluster.destroy()
+	vpc.destroy()
+	e.Expect(e.things()).To(Equal(before))
+}
+
+func TestNodeGroup_isMadeChangedAndTakenAway(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.things()
+	vpc := e.network("demo")
+	subnets := output[[]string](vpc, "private_subnets")
+	cluster := e.module("eks-cluster", object{
+		"cluster_name": "demo", "kubernetes_version": "1.33", "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
+	})
+	cluster.apply(nil)
+	group := e.module("node-group", object{
+		"name": "workers", "cluster_name": "demo", "kubernetes_version": "1.33", "subnet_ids": subnets,
+		"security_group_ids": []string{output[string](cluster, "node_security_group_id")},
+		"ami_type":           "BOTTLEROCKET_ARM_64", "instance_types": []string{"m7g.large"}, "capacity_type": "Spot",
+		"labels": object{"team": "a", "old": "x"}, "taints": []object{{"key": "a", "effect": "NoSchedule"}},
+	})
+	group.apply(nil)
+	name := output[string](group, "node_group_name")
+
+	group.apply(object{
+		"min_size": 2, "max_size": 5, "labels": object{"team": "b"}, "tags": object{"stage": "two"},
+		"taints": []object{{"key": "b", "effect": "NoExecute"}}, "node_repair": true, "metadata_hop_limit": 2,
+	})
+	e.Expect(output[string](group, "node_group_name")).To(Equal(name), "a change keeps the node group")
+
+	group.destroy()
+	cluster.destroy()
+	vpc.destroy()
+	e.Expect(e.things()).To(Equal(before))
+}
+
+// The role belongs to the account: it is made, found again by others, and stays.
+func TestSpotRole_isMadeTakenOverAndNeverTakenAway(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	const arn = "arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
+	first := e.module("spot-role", object{"tags": object{"stage": "one"}})
+	first.apply(nil)
+	e.Expect(output[string](first, "role_arn")).To(Equal(arn))
+	first.apply(object{"tags": object{"stage": "two"}})
+
+	second := e.module("spot-role", object{})
+	second.apply(nil)
+	e.Expect(output[string](second, "role_arn")).To(Equal(arn))
+
+	out, code := first.try("destroy", "-auto-approve", "-input=false", "-no-color")
+	e.Expect(code).To(Equal(1))
+	e.Expect(out).To(ContainSubstring("prevent_destroy"))
+	e.Expect(e.things()).To(ContainElement("iam " + arn))
+}
+
+// What the emulator calls the same is not for want of looking.
+func TestEmulator_tellsWhatIsThere(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.things()
+	e.ask(question{service: "iam", action: "CreateRole", form: url.Values{"Version": {"2010-05-08"}, "RoleName": {"new"}, "AssumeRolePolicyDocument": {policy(t)}}})
+	after := e.things()
+	e.Expect(slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })).
+		To(Equal([]string{"iam arn:aws:iam::123456789012:role/new"}))
+}
+
+func policy(t *testing.T) string {
+	text, err := json.Marshal(object{"Version": "2012-10-17", "Statement": []object{{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": "ec2.amazonaws.com"}}}})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
