@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/workspace"
 )
 
@@ -32,18 +33,7 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ct
 }
 
 func (r *Reconciler) requests(ctx context.Context, match func(*infrav1.CAPTCluster) bool, options ...client.ListOption) []ctrl.Request {
-	var list infrav1.CAPTClusterList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTClusters failed")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return reconcile.Requests(ctx, r.Client, &infrav1.CAPTClusterList{}, match, options...)
 }
 
 // leaves lets the appearance and the end of an object through.

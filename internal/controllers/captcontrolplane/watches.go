@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/workspace"
 )
 
@@ -50,16 +51,5 @@ func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.R
 }
 
 func (r *Reconciler) requests(ctx context.Context, match func(*controlplanev1.CAPTControlPlane) bool, options ...client.ListOption) []ctrl.Request {
-	var list controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTControlPlanes failed")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return reconcile.Requests(ctx, r.Client, &controlplanev1.CAPTControlPlaneList{}, match, options...)
 }

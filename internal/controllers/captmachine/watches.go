@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/workspace"
 )
 
@@ -85,16 +86,5 @@ func of(namespace, cluster string) []client.ListOption {
 }
 
 func (r *Reconciler) requests(ctx context.Context, match func(*infrav1.CAPTMachine) bool, options ...client.ListOption) []ctrl.Request {
-	var list infrav1.CAPTMachineList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CAPTMachines failed")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return reconcile.Requests(ctx, r.Client, &infrav1.CAPTMachineList{}, match, options...)
 }

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Requests brings back the objects of a list that match, for the watch of
+// something they depend on. match must not change what it is given: it may be
+// the cache's own.
+func Requests[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, match func(T) bool, options ...client.ListOption) []ctrl.Request {
+	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing objects failed", "list", fmt.Sprintf("%T", list))
+		return nil
+	}
+	var requests []ctrl.Request
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(T); ok && match(obj) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+		return nil
+	})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Reading a list failed", "list", fmt.Sprintf("%T", list))
+	}
+	return requests
+}
