@@ -134,11 +134,20 @@ type RolloutPolicy struct {
 
 // AddonVersions are the versions an add-on is meant for.
 type AddonVersions struct {
-	// matrix is the row of the version matrix the add-on is checked against.
+	// matrix is the name in the version matrix the add-on is checked against,
+	// for example flux.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Matrix string `json:"matrix,omitempty"`
+
+	// version is the version of what the manifests install, to be found in the
+	// matrix. A Helm release has its chart's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v?[0-9]+\\\\.[0-9]+\\\\.[0-9]+([-+][0-9A-Za-z.+-]+)?$')",message="version must be one exact version such as 2.9.5, not a range"
+	Version string `json:"version,omitempty"`
 
 	// kubernetes is the range of Kubernetes versions, for example >=1.29 <1.38.
 	// +optional
