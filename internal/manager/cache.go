@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -41,6 +42,9 @@ func trim(in any) (any, error) {
 	if secret, ok := in.(*corev1.Secret); ok {
 		secret.ManagedFields = nil
 		record.Trim(secret)
+		if secret.Labels[infrav1.ComponentLabel] == addonsv1.ComponentAddon {
+			secret.Data = nil
+		}
 	}
 	return in, nil
 }
@@ -58,7 +62,7 @@ func clientOptions() client.Options {
 // appears or changes. The Secrets of runs and states are left out: there are
 // many, they change all the time, and nobody refers to them.
 func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
-	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, record.Untracked())
+	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, append(record.Untracked(), addonsv1.ComponentAddon))
 	if err != nil {
 		return nil, fmt.Errorf("selecting people's objects: %w", err)
 	}

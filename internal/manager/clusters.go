@@ -8,6 +8,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -19,8 +20,9 @@ import (
 	"github.com/appthrust/capt/internal/workspace"
 )
 
-// setupClusters adds the controllers of clusters and their control planes.
-func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, reader client.Reader) error {
+// setupClusters adds the controllers of clusters, of their control planes and of
+// what is in them.
+func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	if err := workspace.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -29,6 +31,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, reader cli
 		SecretClient:     mgr.GetAPIReader(),
 		WatchFilterValue: o.WatchFilter,
 		ClusterFilter:    hasControlPlane,
+		Cache:            workloadCache(),
 		Client:           clustercache.ClientOptions{UserAgent: userAgent},
 	}, options)
 	if err != nil {
@@ -52,7 +55,10 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, reader cli
 	if err := setupMachines(ctx, mgr, o, workspaces, clusters); err != nil {
 		return err
 	}
-	return setupMachineSets(ctx, mgr, o)
+	if err := setupMachineSets(ctx, mgr, o); err != nil {
+		return err
+	}
+	return setupAddons(ctx, mgr, o, objects, reader, clusters)
 }
 
 // hasControlPlane tells whether there is a CAPT control plane to connect to.

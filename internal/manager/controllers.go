@@ -58,7 +58,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	if err := setupTemplates(ctx, mgr, o, objects, reader); err != nil {
 		return err
 	}
-	return setupClusters(ctx, mgr, o, reader)
+	return setupClusters(ctx, mgr, o, objects, reader)
 }
 
 // setupTemplates adds the controllers of what workspaces are made from.

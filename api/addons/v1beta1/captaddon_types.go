@@ -18,6 +18,18 @@ const TriggerAnnotation = "capt.appthrust.io/trigger"
 const (
 	// AddonLabel names the add-on an object was rendered for.
 	AddonLabel = "capt.appthrust.io/addon"
+	// ClusterLabel names a Cluster on the Cluster itself: ClusterResourceSets
+	// can tell Clusters apart by labels only.
+	ClusterLabel = "capt.appthrust.io/cluster"
+	// RoundAnnotation counts, on a rendered Secret, how often the same content
+	// was applied again.
+	RoundAnnotation = "capt.appthrust.io/round"
+	// HashAnnotation is, on a rendered Secret, the hash of its content.
+	HashAnnotation = "capt.appthrust.io/hash"
+	// AskedAtAnnotation is, on a rendered Secret, when its content was asked for.
+	AskedAtAnnotation = "capt.appthrust.io/asked-at"
+	// ComponentAddon is the component of a rendered Secret.
+	ComponentAddon = "addon"
 	// DefaultConnectionSecret is the Secret of a cluster's Terraform outputs.
 	DefaultConnectionSecret = "${WORKSPACE_NAME}-eks-connection"
 )
@@ -29,6 +41,9 @@ const (
 	RenderedCondition = "Rendered"
 	// ClustersReadyCondition tells whether the add-on is ready in every cluster.
 	ClustersReadyCondition = "ClustersReady"
+	// RemovedCondition tells whether the add-on is gone from its clusters. It is
+	// set while the add-on is being deleted.
+	RemovedCondition = "Removed"
 
 	// WaitingForDependencyReason surfaces when an add-on it depends on is not ready.
 	WaitingForDependencyReason = "WaitingForDependency"
@@ -56,6 +71,23 @@ const (
 	VersionUnsupportedReason = "VersionUnsupported"
 	// DependencyCycleReason surfaces when add-ons depend on each other.
 	DependencyCycleReason = "DependencyCycle"
+	// InvalidManifestReason surfaces when a manifest cannot be read.
+	InvalidManifestReason = "InvalidManifest"
+	// EmptyReason surfaces when the manifests hold no object.
+	EmptyReason = "Empty"
+	// TooLargeReason surfaces when the manifests do not fit into a Secret.
+	TooLargeReason = "TooLarge"
+	// SourceNotFoundReason surfaces when a ConfigMap or Secret with manifests is missing.
+	SourceNotFoundReason = "SourceNotFound"
+	// DriftedReason surfaces when something that was applied is gone or changed
+	// and is applied again.
+	DriftedReason = "Drifted"
+	// RemovingReason surfaces while the add-on is removed from the cluster.
+	RemovingReason = "Removing"
+	// WaitingForDependentsReason surfaces when add-ons that depend on this one go first.
+	WaitingForDependentsReason = "WaitingForDependents"
+	// ClusterPausedReason surfaces when the cluster is paused.
+	ClusterPausedReason = "ClusterPaused"
 	// SomeClustersNotReadyReason surfaces when some clusters are not ready.
 	SomeClustersNotReadyReason = "SomeClustersNotReady"
 )

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/aws"
@@ -32,6 +33,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates;workspaceproviderconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
 // Cloud is what only the cloud itself can tell or do. Each call blocks for
@@ -74,6 +76,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		Owns(&corev1.Secret{}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
 		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofMember)).
+		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.ofAddon)).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
 		Watches(&infrav1.CAPTMachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.ofMember)).
 		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(r.ofLeaving)).
@@ -109,6 +112,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 			{Run: r.find},
 			{Condition: controlplanev1.NodesGoneCondition, Run: r.nodesGone},
 			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.loadBalancersGone},
+			{Condition: controlplanev1.AddonsGoneCondition, Run: r.addonsGone},
 			{Condition: controlplanev1.MachinesGoneCondition, Run: r.machinesGone},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},
 			{Run: r.forget},

@@ -27,6 +27,7 @@ import (
 const (
 	skipNodes         = "nodes"
 	skipLoadBalancers = "load-balancers"
+	skipAddons        = "addons"
 	skipMachines      = "machines"
 )
 

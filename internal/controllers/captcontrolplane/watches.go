@@ -4,6 +4,7 @@ import (
 	"context"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +42,14 @@ func (r *Reconciler) ofLeaving(ctx context.Context, obj client.Object) []ctrl.Re
 		return nil
 	}
 	return r.ofMember(ctx, obj)
+}
+
+// ofAddon finds the control planes that wait for an add-on: to go with them, or
+// to fit a newer version.
+func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
+		return !c.DeletionTimestamp.IsZero() || conditions.IsFalse(c, controlplanev1.WorkspaceReadyCondition)
+	}, client.InNamespace(obj.GetNamespace()))
 }
 
 // ofTemplate finds the control planes that a template makes.

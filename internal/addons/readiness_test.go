@@ -1,0 +1,73 @@
+package addons
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+)
+
+func object1(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	NewWithT(t).Expect(yaml.Unmarshal([]byte(text), &obj.Object)).To(Succeed())
+	// The decoder gives floats, an API server integers.
+	obj.SetGeneration(2)
+	return obj
+}
+
+const release = `
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: karpenter, namespace: karpenter}
+status:
+  lastHandledReconcileAt: TOKEN
+  conditions: [{type: Ready, status: "READY", message: m}STALLED]
+  history: [{chartVersion: VERSION}]
+  inventory: {entries: [{id: karpenter_karpenter_apps_Deployment, v: v1}, {id: _karpenter__ServiceAccount, v: v1}]}
+`
+
+func TestCheckRelease(t *testing.T) {
+	want := &Release{Namespace: "karpenter", Name: "karpenter", Version: "1.14.1", Token: "token"}
+	for name, test := range map[string]struct {
+		token, ready, stalled, version string
+		observed                       int64
+		reason                         string
+		failed                         bool
+	}{
+		"ready":                      {"token", "True", "", "1.14.1", 2, "", false},
+		"ready by digest":            {"token", "True", "", "1.14.1+0123abcd", 2, "", false},
+		"of an earlier rendering":    {"before", "True", "", "1.14.1", 2, addonsv1.ApplyingReason, false},
+		"of an earlier generation":   {"token", "True", "", "1.14.1", 1, addonsv1.ApplyingReason, false},
+		"another chart":              {"token", "True", "", "1.0.8", 2, addonsv1.ApplyingReason, false},
+		"failed":                     {"token", "False", "", "1.14.1", 2, addonsv1.NotReadyReason, false},
+		"given up":                   {"token", "False", `, {type: Stalled, status: "True", message: too often}`, "", 2, addonsv1.ReleaseStalledReason, true},
+		"given up before the change": {"before", "False", `, {type: Stalled, status: "True", message: too often}`, "", 2, addonsv1.ApplyingReason, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			hr := object1(t, replaced(release, "TOKEN", test.token, "READY", test.ready, "STALLED", test.stalled, "VERSION", test.version))
+			g.Expect(unstructured.SetNestedField(hr.Object, test.observed, "status", "observedGeneration")).To(Succeed())
+			h := CheckRelease(hr, want)
+			g.Expect(h.Ready).To(Equal(test.reason == ""))
+			g.Expect(h.Reason).To(Equal(test.reason))
+			g.Expect(h.Failed).To(Equal(test.failed))
+			g.Expect(Inventory(hr)).To(HaveLen(1), "what runs pods")
+		})
+	}
+}
+
+func TestCheck_byCondition(t *testing.T) {
+	g := NewWithT(t)
+	obj := object1(t, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nstatus: {conditions: [{type: Synced, status: 'False', message: no route}]}\n")
+	g.Expect(Check(obj, "Synced").Message).To(Equal("Thing a: Synced no route"))
+	g.Expect(Check(obj, "Other").Message).To(Equal("Thing a: Other is not reported yet"))
+}
+
+func replaced(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
+}

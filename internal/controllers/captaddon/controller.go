@@ -1,0 +1,130 @@
+// Package captaddon installs add-ons in clusters: for each cluster that an
+// add-on selects it renders a ClusterResourceSet, watches in the workload
+// cluster what becomes of it, and mends what does not last.
+package captaddon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
+)
+
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons/finalizers,verbs=update
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=clusterresourcesets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=clusterresourcesetbindings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+
+// Versions knows which versions fit together. Check returns an error that says
+// which do.
+type Versions interface {
+	Check(component, version, kubernetes string) error
+}
+
+// Charts knows what values a chart takes. Takes may block for the time of a
+// download, once per chart; a chart that cannot be read takes everything.
+type Charts interface {
+	Takes(ctx context.Context, chart addonsv1.ChartSource, targetPath string) error
+}
+
+// Reconciler installs add-ons.
+type Reconciler struct {
+	Client client.Client
+	// Live reads people's Secrets and ConfigMaps past the cache.
+	Live client.Reader
+	// Metadata knows the versions of people's Secrets and ConfigMaps.
+	Metadata cache.Cache
+	// Clusters are the connections to the workload clusters.
+	Clusters clustercache.ClusterCache
+	// Versions, if set, are checked before anything is applied.
+	Versions Versions
+	// Charts, if set, are asked whether they take the values.
+	Charts Charts
+	// WatchFilter restricts the controller to objects with the label's value.
+	WatchFilter string
+	Recorder    events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+
+	watcher clustercache.SourceWatcher[ctrl.Request]
+	mu      sync.Mutex
+	// renderings are what was rendered last, by add-on and cluster.
+	renderings map[client.ObjectKey]map[string]*rendering
+}
+
+// probeFailure is how long a workload cluster may be silent before its add-ons
+// count as not ready.
+const probeFailure = 25 * time.Second
+
+// SetupWithManager adds the controller and what it watches.
+func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	registerMetrics()
+	r.renderings = map[client.ObjectKey]map[string]*rendering{}
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		For(&addonsv1.CAPTAddon{}).
+		Owns(&clusteraddonsv1.ClusterResourceSet{}).
+		Owns(&corev1.Secret{}).
+		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.ofAddon)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.ofBinding)).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.ofSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.ofSource))).
+		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.ofCluster, clustercache.WatchForProbeFailure(probeFailure))).
+		WithOptions(options).
+		Named("captaddon").
+		Build(r.frame())
+	if err != nil {
+		return fmt.Errorf("setting up the controller: %w", err)
+	}
+	r.watcher = built
+	return nil
+}
+
+// frame is the table of contents of the controller.
+func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
+	always := func(*scope) bool { return true }
+	return &reconcile.Frame[*addonsv1.CAPTAddon, scope]{
+		Client:      r.Client,
+		WatchFilter: r.WatchFilter,
+		Finalizer:   addonsv1.CAPTAddonFinalizer,
+		Scope:       r.scope,
+		Steps: []reconcile.Step[scope]{
+			{Condition: addonsv1.RenderedCondition, Run: r.render, GoesOn: always},
+			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, Revisit: revisit},
+		},
+		Delete: []reconcile.Step[scope]{
+			{Condition: addonsv1.RemovedCondition, Run: r.uninstall},
+			{Run: r.forget},
+		},
+		OnTransition: r.announce,
+	}
+}
+
+func metadata(kind string) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return obj
+}

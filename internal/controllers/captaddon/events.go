@@ -1,0 +1,43 @@
+package captaddon
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+)
+
+// failures are the reasons that a person should hear of.
+var failures = map[string]bool{
+	addonsv1.ApplyFailedReason: true, addonsv1.TimedOutReason: true, addonsv1.ReleaseStalledReason: true,
+	addonsv1.MissingKeyReason: true, addonsv1.InvalidTargetPathReason: true, addonsv1.VersionUnsupportedReason: true,
+	addonsv1.DependencyCycleReason: true, addonsv1.InvalidManifestReason: true, addonsv1.TooLargeReason: true,
+	addonsv1.EmptyReason: true, addonsv1.DriftedReason: true,
+}
+
+// tell makes an event of a cluster whose reason has changed.
+func (r *Reconciler) tell(s *scope, st *standing) {
+	if st.is.Reason == st.was.Reason {
+		return
+	}
+	kind, message := corev1.EventTypeNormal, st.is.Message
+	if failures[st.is.Reason] {
+		kind = corev1.EventTypeWarning
+		failed(s, st)
+	}
+	if message == "" {
+		message = "The add-on is ready"
+	}
+	r.Recorder.Eventf(s.addon, st.cluster, kind, st.is.Reason, "Install", "Cluster %s: %s", st.name, message)
+}
+
+// announce makes an event of each transition of the whole add-on.
+func (r *Reconciler) announce(_ context.Context, _ *scope, addon *addonsv1.CAPTAddon, _, is metav1.Condition) {
+	if is.Type != clusterv1.ReadyCondition || is.Status != metav1.ConditionTrue {
+		return
+	}
+	r.Recorder.Eventf(addon, nil, corev1.EventTypeNormal, is.Reason, "Install", "The add-on is ready in every cluster")
+}

@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/captaddon"
+)
+
+// setupAddons adds the controller of add-ons.
+func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache) error {
+	if err := (&captaddon.Reconciler{
+		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-addon"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
+		return fmt.Errorf("adding CAPTAddon: %w", err)
+	}
+	return nil
+}
+
+// workloadCache keeps of a workload cluster what add-ons are told by: of its
+// Secrets only those that CAPT has put there, of what runs only its status.
+func workloadCache() clustercache.CacheOptions {
+	ours, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	return clustercache.CacheOptions{
+		DefaultTransform: slim,
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*ours), Transform: slim}},
+	}
+}
+
+// slim drops from an object what no controller reads.
+func slim(in any) (any, error) {
+	if obj, ok := in.(client.Object); ok {
+		obj.SetManagedFields(nil)
+	}
+	if obj, ok := in.(*unstructured.Unstructured); ok {
+		switch obj.GroupVersionKind().Group {
+		case "apps":
+			unstructured.RemoveNestedField(obj.Object, "spec", "template")
+		case "apiextensions.k8s.io":
+			unstructured.RemoveNestedField(obj.Object, "spec", "versions")
+		}
+	}
+	return in, nil
+}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/local/node"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// labelledCluster makes a local cluster whose pods seem to run, with labels.
+func (w *world) labelledCluster(name string, labels map[string]string) {
+	w.t.Helper()
+	cluster := newCluster(name)
+	cluster.Labels = labels
+	w.create(cluster, newInfra(name, func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "local-vpc" }),
+		newControlPlane(name, func(s *controlplanev1.CAPTControlPlaneSpec) {
+			s.WorkspaceTemplateRef.Name = "local-controlplane"
+			s.Variables = map[string]infrav1.Value{"with": {Raw: []byte(`["controller-manager","scheduler","kwok"]`)}}
+		}))
+}
+
+// node gives a local cluster a node.
+func (w *world) node(cluster string) {
+	w.t.Helper()
+	nodes, err := node.NewClient(get(w, cluster+"-kubeconfig", &corev1.Secret{}).Data["value"])
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(nodes.Apply(w.ctx, &node.Node{Name: "node", ProviderID: "local://node"})).To(Succeed())
+}
+
+func newAddon(name, label, manifests string, change ...func(*addonsv1.CAPTAddonSpec)) *addonsv1.CAPTAddon {
+	a := &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: addonsv1.CAPTAddonSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{label: "true"}},
+			Manifests:       []addonsv1.ManifestSource{{Name: "all", Inline: manifests}},
+		},
+	}
+	for _, edit := range change {
+		edit(&a.Spec)
+	}
+	return a
+}
+
+// deployment is a manifest of a Deployment that says which cluster it is in.
+func deployment(name, value string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: default, annotations: {cluster: "${CLUSTER_NAME}", value: %[2]q}}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: c, image: example.com/none}]}
+`, name, value)
+}
+
+// standing is what an add-on tells of a cluster.
+func (w *world) standing(addon, cluster string) addonsv1.ClusterAddonStatus {
+	w.t.Helper()
+	for _, c := range get(w, addon, &addonsv1.CAPTAddon{}).Status.Clusters {
+		if c.Name == cluster {
+			return c
+		}
+	}
+	return addonsv1.ClusterAddonStatus{}
+}
+
+func (w *world) waitStanding(addon, cluster, prefix string) {
+	w.t.Helper()
+	w.Eventually(func() string {
+		s := w.standing(addon, cluster)
+		return strings.TrimSpace(s.Reason + " " + s.Message)
+	}, patience, 100*time.Millisecond).Should(HavePrefix(prefix))
+}
+
+// An add-on of manifests reaches its clusters in order, follows its changes, and
+// comes back when somebody takes a part of it away.
+func TestAddon_installsKeepsAndRemoves(t *testing.T) {
+	w := newWorld(t)
+	name := w.localTemplates()
+	w.create(
+		newAddon("second", "second", deployment("second", "${cluster_name}"), func(s *addonsv1.CAPTAddonSpec) {
+			s.DependsOn = []infrav1.LocalReference{{Name: "first"}}
+			s.Connection = &addonsv1.ConnectionSource{SecretName: "${WORKSPACE_NAME}-eks-connection", Keys: []string{"cluster_name"}}
+			s.DeletionPolicy = addonsv1.DeletionPolicyRemove
+		}),
+		newAddon("first", "first", deployment("first", "one")),
+	)
+	w.labelledCluster(name, map[string]string{"first": "true", "second": "true"})
+	w.waitReady(name)
+
+	// Nothing runs without a node, so the second one waits for the first.
+	w.waitStanding("first", name, addonsv1.NotReadyReason+" Deployment default/first")
+	w.waitStanding("second", name, addonsv1.WaitingForDependencyReason+" Add-on first is not ready")
+	w.node(name)
+	w.waitStanding("first", name, clusterv1.ReadyReason)
+	w.waitStanding("second", name, clusterv1.ReadyReason)
+	workload := w.workload(name)
+	deployed := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: "default", Name: "second"}
+	w.Expect(workload.Get(w.ctx, key, deployed)).To(Succeed())
+	w.Expect(deployed.Annotations).To(HaveKeyWithValue("value", name), "an output of Terraform")
+	waitCondition(w, "second", &addonsv1.CAPTAddon{}, infrav1.ReadyCondition, "True")
+
+	t.Log("someone deletes it")
+	w.Expect(workload.Delete(w.ctx, deployed)).To(Succeed())
+	w.Eventually(func(g Gomega) {
+		again := &appsv1.Deployment{}
+		g.Expect(workload.Get(w.ctx, key, again)).To(Succeed())
+		g.Expect(again.UID).NotTo(Equal(deployed.UID))
+	}, patience).Should(Succeed())
+	w.waitStanding("second", name, clusterv1.ReadyReason)
+
+	t.Log("the add-on changes")
+	change(w, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = deployment("first", "two") })
+	w.Eventually(func(g Gomega) {
+		g.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed())
+		g.Expect(deployed.Annotations).To(HaveKeyWithValue("value", "two"))
+	}, patience).Should(Succeed())
+
+	t.Log("a person triggers it")
+	change(w, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) {
+		a.Annotations = map[string]string{addonsv1.TriggerAnnotation: "again"}
+	})
+	w.Eventually(func() string { return get(w, "first", &addonsv1.CAPTAddon{}).Status.HandledTrigger }, patience).Should(Equal("again"))
+	w.waitStanding("first", name, clusterv1.ReadyReason)
+
+	t.Log("the labels go")
+	change(w, name, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { delete(c.Labels, "first"); delete(c.Labels, "second") })
+	w.Eventually(func(g Gomega) {
+		g.Expect(get(w, "first", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
+		g.Expect(get(w, "second", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
+	}, patience).Should(Succeed())
+	w.Expect(apierrors.IsNotFound(workload.Get(w.ctx, key, deployed))).To(BeTrue(), "policy Remove")
+	w.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed(), "policy Leave")
+	var sets clusteraddonsv1.ClusterResourceSetList
+	w.Eventually(func(g Gomega) {
+		g.Expect(w.env.Client.List(w.ctx, &sets, client.InNamespace(w.namespace))).To(Succeed())
+		g.Expect(sets.Items).To(BeEmpty())
+	}, patience).Should(Succeed())
+}
+
+// What is wrong with an add-on is said with the name of what was probably meant,
+// and what the cluster refuses with its own words.
+func TestAddon_saysWhatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	name := w.localTemplates()
+	w.create(
+		newAddon("key", "yes", deployment("key", "x"), func(s *addonsv1.CAPTAddonSpec) {
+			s.Connection = &addonsv1.ConnectionSource{Keys: []string{"cluster_nam"}}
+		}),
+		newAddon("kind", "yes", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: thing}\n"),
+		newAddon("refused", "yes", "apiVersion: v1\nkind: Service\nmetadata: {name: service, namespace: default}\nspec: {ports: [{port: 99999}]}\n", func(s *addonsv1.CAPTAddonSpec) {
+			s.Retry = &infrav1.RetryPolicy{Limit: new(int32(0))}
+		}),
+		newAddon("ring-a", "yes", deployment("ring-a", "x"), func(s *addonsv1.CAPTAddonSpec) { s.DependsOn = []infrav1.LocalReference{{Name: "ring-b"}} }),
+		newAddon("ring-b", "yes", deployment("ring-b", "x"), func(s *addonsv1.CAPTAddonSpec) { s.DependsOn = []infrav1.LocalReference{{Name: "ring-a"}} }),
+		newAddon("old", "yes", deployment("old", "x"), func(s *addonsv1.CAPTAddonSpec) {
+			s.Versions = &addonsv1.AddonVersions{Kubernetes: ">=1.30 <1.36"}
+		}),
+	)
+	w.labelledCluster(name, map[string]string{"yes": "true"})
+	w.waitReady(name)
+	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys asks for cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
+	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: the cluster does not know its kind")
+	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service is refused: ")
+	w.Eventually(func() string { return w.standing("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))
+	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other: ring-a → ring-b → ring-a")
+	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old is for Kubernetes >=1.30 <1.36, and the cluster has v1.37.1")
+
+	t.Log("mending one mends it alone")
+	change(w, "key", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Connection.Keys = []string{"cluster_name"} })
+	w.node(name)
+	w.waitStanding("key", name, clusterv1.ReadyReason)
+
+	t.Log("the cluster goes although its add-ons were never ready")
+	cluster := w.cluster(name)
+	w.delete(cluster)
+	w.waitGone(cluster)
+	w.Expect(get(w, "kind", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
+}
+
+// A change goes through the fleet one cluster at a time, and stops at one that
+// does not become ready.
+func TestAddon_pacesChanges(t *testing.T) {
+	w := newWorld(t)
+	base := w.localTemplates()
+	w.create(newAddon("paced", "yes", deployment("paced", "one"), func(s *addonsv1.CAPTAddonSpec) {
+		s.Rollout = &addonsv1.RolloutPolicy{MaxUnavailable: new(intstr.FromInt32(1))}
+	}))
+	names := []string{base + "-a", base + "-b"}
+	for _, name := range names {
+		w.labelledCluster(name, map[string]string{"yes": "true"})
+	}
+	for _, name := range names {
+		w.waitReady(name)
+		w.node(name)
+		w.waitStanding("paced", name, clusterv1.ReadyReason)
+	}
+	// A claim that nobody fulfils keeps the first cluster from becoming ready.
+	bad := strings.Replace(deployment("paced", "two"), "spec: {containers", "spec: {nodeSelector: {none: such}, containers", 1)
+	change(w, "paced", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = bad })
+	w.waitStanding("paced", names[0], addonsv1.NotReadyReason)
+	w.waitStanding("paced", names[1], addonsv1.WaitingForRolloutReason)
+	untouched := &appsv1.Deployment{}
+	w.Expect(w.workload(names[1]).Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "paced"}, untouched)).To(Succeed())
+	w.Expect(untouched.Annotations).To(HaveKeyWithValue("value", "one"))
+
+	change(w, "paced", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = deployment("paced", "three") })
+	for _, name := range names {
+		w.Eventually(func(g Gomega) {
+			g.Expect(w.workload(name).Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "paced"}, untouched)).To(Succeed())
+			g.Expect(untouched.Annotations).To(HaveKeyWithValue("value", "three"))
+		}, patience).Should(Succeed())
+		w.waitStanding("paced", name, clusterv1.ReadyReason)
+	}
+	root, err := testenv.Root()
+	w.Expect(err).NotTo(HaveOccurred())
+	t.Log("a cluster that does not answer is told of, and comes back")
+	dirs, err := filepath.Glob("/tmp/capt-local-*" + names[0])
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(dirs).To(HaveLen(1))
+	w.Expect(exec.Command(filepath.Join(root, "bin", "localcluster"), "stop", "--dir", dirs[0]).Run()).To(Succeed())
+	w.waitStanding("paced", names[0], addonsv1.WaitingForControlPlaneReason)
+}
