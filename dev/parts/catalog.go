@@ -107,6 +107,14 @@ var catalog = []part{
 		groups: []string{groupE2E},
 	},
 	{
+		name: "karpenter-kwok", module: "karpenter-kwok", pkg: "sigs.k8s.io/karpenter/kwok", versionOf: "sigs.k8s.io/karpenter",
+		groups: []string{groupE2E},
+	},
+	{
+		name: "charts", module: "charts", pkg: "github.com/appthrust/capt/dev/bin/charts", versionOf: "helm.sh/helm/v4",
+		groups: []string{groupE2E},
+	},
+	{
 		name: "golangci-lint", module: "golangci-lint", pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
 		versionOf: "github.com/golangci/golangci-lint/v2", versionArgs: []string{"version"}, stamp: "-X main.version=VERSION", groups: []string{groupLint},
 	},

@@ -27,6 +27,7 @@ var pins = []struct {
 	{"KUBERNETES_VERSION", "k8s.io/kubernetes", []string{"dev/bin/kubernetes/go.mod"}},
 	{"ETCD_VERSION", "go.etcd.io/etcd/server/v3", []string{"dev/bin/kubernetes/go.mod"}},
 	{"KWOK_VERSION", "sigs.k8s.io/kwok", []string{"dev/bin/kwok/go.mod"}},
+	{"KARPENTER_VERSION", "sigs.k8s.io/karpenter", []string{"dev/bin/karpenter-kwok/go.mod"}},
 	{"OPENTOFU_VERSION", "github.com/opentofu/opentofu", []string{"dev/bin/opentofu/go.mod"}},
 	{"AWS_PROVIDER_VERSION", "github.com/hashicorp/terraform-provider-aws", []string{"dev/bin/provider-aws/go.mod"}},
 	{"LOCAL_PROVIDER_VERSION", "github.com/terraform-providers/terraform-provider-local", []string{"dev/bin/provider-local/go.mod"}},
