@@ -66,6 +66,10 @@ verify: generate ## Check that generated files, modules and versions are current
 	@git diff --exit-code -- api config templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 	@test -z "$$(git ls-files --others --exclude-standard -- api config templates modules)" || { git ls-files --others --exclude-standard -- api config templates modules; echo "generated files are not committed"; exit 1; }
 
+.PHONY: addons
+addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
+	@cd dev && go run ./parts -link ../$(PARTS) charts fluxgen && go run ./addons -parts ../$(PARTS)
+
 ##@ Tests
 
 TEST_FLAGS ?=

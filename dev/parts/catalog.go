@@ -115,6 +115,10 @@ var catalog = []part{
 		groups: []string{groupE2E},
 	},
 	{
+		name: "fluxgen", module: "fluxgen", pkg: "github.com/appthrust/capt/dev/bin/fluxgen", versionOf: "github.com/fluxcd/flux2/v2",
+		groups: []string{groupE2E},
+	},
+	{
 		name: "golangci-lint", module: "golangci-lint", pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
 		versionOf: "github.com/golangci/golangci-lint/v2", versionArgs: []string{"version"}, stamp: "-X main.version=VERSION", groups: []string{groupLint},
 	},

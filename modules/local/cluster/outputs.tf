@@ -44,7 +44,17 @@ output "karpenter_queue_name" {
   value       = "Karpenter-${var.cluster_name}"
 }
 
+output "karpenter_node_role_name" {
+  description = "Stand-in for the role of Karpenter's nodes."
+  value       = "KarpenterNode-${var.cluster_name}"
+}
+
 output "region" {
   description = "Region of the cluster."
   value       = var.region
+}
+
+output "vpc_id" {
+  description = "Network of the cluster. Null without one."
+  value       = var.vpc_id
 }

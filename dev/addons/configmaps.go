@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mostBytes keeps a ConfigMap below what kubectl apply can annotate it with; the
+// API server would take a mebibyte.
+const mostBytes = 240 << 10
+
+// manifests make the text of each ConfigMap that an add-on may name.
+func (b *builder) manifests(ctx context.Context) (map[string]func() (string, error), error) {
+	flux, err := os.MkdirTemp("", "flux-")
+	if err != nil {
+		return nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	defer os.RemoveAll(flux)
+	fluxgen, err := b.program("fluxgen")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(b.progress, "addons: rendering Flux")
+	if out, err := exec.CommandContext(ctx, fluxgen, "--out", flux).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("rendering Flux: %w: %s", err, out)
+	}
+	crds, err := os.ReadFile(filepath.Join(flux, "crds.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading Flux's CRDs: %w", err)
+	}
+	controllers, err := os.ReadFile(filepath.Join(flux, "controllers.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading Flux's controllers: %w", err)
+	}
+	return map[string]func() (string, error){
+		"fluxcd-crds":         func() (string, error) { return string(crds), nil },
+		"fluxcd-controllers":  func() (string, error) { return string(controllers), nil },
+		"karpenter-kwok-crds": func() (string, error) { return b.kwokCRDs(ctx) },
+	}, nil
+}
+
+// kwokCRDs are the CRDs of Karpenter's kwok provider, from the module that the
+// program is built from.
+func (b *builder) kwokCRDs(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "sigs.k8s.io/karpenter")
+	cmd.Dir = b.karpenter
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, runErr := cmd.Output()
+	var module struct{ Dir, Error string }
+	if err := json.Unmarshal(out, &module); runErr != nil || err != nil || module.Error != "" {
+		return "", fmt.Errorf("downloading Karpenter: %w", errors.Join(runErr, err, errors.New(module.Error)))
+	}
+	paths, err := filepath.Glob(filepath.Join(module.Dir, "kwok", "apis", "crds", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		return "", fmt.Errorf("reading the CRDs of Karpenter's kwok provider: %w", errors.Join(err, errors.New("there are none")))
+	}
+	var docs []string
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("reading the CRDs of Karpenter's kwok provider: %w", err)
+		}
+		docs = append(docs, strings.TrimPrefix(string(text), "---\n"))
+	}
+	return strings.Join(docs, "---\n"), nil
+}
+
+// writeAddons writes every add-on with its ConfigMaps.
+func (b *builder) writeAddons(ctx context.Context) error {
+	available, err := b.manifests(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.out, 0o755); err != nil {
+		return fmt.Errorf("making the output directory: %w", err)
+	}
+	names, err := b.sources()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		addon, err := os.ReadFile(filepath.Join(b.source, name))
+		if err != nil {
+			return fmt.Errorf("reading an add-on: %w", err)
+		}
+		text := strings.TrimRight(string(addon), "\n") + "\n"
+		for _, ref := range configMapRefs(text) {
+			render, ok := available[ref]
+			if !ok {
+				return fmt.Errorf("%s names the ConfigMap %s, which nothing here makes", name, ref)
+			}
+			manifests, err := render()
+			if err != nil {
+				return err
+			}
+			object, err := configMap(ref, manifests)
+			if err != nil {
+				return err
+			}
+			text += "---\n" + object
+		}
+		if err := os.WriteFile(filepath.Join(b.out, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing an add-on: %w", err)
+		}
+		fmt.Fprintf(b.progress, "addons: wrote %s (%d KiB)\n", filepath.Join(b.out, name), len(text)>>10)
+	}
+	return b.prune(names)
+}
+
+// sources are the file names of the add-ons.
+func (b *builder) sources() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(b.source, "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the add-ons: %w", err)
+	}
+	var names []string
+	for _, path := range paths {
+		if name := filepath.Base(path); name != "versions.yaml" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no add-ons in %s", b.source)
+	}
+	return names, nil
+}
+
+// prune removes add-ons that are no more.
+func (b *builder) prune(names []string) error {
+	paths, err := filepath.Glob(filepath.Join(b.out, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("listing the output: %w", err)
+	}
+	for _, path := range paths {
+		if !slices.Contains(names, filepath.Base(path)) {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("removing an old add-on: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+var configMapRef = regexp.MustCompile(`(?m)^ +configMapRef:\n +name: (\S+)$`)
+
+// configMapRefs are the ConfigMaps that an add-on names, in their order.
+func configMapRefs(addon string) []string {
+	var refs []string
+	for _, found := range configMapRef.FindAllStringSubmatch(addon, -1) {
+		if !slices.Contains(refs, found[1]) {
+			refs = append(refs, found[1])
+		}
+	}
+	return refs
+}
+
+// configMap is a ConfigMap of manifests. It moves with the add-on that names it
+// when clusterctl moves a cluster's objects elsewhere.
+func configMap(name, manifests string) (string, error) {
+	manifests = strings.TrimRight(manifests, "\n") + "\n"
+	switch {
+	case len(manifests) > mostBytes:
+		return "", fmt.Errorf("the ConfigMap %s would hold %d bytes: split it, kubectl apply takes about %d", name, len(manifests), mostBytes)
+	case strings.HasPrefix(manifests, " ") || strings.ContainsAny(manifests, "\t\r"):
+		return "", fmt.Errorf("the ConfigMap %s would hold text that a YAML block cannot", name)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %s
+  labels:
+    clusterctl.cluster.x-k8s.io/move: ""
+data:
+  manifests.yaml: |
+`, name)
+	for line := range strings.Lines(manifests) {
+		if line != "\n" {
+			text.WriteString("    ")
+		}
+		text.WriteString(line)
+	}
+	return text.String(), nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// workspace is a builder whose programs are scripts that say what they were asked.
+func workspace(t *testing.T) (args []string, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("parts/fluxgen", "#!/bin/sh\necho 'kind: CustomResourceDefinition' > $2/crds.yaml\necho 'kind: Deployment' > $2/controllers.yaml\n", 0o755)
+	write("parts/charts", "#!/bin/sh\nmkdir -p $3 && touch $3/small-1.0.0.tgz\n", 0o755)
+	write("karpenter/go.mod", "module example.com/karpenter\n", 0o644)
+	write("karpenter/go.sum", "", 0o644)
+	write("source/plain.yaml", "kind: CAPTAddon\n", 0o644)
+	write("source/versions.yaml", "rows: []\n", 0o644)
+	write("source/flux.yaml", "kind: CAPTAddon\nspec:\n  manifests:\n  - name: crds\n    configMapRef:\n      name: fluxcd-crds\n", 0o644)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return []string{
+		"-source", at("source"), "-parts", at("parts"), "-karpenter", at("karpenter"), "-out", at("out"), "-charts", at("charts"),
+	}, at("out")
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range paths {
+		names = append(names, filepath.Base(p))
+	}
+	return names
+}
+
+func TestRun_writesEachAddonWithItsConfigMaps(t *testing.T) {
+	args, out := workspace(t)
+	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := files(t, out), []string{"flux.yaml", "plain.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("wrote %q, want %q", got, want)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "flux.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "  manifests.yaml: |\n    kind: CustomResourceDefinition\n"; !strings.HasSuffix(string(text), want) {
+		t.Errorf("flux.yaml ends otherwise than in %q:\n%s", want, text)
+	}
+}
+
+func TestRun_doesNothingTwice(t *testing.T) {
+	args, out := workspace(t)
+	for i, want := range []string{"wrote", "are current"} {
+		var progress bytes.Buffer
+		if err := run(t.Context(), args, &progress); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(progress.String(), want) {
+			t.Errorf("run %d says %q, not %q", i+1, progress.String(), want)
+		}
+	}
+	if err := os.Remove(filepath.Join(out, "plain.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(files(t, out), "plain.yaml") {
+		t.Error("a removed file was not written again")
+	}
+}
+
+func TestRun_forgetsAddonsThatAreNoMore(t *testing.T) {
+	args, out := workspace(t)
+	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(filepath.Dir(out), "source", "plain.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, out); !slices.Equal(got, []string{"flux.yaml"}) {
+		t.Errorf("left %q", got)
+	}
+}
+
+func TestRun_namesAConfigMapThatNothingMakes(t *testing.T) {
+	args, out := workspace(t)
+	addon := "    configMapRef:\n      name: other\n"
+	if err := os.WriteFile(filepath.Join(filepath.Dir(out), "source", "bad.yaml"), []byte(addon), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := run(t.Context(), args, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "bad.yaml names the ConfigMap other") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfigMap_refusesWhatKubectlCannotApply(t *testing.T) {
+	for name, text := range map[string]string{
+		"large": strings.Repeat("x", mostBytes+1), "tab": "a:\tb\n", "indented": " a: b\n",
+	} {
+		if _, err := configMap(name, text); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// stampFile tells what the output was made from.
+const stampFile = ".stamp"
+
+// stamp is a digest of everything that the output is made from. The programs are
+// known by where they lie, because their directories are named after their
+// sources.
+func (b *builder) stamp() (string, error) {
+	digest := sha256.New()
+	names, err := b.sources()
+	if err != nil {
+		return "", err
+	}
+	files := []string{filepath.Join(b.karpenter, "go.mod"), filepath.Join(b.karpenter, "go.sum")}
+	for _, name := range names {
+		files = append(files, filepath.Join(b.source, name))
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("reading what the add-ons are made from: %w", err)
+		}
+		fmt.Fprintf(digest, "%s\x00%d\x00%s", name, len(text), text)
+	}
+	for _, name := range []string{"fluxgen", "charts"} {
+		path, err := b.program(name)
+		if err != nil {
+			return "", err
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", fmt.Errorf("finding %s: %w", name, err)
+		}
+		fmt.Fprintf(digest, "%s\x00", path)
+	}
+	fmt.Fprintf(digest, "%s\x00", format)
+	return fmt.Sprintf("%x", digest.Sum(nil)), nil
+}
+
+// format changes whenever this program writes something else from the same input.
+const format = "1"
+
+// current tells whether the output was made from what the stamp stands for, and
+// is still there.
+func (b *builder) current(stamp string) bool {
+	text, err := os.ReadFile(filepath.Join(b.out, stampFile))
+	if err != nil || string(text) != stamp {
+		return false
+	}
+	names, err := b.sources()
+	if err != nil {
+		return false
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(b.out, name)); err != nil {
+			return false
+		}
+	}
+	charts, err := filepath.Glob(filepath.Join(b.charts, "*.tgz"))
+	return err == nil && len(charts) > 0
+}
+
+func (b *builder) keep(stamp string) error {
+	if err := os.WriteFile(filepath.Join(b.out, stampFile), []byte(stamp), 0o644); err != nil {
+		return fmt.Errorf("keeping the stamp: %w", err)
+	}
+	return nil
+}
