@@ -23,7 +23,7 @@ func (b *builder) manifests(ctx context.Context) (map[string]func() (string, err
 	if err != nil {
 		return nil, fmt.Errorf("making a work directory: %w", err)
 	}
-	defer os.RemoveAll(flux)
+	defer func() { _ = os.RemoveAll(flux) }()
 	fluxgen, err := b.program("fluxgen")
 	if err != nil {
 		return nil, err
