@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/addons"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
@@ -24,11 +25,14 @@ import (
 
 func TestGoodManifests_areAccepted(t *testing.T) {
 	kinds := map[string]bool{}
-	for _, dir := range []string{"examples", "templates", "clusterclasses", filepath.Join("test", "api", "testdata", "good")} {
+	for _, dir := range []string{"addons", "examples", "templates", "clusterclasses", filepath.Join("test", "api", "testdata", "good")} {
 		if !exists(t, dir) {
 			continue
 		}
 		for _, path := range files(t, dir) {
+			if filepath.Base(path) == addons.VersionsFile {
+				continue
+			}
 			ns := env.Namespace(t)
 			for _, obj := range documents(t, path) {
 				kinds[obj.GetKind()] = true
