@@ -80,7 +80,7 @@ var catalog = []part{
 	},
 	{
 		name: "terraform-provider-helm-standin", module: "provider-helm-standin", pkg: "github.com/appthrust/capt/dev/bin/provider-helm-standin",
-		versionOf: "github.com/hashicorp/terraform-plugin-framework", groups: []string{groupModules},
+		versionOf: "helm.sh/helm/v4", groups: []string{groupModules, groupE2E},
 	},
 	{
 		name: "terraform-provider-local", module: "provider-local", pkg: "github.com/terraform-providers/terraform-provider-local",

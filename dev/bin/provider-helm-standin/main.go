@@ -1,8 +1,8 @@
-// Command provider-helm-standin is a Terraform provider with the schema of
-// hashicorp/helm 3 and nothing behind it. Version 3 of the real provider cannot be
-// had as a Go module, so the tests of the modules that use it run with this one:
-// their configuration is checked against the schema, and mocks take the place of
-// Helm. Asked to install something, it refuses.
+// Command provider-helm-standin is a Terraform provider that stands in for
+// hashicorp/helm 3, which cannot be had as a Go module: it has the same address and
+// the same schema, and installs charts by Helm's own library. Tests of modules that
+// use the provider run with it. It is not the real one: what no module here uses,
+// such as post-renderers and provenance, it refuses.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"log"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -83,14 +82,16 @@ func (standIn) Schema(_ context.Context, _ provider.SchemaRequest, response *pro
 	}}
 }
 
-func (standIn) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
+// Configure keeps what the provider block says. Nothing is asked of a cluster yet:
+// a plan may be made before there is one.
+func (standIn) Configure(ctx context.Context, request provider.ConfigureRequest, response *provider.ConfigureResponse) {
+	var s settings
+	response.Diagnostics.Append(request.Config.Get(ctx, &s)...)
+	response.ResourceData = &s
+}
 
 func (standIn) DataSources(context.Context) []func() datasource.DataSource { return nil }
 
 func (standIn) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return release{} }}
-}
-
-func refuse(diagnostics *diag.Diagnostics) {
-	diagnostics.AddError("Helm is not here", "This provider only has the schema of hashicorp/helm; it installs nothing. Use mock_provider in tests.")
+	return []func() resource.Resource{func() resource.Resource { return &release{} }}
 }

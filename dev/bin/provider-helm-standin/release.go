@@ -6,37 +6,44 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
 // release is helm_release.
-type release struct{}
+type release struct{ settings *settings }
 
-func (release) Metadata(_ context.Context, _ resource.MetadataRequest, response *resource.MetadataResponse) {
+func (*release) Metadata(_ context.Context, _ resource.MetadataRequest, response *resource.MetadataResponse) {
 	response.TypeName = "helm_release"
 }
 
 // Schema is what a helm_release may hold.
-func (release) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
+func (*release) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	attributes := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: replace,
 			Validators: []validator.String{stringvalidator.LengthBetween(1, 53)},
 		},
-		"namespace":   schema.StringAttribute{Optional: true, Computed: true, PlanModifiers: replace},
+		"namespace": schema.StringAttribute{
+			Optional: true, Computed: true, PlanModifiers: replace, Default: stringdefault.StaticString("default"),
+		},
 		"chart":       schema.StringAttribute{Required: true},
 		"version":     schema.StringAttribute{Optional: true, Computed: true},
 		"description": schema.StringAttribute{Optional: true, Computed: true},
 		"devel":       schema.BoolAttribute{Optional: true},
 		"values":      schema.ListAttribute{Optional: true, ElementType: types.StringType},
-		"max_history": schema.Int64Attribute{Optional: true, Computed: true},
-		"timeout":     schema.Int64Attribute{Optional: true, Computed: true},
+		"max_history": schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(0)},
+		"timeout":     schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(300)},
 
-		"id":        schema.StringAttribute{Computed: true},
+		"id": schema.StringAttribute{
+			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+		},
 		"manifest":  schema.StringAttribute{Computed: true},
 		"status":    schema.StringAttribute{Computed: true},
 		"resources": schema.MapAttribute{Computed: true, ElementType: types.StringType},
@@ -62,20 +69,25 @@ func (release) Schema(_ context.Context, _ resource.SchemaRequest, response *res
 		"disable_webhooks", "force_update", "lint", "pass_credentials", "recreate_pods", "render_subchart_notes", "replace", "reset_values",
 		"reuse_values", "skip_crds", "take_ownership", "upgrade_install", "verify", "wait", "wait_for_jobs",
 	} {
-		attributes[name] = schema.BoolAttribute{Optional: true, Computed: true}
+		on := name == "wait" || name == "render_subchart_notes"
+		attributes[name] = schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(on)}
 	}
 	response.Schema = schema.Schema{Version: 2, Attributes: attributes}
 }
 
 // setting is an entry of set or set_sensitive.
 func setting(sensitive bool) schema.NestedAttributeObject {
+	kind := schema.StringAttribute{
+		Optional: true, Computed: !sensitive,
+		Validators: []validator.String{stringvalidator.OneOf("auto", "string", "literal")},
+	}
+	if kind.Computed {
+		kind.Default = stringdefault.StaticString("auto")
+	}
 	return schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 		"name":  schema.StringAttribute{Required: true},
 		"value": schema.StringAttribute{Optional: !sensitive, Required: sensitive, Sensitive: sensitive},
-		"type": schema.StringAttribute{
-			Optional: true, Computed: !sensitive,
-			Validators: []validator.String{stringvalidator.OneOf("auto", "string", "literal")},
-		},
+		"type":  kind,
 	}}
 }
 
@@ -89,20 +101,4 @@ func deployed() map[string]schema.Attribute {
 		known[name] = schema.Int64Attribute{Computed: true}
 	}
 	return known
-}
-
-func (release) Create(_ context.Context, _ resource.CreateRequest, response *resource.CreateResponse) {
-	refuse(&response.Diagnostics)
-}
-
-func (release) Read(_ context.Context, _ resource.ReadRequest, response *resource.ReadResponse) {
-	refuse(&response.Diagnostics)
-}
-
-func (release) Update(_ context.Context, _ resource.UpdateRequest, response *resource.UpdateResponse) {
-	refuse(&response.Diagnostics)
-}
-
-func (release) Delete(_ context.Context, _ resource.DeleteRequest, response *resource.DeleteResponse) {
-	refuse(&response.Diagnostics)
 }

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/kube"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+)
+
+// Configure takes over the provider's settings.
+func (r *release) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	if s, ok := request.ProviderData.(*settings); ok {
+		r.settings = s
+	}
+}
+
+// Create installs the release.
+func (r *release) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
+	var m model
+	response.Diagnostics.Append(request.Plan.Get(ctx, &m)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	installed, err := r.install(ctx, &m)
+	if installed != nil {
+		response.Diagnostics.Append(m.record(installed)...)
+		response.Diagnostics.Append(response.State.Set(ctx, &m)...)
+	}
+	complain(&response.Diagnostics, "Installing "+m.Name.ValueString(), err)
+}
+
+// Read looks the release up. One that is gone is taken out of the state.
+func (r *release) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
+	var m model
+	response.Diagnostics.Append(request.State.Get(ctx, &m)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	found, err := r.get(&m)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		response.State.RemoveResource(ctx)
+		return
+	case err != nil:
+		complain(&response.Diagnostics, "Reading "+m.Name.ValueString(), err)
+		return
+	}
+	if !strings.ContainsAny(m.Version.ValueString(), "<>=~^*x ,|") {
+		m.Version = types.StringValue(found.Chart.Metadata.Version)
+	}
+	if m.Chart.IsNull() {
+		m.Chart = types.StringValue(found.Chart.Metadata.Name)
+	}
+	response.Diagnostics.Append(m.record(found)...)
+	response.Diagnostics.Append(response.State.Set(ctx, &m)...)
+}
+
+// Update upgrades the release.
+func (r *release) Update(ctx context.Context, request resource.UpdateRequest, response *resource.UpdateResponse) {
+	var m model
+	response.Diagnostics.Append(request.Plan.Get(ctx, &m)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	upgraded, err := r.upgrade(ctx, &m)
+	if err == nil {
+		response.Diagnostics.Append(m.record(upgraded)...)
+		response.Diagnostics.Append(response.State.Set(ctx, &m)...)
+	}
+	complain(&response.Diagnostics, "Upgrading "+m.Name.ValueString(), err)
+}
+
+// Delete uninstalls the release. One that is gone already is no error.
+func (r *release) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
+	var m model
+	response.Diagnostics.Append(request.State.Get(ctx, &m)...)
+	if response.Diagnostics.HasError() {
+		return
+	}
+	complain(&response.Diagnostics, "Uninstalling "+m.Name.ValueString(), r.uninstall(&m))
+}
+
+// ImportState takes a release over that is already there, by NAMESPACE/NAME.
+func (r *release) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
+	namespace, name, found := strings.Cut(request.ID, "/")
+	if !found || namespace == "" || name == "" {
+		response.Diagnostics.AddError("Importing "+request.ID, "write the id as NAMESPACE/NAME, for example karpenter/karpenter")
+		return
+	}
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("name"), name)...)
+	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), name)...)
+}
+
+func complain(diagnostics *diag.Diagnostics, summary string, err error) {
+	if err != nil {
+		diagnostics.AddError(summary, err.Error())
+	}
+}
+
+// install installs the release, or upgrades one that is there already where that
+// is asked for. A release that failed is returned beside the error.
+func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, error) {
+	if err := m.refuseUnused(); err != nil {
+		return nil, err
+	}
+	if m.UpgradeInstall.ValueBool() {
+		if _, err := r.get(m); err == nil {
+			return r.upgrade(ctx, m)
+		} else if !errors.Is(err, driver.ErrReleaseNotFound) {
+			return nil, err
+		}
+	}
+	helm, err := r.settings.helm(m.Namespace.ValueString())
+	if err != nil {
+		return nil, err
+	}
+	chart, err := m.load(ctx, r.settings)
+	if err != nil {
+		return nil, err
+	}
+	values, err := m.values()
+	if err != nil {
+		return nil, err
+	}
+	install := action.NewInstall(helm)
+	install.ReleaseName, install.Namespace = m.Name.ValueString(), m.Namespace.ValueString()
+	install.CreateNamespace, install.SkipCRDs = m.CreateNamespace.ValueBool(), m.SkipCRDs.ValueBool()
+	install.Timeout, install.WaitStrategy, install.WaitForJobs = m.timeout(), m.wait(), m.WaitForJobs.ValueBool()
+	install.RollbackOnFailure, install.Replace = m.Atomic.ValueBool(), m.Replace.ValueBool()
+	install.DisableHooks, install.DisableOpenAPIValidation = m.DisableWebhooks.ValueBool(), m.DisableOpenAPIValidation.ValueBool()
+	install.SubNotes, install.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
+	install.TakeOwnership = m.TakeOwnership.ValueBool()
+	// The real provider is built on Helm 3, which applies by itself.
+	install.ServerSideApply = false
+	_, runErr := install.RunWithContext(ctx, chart, values)
+	installed, err := r.get(m)
+	if runErr != nil {
+		return installed, runErr
+	}
+	return installed, err
+}
+
+func (r *release) upgrade(ctx context.Context, m *model) (*helmrelease.Release, error) {
+	if err := m.refuseUnused(); err != nil {
+		return nil, err
+	}
+	helm, err := r.settings.helm(m.Namespace.ValueString())
+	if err != nil {
+		return nil, err
+	}
+	chart, err := m.load(ctx, r.settings)
+	if err != nil {
+		return nil, err
+	}
+	values, err := m.values()
+	if err != nil {
+		return nil, err
+	}
+	upgrade := action.NewUpgrade(helm)
+	upgrade.Namespace, upgrade.SkipCRDs = m.Namespace.ValueString(), m.SkipCRDs.ValueBool()
+	upgrade.Timeout, upgrade.WaitStrategy, upgrade.WaitForJobs = m.timeout(), m.wait(), m.WaitForJobs.ValueBool()
+	upgrade.RollbackOnFailure, upgrade.CleanupOnFail = m.Atomic.ValueBool(), m.CleanupOnFail.ValueBool()
+	upgrade.ForceReplace, upgrade.TakeOwnership = m.ForceUpdate.ValueBool(), m.TakeOwnership.ValueBool()
+	upgrade.ResetValues, upgrade.ReuseValues = m.ResetValues.ValueBool(), m.ReuseValues.ValueBool()
+	upgrade.DisableHooks, upgrade.DisableOpenAPIValidation = m.DisableWebhooks.ValueBool(), m.DisableOpenAPIValidation.ValueBool()
+	upgrade.SubNotes, upgrade.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
+	upgrade.MaxHistory = int(m.MaxHistory.ValueInt64())
+	upgrade.ServerSideApply = "false"
+	if _, err := upgrade.RunWithContext(ctx, m.Name.ValueString(), chart, values); err != nil {
+		return nil, err
+	}
+	return r.get(m)
+}
+
+func (r *release) uninstall(m *model) error {
+	helm, err := r.settings.helm(m.Namespace.ValueString())
+	if err != nil {
+		return err
+	}
+	uninstall := action.NewUninstall(helm)
+	uninstall.IgnoreNotFound = true
+	uninstall.DisableHooks, uninstall.Timeout = m.DisableWebhooks.ValueBool(), m.timeout()
+	uninstall.DeletionPropagation, uninstall.WaitStrategy = "background", kube.HookOnlyStrategy
+	if m.Wait.ValueBool() {
+		uninstall.WaitStrategy = kube.LegacyStrategy
+	}
+	_, err = uninstall.Run(m.Name.ValueString())
+	return err
+}
+
+// get reads the newest revision of the release.
+func (r *release) get(m *model) (*helmrelease.Release, error) {
+	helm, err := r.settings.helm(m.Namespace.ValueString())
+	if err != nil {
+		return nil, err
+	}
+	found, err := action.NewGet(helm).Run(m.Name.ValueString())
+	if err != nil {
+		return nil, err
+	}
+	known, ok := found.(*helmrelease.Release)
+	if !ok {
+		return nil, fmt.Errorf("the release %s is of a kind that is not known: %T", m.Name.ValueString(), found)
+	}
+	return known, nil
+}
+
+func (m *model) timeout() time.Duration { return time.Duration(m.Timeout.ValueInt64()) * time.Second }
+
+func (m *model) wait() kube.WaitStrategy {
+	if m.Wait.ValueBool() {
+		return kube.LegacyStrategy
+	}
+	return kube.HookOnlyStrategy
+}
