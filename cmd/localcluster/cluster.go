@@ -134,7 +134,7 @@ func table(state *local.Status) error {
 	fmt.Printf("%s, Kubernetes %s, %s: %s\n", state.Name, state.KubernetesVersion, state.Endpoint, word[state.Ready])
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PART\tPID\tSTATE\tRESTARTS\tLAST EXIT")
-	for _, part := range state.Parts {
+	for _, part := range append(state.Parts, state.Workloads...) {
 		condition := "stopped"
 		if part.Running {
 			condition = word[part.Ready]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -63,10 +64,8 @@ func (c *child) keep(ctx context.Context) {
 		cancel()
 	}()
 	for delay := firstPause; ; delay = min(2*delay, longestPause) {
-		for !c.parent.ready(c.program.After) {
-			if !pause(ctx, pollInterval) {
-				return
-			}
+		if !c.await(ctx) {
+			return
 		}
 		began := time.Now()
 		err := c.once(ctx)
@@ -87,6 +86,26 @@ func (c *child) keep(ctx context.Context) {
 	}
 }
 
+// await blocks until the program may start, and reports false when ctx ended
+// meanwhile.
+func (c *child) await(ctx context.Context) bool {
+	for !c.parent.ready(c.program.After) {
+		if !pause(ctx, pollInterval) {
+			return false
+		}
+	}
+	for _, path := range c.program.Needs {
+		for get(ctx, c.parent.client, c.parent.url(path)) != nil {
+			c.parent.update(c, func(status *PartStatus) { status.Waiting = path })
+			if !pause(ctx, lookInterval) {
+				return false
+			}
+		}
+	}
+	c.parent.update(c, func(status *PartStatus) { status.Waiting = "" })
+	return true
+}
+
 // once runs the program until it ends or ctx does; the error says how it ended.
 func (c *child) once(ctx context.Context) error {
 	log, err := c.openLog()
@@ -94,7 +113,13 @@ func (c *child) once(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(c.program.Path, c.program.Args...)
+	path := c.program.Path
+	if !filepath.IsAbs(path) {
+		if path, err = findProgram(path, c.parent.programDir()); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(path, c.program.Args...)
 	cmd.Dir = "/"
 	cmd.Env = append(environment(), "HOME="+string(c.parent.layout))
 	cmd.Env = append(cmd.Env, c.program.Env...)
@@ -162,7 +187,7 @@ func (c *child) grace() time.Duration {
 // holdsLock is for the parts that start no processes: what they would hand the
 // lock on to might outlive them.
 func (c *child) holdsLock() bool {
-	return slices.Contains([]string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}, c.program.Name)
+	return slices.Contains([]string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}, c.program.Name) || isWorkload(c.program.Name)
 }
 
 // openLog puts a large log of earlier starts aside.

@@ -108,11 +108,11 @@ func (c *Cluster) clear(ctx context.Context) (*lock, error) {
 	}
 }
 
-// parts returns what the supervisor last saw.
+// parts returns what the supervisor last saw, in an order in which it can end.
 func (c *Cluster) parts() ([]PartStatus, error) {
 	var seen observation
 	err := readJSON(layout(c.Dir).status(), &seen)
-	return seen.Parts, err
+	return append(seen.Workloads, seen.Parts...), err
 }
 
 // killParts kills parts that keep the lock of a supervisor that is gone.

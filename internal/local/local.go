@@ -1,6 +1,15 @@
 // Package local runs a Kubernetes control plane as processes of this machine,
 // with all it needs in one directory. A detached supervisor keeps the processes
 // alive; Cluster asks for one, changes it, looks at it and ends it.
+//
+// The pods of such a cluster do nothing: KWOK says that they run. With the extra
+// part Workloads the supervisor carries out a few Deployments nevertheless, by
+// real programs of this machine: Flux's source-controller and helm-controller,
+// and Karpenter with its kwok provider. The program runs while the Deployment
+// asks for replicas, whether or not a pod of it was played; there is one process
+// however many replicas there are; it is the version that is installed here,
+// whatever image the Deployment names; and it acts as an administrator, so the
+// Deployment's service account and its permissions are not put to the test.
 package local
 
 import (

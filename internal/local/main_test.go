@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,11 +110,17 @@ func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
 // connect returns a client of the cluster, made from its kubeconfig.
 func connect(t *testing.T, cluster *Cluster) client.Client {
 	t.Helper()
+	return connectWith(t, cluster, nil)
+}
+
+// connectWith returns a client that knows the kinds of a scheme.
+func connectWith(t *testing.T, cluster *Cluster, known *runtime.Scheme) client.Client {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{})
+	c, err := client.New(config, client.Options{Scheme: known})
 	if err != nil {
 		t.Fatal(err)
 	}

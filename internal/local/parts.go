@@ -50,15 +50,6 @@ func (l layout) programs(r *request, p *ports) []Program {
 	return list
 }
 
-// portNames are the parts that need a port.
-func portNames(r *request) []string {
-	names := []string{Etcd, APIServer}
-	for _, extra := range r.With {
-		names = append(names, partOf[extra])
-	}
-	return names
-}
-
 func (l layout) etcd(r *request, p *ports) Program {
 	client := "https://" + loopback(p.numbers[Etcd])
 	return Program{

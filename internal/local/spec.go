@@ -22,8 +22,12 @@ const (
 	Kwok              = "kwok"
 )
 
+// Workloads is the extra part that carries out known Deployments by programs of
+// this machine. It is no program itself.
+const Workloads = "workloads"
+
 // Extras are the parts that Spec.With may name, without the prefix "kube-".
-var Extras = []string{"controller-manager", "scheduler", "kwok"}
+var Extras = []string{"controller-manager", "scheduler", "kwok", Workloads}
 
 // partOf translates the short name of an extra part.
 var partOf = map[string]string{"controller-manager": ControllerManager, "scheduler": Scheduler, "kwok": Kwok}
@@ -65,6 +69,9 @@ type Program struct {
 	ReadyURL string `json:"readyURL,omitempty"`
 	// After names programs that must be ready before this one starts.
 	After []string `json:"after,omitempty"`
+	// Needs are paths of the API server that must answer before it starts, such
+	// as those of kinds that it watches.
+	Needs []string `json:"needs,omitempty"`
 	// Files are read by the program when it starts: it is started again when
 	// the content of one changes.
 	Files []string `json:"files,omitempty"`
@@ -89,7 +96,7 @@ func (s Spec) normalize() (Spec, error) {
 
 	s.With = slices.Compact(slices.Sorted(slices.Values(s.With)))
 	for _, extra := range s.With {
-		if _, known := partOf[extra]; !known {
+		if !slices.Contains(Extras, extra) {
 			return s, fmt.Errorf("no extra part %q: use %s", extra, strings.Join(Extras, ", "))
 		}
 	}
@@ -111,6 +118,9 @@ func (s Spec) normalize() (Spec, error) {
 
 func checkPrograms(programs []Program) error {
 	taken := []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok, supervisorLog}
+	for _, w := range workloads {
+		taken = append(taken, w.program)
+	}
 	for _, p := range programs {
 		switch {
 		case !programForm.MatchString(p.Name):
@@ -132,6 +142,17 @@ func checkPrograms(programs []Program) error {
 
 func (s Spec) with(extra string) bool { return slices.Contains(s.With, extra) }
 
+// parts are the programs of Kubernetes that are asked for.
+func (s Spec) parts() []string {
+	parts := []string{Etcd, APIServer}
+	for _, extra := range s.With {
+		if part, program := partOf[extra]; program {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
 // request is a spec with all that was found out about this machine: what the
 // supervisor carries out.
 type request struct {
@@ -150,11 +171,7 @@ func (s Spec) request() (*request, error) {
 		return nil, err
 	}
 	r := &request{Spec: spec, Paths: map[string]string{}}
-	parts := []string{Etcd, APIServer}
-	for _, extra := range spec.With {
-		parts = append(parts, partOf[extra])
-	}
-	for _, part := range parts {
+	for _, part := range spec.parts() {
 		if r.Paths[part], err = findProgram(part, spec.BinDir); err != nil {
 			return nil, err
 		}

@@ -25,6 +25,9 @@ type Status struct {
 	Ready      bool         `json:"ready"`
 	Supervisor *Process     `json:"supervisor,omitempty"`
 	Parts      []PartStatus `json:"parts,omitempty"`
+	// Workloads are the programs that carry out Deployments of the cluster. The
+	// cluster is ready without them.
+	Workloads []PartStatus `json:"workloads,omitempty"`
 }
 
 // PartStatus is what is known of one part.
@@ -39,6 +42,8 @@ type PartStatus struct {
 	// Since is when it last was started, LastExit how it ended before.
 	Since    time.Time `json:"since,omitzero"`
 	LastExit string    `json:"lastExit,omitempty"`
+	// Waiting is what must come before it is started.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // observation is what the supervisor writes down.
@@ -47,6 +52,7 @@ type observation struct {
 	RequestID  string       `json:"requestID"`
 	Supervisor Process      `json:"supervisor"`
 	Parts      []PartStatus `json:"parts"`
+	Workloads  []PartStatus `json:"workloads,omitempty"`
 }
 
 func (o *observation) ready(id string) bool {
@@ -100,11 +106,12 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	if status.Running, err = isHeld(l.supervisorLock()); err != nil {
 		return nil, err
 	}
-	status.Parts = seen.Parts
+	status.Parts, status.Workloads = seen.Parts, seen.Workloads
 	if !status.Running {
 		for i := range status.Parts {
 			status.Parts[i].Running, status.Parts[i].Ready = false, false
 		}
+		status.Workloads = nil
 		return status, nil
 	}
 	status.Supervisor = &seen.Supervisor

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
 )
 
 const (
@@ -52,9 +54,19 @@ type supervisor struct {
 	// recorded is what was last written down.
 	recorded []byte
 
+	// unwatch ends the watch of Deployments; nil is none.
+	unwatch func()
+
 	mu        sync.Mutex
 	requestID string
 	children  []*child
+	// server is the API server's URL, binDir where programs of workloads are
+	// looked for first.
+	server, binDir string
+	// workloads carry out deployments; fresh says that those have changed.
+	workloads   []*child
+	deployments map[string]*appsv1.Deployment
+	fresh       bool
 }
 
 // Supervise runs the control plane of a directory until ctx ends, and then ends
@@ -85,6 +97,7 @@ func Supervise(ctx context.Context, dir string) error {
 	err = s.run(ctx)
 	s.log.Info("Ending", "reason", err)
 	s.hurry.Store(errors.Is(err, errVanished))
+	s.endWatch()
 	s.stop(s.all())
 	if errors.Is(err, context.Canceled) {
 		s.record()
@@ -135,6 +148,9 @@ func (s *supervisor) run(ctx context.Context) error {
 		if err := s.follow(ctx); err != nil {
 			return err
 		}
+		if err := s.followWorkloads(ctx); err != nil {
+			return err
+		}
 		s.record()
 		select {
 		case <-ctx.Done():
@@ -155,15 +171,37 @@ func (s *supervisor) follow(ctx context.Context) error {
 	if wanted.ID == "" || wanted.ID == s.requestID {
 		return nil
 	}
-	if err := s.ports.ensure(s.layout, portNames(&wanted)...); err != nil {
+	if err := s.ports.ensure(s.layout, wanted.parts()...); err != nil {
 		return err
 	}
 	if err := s.writeKubeconfig(wanted.Name, endpointOf(s.ports)); err != nil {
 		return err
 	}
+	s.log.Info("Carrying out", "request", wanted.ID, "version", wanted.KubernetesVersion)
+	s.mu.Lock()
+	s.server, s.binDir = endpointOf(s.ports), wanted.BinDir
+	s.mu.Unlock()
+	if err := s.exchange(ctx, &s.children, s.programs(&wanted, s.ports)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.requestID = wanted.ID
+	s.mu.Unlock()
+	if wanted.with(Workloads) {
+		return s.beginWatch(ctx)
+	}
+	s.endWatch()
+	return nil
+}
+
+// exchange makes children be those of the programs: what is not among them is
+// stopped, what is new is started, and what is the same goes on.
+func (s *supervisor) exchange(ctx context.Context, children *[]*child, programs []Program) error {
 	var next, fresh []*child
-	before := s.all()
-	for _, program := range s.programs(&wanted, s.ports) {
+	s.mu.Lock()
+	before := slices.Clone(*children)
+	s.mu.Unlock()
+	for _, program := range programs {
 		mark, err := fingerprint(program, program.Files)
 		if err != nil {
 			return err
@@ -176,10 +214,9 @@ func (s *supervisor) follow(ctx context.Context) error {
 		c := newChild(s, program, mark)
 		next, fresh = append(next, c), append(fresh, c)
 	}
-	s.log.Info("Carrying out", "request", wanted.ID, "version", wanted.KubernetesVersion, "starting", len(fresh))
 	s.stop(slices.DeleteFunc(before, func(c *child) bool { return slices.Contains(next, c) }))
 	s.mu.Lock()
-	s.children, s.requestID = next, wanted.ID
+	*children = next
 	s.mu.Unlock()
 	for _, c := range fresh {
 		go c.keep(context.WithoutCancel(ctx))
@@ -190,7 +227,7 @@ func (s *supervisor) follow(ctx context.Context) error {
 func (s *supervisor) all() []*child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.children)
+	return slices.Concat(s.children, s.workloads)
 }
 
 // stop ends children: first those that no other of them depends on.
@@ -232,6 +269,9 @@ func (s *supervisor) record() {
 	seen := observation{RequestID: s.requestID, Supervisor: s.self}
 	for _, c := range s.children {
 		seen.Parts = append(seen.Parts, c.status)
+	}
+	for _, c := range s.workloads {
+		seen.Workloads = append(seen.Workloads, c.status)
 	}
 	s.mu.Unlock()
 	content, err := json.Marshal(seen)

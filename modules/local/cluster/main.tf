@@ -24,7 +24,7 @@ locals {
 # The directory is chosen once. It does not depend on an identity that would be
 # lost with an apply that is killed: the next apply finds what that one left.
 resource "terraform_data" "directory" {
-  input = coalesce(var.directory, "/tmp/capt-local-${var.cluster_name}-${substr(sha256("${path.cwd}\n${terraform.workspace}"), 0, 10)}")
+  input = coalesce(var.directory, "${var.parent_directory}/capt-local-${var.cluster_name}-${substr(sha256("${path.cwd}\n${terraform.workspace}"), 0, 10)}")
 
   triggers_replace = {
     cluster_name = var.cluster_name

@@ -75,13 +75,24 @@ variable "cluster_addons" {
 }
 
 variable "directory" {
-  description = "Absolute path of the directory that the control plane keeps its files in: an empty one, or one that does not exist. It is removed with the cluster. Null is one below /tmp, named after the cluster and the working directory."
+  description = "Absolute path of the directory that the control plane keeps its files in: an empty one, or one that does not exist. It is removed with the cluster. Null is one below parent_directory, named after the cluster and the working directory."
   type        = string
   default     = null
 
   validation {
     condition     = var.directory == null || try(abspath(var.directory) == var.directory && var.directory != "/", false)
     error_message = "Write an absolute path without dots and without a slash at its end, such as /var/lib/clusters/demo."
+  }
+}
+
+variable "parent_directory" {
+  description = "Absolute path of an existing directory in which the directory of a new control plane is made."
+  type        = string
+  default     = "/tmp"
+
+  validation {
+    condition     = try(abspath(var.parent_directory) == var.parent_directory && var.parent_directory != "/", false)
+    error_message = "Write an absolute path without dots and without a slash at its end, such as /var/lib/clusters."
   }
 }
 
@@ -97,12 +108,12 @@ variable "program" {
 }
 
 variable "with" {
-  description = "Parts beside etcd and the API server: controller-manager, scheduler, kwok. Nodes get ready with kwok only."
+  description = "Parts beside etcd and the API server: controller-manager, scheduler, kwok, workloads. Nodes get ready with kwok only. With workloads, the Deployments of Flux and Karpenter are carried out by programs of this machine."
   type        = set(string)
   default     = ["controller-manager"]
 
   validation {
-    condition     = length(setsubtract(var.with, ["controller-manager", "scheduler", "kwok"])) == 0
-    error_message = "Choose from controller-manager, scheduler and kwok."
+    condition     = length(setsubtract(var.with, ["controller-manager", "scheduler", "kwok", "workloads"])) == 0
+    error_message = "Choose from controller-manager, scheduler, kwok and workloads."
   }
 }
