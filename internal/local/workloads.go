@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +28,10 @@ type workload struct {
 	// takes are the variables of the Deployment's container that it is given,
 	// if their value is written there.
 	takes []string
+	// storage is whether it keeps files in a directory of its name.
+	storage bool
+	// ready is the path at which the port "health" says that it is ready.
+	ready string
 	// ports are what it listens on; command makes the rest of the command out
 	// of them.
 	ports   []string
@@ -42,7 +47,9 @@ var workloads = []workload{
 			"/apis/source.toolkit.fluxcd.io/v1/ocirepositories?limit=1", "/apis/source.toolkit.fluxcd.io/v1/buckets?limit=1",
 			"/apis/source.toolkit.fluxcd.io/v1/gitrepositories?limit=1",
 		},
-		ports: []string{"storage", "metrics", "health"},
+		storage: true,
+		ready:   "/readyz",
+		ports:   []string{"storage", "metrics", "health"},
 		command: func(l layout, namespace string, port map[string]int) (args, env []string) {
 			return []string{
 				"--storage-path=" + l.path("source-controller"),
@@ -58,6 +65,7 @@ var workloads = []workload{
 			"/apis/helm.toolkit.fluxcd.io/v2/helmreleases?limit=1", "/apis/source.toolkit.fluxcd.io/v1/helmcharts?limit=1",
 			"/apis/source.toolkit.fluxcd.io/v1/ocirepositories?limit=1",
 		},
+		ready: "/readyz",
 		ports: []string{"metrics", "health"},
 		command: func(_ layout, namespace string, port map[string]int) (args, env []string) {
 			return []string{
@@ -77,6 +85,7 @@ var workloads = []workload{
 		takes: []string{
 			"BATCH_IDLE_DURATION", "BATCH_MAX_DURATION", "CLUSTER_NAME", "FEATURE_GATES", "LOG_LEVEL", "MIN_VALUES_POLICY", "PREFERENCE_POLICY",
 		},
+		ready: "/healthz",
 		ports: []string{"metrics", "health"},
 		command: func(_ layout, namespace string, port map[string]int) (args, env []string) {
 			return nil, []string{
@@ -125,10 +134,16 @@ func (l layout) workloadPrograms(deployments []*appsv1.Deployment, p *ports) ([]
 			}
 			port[purpose] = p.numbers[name]
 		}
+		if w.storage {
+			if err := os.Mkdir(l.path(w.program), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+				return nil, fmt.Errorf("making the directory of %s: %w", w.program, err)
+			}
+		}
 		args, env := w.command(l, d.Namespace, port)
 		programs = append(programs, Program{
 			Name: w.program, Path: w.program, Args: args, After: []string{APIServer}, Needs: w.needs,
-			Env: slices.Concat(w.given(d), env, []string{"KUBECONFIG=" + l.kubeconfig()}),
+			Env:      slices.Concat(w.given(d), env, []string{"KUBECONFIG=" + l.kubeconfig()}),
+			ReadyURL: "http://" + loopback(port["health"]) + w.ready,
 		})
 	}
 	return programs, nil
