@@ -44,8 +44,12 @@ func New(streams Streams) *cobra.Command {
 }
 
 // commands are the commands in the order in which help lists them.
-func commands(*Options) []*cobra.Command {
-	return nil
+func commands(o *Options) []*cobra.Command {
+	return []*cobra.Command{
+		newUpCommand(o),
+		newDownCommand(o),
+		newStatusCommand(o),
+	}
 }
 
 // Client reaches the management cluster that the flags lead to.

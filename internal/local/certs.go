@@ -34,6 +34,7 @@ const (
 	adminPair      = "admin"
 	etcdServerPair = "etcd-server"
 	etcdClientPair = "etcd-client"
+	webhookPair    = "webhooks"
 	// accountKey signs tokens of service accounts, accountPublic verifies them.
 	accountKey    = "service-account.key"
 	accountPublic = "service-account.pub"
@@ -49,6 +50,10 @@ type leaf struct {
 var leaves = []leaf{
 	{
 		name: servingPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "kube-apiserver"},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	},
+	{
+		name: webhookPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "webhooks"},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	},
 	{

@@ -52,6 +52,8 @@ func TestEnsureCertificates_verifyForTheirUse(t *testing.T) {
 		{servingPair, clusterAuthority, "10.96.0.1", server, now, true},
 		{servingPair, clusterAuthority, "example.com", server, now, false},
 		{servingPair, clusterAuthority, "", user, now, false},
+		{webhookPair, clusterAuthority, "127.0.0.1", server, now, true},
+		{webhookPair, clusterAuthority, "", user, now, false},
 		{servingPair, etcdAuthority, "127.0.0.1", server, now, false},
 		{adminPair, clusterAuthority, "", user, now, true},
 		{adminPair, clusterAuthority, "", server, now, false},
@@ -76,7 +78,7 @@ func TestEnsureCertificates_keepWhatIsThere(t *testing.T) {
 	l := layout(t.TempDir())
 	g.Expect(l.ensureCertificates(now)).To(Succeed())
 	before := files(t, l.path("pki"))
-	g.Expect(before).To(HaveLen(14))
+	g.Expect(before).To(HaveLen(16))
 	g.Expect(l.ensureCertificates(now.Add(time.Hour))).To(Succeed())
 	g.Expect(files(t, l.path("pki"))).To(Equal(before))
 

@@ -49,6 +49,17 @@ func (c *Cluster) Kubeconfig() string { return layout(c.Dir).kubeconfig() }
 // Log is the file with the output of a part or program.
 func (c *Cluster) Log(name string) string { return layout(c.Dir).log(name) }
 
+// Authority is the file with the certificate of the cluster's authority.
+func (c *Cluster) Authority() string { return layout(c.Dir).authority() }
+
+// WebhookPair are the files of a certificate and its key with which programs
+// serve webhooks at the loopback address: it is of the cluster's authority. They
+// exist once the control plane was up.
+func (c *Cluster) WebhookPair() (certificate, key string) {
+	l := layout(c.Dir)
+	return l.pki(webhookPair + ".crt"), l.pki(webhookPair + ".key")
+}
+
 // supervisorCommand returns what starts the supervisor.
 func (c *Cluster) supervisorCommand() ([]string, error) {
 	command := c.Supervisor

@@ -50,6 +50,22 @@ func waitForLock(ctx context.Context, path string) (*lock, error) {
 	}
 }
 
+// Lock takes an exclusive lock on a file, which is made if it does not exist,
+// and blocks until it is free or ctx ends.
+func Lock(ctx context.Context, path string) (release func(), err error) {
+	for {
+		held, err := waitForLock(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if held.current() {
+			return held.release, nil
+		}
+		// Whoever held it before removed the file.
+		held.release()
+	}
+}
+
 // isHeld tells whether somebody holds the lock; a file that does not exist is
 // held by nobody.
 func isHeld(path string) (bool, error) {

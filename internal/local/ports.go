@@ -41,6 +41,48 @@ func (l layout) loadPorts(ctx context.Context) (*ports, error) {
 	return p, nil
 }
 
+// Ports returns a port of the loopback address for each name, for programs of
+// the spec. A name keeps its port, unless somebody else took it while the
+// control plane was down.
+func (c *Cluster) Ports(ctx context.Context, names ...string) (map[string]int, error) {
+	held, err := c.begin(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer held.release()
+	l := layout(c.Dir)
+	running, err := isHeld(l.supervisorLock())
+	if err != nil {
+		return nil, err
+	}
+	p := &ports{numbers: map[string]int{}, kept: map[string]*os.File{}}
+	if running {
+		// The supervisor keeps them for their programs.
+		err = readJSON(l.ports(), &p.numbers)
+	} else {
+		p, err = l.loadPorts(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer p.release()
+	return p.numbers, p.ensure(l, names...)
+}
+
+// Port is the port of a name, or 0 when it has none.
+func (c *Cluster) Port(name string) (int, error) {
+	remembered := map[string]int{}
+	err := readJSON(layout(c.Dir).ports(), &remembered)
+	return remembered[name], err
+}
+
+// release lets go of the ports, so that another process can keep them.
+func (p *ports) release() {
+	for _, file := range p.kept {
+		file.Close()
+	}
+}
+
 func (p *ports) take(name string, number int) error {
 	number, file, err := reserve(number)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,6 +51,29 @@ func (p Process) signal(signal syscall.Signal) error {
 		return fmt.Errorf("signalling process %d: %w", p.PID, err)
 	}
 	return nil
+}
+
+// EndBelow ends every process of this user whose home directory is the given
+// one, or lies below it, and blocks until all are gone. So do those of programs that a
+// control plane runs, and of what they start. Here and there that cannot be
+// told, and then nothing is ended.
+func EndBelow(ctx context.Context, dir string, grace time.Duration) error {
+	below := func(entry string) bool { return strings.HasPrefix(entry+"/", "HOME="+dir+"/") }
+	// What ends may have started another meanwhile.
+	for left := processesWith(below); len(left) > 0; left = processesWith(below) {
+		for _, process := range left {
+			if err := process.end(ctx, grace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// supervisorsOf finds supervisors of a directory that is gone, by what they
+// were started with.
+func supervisorsOf(dir string) []Process {
+	return processesWith(func(entry string) bool { return entry == supervisorEnv+"="+dir })
 }
 
 // end asks the process to end, and kills it after the grace period.

@@ -43,19 +43,18 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// supervisorsOf finds supervisors of a directory that is gone, by what they
-// were started with.
-func supervisorsOf(dir string) []Process {
+// processesWith finds the other processes that have been started with such an
+// entry in their environment.
+func processesWith(is func(entry string) bool) []Process {
 	paths, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return nil
 	}
-	mark := supervisorEnv + "=" + dir
 	var found []Process
 	for _, path := range paths {
 		// Processes of others and those that just ended cannot be read.
 		environ, err := os.ReadFile(path)
-		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+		if err != nil || !slices.ContainsFunc(strings.Split(string(environ), "\x00"), is) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))

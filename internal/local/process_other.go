@@ -28,9 +28,9 @@ func processStarted(pid int) (string, error) {
 // ends it.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// supervisorsOf finds none here: a supervisor notices by itself that its
+// processesWith finds none here: a supervisor notices by itself that its
 // directory is gone.
-func supervisorsOf(string) []Process { return nil }
+func processesWith(func(string) bool) []Process { return nil }
 
 // linkSupervisor writes the command line: a reader cannot tell here whether the
 // supervisor lives.

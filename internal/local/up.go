@@ -60,6 +60,19 @@ func (c *Cluster) Up(ctx context.Context, spec Spec) (*Status, error) {
 	return c.Status(ctx)
 }
 
+// Resume brings up again what was asked for last, after a crash or a restart of
+// the machine. A directory in which nothing was asked for is left alone.
+func (c *Cluster) Resume(ctx context.Context) (*Status, error) {
+	var before request
+	if err := readJSON(layout(c.Dir).spec(), &before); err != nil {
+		return nil, err
+	}
+	if before.ID == "" {
+		return c.Status(ctx)
+	}
+	return c.Up(ctx, before.Spec)
+}
+
 // checkVersion refuses a version that the API server's program cannot be.
 func checkVersion(ctx context.Context, wanted *request) error {
 	version, err := ParseVersion(wanted.KubernetesVersion)
@@ -134,7 +147,7 @@ func (c *Cluster) await(ctx context.Context, wanted *request, ended <-chan error
 		if err := readJSON(l.status(), &seen); err != nil {
 			return err
 		}
-		if seen.ready(wanted.ID) && c.usable(ctx) {
+		if seen.ready(wanted.ID) && c.Usable(ctx) {
 			return nil
 		}
 		if seen.RequestID == wanted.ID {
@@ -160,9 +173,9 @@ func (c *Cluster) await(ctx context.Context, wanted *request, ended <-chan error
 	}
 }
 
-// usable tells whether the namespaces exist that everybody takes for granted:
-// the API server makes them after it is ready.
-func (c *Cluster) usable(ctx context.Context) bool {
+// Usable tells whether the API server is ready and the namespaces exist that
+// everybody takes for granted: it makes them after it is ready.
+func (c *Cluster) Usable(ctx context.Context) bool {
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"} {
 		if c.probe(ctx, path) != nil {
 			return false

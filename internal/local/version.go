@@ -37,6 +37,17 @@ func (r versionRange) contains(v Version) bool {
 // emulations matches what the program says of --emulated-version.
 var emulations = regexp.MustCompile(`kube=(\d+\.\d+)\.\.(\d+\.\d+)\(default:(\d+\.\d+)\)`)
 
+// Latest is the highest version that the API server's program can be; it is
+// looked for as Spec.BinDir is.
+func Latest(ctx context.Context, binDir string) (Version, error) {
+	program, err := findProgram(APIServer, binDir)
+	if err != nil {
+		return Version{}, err
+	}
+	possible, err := versionsOf(ctx, program)
+	return possible.highest, err
+}
+
 // versionsOf asks the API server's program which versions it can be.
 func versionsOf(ctx context.Context, program string) (versionRange, error) {
 	help, err := exec.CommandContext(ctx, program, "--help").Output()
