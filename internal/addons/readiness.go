@@ -34,6 +34,9 @@ func Check(obj *unstructured.Unstructured, condition string) Health {
 		}
 		return Health{Reason: addonsv1.NotReadyReason, Message: strings.TrimSpace(fmt.Sprintf("%s: %s %s", name, condition, message))}
 	}
+	if obj.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
+		return available(obj)
+	}
 	result, err := status.Compute(obj)
 	if err != nil {
 		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its status cannot be read"}
@@ -42,6 +45,39 @@ func Check(obj *unstructured.Unstructured, condition string) Health {
 		return Health{Ready: true}
 	}
 	return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + result.Message, Failed: result.Status == status.FailedStatus}
+}
+
+// available tells whether a Deployment does its work in its latest revision. It
+// may have fewer pods than it wants, as its strategy allows: the second pod of
+// Karpenter may need the node that Karpenter is to make.
+func available(obj *unstructured.Unstructured) Health {
+	name := identity(obj).String()
+	wanted, found, err := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+	if err != nil || !found {
+		wanted = 1
+	}
+	total, updated, running := count(obj, "replicas"), count(obj, "updatedReplicas"), count(obj, "availableReplicas")
+	value, message := find(obj, "Available")
+	progressing, why := find(obj, "Progressing")
+	switch {
+	case !observed(obj):
+		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its controller has not seen the change yet"}
+	case progressing == "False":
+		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + why, Failed: true}
+	case value != "True":
+		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods are available: %s", name, running, wanted, firstOf(message, "none was made yet"))}
+	case updated < wanted || total > updated:
+		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods are of the latest revision", name, updated, wanted)}
+	}
+	return Health{Ready: true}
+}
+
+func count(obj *unstructured.Unstructured, field string) int64 {
+	n, _, err := unstructured.NestedInt64(obj.Object, "status", field)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // CheckRelease tells whether Flux has brought the release to what was rendered.

@@ -68,6 +68,35 @@ func TestCheck_byCondition(t *testing.T) {
 	g.Expect(Check(obj, "Other").Message).To(Equal("Thing a: Other is not reported yet"))
 }
 
+func TestCheck_takesADeploymentByItsStrategy(t *testing.T) {
+	const text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: ns}\nstatus: {conditions: [{type: Available, status: 'VALUE', message: few}, {type: Progressing, status: 'GOING', message: too long}]}\n"
+	for name, test := range map[string]struct {
+		value, going             string
+		observed, total, updated int64
+		says                     string
+	}{
+		"all there":          {"True", "True", 2, 2, 2, ""},
+		"one may be missing": {"True", "True", 2, 2, 2, ""},
+		"too few":            {"False", "True", 2, 2, 2, "Deployment ns/d: 1 of 2 pods are available: few"},
+		"before it was seen": {"True", "True", 1, 2, 2, "Deployment ns/d: its controller has not seen the change yet"},
+		"old pods are left":  {"True", "True", 2, 3, 2, "Deployment ns/d: 2 of 2 pods are of the latest revision"},
+		"new pods are few":   {"True", "True", 2, 2, 1, "Deployment ns/d: 1 of 2 pods are of the latest revision"},
+		"it takes too long":  {"False", "False", 2, 2, 2, "Deployment ns/d: too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			obj := object1(t, replaced(text, "VALUE", test.value, "GOING", test.going))
+			for field, value := range map[string]int64{"observedGeneration": test.observed, "replicas": test.total, "updatedReplicas": test.updated, "availableReplicas": 1} {
+				g.Expect(unstructured.SetNestedField(obj.Object, value, "status", field)).To(Succeed())
+			}
+			g.Expect(unstructured.SetNestedField(obj.Object, int64(2), "spec", "replicas")).To(Succeed())
+			h := Check(obj, "")
+			g.Expect(h.Message).To(Equal(test.says))
+			g.Expect(h.Ready).To(Equal(test.says == ""))
+		})
+	}
+}
+
 func replaced(text string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
