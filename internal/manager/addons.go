@@ -18,12 +18,13 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/captaddon"
+	"github.com/appthrust/capt/internal/versions"
 )
 
 // setupAddons adds the controller of add-ons.
-func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache) error {
+func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache, matrix *versions.Matrix) error {
 	if err := (&captaddon.Reconciler{
-		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters,
+		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Versions: matrix,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-addon"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding CAPTAddon: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/cloud"
 	"github.com/appthrust/capt/internal/controllers/captcluster"
 	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
+	"github.com/appthrust/capt/internal/versions"
 	"github.com/appthrust/capt/internal/workload"
 	"github.com/appthrust/capt/internal/workspace"
 )
@@ -37,6 +38,10 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	if err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}
+	matrix, err := versions.Default()
+	if err != nil {
+		return err
+	}
 	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
 	aws := cloud.AWS{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
 	if err := (&captcluster.Reconciler{
@@ -47,7 +52,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	}
 	if err := (&captcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: aws,
-		Workload: workload.Reach{Scheme: mgr.GetScheme()}, Clusters: clusters,
+		Workload: workload.Reach{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTControlPlane: %w", err)
@@ -58,7 +63,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	if err := setupMachineSets(ctx, mgr, o); err != nil {
 		return err
 	}
-	return setupAddons(ctx, mgr, o, objects, reader, clusters)
+	return setupAddons(ctx, mgr, o, objects, reader, clusters, matrix)
 }
 
 // hasControlPlane tells whether there is a CAPT control plane to connect to.

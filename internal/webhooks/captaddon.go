@@ -8,6 +8,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/targetpath"
+	"github.com/appthrust/capt/internal/versions"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-addons-cluster-x-k8s-io-v1beta1-captaddon,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=addons.cluster.x-k8s.io,resources=captaddons,versions=v1beta1,name=validation.captaddon.addons.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -26,6 +27,7 @@ var captAddonRules = rules[*addonsv1.CAPTAddon]{
 		if c := a.Spec.Connection; c != nil {
 			errs = append(errs, checkConnectionSecret(spec.Child("connection", "secretName"), c.SecretName)...)
 		}
+		errs = append(errs, checkMatrix(spec, a)...)
 		for i := range a.Spec.Readiness {
 			if s := a.Spec.Readiness[i].Selector; s != nil {
 				errs = append(errs, checkSelector(spec.Child("readiness").Index(i).Child("selector"), s)...)
@@ -33,6 +35,32 @@ var captAddonRules = rules[*addonsv1.CAPTAddon]{
 		}
 		return errs
 	},
+}
+
+// checkMatrix refuses a version that the matrix does not know, which would never
+// be installed.
+func checkMatrix(path *field.Path, a *addonsv1.CAPTAddon) field.ErrorList {
+	if a.Spec.Versions == nil || a.Spec.Versions.Matrix == "" {
+		return nil
+	}
+	matrix, err := versions.Default()
+	if err != nil {
+		return field.ErrorList{field.InternalError(path.Child("versions"), err)}
+	}
+	at, value := path.Child("versions", "matrix"), a.Spec.Versions.Matrix
+	if slices.Contains(matrix.Names(), value) {
+		at, value = path.Child("versions", "version"), versions.VersionOf(a)
+		if a.Spec.Helm != nil {
+			at = path.Child("helm", "chart", "version")
+		}
+		if value == "" {
+			return field.ErrorList{field.Required(at, "the matrix is about versions: write which version the manifests are, for example 2.9.5")}
+		}
+	}
+	if _, err := matrix.Requires(a.Spec.Versions.Matrix, value); err != nil {
+		return field.ErrorList{invalid(at, value, err.Error()+"; to go on without the check, remove versions.matrix")}
+	}
+	return nil
 }
 
 // clusterPlaceholders have a value in every cluster.

@@ -15,6 +15,10 @@ const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplan
 // be skipped, for example nodes or load-balancers.
 const SkipDeletionChecksAnnotation = "capt.appthrust.io/skip-deletion-checks"
 
+// SkipVersionChecksAnnotation lets an upgrade go on although an add-on of the
+// cluster is not for the new version.
+const SkipVersionChecksAnnotation = "capt.appthrust.io/skip-version-checks"
+
 // Conditions of a CAPTControlPlane, in the order they are reached, and their
 // reasons.
 const (

@@ -37,10 +37,10 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 
-// Versions knows which versions fit together. Check returns an error that says
-// which do.
+// Versions knows which versions fit together.
 type Versions interface {
-	Check(component, version, kubernetes string) error
+	// Unfit tells why an add-on is not for a version of Kubernetes, or nil.
+	Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
 // Charts knows what values a chart takes. Takes may block for the time of a

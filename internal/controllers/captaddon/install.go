@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addons"
@@ -135,6 +136,10 @@ func (r *Reconciler) mayChange(s *scope, st *standing, turns *int) error {
 		if err := s.dependency(st, d.Name); err != nil {
 			return err
 		}
+	}
+	if !conditions.IsTrue(st.cluster, clusterv1.ClusterRemoteConnectionProbeCondition) {
+		// Asked earlier, it would try in vain and wait ever longer in between.
+		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Cluster API has no connection to the cluster yet")
 	}
 	if st.was.AppliedHash == "" {
 		return nil

@@ -88,25 +88,13 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, st *standing) erro
 	return nil
 }
 
-// fits checks the versions of the cluster and the add-on.
+// fits checks that the add-on is for the cluster's version.
 func (r *Reconciler) fits(s *scope, st *standing) error {
-	want := s.addon.Spec.Versions
-	if want == nil {
-		return nil
-	}
 	kubernetes := st.facts(s.addon.Namespace).KubernetesVersion
-	if want.Kubernetes != "" && kubernetes != "" && !addons.InRange(want.Kubernetes, kubernetes) {
-		return fault.Stall(addonsv1.VersionUnsupportedReason, "Add-on %s is for Kubernetes %s, and the cluster has %s: change versions.kubernetes or the add-on's version",
-			s.addon.Name, want.Kubernetes, kubernetes)
-	}
-	version := want.Version
-	if s.addon.Spec.Helm != nil {
-		version = s.addon.Spec.Helm.Chart.Version
-	}
-	if r.Versions == nil || want.Matrix == "" || version == "" || kubernetes == "" {
+	if r.Versions == nil || kubernetes == "" {
 		return nil
 	}
-	if err := r.Versions.Check(want.Matrix, version, kubernetes); err != nil {
+	if err := r.Versions.Unfit(s.addon, kubernetes); err != nil {
 		return fault.Stall(addonsv1.VersionUnsupportedReason, "Add-on %s: %w", s.addon.Name, err)
 	}
 	return nil

@@ -3,12 +3,20 @@ package captcontrolplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/fault"
 )
+
+// Versions knows which versions fit together.
+type Versions interface {
+	// Unfit tells why an add-on is not for a version of Kubernetes, or nil.
+	Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error
+}
 
 // addonsGone waits until the add-ons have let go of the cluster. Nodes and load
 // balancers went before: who takes them away may itself be an add-on.
@@ -28,6 +36,36 @@ func (r *Reconciler) addonsGone(ctx context.Context, s *scope) error {
 		}
 		return left, nil
 	})
+}
+
+// hold keeps an upgrade back while an add-on of the cluster is not for the next
+// version: next stays what it is, and why says which versions fit.
+func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err error) {
+	asked, err := s.asked()
+	if err != nil || asked == nil || *asked == *next || r.Versions == nil {
+		return nil, err
+	}
+	if _, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]; skipped {
+		return nil, nil
+	}
+	var list addonsv1.CAPTAddonList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing add-ons: %w", err)
+	}
+	for i := range list.Items {
+		addon := &list.Items[i]
+		if !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == s.clusterName() }) {
+			continue
+		}
+		if unfit := r.Versions.Unfit(addon, next.String()); unfit != nil {
+			why = fault.Wait(addonsv1.VersionUnsupportedReason,
+				"The upgrade to %s waits for add-on %s: %w; to go on as it is, set the annotation %s on the CAPTControlPlane",
+				next, addon.Name, unfit, controlplanev1.SkipVersionChecksAnnotation)
+			*next = *asked
+			return why, nil
+		}
+	}
+	return nil, nil
 }
 
 func describeAddon(addon *addonsv1.CAPTAddon, c addonsv1.ClusterAddonStatus) string {

@@ -56,6 +56,8 @@ type Reconciler struct {
 	Workload   Workload
 	// Clusters tells when the connection to a workload cluster comes or goes.
 	Clusters clustercache.ClusterCache
+	// Versions, if set, are asked before an upgrade.
+	Versions Versions
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder

@@ -42,6 +42,10 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	held, err := r.hold(ctx, s, &next)
+	if err != nil {
+		return err
+	}
 	variables, err := s.variables(next)
 	if err != nil {
 		return err
@@ -58,7 +62,10 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.note()
-	return s.upgrading(workspace.Outcome(s.apply), target, next)
+	if outcome := workspace.Outcome(s.apply); outcome != nil || held == nil {
+		return s.upgrading(outcome, target, next)
+	}
+	return held
 }
 
 // note shows which workspace this is about.

@@ -1,10 +1,41 @@
-package addons
+package versions
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 )
+
+// Unfit tells why an add-on is not for a version of Kubernetes, or nil: by its
+// own range, and by the matrix that it names.
+func (m *Matrix) Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error {
+	want := addon.Spec.Versions
+	if want == nil {
+		return nil
+	}
+	if want.Kubernetes != "" && !InRange(want.Kubernetes, kubernetes) {
+		return fmt.Errorf("it is for Kubernetes %s, not %s: change versions.kubernetes, or take another version of the add-on", want.Kubernetes, kubernetes)
+	}
+	if of := VersionOf(addon); want.Matrix != "" && of != "" {
+		return m.Check(want.Matrix, of, kubernetes)
+	}
+	return nil
+}
+
+// VersionOf is the version of what an add-on installs: its chart's, else what it
+// says of its manifests.
+func VersionOf(addon *addonsv1.CAPTAddon) string {
+	if addon.Spec.Helm != nil {
+		return addon.Spec.Helm.Chart.Version
+	}
+	if addon.Spec.Versions != nil {
+		return addon.Spec.Versions.Version
+	}
+	return ""
+}
 
 // InRange tells whether a version is in a range such as ">=1.29 <1.38". What
 // cannot be read is in no range.
