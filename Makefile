@@ -80,6 +80,10 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	go test -timeout 30m $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
+.PHONY: test-parts
+test-parts: ## Run the tests of the programs under dev/bin that are written here: charts, fluxgen and the stand-in for the Helm provider.
+	@for m in charts fluxgen provider-helm-standin; do (cd dev/bin/$$m && go test -count=1 $(TEST_FLAGS) ./...) || exit 1; done
+
 .PHONY: modules
 modules: ## Check the Terraform modules: fmt, validate and tofu test, with the real AWS provider.
 	@cd dev && go run ./parts -link ../$(PARTS) modules && go run ./modules -parts ../$(PARTS)

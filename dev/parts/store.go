@@ -54,14 +54,17 @@ func (s store) pin(p part) (pinned, error) {
 	return pinned{part: p, version: version, key: fmt.Sprintf("%s-%x", version, digest.Sum(nil)[:6])}, nil
 }
 
-// hashSource adds the Go files of a module to a digest. Most modules below
-// dev/bin have none; the stand-ins are written there.
+// hashSource adds the Go files of a module to a digest, without its tests. Most
+// modules below dev/bin have none; the programs of our own are written there.
 func hashSource(digest io.Writer, dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return err

@@ -359,3 +359,37 @@ func TestRelink_replacesAFile(t *testing.T) {
 		t.Errorf("link points at %q (%v), want %s", got, err, program)
 	}
 }
+
+func TestPin_changesItsKeyWithTheProgramAndNotWithItsTests(t *testing.T) {
+	modules := t.TempDir()
+	dir := filepath.Join(modules, "m")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := func() string {
+		t.Helper()
+		p, err := store{modules: modules}.pin(part{name: "p", module: "m", versionOf: "example.com/thing"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.key
+	}
+	write("go.mod", "module example.com/m\n\nrequire example.com/thing v1.0.0\n")
+	write("go.sum", "")
+	write("main.go", "package main\n")
+	first := key()
+	write("main_test.go", "package main\n")
+	if got := key(); got != first {
+		t.Errorf("a test made %s of %s", got, first)
+	}
+	write("main.go", "package main // changed\n")
+	if key() == first {
+		t.Error("a changed program kept its key")
+	}
+}
