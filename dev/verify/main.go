@@ -1,5 +1,5 @@
 // Command verify checks that every go.mod pins the versions that versions.mk
-// names.
+// names, and that the built-in add-ons install them.
 package main
 
 import (
@@ -39,6 +39,12 @@ var pins = []struct {
 	{"CONTROLLER_TOOLS_VERSION", "sigs.k8s.io/controller-tools", []string{"dev/bin/controller-gen/go.mod"}},
 }
 
+// addons tells which add-on installs each version.
+var addons = []struct{ variable, file string }{
+	{"FLUX_VERSION", "addons/fluxcd.yaml"},
+	{"KARPENTER_VERSION", "addons/karpenter.yaml"},
+}
+
 func main() {
 	versions := flag.String("versions", "versions.mk", "file that names the versions")
 	flag.Parse()
@@ -75,7 +81,26 @@ func verify(versions string) error {
 			}
 		}
 	}
+	for _, addon := range addons {
+		errs = append(errs, verifyAddon(text, versions, root, addon.variable, addon.file))
+	}
 	return errors.Join(errs...)
+}
+
+// verifyAddon checks that an add-on installs the version that a variable names.
+func verifyAddon(text []byte, versions, root, variable, file string) error {
+	want, err := match(text, `(?m)^`+regexp.QuoteMeta(variable)+`\s*:=\s*v(\S+)`)
+	if err != nil {
+		return fmt.Errorf("%s: no %s", versions, variable)
+	}
+	addon, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		return fmt.Errorf("reading an add-on: %w", err)
+	}
+	if have, err := match(addon, `(?m)^ +version: (\S+)$`); err != nil || have != want {
+		return fmt.Errorf("%s: installs %q, but %s says %s", file, have, versions, want)
+	}
+	return nil
 }
 
 func match(text []byte, pattern string) (string, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// tree writes a versions.mk and all go.mod files, which agree.
+// tree writes a versions.mk, all go.mod files and the add-ons, which agree.
 func tree(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -31,6 +31,9 @@ func tree(t *testing.T) (root string) {
 	write(t, filepath.Join(root, "versions.mk"), text.String())
 	for file, lines := range mods {
 		write(t, filepath.Join(root, file), "module m\n\nrequire (\n"+lines+")\n")
+	}
+	for _, addon := range addons {
+		write(t, filepath.Join(root, addon.file), "spec:\n  versions:\n    version: "+strings.TrimPrefix(versions[addon.variable], "v")+"\n")
 	}
 	return root
 }
@@ -76,6 +79,13 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 		change func(t *testing.T, root string)
 		want   []string
 	}{
+		{
+			"another version in an add-on",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "addons", "fluxcd.yaml"), "version: 1.", "version: 9.")
+			},
+			[]string{"addons/fluxcd.yaml", `installs "9.`, "versions.mk"},
+		},
 		{
 			"another version in a go.mod",
 			func(t *testing.T, root string) {
