@@ -80,9 +80,10 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	go test -timeout 30m $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
-.PHONY: test-parts
-test-parts: ## Run the tests of the programs under dev/bin that are written here: charts, fluxgen and the stand-in for the Helm provider.
+.PHONY: test-charts
+test-charts: parts addons ## Install the charts of the built-in add-ons with Flux and with Terraform, and test the programs of dev/bin that are written here.
 	@for m in charts fluxgen provider-helm-standin; do (cd dev/bin/$$m && go test -count=1 $(TEST_FLAGS) ./...) || exit 1; done
+	CAPT_TEST_CHARTS=1 go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/charts
 
 .PHONY: modules
 modules: ## Check the Terraform modules: fmt, validate and tofu test, with the real AWS provider.

@@ -1,0 +1,158 @@
+// Package charts tries the packed charts of the built-in add-ons with what installs
+// them: Flux's controllers, and the stand-in for Terraform's Helm provider, each on
+// a real API server. It needs what `make addons` writes, and runs only with
+// CAPT_TEST_CHARTS=1 (`make test-charts`).
+package charts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/addons"
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// patience is how long one thing may take.
+const patience = time.Minute
+
+// world is an API server and a server of charts.
+type world struct {
+	*WithT
+	t   *testing.T
+	ctx context.Context
+	env *testenv.Environment
+	// charts is the address of the charts.
+	charts string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getenv("CAPT_TEST_CHARTS") != "1" {
+		t.Skip("set CAPT_TEST_CHARTS=1, after make addons, to install the packed charts")
+	}
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
+	file := filepath.Join(t.TempDir(), "address")
+	w.start("charts", nil, "serve", "--dir", w.built("charts"), "--address-file", file)
+	w.Eventually(func(g Gomega) {
+		text, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		w.charts = string(text)
+	}, patience).Should(Succeed(), "the charts are served")
+	return w
+}
+
+// built is a path below bin.
+func (w *world) built(elements ...string) string {
+	w.t.Helper()
+	root, err := testenv.Root()
+	w.Expect(err).NotTo(HaveOccurred())
+	path := filepath.Join(append([]string{root, "bin"}, elements...)...)
+	_, err = os.Stat(path)
+	w.Expect(err).NotTo(HaveOccurred(), "run make addons first")
+	return path
+}
+
+// start runs a part until the test ends.
+func (w *world) start(part string, env []string, args ...string) {
+	w.t.Helper()
+	program, err := testenv.Part(part)
+	w.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	w.Expect(cmd.Start()).To(Succeed())
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if w.t.Failed() {
+			w.t.Logf("%s said:\n%s", part, tail(output.String()))
+		}
+	})
+}
+
+func tail(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+}
+
+// port is one that nobody listens at.
+func (w *world) port() string {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// objects reads manifests.
+func (w *world) objects(text string) []*unstructured.Unstructured {
+	w.t.Helper()
+	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	var all []*unstructured.Unstructured
+	for {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		w.Expect(err).NotTo(HaveOccurred())
+		if len(obj.Object) > 0 {
+			all = append(all, obj)
+		}
+	}
+}
+
+// create creates manifests, as soon as their kinds are known.
+func (w *world) create(text string) {
+	w.t.Helper()
+	for _, obj := range w.objects(text) {
+		w.Eventually(func() error { return w.env.Client.Create(w.ctx, obj) }, patience).Should(Succeed(),
+			"%s %s is created", obj.GetKind(), obj.GetName())
+	}
+}
+
+// addon reads a built-in add-on.
+func (w *world) addon(name string) *addonsv1.CAPTAddon {
+	w.t.Helper()
+	text, err := addons.Files.ReadFile(name + ".yaml")
+	w.Expect(err).NotTo(HaveOccurred())
+	addon := &addonsv1.CAPTAddon{}
+	w.Expect(yaml.UnmarshalStrict(text, addon)).To(Succeed())
+	return addon
+}
+
+// versions are the packed versions of a chart, oldest first.
+func (w *world) versions(chart string) []string {
+	w.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(w.built("charts"), chart+"-*.tgz"))
+	w.Expect(err).NotTo(HaveOccurred())
+	var all []string
+	for _, path := range paths {
+		all = append(all, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), chart+"-"), ".tgz"))
+	}
+	w.Expect(all).NotTo(BeEmpty())
+	return sorted(all)
+}
+
+func (w *world) file(dir, name, format string, args ...any) {
+	w.t.Helper()
+	w.Expect(os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, format, args...), 0o600)).To(Succeed())
+}
