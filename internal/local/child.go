@@ -115,7 +115,7 @@ func (c *child) once(ctx context.Context) error {
 	defer log.Close()
 	path := c.program.Path
 	if !filepath.IsAbs(path) {
-		if path, err = findProgram(path, c.parent.programDir()); err != nil {
+		if path, err = c.parent.find(path); err != nil {
 			return err
 		}
 	}

@@ -125,10 +125,14 @@ func (c *Cluster) killParts() error {
 	return errors.Join(errs...)
 }
 
-// endParts ends programs that never held the lock.
+// endParts ends programs that never held the lock, and a supervisor that has
+// let go of it but has not ended yet.
 func (c *Cluster) endParts(ctx context.Context) error {
 	parts, err := c.parts()
 	errs := []error{err}
+	if supervisor := c.supervisor(); supervisor.PID != os.Getpid() {
+		errs = append(errs, supervisor.end(ctx, killGrace))
+	}
 	for _, part := range parts {
 		errs = append(errs, part.end(ctx, childGrace))
 	}

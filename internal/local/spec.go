@@ -176,6 +176,14 @@ func (s Spec) request() (*request, error) {
 			return nil, err
 		}
 	}
+	if spec.with(Workloads) {
+		for _, w := range workloads {
+			// One that is missing is looked for again when it is to run.
+			if path, err := findProgram(w.program, spec.BinDir); err == nil {
+				r.Paths[w.program] = path
+			}
+		}
+	}
 	files := []string{}
 	if spec.TokenWebhook != "" {
 		files = append(files, spec.TokenWebhook)

@@ -61,8 +61,9 @@ type supervisor struct {
 	requestID string
 	children  []*child
 	// server is the API server's URL, binDir where programs of workloads are
-	// looked for first.
+	// looked for, and paths where they were found.
 	server, binDir string
+	paths          map[string]string
 	// workloads carry out deployments; fresh says that those have changed.
 	workloads   []*child
 	deployments map[string]*appsv1.Deployment
@@ -179,7 +180,7 @@ func (s *supervisor) follow(ctx context.Context) error {
 	}
 	s.log.Info("Carrying out", "request", wanted.ID, "version", wanted.KubernetesVersion)
 	s.mu.Lock()
-	s.server, s.binDir = endpointOf(s.ports), wanted.BinDir
+	s.server, s.binDir, s.paths = endpointOf(s.ports), wanted.BinDir, wanted.Paths
 	s.mu.Unlock()
 	if err := s.exchange(ctx, &s.children, s.programs(&wanted, s.ports)); err != nil {
 		return err

@@ -31,7 +31,11 @@ func (c *Cluster) Up(ctx context.Context, spec Spec) (*Status, error) {
 		return nil, err
 	}
 	defer held.release()
+	return c.carryOut(ctx, wanted)
+}
 
+// carryOut is called by whoever holds the operation lock.
+func (c *Cluster) carryOut(ctx context.Context, wanted *request) (*Status, error) {
 	l := layout(c.Dir)
 	var before request
 	if err := readJSON(l.spec(), &before); err != nil {
@@ -60,9 +64,15 @@ func (c *Cluster) Up(ctx context.Context, spec Spec) (*Status, error) {
 	return c.Status(ctx)
 }
 
-// Resume brings up again what was asked for last, after a crash or a restart of
-// the machine. A directory in which nothing was asked for is left alone.
+// Resume brings up again what was asked for last, with the same programs, after
+// a crash or a restart of the machine. A directory in which nothing was asked
+// for is left alone.
 func (c *Cluster) Resume(ctx context.Context) (*Status, error) {
+	held, err := c.begin(ctx, false)
+	if err != nil || held == nil {
+		return &Status{Directory: c.Dir}, err
+	}
+	defer held.release()
 	var before request
 	if err := readJSON(layout(c.Dir).spec(), &before); err != nil {
 		return nil, err
@@ -70,7 +80,7 @@ func (c *Cluster) Resume(ctx context.Context) (*Status, error) {
 	if before.ID == "" {
 		return c.Status(ctx)
 	}
-	return c.Up(ctx, before.Spec)
+	return c.carryOut(ctx, &before)
 }
 
 // checkVersion refuses a version that the API server's program cannot be.
@@ -149,6 +159,14 @@ func (c *Cluster) await(ctx context.Context, wanted *request, ended <-chan error
 		}
 		if seen.ready(wanted.ID) && c.Usable(ctx) {
 			return nil
+		}
+		if ended == nil && !c.supervisor().alive() {
+			// It was about to end when it was taken for a living one.
+			var err error
+			if ended, err = c.ensureSupervisor(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		if seen.RequestID == wanted.ID {
 			if first == nil {

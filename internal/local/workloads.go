@@ -302,11 +302,15 @@ func (s *supervisor) stream(ctx context.Context, client *http.Client, path strin
 	return nil
 }
 
-// programDir is where programs of workloads are looked for first.
-func (s *supervisor) programDir() string {
+// find returns where the program of a workload is.
+func (s *supervisor) find(program string) (string, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.binDir
+	path, binDir := s.paths[program], s.binDir
+	s.mu.Unlock()
+	if isExecutable(path) {
+		return path, nil
+	}
+	return findProgram(program, binDir)
 }
 
 // url leads to a path of the API server.
