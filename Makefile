@@ -70,6 +70,16 @@ verify: generate ## Check that generated files, modules and versions are current
 addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
 	@cd dev && go run ./parts -link ../$(PARTS) charts fluxgen && go run ./addons -parts ../$(PARTS)
 
+##@ Quickstart
+
+.PHONY: quickstart
+quickstart: parts build addons ## Bring up CAPT on this machine and make a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
+	@bin/captctl up --demo
+
+.PHONY: quickstart-down
+quickstart-down: ## End everything that quickstart started, and remove it.
+	@test ! -x bin/captctl || bin/captctl down
+
 ##@ Tests
 
 TEST_FLAGS ?=

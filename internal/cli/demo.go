@@ -2,11 +2,145 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/quickstart"
 )
 
-func (o *Options) runDemo(ctx context.Context, environment *embedded.Environment) error {
-	_, err := o.bringUp(ctx, environment)
-	return err
+// runDemo brings the environment up, makes the demo's cluster and shows how it
+// becomes ready.
+func (o *Options) runDemo(cmd *cobra.Command, environment *embedded.Environment, addons bool) error {
+	ctx, began := cmd.Context(), time.Now()
+	status, err := o.bringUp(ctx, environment)
+	if err != nil {
+		return err
+	}
+	demo, err := quickstart.New(environment, status, addons)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "Cluster %s\n", demo.Name())
+	show := &stepLine{out: o.Out, live: isTerminal(o.Out)}
+	if err := demo.Run(ctx, show.report); err != nil {
+		show.clear()
+		return fmt.Errorf("the cluster %s is not ready: %w", demo.Name(), err)
+	}
+	tree, err := demo.Tree(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "\n%s\nEverything is ready after %.1f s.\n\n", tree, time.Since(began).Seconds())
+	return o.showNext(cmd, environment, demo.Name(), addons)
+}
+
+// showNext says what to try.
+func (o *Options) showNext(cmd *cobra.Command, environment *embedded.Environment, cluster string, addons bool) error {
+	status, err := environment.Status(cmd.Context())
+	if err != nil {
+		return err
+	}
+	self := cmd.Root().Name()
+	if path, err := os.Executable(); err == nil {
+		self = invocation(path)
+	}
+	kubectl := invocation(filepath.Join(filepath.Dir(self), "parts", "kubectl"))
+	arguments := ""
+	if environment.Name != embedded.DefaultName {
+		arguments = " " + environment.Name
+	}
+	if dir := cmd.Flag("dir"); dir.Changed {
+		arguments += " --dir " + dir.Value.String()
+	}
+	lines := []string{
+		"# the management cluster",
+		"export KUBECONFIG=" + environment.Kubeconfig(),
+		kubectl + " get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
+	}
+	if found, _, err := cmd.Root().Find([]string{"describe"}); err == nil && found.Name() == "describe" {
+		lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster))
+	}
+	lines = append(lines, self+" status"+arguments)
+	for _, made := range status.Clusters {
+		if made.Name != cluster {
+			continue
+		}
+		inside := kubectl + " --kubeconfig " + filepath.Join(made.Directory, "kubeconfig")
+		lines = append(lines, "", "# the cluster "+cluster, inside+" get nodes,pods -A")
+		if addons {
+			lines = append(lines, inside+" get helmrelease,nodepool,nodeclaim -A", inside+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
+		}
+	}
+	lines = append(lines, "", "# the end", kubectl+" delete cluster "+cluster+"   # everything it is made of goes", self+" down"+arguments)
+	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))
+	return nil
+}
+
+// invocation is how a program is called here: by its name if that leads to one,
+// else by its path.
+func invocation(path string) string {
+	name := filepath.Base(path)
+	if _, err := exec.LookPath(name); err == nil {
+		return name
+	}
+	if dir, err := os.Getwd(); err == nil {
+		if relative, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(relative, "..") {
+			return relative
+		}
+	}
+	return path
+}
+
+// stepLine shows the step that is under way on one line of a terminal, and each
+// that has ended on a line of its own.
+type stepLine struct {
+	out  io.Writer
+	live bool
+}
+
+const widest = 100
+
+func (s *stepLine) report(p quickstart.Progress) {
+	s.clear()
+	switch {
+	case p.Done:
+		fmt.Fprintf(s.out, "%6.1f s  %s\n", p.Took.Seconds(), p.Step)
+	case s.live:
+		line := fmt.Sprintf("%6.1f s  %s … %s", p.Took.Seconds(), p.Step, p.Waits)
+		if letters := []rune(line); len(letters) > widest {
+			line = string(letters[:widest-1]) + "…"
+		}
+		fmt.Fprint(s.out, line)
+	}
+}
+
+// clear takes the line of the step under way away.
+func (s *stepLine) clear() {
+	if s.live {
+		fmt.Fprint(s.out, "\r\x1b[K")
+	}
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// deadline ends a command's context after a while.
+func deadline(cmd *cobra.Command, timeout time.Duration) context.CancelFunc {
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("not ready after %s", timeout))
+	cmd.SetContext(ctx)
+	return cancel
 }

@@ -40,7 +40,7 @@ func (f *environmentFlags) environment(args []string) (*embedded.Environment, er
 
 func newUpCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
-	var demo bool
+	var demo, addons bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "up [NAME]",
@@ -60,18 +60,18 @@ pending pod has got a node.`,
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("not ready after %s", timeout))
-			defer cancel()
+			defer deadline(cmd, timeout)()
 			if demo {
-				return o.runDemo(ctx, environment)
+				return o.runDemo(cmd, environment, addons)
 			}
-			_, err = o.bringUp(ctx, environment)
+			_, err = o.bringUp(cmd.Context(), environment)
 			return err
 		},
 	}
 	flags.add(cmd)
 	flags.addParts(cmd)
-	cmd.Flags().BoolVar(&demo, "demo", false, "Make a cluster with Flux and Karpenter as well.")
+	cmd.Flags().BoolVar(&demo, "demo", false, "Make a cluster as well, and wait until it is ready.")
+	cmd.Flags().BoolVar(&addons, "addons", true, "Install Flux and Karpenter in the demo's cluster.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "How long to wait until everything is ready.")
 	return cmd
 }
@@ -83,7 +83,7 @@ func (o *Options) bringUp(ctx context.Context, environment *embedded.Environment
 	if err != nil {
 		return nil, fmt.Errorf("bringing up %s: %w", environment.Name, err)
 	}
-	fmt.Fprintf(o.Out, "%s is ready after %.1f s\n\n  export KUBECONFIG=%s\n\n", environment.Name, time.Since(began).Seconds(), environment.Kubeconfig())
+	fmt.Fprintf(o.Out, "The environment %s is ready after %.1f s.\n\n  export KUBECONFIG=%s\n\n", environment.Name, time.Since(began).Seconds(), environment.Kubeconfig())
 	return status, nil
 }
 

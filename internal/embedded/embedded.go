@@ -89,6 +89,15 @@ func (e *Environment) Log(part string) string {
 	return filepath.Join(e.managementDir(), "logs", part+".log")
 }
 
+// Root is the directory with CAPT's manifests, examples and programs.
+func (e *Environment) Root() (string, error) {
+	found, err := findFiles(e.Parts)
+	if err != nil {
+		return "", err
+	}
+	return found.root, nil
+}
+
 // Client reaches the management cluster.
 func (e *Environment) Client() (client.WithWatch, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", e.Kubeconfig())
