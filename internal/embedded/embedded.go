@@ -89,6 +89,15 @@ func (e *Environment) Log(part string) string {
 	return filepath.Join(e.managementDir(), "logs", part+".log")
 }
 
+// Program finds a program of others, such as one of Flux.
+func (e *Environment) Program(name string) (string, error) {
+	found, err := findFiles(e.Parts)
+	if err != nil {
+		return "", err
+	}
+	return found.part(name)
+}
+
 // Root is the directory with CAPT's manifests, examples and programs.
 func (e *Environment) Root() (string, error) {
 	found, err := findFiles(e.Parts)

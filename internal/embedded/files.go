@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/appthrust/capt/internal/local"
 )
 
 // files is where an environment takes its manifests and programs from. Built
@@ -82,6 +84,26 @@ func (f *files) part(name string) (string, error) {
 		return "", fmt.Errorf("no program %s in %s: run `make parts` first, or name its directory with --parts", name, f.parts)
 	}
 	return path, nil
+}
+
+// check says which program is missing.
+func (f *files) check() error {
+	for _, name := range []string{"localcluster", "manager", "runner"} {
+		if _, err := f.own(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{local.Etcd, local.APIServer, local.ControllerManager, ClusterAPI, "tofu"} {
+		if _, err := f.part(name); err != nil {
+			return err
+		}
+	}
+	if f.charts() != "" {
+		if _, err := f.part(Charts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // crds are the files with the kinds of CAPT.

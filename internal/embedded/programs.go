@@ -77,7 +77,7 @@ func (p *plan) programs(kubeconfig string) ([]local.Program, error) {
 }
 
 func (p *plan) clusterAPIProgram(kubeconfig string) (local.Program, error) {
-	path, err := p.part("cluster-api")
+	path, err := p.part(ClusterAPI)
 	if err != nil {
 		return local.Program{}, err
 	}
@@ -103,11 +103,6 @@ func (p *plan) managerProgram(kubeconfig string) (local.Program, error) {
 	path, err := p.own("manager")
 	if err != nil {
 		return local.Program{}, err
-	}
-	for _, name := range []string{"runner", "localcluster"} {
-		if _, err := p.own(name); err != nil {
-			return local.Program{}, err
-		}
 	}
 	tofu, err := p.part("tofu")
 	if err != nil {

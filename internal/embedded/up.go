@@ -88,6 +88,9 @@ func (r *rise) prepare(ctx context.Context) (string, error) {
 	if _, err := e.exists(); err != nil {
 		return "", err
 	}
+	if err := r.check(); err != nil {
+		return "", err
+	}
 	for _, dir := range []string{e.Dir, e.clustersDir(), e.workDir(), e.webhookDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("making the environment's directory: %w", err)

@@ -68,6 +68,11 @@ func New(environment *embedded.Environment, status *embedded.Status, addons bool
 	if !addons {
 		return d, nil
 	}
+	for _, program := range []string{"source-controller", "helm-controller", "karpenter-kwok"} {
+		if _, err := environment.Program(program); err != nil {
+			return nil, err
+		}
+	}
 	if d.pods, err = readPods(filepath.Join(root, "examples", "quickstart-workload.yaml")); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/quickstart"
+)
+
+// callEnvironment runs captctl and returns what it printed.
+func callEnvironment(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := New(Streams{In: &bytes.Buffer{}, Out: &out, Err: &out})
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestEnvironmentCommands_sayThatThereIsNone(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	out, err := callEnvironment(t, "status", "demo", "--dir", dir)
+	g.Expect(Code(err)).To(Equal(1))
+	g.Expect(out).To(ContainSubstring("demo does not exist"))
+	out, err = callEnvironment(t, "status", "demo", "--dir", dir, "-o", "json")
+	g.Expect(Code(err)).To(Equal(1))
+	var status embedded.Status
+	g.Expect(json.Unmarshal([]byte(out), &status)).To(Succeed())
+	g.Expect(status).To(Equal(embedded.Status{Name: "demo", Directory: dir + "/demo"}))
+	out, err = callEnvironment(t, "down", "demo", "--dir", dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(ContainSubstring("does not exist"))
+}
+
+func TestEnvironmentCommands_refuseWrongCalls(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args   []string
+		advice string
+	}{
+		{[]string{"up", "A", "--dir", "/nowhere"}, "use up to 63 lower-case letters"},
+		{[]string{"status", "-o", "yaml"}, "use json"},
+	} {
+		_, err := callEnvironment(t, test.args...)
+		g := NewWithT(t)
+		g.Expect(err).To(MatchError(ContainSubstring(test.advice)))
+		g.Expect(Code(err)).To(Equal(2))
+	}
+	_, err := callEnvironment(t, "up", "demo", "--dir", t.TempDir(), "--parts", "/nowhere")
+	NewWithT(t).Expect(err).To(MatchError(MatchRegexp("no program .*: run `make (build|parts)` first")))
+}
+
+func TestStatusTable_namesEachPart(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var out bytes.Buffer
+	o := &Options{Streams: Streams{Out: &out}}
+	part := func(name string, change func(*local.PartStatus)) embedded.Part {
+		p := embedded.Part{PartStatus: local.PartStatus{Name: name}, Log: "/logs/" + name}
+		change(&p.PartStatus)
+		return p
+	}
+	g.Expect(o.showStatus(&embedded.Status{
+		Name: "demo", Exists: true, KubernetesVersion: "1.37", Endpoint: "https://127.0.0.1:1",
+		Parts: []embedded.Part{
+			part("etcd", func(p *local.PartStatus) { p.PID, p.Running, p.Ready = 7, true, true }),
+			part("manager", func(p *local.PartStatus) { p.PID, p.Restarts, p.LastExit = 8, 3, "exit status 1" }),
+		},
+		Clusters: []embedded.Cluster{{Name: "quick", Parts: []embedded.Part{
+			part("karpenter-kwok", func(p *local.PartStatus) { p.Waiting = "/apis/karpenter.sh/v1/nodepools" }),
+		}}},
+	})).To(Succeed())
+	g.Expect(out.String()).To(Equal(`demo, Kubernetes 1.37, https://127.0.0.1:1: not ready
+CLUSTER       PART            PID  STATE                                        RESTARTS  LOG
+(management)  etcd            7    ready                                        0         /logs/etcd
+(management)  manager         8    ended: exit status 1                         3         /logs/manager
+quick         karpenter-kwok  0    waiting for /apis/karpenter.sh/v1/nodepools  0         /logs/karpenter-kwok
+`))
+}
+
+func TestStepLine_isRedrawnOnTerminalsOnly(t *testing.T) {
+	t.Parallel()
+	steps := []quickstart.Progress{
+		{Step: "Flux", Waits: "Applying", Took: time.Second},
+		{Step: "Flux", Done: true, Took: 2 * time.Second},
+	}
+	for live, shown := range map[bool]string{
+		false: "   2.0 s  Flux\n",
+		true:  "\r\x1b[K   1.0 s  Flux … Applying\r\x1b[K   2.0 s  Flux\n",
+	} {
+		var out bytes.Buffer
+		line := &stepLine{out: &out, live: live}
+		for _, step := range steps {
+			line.report(step)
+		}
+		NewWithT(t).Expect(out.String()).To(Equal(shown))
+	}
+}
