@@ -104,6 +104,10 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
+.PHONY: test-quickstart
+test-quickstart: parts build addons ## Run what quickstart does, twice, with crashes between, and see that nothing is left.
+	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart
+
 .PHONY: test-job
 test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet

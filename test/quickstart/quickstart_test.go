@@ -1,0 +1,144 @@
+// Package quickstart tests what `make quickstart` does, as a user sees it: real
+// Cluster API, CAPT and OpenTofu, real Flux and Karpenter in the cluster that is
+// made.
+package quickstart
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// patience is for a machine that is busy with other things.
+const patience = 4 * time.Minute
+
+// user calls captctl and kubectl.
+type user struct {
+	*WithT
+	t                *testing.T
+	captctl, kubectl string
+	base             string
+}
+
+func newUser(t *testing.T) *user {
+	t.Helper()
+	if os.Getenv("CAPT_TEST_QUICKSTART") == "" {
+		t.Skip("run `make test-quickstart`: it needs the programs of Flux and Karpenter")
+	}
+	u := &user{WithT: NewWithT(t), t: t}
+	var err error
+	u.captctl, err = testenv.Built("captctl")
+	u.Expect(err).NotTo(HaveOccurred())
+	u.kubectl, err = testenv.Part("kubectl")
+	u.Expect(err).NotTo(HaveOccurred())
+	u.base, err = os.MkdirTemp("", "capt-quickstart-")
+	u.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		out, err := exec.CommandContext(context.Background(), u.captctl, "down", "--dir", u.base).CombinedOutput()
+		if err != nil {
+			t.Errorf("ending the environment: %v: %s", err, out)
+		}
+		if left := u.processes(); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+		if err := os.RemoveAll(u.base); err != nil {
+			t.Error(err)
+		}
+	})
+	return u
+}
+
+// processes are those that name the directory in their arguments or environment.
+func (u *user) processes() []string {
+	var found []string
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range paths {
+		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline"))
+		environ, _ := os.ReadFile(filepath.Join(path, "environ"))
+		if strings.Contains(string(arguments)+string(environ), u.base) {
+			found = append(found, strings.ReplaceAll(string(arguments), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// up is what make quickstart calls.
+func (u *user) up(args ...string) (string, error) {
+	u.t.Helper()
+	out, err := exec.CommandContext(u.t.Context(), u.captctl, append([]string{"up", "--demo", "--dir", u.base}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+func (u *user) status() *embedded.Status {
+	u.t.Helper()
+	out, err := exec.CommandContext(u.t.Context(), u.captctl, "status", "--dir", u.base, "-o", "json").Output()
+	u.Expect(err).NotTo(HaveOccurred())
+	status := &embedded.Status{}
+	u.Expect(json.Unmarshal(out, status)).To(Succeed())
+	return status
+}
+
+// pids are the processes of the environment and of its clusters by name.
+func (u *user) pids() map[string]int {
+	u.t.Helper()
+	status, found := u.status(), map[string]int{}
+	for _, part := range status.Parts {
+		found[part.Name] = part.PID
+	}
+	for _, cluster := range status.Clusters {
+		for _, part := range cluster.Parts {
+			found[cluster.Name+"/"+part.Name] = part.PID
+		}
+	}
+	return found
+}
+
+func TestQuickstart_makesAClusterWithFluxAndKarpenter(t *testing.T) {
+	u := newUser(t)
+	_, err := u.up("--timeout=8s")
+	u.Expect(err).To(HaveOccurred(), "that is too short")
+
+	began := time.Now()
+	out, err := u.up()
+	u.Expect(err).NotTo(HaveOccurred(), out)
+	t.Logf("%s\nall took %s", out, time.Since(began))
+	for _, step := range []string{"VPC stand-in", "Control plane", "Flux", "Karpenter", "Node for pending pods", "made by Karpenter", "Try next"} {
+		u.Expect(out).To(ContainSubstring(step))
+	}
+
+	before := u.pids()
+	out, err = u.up()
+	u.Expect(err).NotTo(HaveOccurred(), out)
+	u.Expect(u.pids()).To(Equal(before), "what runs is left alone")
+
+	// Whatever dies comes back.
+	for _, victim := range []string{"manager", "charts", "quickstart/helm-controller", "quickstart/karpenter-kwok"} {
+		u.Expect(before).To(HaveKey(victim))
+		u.Expect(syscall.Kill(before[victim], syscall.SIGKILL)).To(Succeed())
+	}
+	u.Eventually(func(g Gomega) {
+		now := u.pids()
+		for _, victim := range []string{"manager", "charts", "quickstart/helm-controller", "quickstart/karpenter-kwok"} {
+			g.Expect(now[victim]).NotTo(Equal(before[victim]), victim)
+		}
+	}).WithTimeout(patience).Should(Succeed())
+	out, err = u.up()
+	u.Expect(err).NotTo(HaveOccurred(), out)
+
+	status := u.status()
+	gone := exec.CommandContext(t.Context(), u.kubectl, "--kubeconfig", status.Kubeconfig, "delete", "cluster", "quickstart", "--timeout", patience.String())
+	text, err := gone.CombinedOutput()
+	u.Expect(err).NotTo(HaveOccurred(), string(text))
+	u.Expect(u.status().Clusters).To(BeEmpty())
+}
