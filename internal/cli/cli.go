@@ -49,6 +49,7 @@ func commands(o *Options) []*cobra.Command {
 		newUpCommand(o),
 		newDownCommand(o),
 		newStatusCommand(o),
+		newValidateCommand(o),
 	}
 }
 

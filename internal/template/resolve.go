@@ -107,35 +107,44 @@ func (r *resolver) values() (inspect.Values, error) {
 		r.set(all, values, file.Source == infrav1.VarFileSourceSecretKey)
 	}
 	for i, v := range p.Vars {
-		field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
-		if v.SecretKeyReference != nil || v.ConfigMapKeyReference != nil {
-			value, err := r.keyValue(field, v)
-			if err != nil {
-				return nil, err
-			}
-			r.set(all, inspect.Values{string(v.Key): value}, v.SecretKeyReference != nil)
-			continue
-		}
-		decoded, problems := inspect.FromJSON(map[string]json.RawMessage{string(v.Key): v.Value.Raw})
-		if len(problems) > 0 {
-			return nil, fromInspect(problems)
-		}
-		value, err := r.expandValue(field, decoded[string(v.Key)])
+		value, err := r.variable(i, v)
 		if err != nil {
-			return nil, asProblem(err)
+			return nil, err
 		}
-		r.set(all, inspect.Values{string(v.Key): value}, false)
+		r.set(all, inspect.Values{string(v.Key): value}, v.SecretKeyReference != nil)
 	}
-	raw := map[string]json.RawMessage{}
-	for name, v := range r.Apply.Spec.Variables {
-		raw[name] = v.Raw
-	}
-	own, problems := inspect.FromJSON(raw)
+	own, problems := r.own()
 	if len(problems) > 0 {
 		return nil, fromInspect(problems)
 	}
 	r.set(all, own, false)
 	return all, nil
+}
+
+// variable is the value of one of the template's variables.
+func (r *resolver) variable(i int, v infrav1.Variable) (cty.Value, error) {
+	field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
+	if v.SecretKeyReference != nil || v.ConfigMapKeyReference != nil {
+		return r.keyValue(field, v)
+	}
+	decoded, problems := inspect.FromJSON(map[string]json.RawMessage{string(v.Key): v.Value.Raw})
+	if len(problems) > 0 {
+		return cty.NilVal, fromInspect(problems)
+	}
+	value, err := r.expandValue(field, decoded[string(v.Key)])
+	if err != nil {
+		return cty.NilVal, asProblem(err)
+	}
+	return value, nil
+}
+
+// own are the values that the apply gives.
+func (r *resolver) own() (inspect.Values, []inspect.Problem) {
+	raw := map[string]json.RawMessage{}
+	for name, v := range r.Apply.Spec.Variables {
+		raw[name] = v.Raw
+	}
+	return inspect.FromJSON(raw)
 }
 
 // keyValue is the value of a variable that a Secret or ConfigMap holds.

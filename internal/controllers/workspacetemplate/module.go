@@ -1,9 +1,7 @@
 package workspacetemplate
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/template"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
@@ -99,29 +98,14 @@ func limit(text string, longest int) string {
 	return string(runes[:longest-1]) + "…"
 }
 
-// fits checks the template's own values. What they leave out may come with the
-// workspace, and the type of what holds placeholders is known only there.
+// fits checks the template's own values.
 func fits(m *inspect.Module, vars []infrav1.Variable) error {
-	raw, open := map[string]json.RawMessage{}, map[string]bool{}
-	for _, v := range vars {
-		raw[string(v.Key)] = v.Value.Raw
-		open[string(v.Key)] = bytes.Contains(v.Value.Raw, []byte("${"))
-		if v.Value.IsZero() {
-			raw[string(v.Key)], open[string(v.Key)] = []byte(`""`), true
-		}
-	}
-	values, problems := inspect.FromJSON(raw)
-	problems = append(problems, inspect.Check(m, values, nil)...)
 	reason := ""
 	var messages []string
-	for _, p := range problems {
-		unknown := p.Kind == inspect.KindUnknown || p.Kind == inspect.KindInvalidName
-		if p.Kind == inspect.KindMissing || !unknown && open[p.Name] {
-			continue
-		}
+	for _, p := range template.CheckVars(m, vars) {
 		if reason == "" {
 			reason = infrav1.InvalidVariableReason
-			if unknown {
+			if p.Kind == inspect.KindUnknown || p.Kind == inspect.KindInvalidName {
 				reason = infrav1.UnknownVariableReason
 			}
 		}

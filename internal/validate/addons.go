@@ -1,0 +1,108 @@
+package validate
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/chart"
+	"github.com/appthrust/capt/internal/targetpath"
+)
+
+// checkAddons checks what add-ons put into charts, and their versions.
+func (s *set) checkAddons(ctx context.Context) {
+	objects, addons := all[*addonsv1.CAPTAddon](s)
+	for i, addon := range addons {
+		s.checkTargetPaths(ctx, objects[i], addon)
+		s.checkVersions(objects[i], addon)
+	}
+}
+
+func (s *set) checkTargetPaths(ctx context.Context, o *Object, addon *addonsv1.CAPTAddon) {
+	helm := addon.Spec.Helm
+	if helm == nil || len(helm.ValuesFrom) == 0 {
+		return
+	}
+	known, err := s.chart(ctx, helm.Chart)
+	if err != nil {
+		s.add(o.fail(RuleChart, "spec.helm.chart", "%v", err))
+		return
+	}
+	if known == nil {
+		return
+	}
+	for i, v := range helm.ValuesFrom {
+		path, err := targetpath.Parse(v.TargetPath)
+		if err != nil {
+			// The webhook has said so.
+			continue
+		}
+		if err := known.Takes(path); err != nil {
+			s.add(o.fail(RuleTargetPath, "spec.helm.valuesFrom"+indexed(i)+".targetPath", "%v", err))
+		}
+	}
+}
+
+// chart is the chart of an add-on, or nil if it cannot be known here.
+func (s *set) chart(ctx context.Context, source addonsv1.ChartSource) (*chart.Chart, error) {
+	if given := s.Given[source.Name]; given != nil {
+		return given, nil
+	}
+	if s.Charts == nil {
+		return nil, nil
+	}
+	return s.Charts.Fetch(ctx, source.Repository, source.Name, source.Version, source.Insecure != nil && *source.Insecure)
+}
+
+// checkVersions holds an add-on against the version matrix, for every given
+// cluster that it selects.
+func (s *set) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
+	versions := addon.Spec.Versions
+	if s.Versions == nil || versions == nil || versions.Matrix == "" {
+		return
+	}
+	version, path := versions.Version, "spec.versions.version"
+	if version == "" && addon.Spec.Helm != nil {
+		version, path = addon.Spec.Helm.Chart.Version, "spec.helm.chart.version"
+	}
+	told := s.kubernetesVersions(addon)
+	if len(told) == 0 {
+		told = []string{""}
+	}
+	var problems []error
+	for _, kubernetes := range told {
+		problems = append(problems, s.Versions.Check(versions.Matrix, version, kubernetes))
+	}
+	if err := errors.Join(problems...); err != nil {
+		s.add(o.fail(RuleVersion, path, "%v", err))
+	}
+}
+
+// kubernetesVersions are those of the given clusters that an add-on selects.
+func (s *set) kubernetesVersions(addon *addonsv1.CAPTAddon) []string {
+	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
+	if err != nil {
+		return nil
+	}
+	var found []string
+	_, clusters := all[*clusterv1.Cluster](s)
+	for _, cluster := range clusters {
+		if cluster.Namespace != addon.Namespace || !selector.Matches(labels.Set(cluster.Labels)) {
+			continue
+		}
+		version := cluster.Spec.Topology.Version
+		k := key{group: controlplanev1.GroupVersion.Group, kind: "CAPTControlPlane", namespace: cluster.Namespace, name: cluster.Spec.ControlPlaneRef.Name}
+		if controlPlane := find[*controlplanev1.CAPTControlPlane](s, k); controlPlane != nil {
+			version = controlPlane.Spec.Version
+		}
+		if version != "" {
+			found = append(found, version)
+		}
+	}
+	return found
+}

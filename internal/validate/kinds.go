@@ -1,0 +1,143 @@
+package validate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/config/crd"
+)
+
+// kind is one version of a kind of CAPT's, with what the API server checks.
+type kind struct {
+	crd     *apiextensionsv1.CustomResourceDefinition
+	version apiextensionsv1.CustomResourceDefinitionVersion
+
+	once       sync.Once
+	err        error
+	structural *structuralschema.Structural
+	schema     validation.SchemaValidator
+	cel        *cel.Validator
+}
+
+// kinds are CAPT's kinds.
+var kinds = sync.OnceValues(func() (map[schema.GroupVersionKind]*kind, error) {
+	entries, err := crd.Bases.ReadDir("bases")
+	if err != nil {
+		return nil, fmt.Errorf("reading the CRDs: %w", err)
+	}
+	all := map[schema.GroupVersionKind]*kind{}
+	for _, entry := range entries {
+		text, err := crd.Bases.ReadFile("bases/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading the CRDs: %w", err)
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(text, definition); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", entry.Name(), err)
+		}
+		for _, version := range definition.Spec.Versions {
+			gvk := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
+			all[gvk] = &kind{crd: definition, version: version}
+		}
+	}
+	return all, nil
+})
+
+// prepare compiles the schema and its CEL rules, which takes its time.
+func (k *kind) prepare() error {
+	k.once.Do(func() { k.err = k.compile() })
+	return k.err
+}
+
+func (k *kind) compile() error {
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(k.version.Schema.OpenAPIV3Schema, internal, nil); err != nil {
+		return fmt.Errorf("reading the schema of %s: %w", k.crd.Name, err)
+	}
+	var err error
+	if k.structural, err = structuralschema.NewStructural(internal); err != nil {
+		return fmt.Errorf("reading the schema of %s: %w", k.crd.Name, err)
+	}
+	if k.schema, _, err = validation.NewSchemaValidator(internal); err != nil {
+		return fmt.Errorf("reading the schema of %s: %w", k.crd.Name, err)
+	}
+	k.cel = cel.NewValidator(k.structural, true, celconfig.PerCallLimit)
+	return nil
+}
+
+// unknownFields returns the fields that the kind does not have, and takes them
+// out of the object. The error is about metadata that is none.
+func (k *kind) unknownFields(object map[string]any) ([]string, *field.Error) {
+	unknown := pruning.PruneWithOptions(object, k.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	err, inMetadata := objectmeta.CoerceWithOptions(nil, object, k.structural, true, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	return append(unknown, inMetadata...), err
+}
+
+// names are the fields that the kind has at a path.
+func (k *kind) names(path []string) []string {
+	at := k.structural
+	for _, segment := range path {
+		switch next, found := at.Properties[segment]; {
+		case found:
+			at = &next
+		case segment == "[]" && at.Items != nil:
+			at = at.Items
+		case at.AdditionalProperties != nil && at.AdditionalProperties.Structural != nil:
+			at = at.AdditionalProperties.Structural
+		default:
+			return nil
+		}
+	}
+	var names []string
+	for name := range at.Properties {
+		names = append(names, name)
+	}
+	return names
+}
+
+// check returns what the API server would refuse in a new object, and leaves
+// the object with its defaults filled in.
+func (k *kind) check(ctx context.Context, object *unstructured.Unstructured) field.ErrorList {
+	if k.version.Subresources != nil && k.version.Subresources.Status != nil {
+		unstructured.RemoveNestedField(object.Object, "status")
+	}
+	defaulting.Default(object.Object, k.structural)
+	errs := metavalidation.ValidateObjectMetaAccessor(object, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.schema)...)
+	errs = append(errs, objectmeta.Validate(nil, object.Object, k.structural, false)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object.Object)...)
+	if k.cel == nil || blocks(errs) {
+		return errs
+	}
+	broken, _ := k.cel.Validate(ctx, nil, k.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, broken...)
+}
+
+// blocks tells whether errors keep the CEL rules from being looked at.
+func blocks(errs field.ErrorList) bool {
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return true
+		default:
+		}
+	}
+	return false
+}

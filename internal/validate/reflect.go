@@ -1,0 +1,61 @@
+package validate
+
+import (
+	"reflect"
+	"strings"
+)
+
+// fieldsOf are the JSON fields of a type at the parent of a path.
+func fieldsOf(typed any, path string) []string {
+	at := reflect.TypeOf(typed)
+	for _, segment := range schemaPath(path) {
+		at = element(at)
+		switch {
+		case at.Kind() == reflect.Map, segment == "[]" && at.Kind() == reflect.Slice:
+			at = at.Elem()
+		case at.Kind() == reflect.Struct:
+			next, found := fields(at)[segment]
+			if !found {
+				return nil
+			}
+			at = next
+		default:
+			return nil
+		}
+	}
+	if at = element(at); at.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for name := range fields(at) {
+		names = append(names, name)
+	}
+	return names
+}
+
+func element(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// fields are the fields of a struct by their names in JSON.
+func fields(t reflect.Type) map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case strings.Contains(options, "inline") || f.Anonymous && name == "":
+			if inner := element(f.Type); inner.Kind() == reflect.Struct {
+				for name, t := range fields(inner) {
+					all[name] = t
+				}
+			}
+		case name != "" && name != "-":
+			all[name] = f.Type
+		}
+	}
+	return all
+}
