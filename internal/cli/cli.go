@@ -51,6 +51,7 @@ func commands(o *Options) []*cobra.Command {
 		newStatusCommand(o),
 		newValidateCommand(o),
 		newDoctorCommand(o),
+		newGenerateCommand(o),
 	}
 }
 

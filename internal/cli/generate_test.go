@@ -1,0 +1,41 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestGenerateCluster_writesManifests(t *testing.T) {
+	t.Setenv("AWS_REGION", "us-west-2")
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	NewWithT(t).Expect(os.WriteFile(own, []byte("name: ${CLUSTER_NAME}\nversion: ${KUBERNETES_VERSION}\n"), 0o600)).To(Succeed())
+	tests := map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		"a flavor":          {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: demo\n  namespace: team-a\n"},
+		"the environment":   {args: []string{"demo"}, want: "region: us-west-2"},
+		"what is set":       {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: "region: eu-west-1"},
+		"a file":            {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
+		"standard input":    {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
+		"variables":         {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},
+		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-existing-vpc\neks-node-group\nlocal\n"},
+		"no name":           {code: 2, want: "give the name of the cluster"},
+		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is no name of a cluster`},
+		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: give it by --set VPC_ID=VALUE"},
+		"an unknown flavor": {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			out, problem, code := captctl(t, test.stdin, append([]string{"generate", "cluster"}, test.args...)...)
+			g.Expect(code).To(Equal(test.code), out+problem)
+			g.Expect(out + problem).To(ContainSubstring(test.want))
+		})
+	}
+}
