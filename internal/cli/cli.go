@@ -50,6 +50,7 @@ func commands(o *Options) []*cobra.Command {
 		newDownCommand(o),
 		newStatusCommand(o),
 		newValidateCommand(o),
+		newRenderCommand(o),
 		newDoctorCommand(o),
 		newGenerateCommand(o),
 	}

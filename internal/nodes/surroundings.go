@@ -70,6 +70,21 @@ func Look(ctx context.Context, c client.Reader, workspaces *workspace.Keeper, cl
 	return s, nil
 }
 
+// Known is what is known of a cluster from its objects and the workspace of its
+// control plane. Objects of other providers are nil.
+func Known(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply, infra *infrav1.CAPTCluster) (*Surroundings, error) {
+	s := &Surroundings{ClusterName: cluster.Name, values: map[string]any{}}
+	if controlPlane != nil {
+		if err := s.readControlPlane(controlPlane, apply); err != nil {
+			return nil, err
+		}
+	}
+	if infra != nil {
+		s.readInfrastructure(infra)
+	}
+	return s, nil
+}
+
 // get reads an object of a Cluster if it is of the kind.
 func get(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, group, kind string, into client.Object) (bool, error) {
 	if ref.Kind != kind || ref.APIGroup != group {

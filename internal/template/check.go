@@ -20,10 +20,7 @@ type Shortcoming struct {
 // says the first. Keys of Secrets and ConfigMaps that are not among the sources
 // count as there.
 func Check(s Sources) []Shortcoming {
-	c := &checker{
-		resolver: &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}},
-		values:   inspect.Values{}, open: map[string]bool{},
-	}
+	c := newChecker(s)
 	c.variables()
 	c.texts()
 	c.module()
@@ -39,6 +36,13 @@ type checker struct {
 	open    map[string]bool
 	anyOpen bool
 	found   []Shortcoming
+}
+
+func newChecker(s Sources) *checker {
+	return &checker{
+		resolver: &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}},
+		values:   inspect.Values{}, open: map[string]bool{},
+	}
 }
 
 // add takes an error down, unless it is about a key that is not there. It tells

@@ -46,6 +46,9 @@ func (s *set) checkReference(o *Object, r reference) {
 		case k.group != r.group || k.kind != r.kind:
 		case k.namespace == r.namespace:
 			names = append(names, k.name)
+		case k.name == r.name && r.kind == "WorkspaceProviderConfig":
+			// It is looked for where workspaces are, not where their template is.
+			return
 		case k.name == r.name:
 			message = fmt.Sprintf("%s %s is not in namespace %s but in %s: write its namespace, or move it", r.kind, r.name, r.namespace, k.namespace)
 		}

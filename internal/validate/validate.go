@@ -60,6 +60,31 @@ type key struct{ group, kind, namespace, name string }
 
 // Check checks objects on their own and together.
 func Check(ctx context.Context, objects []*Object, options Options) ([]Finding, error) {
+	s, err := check(ctx, objects, options)
+	if err != nil {
+		return nil, err
+	}
+	return sorted(s.findings), nil
+}
+
+// Decode checks objects as Check does, and returns those that could be read, as
+// the API server would store them.
+func Decode(ctx context.Context, objects []*Object, options Options) ([]client.Object, []Finding, error) {
+	s, err := check(ctx, objects, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	var decoded []client.Object
+	for _, o := range objects {
+		if typed := s.typed[o]; typed != nil {
+			typed.GetObjectKind().SetGroupVersionKind(o.GroupVersionKind())
+			decoded = append(decoded, typed)
+		}
+	}
+	return decoded, sorted(s.findings), nil
+}
+
+func check(ctx context.Context, objects []*Object, options Options) (*set, error) {
 	if options.Namespace == "" {
 		options.Namespace = "default"
 	}
@@ -79,7 +104,7 @@ func Check(ctx context.Context, objects []*Object, options Options) ([]Finding, 
 	s.checkWorkspaces()
 	s.checkTopologies()
 	s.checkAddons(ctx)
-	return sorted(s.findings), nil
+	return s, s.checkClusters(ctx)
 }
 
 func (s *set) add(findings ...Finding) { s.findings = append(s.findings, findings...) }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -98,7 +99,7 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted)
 		// A finalizer cannot be added and nothing will be applied any more.
 		return found, nil
 	}
-	apply, err := k.render(owner, name, wanted)
+	apply, err := Render(k.Client.Scheme(), owner, name, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,8 @@ func (k *Keeper) freeName(ctx context.Context, owner client.Object, preferred st
 	return "", fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s exists and belongs to somebody else: delete or rename it", preferred)
 }
 
-func (k *Keeper) render(owner client.Object, name string, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
+// Render is the workspace as its owner wants it, under a name.
+func Render(scheme *runtime.Scheme, owner client.Object, name string, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.GetNamespace(), Name: name,
@@ -152,7 +154,7 @@ func (k *Keeper) render(owner client.Object, name string, wanted Wanted) (*infra
 	if wanted.Connection != nil {
 		apply.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: wanted.Connection(name)}
 	}
-	if err := controllerutil.SetControllerReference(owner, apply, k.Client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(owner, apply, scheme); err != nil {
 		return nil, fmt.Errorf("owning workspace %s: %w", name, err)
 	}
 	text, err := json.Marshal(apply)

@@ -27,18 +27,11 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	variables, err := variables(s, template)
+	wanted, err := Workspace(s.cluster, s.infra, template)
 	if err != nil {
 		return err
 	}
-	apply, err := r.Workspaces.Ensure(ctx, s.infra, workspace.Wanted{
-		Name: s.cluster.Name + "-vpc", Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: *s.infra.Spec.VPCTemplateRef, Variables: variables, RequiredOutputs: []string{"vpc_id"},
-			RetainWorkspaceOnDelete: s.infra.Spec.RetainVPCOnDelete,
-		},
-	})
+	apply, err := r.Workspaces.Ensure(ctx, s.infra, wanted)
 	if err != nil {
 		return err
 	}
@@ -55,18 +48,34 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// Workspace is the workspace that makes the VPC of a cluster.
+func Workspace(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	variables, err := variables(cluster, infra, template)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: cluster.Name + "-vpc", Cluster: cluster.Name,
+		Connection: func(name string) string { return name + "-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: *infra.Spec.VPCTemplateRef, Variables: variables, RequiredOutputs: []string{"vpc_id"},
+			RetainWorkspaceOnDelete: infra.Spec.RetainVPCOnDelete,
+		},
+	}, nil
+}
+
 // variables is what the template is given, by the names that the API documents.
-func variables(s *scope, template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
+func variables(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
 	values, err := workspace.NewValues(template)
 	if err != nil {
 		return nil, err
 	}
-	spec, config := &s.infra.Spec, &infrav1.VPCConfig{}
+	spec, config := &infra.Spec, &infrav1.VPCConfig{}
 	if spec.VPCConfig != nil {
 		config = spec.VPCConfig
 	}
-	values.Give("name", s.cluster.Name+"-vpc")
-	values.Offer("cluster_name", s.cluster.Name)
+	values.Give("name", cluster.Name+"-vpc")
+	values.Offer("cluster_name", cluster.Name)
 	values.Offer("region", spec.Region)
 	if config.Name != "" {
 		values.Demand("spec.vpcConfig.name", "name", config.Name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -46,19 +47,11 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	variables, err := s.variables(next)
+	wanted, err := s.wanted(next)
 	if err != nil {
 		return err
 	}
-	s.apply, err = r.Workspaces.Ensure(ctx, s.controlPlane, workspace.Wanted{
-		Name: s.cluster.Name, Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-eks-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: s.controlPlane.Spec.WorkspaceTemplateRef, Variables: variables,
-			RequiredOutputs: s.requiredOutputs(), WaitForWorkspaces: s.waitForWorkspaces(), Timeout: s.timeout(),
-		},
-	})
-	if err != nil {
+	if s.apply, err = r.Workspaces.Ensure(ctx, s.controlPlane, wanted); err != nil {
 		return err
 	}
 	s.note()
@@ -66,6 +59,33 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 		return s.upgrading(outcome, target, next)
 	}
 	return held
+}
+
+// wanted is the workspace at a version.
+func (s *scope) wanted(next minor) (workspace.Wanted, error) {
+	variables, err := s.variables(next)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: s.cluster.Name, Cluster: s.cluster.Name,
+		Connection: func(name string) string { return name + "-eks-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: s.controlPlane.Spec.WorkspaceTemplateRef, Variables: variables,
+			RequiredOutputs: s.requiredOutputs(), WaitForWorkspaces: s.waitForWorkspaces(), Timeout: s.timeout(),
+		},
+	}, nil
+}
+
+// Workspace is the workspace that makes a new control plane. Without
+// infrastructure of CAPT's own infra is nil.
+func Workspace(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	s := &scope{cluster: cluster, controlPlane: controlPlane, infra: infra, template: template}
+	_, next, err := s.version()
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return s.wanted(next)
 }
 
 // note shows which workspace this is about.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,18 +37,11 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	variables, err := s.variables(template)
+	wanted, err := s.wanted(template)
 	if err != nil {
 		return err
 	}
-	s.apply, err = r.Workspaces.Ensure(ctx, s.machine, workspace.Wanted{
-		Name: s.machine.Name, Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: s.machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{providerIDOutput},
-		},
-	})
-	if err != nil {
+	if s.apply, err = r.Workspaces.Ensure(ctx, s.machine, wanted); err != nil {
 		return err
 	}
 	s.machine.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
@@ -61,6 +55,27 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return s.takeOver()
+}
+
+func (s *scope) wanted(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	variables, err := s.variables(template)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: s.machine.Name, Cluster: s.cluster.Name,
+		Connection: func(name string) string { return name + "-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: s.machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{providerIDOutput},
+		},
+	}, nil
+}
+
+// Workspace is the workspace that makes a new machine below no Machine of
+// Cluster API's. The pool is the one whose settings it shares, or nil.
+func Workspace(cluster *clusterv1.Cluster, machine *infrav1.CAPTMachine, pool *infrav1.CAPTMachinePool, surroundings *nodes.Surroundings, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	s := &scope{cluster: cluster, machine: machine, pool: pool, surroundings: surroundings}
+	return s.wanted(template)
 }
 
 // start is what the instance waits for before it is made.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/fault"
 	"github.com/appthrust/capt/internal/nodes"
@@ -32,18 +34,11 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	variables, err := s.variables(template)
+	wanted, err := s.wanted(template)
 	if err != nil {
 		return err
 	}
-	s.apply, err = r.Workspaces.Ensure(ctx, s.pool, workspace.Wanted{
-		Name: s.pool.Name, Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: s.pool.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{listOutput},
-		},
-	})
-	if err != nil {
+	if s.apply, err = r.Workspaces.Ensure(ctx, s.pool, wanted); err != nil {
 		return err
 	}
 	s.pool.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
@@ -51,6 +46,29 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 		return err
 	}
 	return s.takeOver()
+}
+
+func (s *scope) wanted(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	variables, err := s.variables(template)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: s.pool.Name, Cluster: s.cluster.Name,
+		Connection: func(name string) string { return name + "-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: s.pool.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{listOutput},
+		},
+	}, nil
+}
+
+// Workspace is the workspace that makes a new node group.
+func Workspace(cluster *clusterv1.Cluster, owner *clusterv1.MachinePool, pool *infrav1.CAPTMachinePool, surroundings *nodes.Surroundings, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	s := &scope{cluster: cluster, owner: owner, pool: pool, surroundings: surroundings}
+	if err := s.bounds(); err != nil {
+		return workspace.Wanted{}, err
+	}
+	return s.wanted(template)
 }
 
 // start is what the node group waits for before it is made.

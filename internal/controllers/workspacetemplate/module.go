@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/fault"
@@ -35,6 +37,18 @@ func module(_ context.Context, s *scope) error {
 	}
 	status.Variables, status.Outputs = variables(m), outputs(m)
 	return fits(m, p.Vars)
+}
+
+// Inspect shows in a template's status what the controller would.
+func Inspect(template *infrav1.WorkspaceTemplate) error {
+	s := &scope{template: template}
+	if err := module(context.Background(), s); err != nil {
+		return err
+	}
+	conditions.Set(template, metav1.Condition{
+		Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: moduleReason(s), ObservedGeneration: template.Generation,
+	})
+	return nil
 }
 
 // moduleReason tells who inspected the module.

@@ -1,0 +1,267 @@
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/exp/topology/desiredstate"
+	topologyscope "sigs.k8s.io/cluster-api/exp/topology/scope"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/config/crd"
+)
+
+// topology is what Cluster API makes of a cluster of a class.
+type topology struct {
+	cluster *clusterv1.Cluster
+	objects []client.Object
+}
+
+// topology has Cluster API's own generator work out the objects of a cluster.
+func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*topology, error) {
+	ref := cluster.Spec.Topology.ClassRef
+	namespace := cluster.Namespace
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	class := find[*clusterv1.ClusterClass](r, namespace, ref.Name)
+	if class == nil {
+		r.note("ClusterClass %s/%s is not among the given manifests: give it too, to see what is made of Cluster %s", namespace, ref.Name, cluster.Name)
+		return nil, nil
+	}
+	blueprint, absent, err := r.blueprint(observed(class))
+	if err != nil {
+		return nil, err
+	}
+	if len(absent) > 0 {
+		r.note("ClusterClass %s refers to %s, not among the given manifests", class.Name, strings.Join(absent, ", "))
+		return nil, nil
+	}
+	filled := cluster.DeepCopy()
+	if err := fillVariables(filled, class); err != nil {
+		return nil, err
+	}
+	blueprint.Topology = filled.Spec.Topology
+	generator, err := desiredstate.NewGenerator(&definitions{scheme: r.scheme}, noClusters{}, nil, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the topology: %w", err)
+	}
+	s := topologyscope.New(filled)
+	s.Blueprint = blueprint
+	s.Current.ControlPlane = &topologyscope.ControlPlaneState{}
+	desired, err := generator.Generate(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("working out the topology: %w", err)
+	}
+	return r.collect(desired)
+}
+
+// observed is a class with the status that Cluster API's controller gives it,
+// by which patches find their variables.
+func observed(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
+	class = class.DeepCopy()
+	class.Status.Variables = nil
+	for _, v := range class.Spec.Variables {
+		class.Status.Variables = append(class.Status.Variables, clusterv1.ClusterClassStatusVariable{
+			Name: v.Name,
+			Definitions: []clusterv1.ClusterClassStatusVariableDefinition{{
+				From: clusterv1.VariableDefinitionFromInline, Required: v.Required, Schema: v.Schema,
+			}},
+		})
+	}
+	return class
+}
+
+// fillVariables gives variables the defaults that Cluster API's webhook would.
+func fillVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
+	given := map[string]bool{}
+	for _, v := range cluster.Spec.Topology.Variables {
+		given[v.Name] = true
+	}
+	for _, v := range class.Spec.Variables {
+		required := v.Required != nil && *v.Required
+		switch standard := v.Schema.OpenAPIV3Schema.Default; {
+		case given[v.Name]:
+		case standard != nil:
+			cluster.Spec.Topology.Variables = append(cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: v.Name, Value: *standard})
+		case required:
+			return fmt.Errorf("ClusterClass %s requires variable %s: set it under spec.topology.variables", class.Name, v.Name)
+		}
+	}
+	return nil
+}
+
+// blueprint gathers the templates of a class, and the names of those that are
+// not given.
+func (r *renderer) blueprint(class *clusterv1.ClusterClass) (blueprint *topologyscope.ClusterBlueprint, absent []string, err error) {
+	get := func(ref clusterv1.ClusterClassTemplateReference) *unstructured.Unstructured {
+		found, problem := r.unstructured(class.Namespace, ref)
+		if problem != nil {
+			err = problem
+		}
+		if name := ref.Kind + " " + ref.Name; found == nil && !slices.Contains(absent, name) {
+			absent = append(absent, name)
+		}
+		return found
+	}
+	blueprint = &topologyscope.ClusterBlueprint{
+		ClusterClass: class, InfrastructureClusterTemplate: get(class.Spec.Infrastructure.TemplateRef),
+		ControlPlane:       &topologyscope.ControlPlaneBlueprint{Template: get(class.Spec.ControlPlane.TemplateRef)},
+		MachineDeployments: map[string]*topologyscope.MachineDeploymentBlueprint{},
+		MachinePools:       map[string]*topologyscope.MachinePoolBlueprint{},
+	}
+	for _, d := range class.Spec.Workers.MachineDeployments {
+		blueprint.MachineDeployments[d.Class] = &topologyscope.MachineDeploymentBlueprint{
+			Metadata: d.Metadata, HealthCheck: d.HealthCheck,
+			BootstrapTemplate: get(d.Bootstrap.TemplateRef), InfrastructureMachineTemplate: get(d.Infrastructure.TemplateRef),
+		}
+	}
+	for _, p := range class.Spec.Workers.MachinePools {
+		blueprint.MachinePools[p.Class] = &topologyscope.MachinePoolBlueprint{
+			Metadata: p.Metadata, BootstrapTemplate: get(p.Bootstrap.TemplateRef), InfrastructureMachinePoolTemplate: get(p.Infrastructure.TemplateRef),
+		}
+	}
+	return blueprint, absent, err
+}
+
+func (r *renderer) unstructured(namespace string, ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	for _, obj := range r.objects {
+		if obj.GetNamespace() != namespace || obj.GetName() != ref.Name || obj.GetObjectKind().GroupVersionKind() != gvk {
+			continue
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		found := &unstructured.Unstructured{Object: content}
+		found.SetGroupVersionKind(gvk)
+		return found, nil
+	}
+	return nil, nil
+}
+
+// collect takes over what was worked out. Cluster API ends names at random;
+// here they end with what they are for.
+func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, error) {
+	made := &topology{cluster: desired.Cluster}
+	add := func(obj client.Object, name string) error {
+		typed, err := r.typed(obj)
+		if err != nil {
+			return err
+		}
+		typed.SetName(name)
+		typed.SetOwnerReferences(nil)
+		made.objects = append(made.objects, typed)
+		return nil
+	}
+	name := desired.Cluster.Name
+	if err := add(desired.InfrastructureCluster, name); err != nil {
+		return nil, err
+	}
+	if err := add(desired.ControlPlane.Object, name); err != nil {
+		return nil, err
+	}
+	made.cluster.Spec.InfrastructureRef.Name, made.cluster.Spec.ControlPlaneRef.Name = name, name
+	for _, topologyName := range slices.Sorted(maps.Keys(desired.MachineDeployments)) {
+		d := desired.MachineDeployments[topologyName]
+		member := name + "-" + topologyName
+		d.Object.Spec.Template.Spec.InfrastructureRef.Name, d.Object.Spec.Template.Spec.Bootstrap.ConfigRef.Name = member, member
+		for _, obj := range []client.Object{d.Object, d.InfrastructureMachineTemplate, d.BootstrapTemplate} {
+			if err := add(obj, member); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, topologyName := range slices.Sorted(maps.Keys(desired.MachinePools)) {
+		p := desired.MachinePools[topologyName]
+		member := name + "-" + topologyName
+		p.Object.Spec.Template.Spec.InfrastructureRef.Name, p.Object.Spec.Template.Spec.Bootstrap.ConfigRef.Name = member, member
+		for _, obj := range []client.Object{p.Object, p.InfrastructureMachinePoolObject, p.BootstrapObject} {
+			if err := add(obj, member); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return made, nil
+}
+
+// typed reads an object into its Go type, if it has one.
+func (r *renderer) typed(obj client.Object) (client.Object, error) {
+	content, isUnstructured := obj.(*unstructured.Unstructured)
+	if !isUnstructured {
+		return obj, nil
+	}
+	empty, err := r.scheme.New(content.GroupVersionKind())
+	if runtime.IsNotRegisteredError(err) {
+		return obj, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
+	}
+	text, err := json.Marshal(content.Object)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
+	}
+	if err := json.Unmarshal(text, empty); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
+	}
+	typed, ok := empty.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object", content.GetKind())
+	}
+	return typed, nil
+}
+
+// definitions is a client that knows CAPT's CRDs, which the generator asks for
+// the version of the contract, and nothing else.
+type definitions struct {
+	client.Client
+	scheme *runtime.Scheme
+}
+
+// Scheme returns the scheme.
+func (d *definitions) Scheme() *runtime.Scheme { return d.scheme }
+
+// Get reads the metadata of a CRD.
+func (d *definitions) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	metadata, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	entries, err := crd.Bases.ReadDir("bases")
+	if err != nil {
+		return fmt.Errorf("reading the CRDs: %w", err)
+	}
+	for _, entry := range entries {
+		text, err := crd.Bases.ReadFile("bases/" + entry.Name())
+		if err != nil {
+			return fmt.Errorf("reading the CRDs: %w", err)
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(text, definition); err != nil {
+			return fmt.Errorf("reading %s: %w", entry.Name(), err)
+		}
+		if definition.Name == key.Name {
+			metadata.ObjectMeta = definition.ObjectMeta
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), key.Name)
+}
+
+// noClusters has no connection to any cluster, and a new one needs none.
+type noClusters struct{ clustercache.ClusterCache }

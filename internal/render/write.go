@@ -1,0 +1,82 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// WriteYAML writes objects as documents, and behind them a document for each
+// run.
+func (r *Rendering) WriteYAML(w io.Writer) error {
+	for _, obj := range r.Objects {
+		content, err := clean(obj)
+		if err != nil {
+			return err
+		}
+		if err := document(w, "", content); err != nil {
+			return err
+		}
+	}
+	for _, run := range r.Runs {
+		if err := document(w, "# What Terraform is given for "+run.Workspace+"; this is no object.\n", map[string]any{"run": run}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func document(w io.Writer, comment string, content any) error {
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("writing YAML: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, "---\n%s%s", comment, text); err != nil {
+		return fmt.Errorf("writing YAML: %w", err)
+	}
+	return nil
+}
+
+// WriteJSON writes everything as one object.
+func (r *Rendering) WriteJSON(w io.Writer) error {
+	objects := []map[string]any{}
+	for _, obj := range r.Objects {
+		content, err := clean(obj)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, content)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(struct {
+		Objects []map[string]any `json:"objects"`
+		Runs    []Run            `json:"runs,omitempty"`
+		Notes   []string         `json:"notes,omitempty"`
+	}{objects, r.Runs, r.Notes})
+	if err != nil {
+		return fmt.Errorf("writing JSON: %w", err)
+	}
+	return nil
+}
+
+// clean is an object without what only a cluster gives.
+func clean(obj client.Object) (map[string]any, error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", obj.GetName(), err)
+	}
+	content := map[string]any{}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", obj.GetName(), err)
+	}
+	delete(content, "status")
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		delete(metadata, "creationTimestamp")
+	}
+	return content, nil
+}

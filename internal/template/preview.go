@@ -1,0 +1,161 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// Preview is what runs of a workspace would be given, for people to read. What
+// comes out of Secrets is shown by where it comes from, never by its value.
+type Preview struct {
+	// Module is the address of a remote module; an inline one is among Files.
+	Module string `json:"module,omitempty"`
+	// Entrypoint is the directory of a remote module.
+	Entrypoint string `json:"entrypoint,omitempty"`
+	// Files are the files of the working directory.
+	Files map[string]string `json:"files,omitempty"`
+	// Variables are the values of the variables.
+	Variables map[string]json.RawMessage `json:"variables,omitempty"`
+	// VariableFiles are files of variables that are not known here.
+	VariableFiles []string          `json:"variableFiles,omitempty"`
+	Env           map[string]string `json:"env,omitempty"`
+	// Backend is where the state is.
+	Backend          string `json:"backend"`
+	ConnectionSecret string `json:"connectionSecret,omitempty"`
+	Approval         string `json:"approval"`
+	Timeout          string `json:"timeout"`
+
+	Protect         []string `json:"protect,omitempty"`
+	RequiredOutputs []string `json:"requiredOutputs,omitempty"`
+}
+
+// sensitiveValue stands for the value of a variable that the module calls
+// sensitive.
+const sensitiveValue = "(sensitive)"
+
+// PreviewOf resolves a workspace as far as its sources go. Secrets among them
+// are not looked into.
+func PreviewOf(s Sources) (*Preview, []Shortcoming) {
+	s.Secrets = nil
+	c := newChecker(s)
+	c.variables()
+	c.texts()
+	p := s.Template.Spec.Template.Spec.ForProvider
+	preview := &Preview{
+		Entrypoint: p.Entrypoint, Files: map[string]string{}, Variables: map[string]json.RawMessage{}, Env: map[string]string{},
+		Approval: string(s.policy().Approval), Timeout: s.timeout().Round(time.Second).String(), Protect: s.protect(),
+		RequiredOutputs: s.Apply.Spec.RequiredOutputs, Backend: "Secret tfstate-default-" + StateSuffix(s.Apply.Name),
+	}
+	sensitive := c.previewModule(preview)
+	c.module()
+	c.previewVariables(preview, sensitive)
+	c.previewEnv(preview)
+	c.previewConfig(preview)
+	if name, err := c.connectionSecret(); err == nil {
+		preview.ConnectionSecret = name
+	}
+	return preview, c.found
+}
+
+// previewModule shows the module, and returns which of its variables are
+// sensitive.
+func (c *checker) previewModule(preview *Preview) map[string]bool {
+	sensitive := map[string]bool{}
+	module := Inspect(c.Template)
+	p := c.Template.Spec.Template.Spec.ForProvider
+	if module == nil {
+		preview.Module = p.Module
+		return sensitive
+	}
+	name := "main.tf"
+	if p.InlineFormat == infrav1.FileFormatJSON {
+		name = "main.tf.json"
+	}
+	preview.Files[name] = p.Module
+	for variable, declared := range module.Variables {
+		sensitive[variable] = declared.Sensitive
+	}
+	return sensitive
+}
+
+func (c *checker) previewVariables(preview *Preview, sensitive map[string]bool) {
+	p := c.Template.Spec.Template.Spec.ForProvider
+	for _, file := range p.VarFiles {
+		ref, kind := file.ConfigMapKeyReference, "ConfigMap"
+		if file.Source == infrav1.VarFileSourceSecretKey {
+			ref, kind = file.SecretKeyReference, "Secret"
+		}
+		if _, given := c.ConfigMaps[ExpandName(c.Apply, ref.Name)]; !given || kind == "Secret" {
+			preview.VariableFiles = append(preview.VariableFiles, c.origin(kind, ref))
+		}
+	}
+	for _, v := range p.Vars {
+		switch {
+		case !c.open[string(v.Key)]:
+		case v.SecretKeyReference != nil:
+			preview.Variables[string(v.Key)] = quoted(c.origin("Secret", v.SecretKeyReference))
+		case v.ConfigMapKeyReference != nil:
+			preview.Variables[string(v.Key)] = quoted(c.origin("ConfigMap", v.ConfigMapKeyReference))
+		}
+	}
+	encoded, err := encodeJSON(c.values)
+	c.add(err)
+	for name, value := range encoded {
+		if sensitive[name] {
+			value = quoted(sensitiveValue)
+		}
+		preview.Variables[name] = value
+	}
+}
+
+func (c *checker) previewEnv(preview *Preview) {
+	for _, e := range c.Template.Spec.Template.Spec.ForProvider.Env {
+		switch {
+		case e.Value != nil:
+			preview.Env[e.Name] = ExpandName(c.Apply, *e.Value)
+		case e.SecretKeyReference != nil:
+			preview.Env[e.Name] = c.origin("Secret", e.SecretKeyReference)
+		case e.ConfigMapKeyReference != nil:
+			preview.Env[e.Name] = c.origin("ConfigMap", e.ConfigMapKeyReference)
+		}
+	}
+}
+
+// previewConfig shows what a provider config adds.
+func (c *checker) previewConfig(preview *Preview) {
+	if c.ProviderConfig == nil {
+		return
+	}
+	spec := c.ProviderConfig.Spec
+	if spec.Configuration != "" {
+		preview.Files[providerFile] = spec.Configuration
+	}
+	if spec.Backend != nil {
+		preview.Backend = spec.Backend.Type
+		if text, err := c.expandPlain("backend.configuration", spec.Backend.Configuration); err == nil && text != "" {
+			preview.Backend += " {\n" + text + "}"
+		}
+	}
+	for i := range spec.Credentials {
+		credential := &spec.Credentials[i]
+		if credential.Filename != "" {
+			preview.Files[credential.Filename] = c.origin("Secret", &credential.SecretRef)
+		} else {
+			preview.Env[credential.Env] = c.origin("Secret", &credential.SecretRef)
+		}
+	}
+}
+
+// origin is where a value comes from, as a person reads it.
+func (c *checker) origin(kind string, ref *infrav1.KeyReference) string {
+	return fmt.Sprintf("(key %s of %s %s)", ref.Key, kind, ExpandName(c.Apply, ref.Name))
+}
+
+func quoted(text string) json.RawMessage {
+	// A string can always be encoded.
+	encoded, _ := json.Marshal(text)
+	return encoded
+}
