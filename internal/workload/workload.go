@@ -43,11 +43,11 @@ func (r Reach) Version(ctx context.Context, kubeconfig []byte) (*apiversion.Info
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return nil, brief(err)
+		return nil, Brief(err)
 	}
 	text, err := c.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return nil, brief(err)
+		return nil, Brief(err)
 	}
 	info := &apiversion.Info{}
 	if err := json.Unmarshal(text, info); err != nil {
@@ -64,7 +64,7 @@ func (r Reach) Client(kubeconfig []byte) (client.Client, error) {
 	}
 	c, err := client.New(config, client.Options{Scheme: r.Scheme})
 	if err != nil {
-		return nil, brief(err)
+		return nil, Brief(err)
 	}
 	return c, nil
 }
@@ -78,9 +78,9 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// brief says what a person needs of an error, and nothing that differs from one
+// Brief says what a person needs of an error, and nothing that differs from one
 // attempt to the next, such as a port of ours.
-func brief(err error) error {
+func Brief(err error) error {
 	var network *net.OpError
 	var address *url.Error
 	switch {

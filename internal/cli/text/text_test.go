@@ -1,0 +1,83 @@
+package text_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/cli/text"
+)
+
+func TestTable_alignsColumnsAndCutsTheLast(t *testing.T) {
+	table := text.NewTable("NAME", "STATUS", "MESSAGE")
+	table.Add(text.Cells("a", "✓ Ready", "")...)
+	table.Add(text.Cell{Text: "longer"}, text.Cell{Text: "✗ No", Colour: text.Red}, text.Cell{Text: "something long that does not fit"})
+
+	for name, tc := range map[string]struct {
+		style text.Style
+		want  string
+	}{
+		"whole where nobody looks": {want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that does not fit\n"},
+		"cut to a terminal":        {style: text.Style{Width: 38}, want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that…\n"},
+		"coloured": {style: text.Style{Colour: true}, want: "\x1b[2mNAME\x1b[0m    \x1b[2mSTATUS\x1b[0m   \x1b[2mMESSAGE\x1b[0m\n" +
+			"a       ✓ Ready\nlonger  \x1b[31m✗ No\x1b[0m     something long that does not fit\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			NewWithT(t).Expect(table.Print(&out, tc.style)).To(Succeed())
+			NewWithT(t).Expect(out.String()).To(Equal(tc.want))
+		})
+	}
+}
+
+type node struct {
+	name string
+	kids []*node
+}
+
+func TestWalk_drawsBranches(t *testing.T) {
+	root := &node{"root", []*node{{"a", []*node{{"a1", nil}, {"a2", nil}}}, {"b", []*node{{"b1", nil}}}}}
+	var lines []string
+	text.Walk(root, func(n *node) []*node { return n.kids }, func(branches string, n *node) { lines = append(lines, branches+n.name) })
+	NewWithT(t).Expect(lines).To(Equal([]string{"root", "├─a", "│ ├─a1", "│ └─a2", "└─b", "  └─b1"}))
+}
+
+func TestOutput_printsJSONAndYAML(t *testing.T) {
+	value := map[string]any{"name": "demo"}
+	for form, want := range map[string]string{"json": "{\n  \"name\": \"demo\"\n}\n", "yaml": "name: demo\n"} {
+		g := NewWithT(t)
+		var o text.Output
+		g.Expect(o.ForPeople()).To(BeTrue())
+		g.Expect(o.Set(form)).To(Succeed())
+		g.Expect(o.ForPeople()).To(BeFalse())
+		var out bytes.Buffer
+		g.Expect(o.Print(&out, value)).To(Succeed())
+		g.Expect(out.String()).To(Equal(want))
+	}
+	var o text.Output
+	NewWithT(t).Expect(o.Set("wide")).To(MatchError(`write json or yaml, not "wide"`))
+}
+
+func TestStyleOf_isPlainWithoutATerminal(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(text.StyleOf(&bytes.Buffer{})).To(Equal(text.Style{}))
+	file, err := os.CreateTemp(t.TempDir(), "")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	g.Expect(text.StyleOf(file)).To(Equal(text.Style{}))
+	g.Expect(text.IsTerminal(nil)).To(BeFalse())
+}
+
+func TestWords(t *testing.T) {
+	g := NewWithT(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	g.Expect(text.Age(now, time.Time{})).To(BeEmpty())
+	g.Expect(text.Age(now, now.Add(-90*time.Second))).To(Equal("90s"))
+	g.Expect(text.Age(now, now.Add(time.Second))).To(Equal("0s"), "clocks differ")
+	g.Expect(text.OneLine("* a:\n  * b\n\n")).To(Equal("* a: * b"))
+	g.Expect(text.Truncate("äöü", 3)).To(Equal("äöü"))
+	g.Expect(text.Truncate("äöüä", 3)).To(Equal("äö…"))
+}

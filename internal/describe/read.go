@@ -1,0 +1,116 @@
+package describe
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// Objects are what was read of a Cluster.
+type Objects struct {
+	Cluster *clusterv1.Cluster
+	// Items are the objects that may belong to it.
+	Items []client.Object
+	// Addons are the add-ons of the namespace.
+	Addons []addonsv1.CAPTAddon
+	// Nodes are those of the workload cluster, or nil if nobody looked.
+	Nodes *Nodes
+}
+
+// Nodes are the nodes of a workload cluster, or why they could not be seen.
+type Nodes struct {
+	Items []corev1.Node
+	Err   error
+}
+
+// kind is a kind of which a Cluster may have objects.
+type kind struct {
+	object client.Object
+	list   client.ObjectList
+	// labelled tells that all of them carry the name of their Cluster from the
+	// moment they are made.
+	labelled bool
+}
+
+// kinds are the kinds that are read beside Clusters and add-ons.
+func kinds() []kind {
+	return []kind{
+		{&infrav1.CAPTCluster{}, &infrav1.CAPTClusterList{}, false},
+		{&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlaneList{}, false},
+		{&infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApplyList{}, true},
+		{&infrav1.CAPTMachineDeployment{}, &infrav1.CAPTMachineDeploymentList{}, false},
+		{&infrav1.CAPTMachineSet{}, &infrav1.CAPTMachineSetList{}, false},
+		{&infrav1.CAPTMachine{}, &infrav1.CAPTMachineList{}, true},
+		{&infrav1.CAPTMachinePool{}, &infrav1.CAPTMachinePoolList{}, true},
+		{&clusterv1.MachineDeployment{}, &clusterv1.MachineDeploymentList{}, true},
+		{&clusterv1.MachineSet{}, &clusterv1.MachineSetList{}, true},
+		{&clusterv1.Machine{}, &clusterv1.MachineList{}, true},
+		{&clusterv1.MachinePool{}, &clusterv1.MachinePoolList{}, true},
+		{&bootstrapv1.CAPTBootstrapConfig{}, &bootstrapv1.CAPTBootstrapConfigList{}, true},
+		{&clusteraddonsv1.ClusterResourceSet{}, &clusteraddonsv1.ClusterResourceSetList{}, false},
+		{&clusteraddonsv1.ClusterResourceSetBinding{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, false},
+	}
+}
+
+// Read reads a Cluster and all that may belong to it. Kinds that are not
+// installed have no objects.
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects, error) {
+	o := &Objects{Cluster: &clusterv1.Cluster{}}
+	if err := c.Get(ctx, key, o.Cluster); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", key.Name, err)
+	}
+	for _, k := range kinds() {
+		options := []client.ListOption{client.InNamespace(key.Namespace)}
+		if k.labelled {
+			options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name})
+		}
+		if err := c.List(ctx, k.list, options...); meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("listing %T: %w", k.object, err)
+		}
+		err := meta.EachListItem(k.list, func(obj runtime.Object) error {
+			if item, ok := obj.(client.Object); ok {
+				o.Items = append(o.Items, item)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing %T: %w", k.object, err)
+		}
+	}
+	var addons addonsv1.CAPTAddonList
+	if err := c.List(ctx, &addons, client.InNamespace(key.Namespace)); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("listing add-ons: %w", err)
+	}
+	o.Addons = addons.Items
+	return o, nil
+}
+
+// Answers tells whether the workload cluster is said to take requests.
+func (o *Objects) Answers() bool {
+	done := o.Cluster.Status.Initialization.ControlPlaneInitialized
+	return done != nil && *done
+}
+
+// kubeconfigAge tells one kubeconfig of the workload cluster from the next.
+func (o *Objects) kubeconfigAge() metav1.Time {
+	for _, item := range o.Items {
+		if cp, ok := item.(*controlplanev1.CAPTControlPlane); ok && cp.Status.Kubeconfig != nil && belongs(o.Cluster, cp) {
+			return cp.Status.Kubeconfig.RenewedAt
+		}
+	}
+	return metav1.Time{}
+}
