@@ -9,15 +9,24 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/appthrust/capt/internal/cli"
 )
 
 func main() {
+	// What goes wrong is said once, by the command.
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := cli.New(cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}).ExecuteContext(ctx)
+	root := cli.New(cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	name := cli.CalledAs(root, os.Args[0])
+	err := root.ExecuteContext(ctx)
 	cancel()
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(os.Stderr, "captctl:", err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
 	os.Exit(cli.Code(err))
 }

@@ -90,8 +90,8 @@ func writeReport(w io.Writer, results []doctor.Result) error {
 	return nil
 }
 
-// marks are how people see a status.
-var marks = map[doctor.Status]string{doctor.OK: "ok", doctor.Warn: "warn", doctor.Fail: "FAIL"}
+// verdicts are how people see a status.
+var verdicts = map[doctor.Status]string{doctor.OK: "ok", doctor.Warn: "warn", doctor.Fail: "FAIL"}
 
 func writeResults(w io.Writer, results []doctor.Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -100,7 +100,7 @@ func writeResults(w io.Writer, results []doctor.Result) error {
 		if r.Object != "" {
 			message = r.Object + ": " + message
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", marks[r.Status], r.Check, message)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", verdicts[r.Status], r.Check, message)
 		if r.Mend != "" {
 			fmt.Fprintf(table, "\t\t→ %s\n", r.Mend)
 		}

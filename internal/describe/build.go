@@ -73,8 +73,11 @@ func (b *builder) adopt() {
 	for _, obj := range b.objects.Items {
 		known[obj.GetUID()] = obj
 	}
+	for i := range b.objects.Addons {
+		known[b.objects.Addons[i].UID] = &b.objects.Addons[i]
+	}
 	for _, obj := range b.objects.Items {
-		if !b.all && detail(obj) {
+		if !b.all && detail(obj) || foreign(b.objects.Cluster, obj) {
 			continue
 		}
 		if parent := parentOf(obj, known); parent != "" {
@@ -83,6 +86,12 @@ func (b *builder) adopt() {
 			b.children[b.objects.Cluster.UID] = append(b.children[b.objects.Cluster.UID], obj)
 		}
 	}
+}
+
+// foreign tells whether an object says itself that it is another Cluster's.
+func foreign(cluster *clusterv1.Cluster, obj client.Object) bool {
+	name, labelled := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	return labelled && name != cluster.Name
 }
 
 // detail tells whether an object is an implementation detail.
@@ -112,7 +121,7 @@ func parentOf(obj client.Object, known map[types.UID]client.Object) types.UID {
 // order is the order in which kinds stand beside each other; a later one stands
 // below an earlier one.
 var order = []string{
-	"Cluster", "CAPTCluster", "CAPTControlPlane", "CAPTMachineDeployment", "MachineDeployment", "MachinePool", "CAPTMachinePool",
+	"Cluster", "CAPTAddon", "CAPTCluster", "CAPTControlPlane", "CAPTMachineDeployment", "MachineDeployment", "MachinePool", "CAPTMachinePool",
 	"CAPTMachineSet", "MachineSet", "Machine", "CAPTMachine", "CAPTBootstrapConfig", "ClusterResourceSet", "ClusterResourceSetBinding",
 	"WorkspaceTemplateApply",
 }
@@ -130,16 +139,23 @@ func (b *builder) object(obj client.Object) *Node {
 	if b.all {
 		n.Children = append(n.Children, conditionNodes(obj)...)
 	}
+	n.Children = append(n.Children, b.below(obj)...)
+	return n
+}
+
+// below are the nodes of the objects below another.
+func (b *builder) below(obj client.Object) []*Node {
 	below := b.children[obj.GetUID()]
 	// No object is visited twice, whatever its references say.
 	delete(b.children, obj.GetUID())
 	slices.SortStableFunc(below, func(x, y client.Object) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.GetName(), y.GetName()))
 	})
+	var nodes []*Node
 	for _, child := range below {
-		n.add(b.object(child))
+		nodes = append(nodes, b.object(child))
 	}
-	return n
+	return nodes
 }
 
 // enrich adds what only the kind knows.
@@ -166,7 +182,8 @@ func (b *builder) enrich(n *Node, obj client.Object) {
 			n.poolState(obj)
 		}
 	case *clusteraddonsv1.ClusterResourceSet:
-		n.State, n.Reason, n.Message = "", "", ""
+		// Its own conditions do not tell whether anything was applied.
+		n.State, n.Reason, n.Message, n.Since = "", "", "", metav1.Time{}
 	case *clusteraddonsv1.ClusterResourceSetBinding:
 		n.binding(obj)
 	}

@@ -117,7 +117,7 @@ Cluster/demo           ` + "\x1b[36m… NotAvailable\x1b[0m" + `  ` + dim("10m")
 func dim(text string) string { return "\x1b[2m" + text + "\x1b[0m" }
 
 func addon(name string, dependencies ...string) addonsv1.CAPTAddon {
-	a := addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(time.Hour)}}
+	a := addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("CAPTAddon/" + name), CreationTimestamp: ago(time.Hour)}}
 	a.Spec.ClusterSelector.MatchLabels = map[string]string{"karpenter.sh/enabled": "true"}
 	for _, d := range dependencies {
 		a.Spec.DependsOn = append(a.Spec.DependsOn, infrav1.LocalReference{Name: d})
@@ -150,7 +150,7 @@ func grown() *describe.Objects {
 	capi.Status.Conditions = ready(time.Minute)
 	bound := &infrav1.CAPTMachine{ObjectMeta: named("CAPTMachine/m", "Machine/m")}
 	bound.Status.Conditions = ready(time.Minute)
-	set2 := &clusteraddonsv1.ClusterResourceSet{ObjectMeta: named("ClusterResourceSet/crs", "Cluster/demo")}
+	set2 := &clusteraddonsv1.ClusterResourceSet{ObjectMeta: named("ClusterResourceSet/crs", "CAPTAddon/flux")}
 	o.Items = []client.Object{capi, bound, failed, machine, set, deployment, cp, set2}
 	o.Addons = []addonsv1.CAPTAddon{addon("flux")}
 	o.Addons[0].Spec.Versions = &addonsv1.AddonVersions{Version: "2.9.5"}
@@ -189,7 +189,7 @@ func TestTree_showsDetailsOnRequest(t *testing.T) {
 	g := NewWithT(t)
 	o := grown()
 	tree := render(t, describe.Build(o, true), text.Style{})
-	g.Expect(tree).To(ContainSubstring("ClusterResourceSet/crs"))
+	g.Expect(tree).To(ContainSubstring("│ └─CAPTAddon/flux                 ✓ Ready               60s    2.9.5\n│   └─ClusterResourceSet/crs\n"))
 	g.Expect(tree).To(ContainSubstring("Condition/RemoteConnectionProbe"))
 }
 

@@ -96,7 +96,7 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 		return nil
 	}
 	if b.all {
-		n.Children = conditionNodes(addon)
+		n.Children = append(conditionNodes(addon), b.below(addon)...)
 	}
 	return n
 }

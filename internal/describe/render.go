@@ -44,7 +44,7 @@ func status(n *Node) string {
 	return strings.TrimSpace(signs[n.State].mark + " " + n.Reason)
 }
 
-// Says is a node's message in one line.
+// Says is a node's message in one line; without a time it says no ages.
 func Says(n *Node, now time.Time) string {
 	if n.Progress == nil {
 		return text.OneLine(n.Message)
@@ -57,7 +57,7 @@ func Says(n *Node, now time.Time) string {
 	}
 	if p := n.Progress; p.Current != "" {
 		current := strings.TrimSpace(p.Action + " " + p.Current)
-		if age := text.Age(now, p.CurrentSince.Time); age != "" {
+		if age := text.Age(now, p.CurrentSince.Time); age != "" && !now.IsZero() {
 			current += " (" + age + ")"
 		}
 		parts = append(parts, current)

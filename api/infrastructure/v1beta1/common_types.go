@@ -8,6 +8,9 @@ import (
 const (
 	// RunRequestedAnnotation asks for a run now; any new value asks again.
 	RunRequestedAnnotation = "capt.appthrust.io/run-requested-at"
+	// CheckDriftAnnotation has reality compared with the state now, whatever the
+	// drift policy; any new value asks again. It changes nothing by itself.
+	CheckDriftAnnotation = "capt.appthrust.io/check-drift"
 	// CancelRunAnnotation names the run to stop gracefully.
 	CancelRunAnnotation = "capt.appthrust.io/cancel-run"
 	// AllowDestroyAnnotation lists, comma-separated, the addresses of protected

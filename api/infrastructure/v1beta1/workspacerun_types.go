@@ -233,6 +233,12 @@ type DriftStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Resources []ResourceChange `json:"resources,omitempty"`
+
+	// request is the value of the check-drift annotation that was answered last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Request string `json:"request,omitempty"`
 }
 
 // StateStatus tells where the state is and what is in it.

@@ -33,6 +33,8 @@ type situation struct {
 	plan             *infrav1.PlanStatus
 	failure          *infrav1.FailureStatus
 	drift            *infrav1.DriftStatus
+	// driftRequest is a person's wish to have reality compared now.
+	driftRequest string
 	// lastApplied is when something was applied last.
 	lastApplied time.Time
 	// jitter is between -1 and 1, and the workspace's own.
@@ -171,10 +173,16 @@ func inEarnest(f *infrav1.FailureStatus) bool {
 
 // checkDrift starts a comparison when it is due.
 func (s situation) checkDrift() (decision, error) {
-	if due, on := s.driftDue(); on && !s.now.Before(due) {
+	if due, on := s.driftDue(); s.driftRequested() || on && !s.now.Before(due) {
 		return decision{operation: terraform.OperationCheckDrift}, nil
 	}
 	return nothing, nil
+}
+
+// driftRequested tells whether a person wants reality compared now. What was
+// never applied has nothing to be compared with.
+func (s situation) driftRequested() bool {
+	return s.driftRequest != "" && !s.lastApplied.IsZero() && (s.drift == nil || s.drift.Request != s.driftRequest)
 }
 
 // driftDue tells when the next comparison is due, and whether there is one.

@@ -30,12 +30,12 @@ func (r *Reconciler) drift(_ context.Context, s *scope) error {
 
 func driftMessage(s *scope) string {
 	switch drift := s.apply.Status.Drift; {
+	case drift != nil && !drift.CheckedAt.IsZero():
+		return "Last looked for at " + drift.CheckedAt.UTC().Format(time.RFC3339)
 	case s.inputs.Policy.DriftAction == infrav1.DriftOff || s.inputs.Policy.DriftAction == "":
 		return "Not looked for: drift.action is Off"
-	case drift == nil || drift.CheckedAt.IsZero():
-		return "Not looked for yet"
 	default:
-		return "Last looked for at " + drift.CheckedAt.UTC().Format(time.RFC3339)
+		return "Not looked for yet"
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *scope) takeSuccess(run *runRecord, result *terraform.Result) {
 	}
 	switch result.Operation {
 	case terraform.OperationCheckDrift:
-		status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(result.FinishedAt), Resources: changes(result.Drift)}
+		status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(result.FinishedAt), Resources: changes(result.Drift), Request: run.secret.Annotations[record.DriftAnnotation]}
 	case terraform.OperationRestoreState:
 		// What is wanted has to be planned again over the restored state.
 		status.HandledRestore = strings.TrimPrefix(run.inputs(), restoring)
@@ -157,7 +157,7 @@ func (s *scope) takeFailure(run *runRecord, result *terraform.Result, outcome te
 		if drift == nil {
 			drift = &infrav1.DriftStatus{}
 		}
-		drift.CheckedAt = metav1.NewTime(result.FinishedAt)
+		drift.CheckedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.secret.Annotations[record.DriftAnnotation]
 		status.Drift = drift
 		return
 	}

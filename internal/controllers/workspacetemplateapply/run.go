@@ -82,7 +82,8 @@ func (s *scope) situation() situation {
 		approved: s.apply.Spec.ApprovedPlan, rejected: notes[infrav1.RejectPlanAnnotation],
 		backend: s.backend(), backendNow: backendName(s.inputs.Request.Backend), backendMoved: notes[infrav1.BackendMovedAnnotation],
 		protect: s.inputs.Request.Protect, allowed: s.allowed(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
-		lastApplied: status.AppliedAt.Time, jitter: jitter(s), now: s.now,
+		driftRequest: record.Shorten(notes[infrav1.CheckDriftAnnotation], longestRequest),
+		lastApplied:  status.AppliedAt.Time, jitter: jitter(s), now: s.now,
 	}
 }
 
@@ -186,6 +187,7 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	for key, value := range map[string]string{
 		record.RequestAnnotation:  s.situation().request,
 		record.RestoredAnnotation: s.apply.Status.HandledRestore,
+		record.DriftAnnotation:    s.situation().driftRequest,
 	} {
 		if value != "" {
 			meta.Annotations[key] = value

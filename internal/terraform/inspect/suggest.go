@@ -8,16 +8,22 @@ import (
 
 // suggest renders a question about the name that was probably meant, or nothing.
 func suggest(name string, known iter.Seq[string]) string {
+	best := Nearest(name, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", best)
+}
+
+// Nearest is the known name that was probably meant by another, or nothing.
+func Nearest(name string, known iter.Seq[string]) string {
 	best, distance := "", max(len(name)/3, 1)+1
 	for _, candidate := range slices.Sorted(known) {
 		if d := editDistance(name, candidate); d < distance {
 			best, distance = candidate, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", best)
+	return best
 }
 
 // editDistance counts the letters to insert, remove or replace.

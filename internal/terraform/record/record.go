@@ -50,6 +50,9 @@ const (
 	BackendAnnotation = "capt.appthrust.io/backend"
 	// RequestAnnotation is the person's request that the run answers.
 	RequestAnnotation = "capt.appthrust.io/request"
+	// DriftAnnotation is the person's wish for a comparison with reality that a
+	// run which compares answers.
+	DriftAnnotation = "capt.appthrust.io/drift-request"
 	// RestoredAnnotation is the snapshot that was restored last before the run.
 	RestoredAnnotation = "capt.appthrust.io/restored"
 )

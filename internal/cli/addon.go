@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/operate"
+)
+
+func newAddonCommand(o *Options) *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "addon",
+		Short: "List, install and update what clusters get installed",
+	})
+	cmd.AddCommand(newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
+	return cmd
+}
+
+// addonSummary is an add-on in short.
+type addonSummary struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Version   string   `json:"version,omitempty"`
+	Selector  string   `json:"selector"`
+	DependsOn []string `json:"dependsOn,omitempty"`
+	Matched   int32    `json:"matched"`
+	Ready     int32    `json:"ready"`
+	Reason    string   `json:"reason,omitempty"`
+	Message   string   `json:"message,omitempty"`
+}
+
+func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
+	s := addonSummary{
+		Namespace: addon.Namespace, Name: addon.Name, Selector: metav1.FormatLabelSelector(&addon.Spec.ClusterSelector),
+		Matched: number(addon.Status.Matched), Ready: number(addon.Status.Ready),
+	}
+	switch {
+	case addon.Spec.Helm != nil:
+		s.Version = addon.Spec.Helm.Chart.Version
+	case addon.Spec.Versions != nil:
+		s.Version = addon.Spec.Versions.Version
+	}
+	for _, dependency := range addon.Spec.DependsOn {
+		s.DependsOn = append(s.DependsOn, dependency.Name)
+	}
+	if c := meta.FindStatusCondition(addon.Status.Conditions, "Ready"); c != nil {
+		s.Reason, s.Message = c.Reason, c.Message
+	}
+	return s
+}
+
+func number(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func newAddonListCommand(o *Options) *cobra.Command {
+	var output text.Output
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the add-ons",
+		Example: "  captctl addon list\n  captctl addon list -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, namespace, err := o.reach()
+			if err != nil {
+				return err
+			}
+			var list addonsv1.CAPTAddonList
+			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
+				return fmt.Errorf("listing add-ons: %w", err)
+			}
+			summaries := []addonSummary{}
+			for i := range list.Items {
+				summaries = append(summaries, summaryOf(&list.Items[i]))
+			}
+			if !output.ForPeople() {
+				return output.Print(o.Out, summaries)
+			}
+			if len(summaries) == 0 {
+				fmt.Fprintf(o.Err, "No add-ons in namespace %q: install one with captctl addon install\n", namespace)
+				return nil
+			}
+			table := text.NewTable("NAME", "VERSION", "READY", "CLUSTERS", "AFTER", "STATUS", "MESSAGE")
+			for _, s := range summaries {
+				colour := text.Cyan
+				if s.Ready >= s.Matched && s.Reason == "Ready" {
+					colour = text.Green
+				}
+				table.Add(text.Cell{Text: s.Name}, text.Cell{Text: s.Version}, text.Cell{Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)}, text.Cell{Text: s.Selector},
+					text.Cell{Text: strings.Join(s.DependsOn, ",")}, text.Cell{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, text.Cell{Text: text.OneLine(s.Message)})
+			}
+			return table.Print(o.Out, o.style())
+		},
+	}
+	addOutput(cmd, &output)
+	return cmd
+}
+
+// addon finds an add-on by its name.
+func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *addonsv1.CAPTAddon, error) {
+	c, namespace, err := o.reach()
+	if err != nil {
+		return nil, nil, err
+	}
+	addon := &addonsv1.CAPTAddon{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, addon)
+	if apierrors.IsNotFound(err) {
+		names, err := addonNames(ctx, c, namespace)
+		if err != nil {
+			return nil, nil, fmt.Errorf("listing add-ons: %w", err)
+		}
+		return nil, nil, operate.Missing("add-on", namespace, name, names)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading add-on %s: %w", name, err)
+	}
+	return c, addon, nil
+}
+
+// statusIn returns the state of an add-on in the clusters, or in one of them.
+func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddonStatus, error) {
+	if cluster == "" {
+		return append([]addonsv1.ClusterAddonStatus{}, addon.Status.Clusters...), nil
+	}
+	for _, status := range addon.Status.Clusters {
+		if status.Name == cluster {
+			return []addonsv1.ClusterAddonStatus{status}, nil
+		}
+	}
+	return nil, fmt.Errorf("add-on %s is not for cluster %q: its clusters have the labels %s", addon.Name, cluster, metav1.FormatLabelSelector(&addon.Spec.ClusterSelector))
+}
+
+func newAddonStatusCommand(o *Options) *cobra.Command {
+	var output text.Output
+	var cluster string
+	cmd := &cobra.Command{
+		Use:               "status NAME",
+		Short:             "Show an add-on in each cluster",
+		Example:           "  captctl addon status karpenter\n  captctl addon status karpenter --cluster demo -o json",
+		Args:              oneName("add-on"),
+		ValidArgsFunction: o.complete(addonNames, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, addon, err := o.addon(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			clusters, err := statusIn(addon, cluster)
+			if err != nil {
+				return err
+			}
+			if !output.ForPeople() {
+				return output.Print(o.Out, struct {
+					addonSummary
+					Clusters []addonsv1.ClusterAddonStatus `json:"clusters"`
+				}{summaryOf(addon), clusters})
+			}
+			return o.printAddon(addon, clusters)
+		},
+	}
+	o.addClusterFlag(cmd, &cluster)
+	addOutput(cmd, &output)
+	return cmd
+}
+
+func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.ClusterAddonStatus) error {
+	s := summaryOf(addon)
+	fmt.Fprintf(o.Out, "%s %s for clusters with %s: ready in %d of %d\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
+	if len(clusters) == 0 {
+		fmt.Fprintf(o.Err, "No cluster has it: label one, for example kubectl label cluster NAME %s\n", s.Selector)
+		return nil
+	}
+	now := time.Now()
+	table := text.NewTable("CLUSTER", "STATUS", "SINCE", "FAILED", "MESSAGE")
+	for _, c := range clusters {
+		colour, failed := text.Cyan, ""
+		if c.Ready != nil && *c.Ready {
+			colour = text.Green
+		}
+		if c.Attempts > 0 {
+			colour, failed = text.Red, strconv.Itoa(int(c.Attempts))+"x"
+		}
+		table.Add(text.Cell{Text: c.Name}, text.Cell{Text: c.Reason, Colour: colour}, text.Cell{Text: text.Age(now, c.Since.Time)}, text.Cell{Text: failed}, text.Cell{Text: text.OneLine(c.Message)})
+	}
+	return table.Print(o.Out, o.style())
+}

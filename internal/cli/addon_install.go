@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addonfile"
+	"github.com/appthrust/capt/internal/cli/text"
+)
+
+// fieldManager owns what captctl writes.
+const fieldManager = "captctl"
+
+type installOptions struct {
+	*Options
+	output          text.Output
+	from            string
+	chart           addonfile.Chart
+	insecure        bool
+	dryRun, byForce bool
+}
+
+// installed is what came of one object.
+type installed struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Result is created, changed or unchanged.
+	Result string `json:"result"`
+	// Clusters are those that an add-on's selector finds.
+	Clusters []string `json:"clusters,omitempty"`
+	selector string
+}
+
+func newAddonInstallCommand(o *Options) *cobra.Command {
+	i := &installOptions{Options: o}
+	cmd := &cobra.Command{
+		Use:   "install NAME|FILE...",
+		Short: "Install add-ons",
+		Long: `Install add-ons: built-in ones by name, others by file. Each file holds a CAPTAddon
+and what it needs beside it. What is there already is changed.
+
+Built-in ones are files NAME.yaml in --from, else in $CAPT_ADDONS, else in addons
+beside captctl; make addons makes them.`,
+		Example: `  captctl addon install fluxcd karpenter
+  captctl addon install karpenter --chart-repository oci://registry.example.com/charts --version 1.14.1
+  captctl addon install ./my-addon.yaml --dry-run`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("give the name or the file of an add-on: %s", cmd.UseLine())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []string
+			for _, name := range addonfile.Names(addonfile.Directories(i.from)) {
+				if strings.HasPrefix(name, typed) {
+					names = append(names, name)
+				}
+			}
+			return names, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("insecure") {
+				i.chart.Insecure = &i.insecure
+			}
+			return i.run(cmd.Context(), args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&i.from, "from", "", "directory of built-in add-ons")
+	flags.StringVar(&i.chart.Repository, "chart-repository", "", "take charts from this repository")
+	flags.StringVar(&i.chart.Version, "version", "", "take this version of the chart")
+	flags.BoolVar(&i.insecure, "insecure", false, "allow plain HTTP to the chart repository")
+	flags.BoolVar(&i.dryRun, "dry-run", false, "let the API server check everything, and change nothing")
+	flags.BoolVar(&i.byForce, "force-conflicts", false, "take over fields that somebody else has set")
+	_ = cmd.MarkFlagDirname("from")
+	addOutput(cmd, &i.output)
+	return cmd
+}
+
+func (i *installOptions) run(ctx context.Context, args []string) error {
+	var objects []*unstructured.Unstructured
+	dirs := addonfile.Directories(i.from)
+	for _, arg := range args {
+		path, err := addonfile.Find(arg, dirs)
+		if err != nil {
+			return err
+		}
+		read, err := addonfile.Read(path)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, read...)
+	}
+	if err := addonfile.Choose(objects, i.chart); err != nil {
+		return err
+	}
+	c, namespace, err := i.reach()
+	if err != nil {
+		return err
+	}
+	results := []installed{}
+	for _, obj := range objects {
+		if obj.GetNamespace() == "" {
+			obj.SetNamespace(namespace)
+		}
+		result, err := i.apply(ctx, c, obj)
+		if err != nil {
+			return err
+		}
+		results = append(results, result)
+		if i.output.ForPeople() {
+			i.report(result)
+		}
+	}
+	if !i.output.ForPeople() {
+		return i.output.Print(i.Out, results)
+	}
+	return nil
+}
+
+// apply writes one object and tells what came of it.
+func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (installed, error) {
+	result := installed{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Result: "created"}
+	before := &metav1.PartialObjectMetadata{}
+	before.SetGroupVersionKind(obj.GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); client.IgnoreNotFound(err) != nil {
+		return result, fmt.Errorf("reading %s %s: %w", result.Kind, result.Name, err)
+	}
+	options := []client.ApplyOption{client.FieldOwner(fieldManager)}
+	if i.dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	if i.byForce {
+		options = append(options, client.ForceOwnership)
+	}
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), options...)
+	if apierrors.IsConflict(err) {
+		return result, fmt.Errorf("%s %s: %w: leave it as it is, or take it over with --force-conflicts", result.Kind, result.Name, err)
+	}
+	if err != nil {
+		return result, fmt.Errorf("applying %s %s: %w", result.Kind, result.Name, err)
+	}
+	switch before.ResourceVersion {
+	case "":
+	case obj.GetResourceVersion():
+		result.Result = "unchanged"
+	default:
+		result.Result = "changed"
+	}
+	if i.dryRun && result.Result == "changed" && before.Generation == obj.GetGeneration() && before.Generation > 0 {
+		result.Result = "unchanged"
+	}
+	if !addonfile.IsAddon(obj) {
+		return result, nil
+	}
+	return result, result.match(ctx, c, obj)
+}
+
+// match finds the clusters that get an add-on.
+func (r *installed) match(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	var addon addonsv1.CAPTAddon
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &addon); err != nil {
+		return fmt.Errorf("reading add-on %s: %w", r.Name, err)
+	}
+	r.selector = metav1.FormatLabelSelector(&addon.Spec.ClusterSelector)
+	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
+	if err != nil {
+		return fmt.Errorf("reading the selector of %s: %w", r.Name, err)
+	}
+	var clusters clusterv1.ClusterList
+	if err := c.List(ctx, &clusters, client.InNamespace(r.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return fmt.Errorf("finding the clusters of %s: %w", r.Name, err)
+	}
+	for _, cluster := range clusters.Items {
+		r.Clusters = append(r.Clusters, cluster.Name)
+	}
+	return nil
+}
+
+func (i *installOptions) report(r installed) {
+	dry := ""
+	if i.dryRun {
+		dry = " (dry run)"
+	}
+	fmt.Fprintf(i.Out, "%s %s %s%s\n", r.Kind, r.Name, r.Result, dry)
+	switch {
+	case r.Kind != "CAPTAddon":
+	case len(r.Clusters) == 0:
+		fmt.Fprintf(i.Out, "  no cluster matches %s: kubectl label cluster NAME %s\n", r.selector, r.selector)
+	default:
+		fmt.Fprintf(i.Out, "  for %s\n", strings.Join(r.Clusters, ", "))
+	}
+}

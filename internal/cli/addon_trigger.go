@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/operate"
+)
+
+func newAddonTriggerCommand(o *Options) *cobra.Command {
+	var cluster string
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "trigger NAME",
+		Short: "Have an add-on applied again now",
+		Long: `Have an add-on applied again now, in every cluster that has it, and wait until
+that was acted on. With --cluster the wait is for that cluster.`,
+		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --no-wait",
+		Args:              oneName("add-on"),
+		ValidArgsFunction: o.complete(addonNames, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, addon, err := o.addon(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if cluster != "" {
+				if _, err := statusIn(addon, cluster); err != nil {
+					return err
+				}
+			}
+			trigger := time.Now().UTC().Format(time.RFC3339Nano)
+			before := addon.DeepCopy()
+			if addon.Annotations == nil {
+				addon.Annotations = map[string]string{}
+			}
+			addon.Annotations[addonsv1.TriggerAnnotation] = trigger
+			if err := c.Patch(ctx, addon, client.MergeFrom(before)); err != nil {
+				return fmt.Errorf("triggering %s: %w", addon.Name, err)
+			}
+			fmt.Fprintf(o.Out, "Triggered %s\n", addon.Name)
+			if noWait {
+				return nil
+			}
+			return o.awaitTrigger(ctx, c, addon, trigger, cluster)
+		},
+	}
+	o.addClusterFlag(cmd, &cluster)
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it was acted on")
+	return cmd
+}
+
+// addClusterFlag gives a command the flag that chooses a Cluster. It takes the
+// place of kubectl's flag of that name, which chooses an entry of the kubeconfig.
+func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string) {
+	cmd.Flags().StringVar(cluster, "cluster", "", "the Cluster")
+	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.ClusterNames))
+}
+
+func (o *Options) awaitTrigger(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
+	p := o.progress()
+	var last *addonsv1.CAPTAddon
+	err := operate.Follow(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
+		last = a
+		p.show(addonProgress(a, cluster))
+		return a.Status.HandledTrigger == trigger, nil
+	})
+	p.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "%s\n", addonProgress(last, cluster))
+	return nil
+}
+
+// addonProgress says how far an add-on is, and what it waits for first.
+func addonProgress(addon *addonsv1.CAPTAddon, cluster string) string {
+	line := fmt.Sprintf("%s is ready in %d of %d clusters", addon.Name, number(addon.Status.Ready), number(addon.Status.Matched))
+	for _, c := range addon.Status.Clusters {
+		if cluster != "" && c.Name != cluster || cluster == "" && c.Ready != nil && *c.Ready {
+			continue
+		}
+		return fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, text.OneLine(c.Message))
+	}
+	return line
+}

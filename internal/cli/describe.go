@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/describe"
+	"github.com/appthrust/capt/internal/operate"
+)
+
+func newDescribeCommand(o *Options) *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "describe",
+		Short: "Show what there is, what it waits for and since when",
+	})
+	cmd.AddCommand(newDescribeClusterCommand(o))
+	return cmd
+}
+
+type describeOptions struct {
+	*Options
+	output     text.Output
+	watch, all bool
+}
+
+func newDescribeClusterCommand(o *Options) *cobra.Command {
+	d := &describeOptions{Options: o}
+	cmd := &cobra.Command{
+		Use:   "cluster NAME",
+		Short: "Show a cluster as one tree",
+		Long: `Show a cluster as one tree: the objects of Cluster API and of CAPT, Terraform
+runs with their progress, add-ons, and the nodes of the workload cluster.
+
+  ✓ ready   … goes on, or waits   ! a person has to act   ✗ went wrong   ? nobody has said`,
+		Example: `  captctl describe cluster demo
+  captctl describe cluster demo --watch
+  captctl describe cluster demo -o json | jq .state`,
+		Args:              oneName("cluster"),
+		ValidArgsFunction: o.complete(operate.ClusterNames, false),
+		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "show it again after each change, until Ctrl-C")
+	cmd.Flags().BoolVar(&d.all, "show-all", false, "also show conditions, finished runs, ClusterResourceSets and bootstrap configurations")
+	addOutput(cmd, &d.output)
+	return cmd
+}
+
+func (d *describeOptions) run(ctx context.Context, name string) error {
+	c, namespace, err := d.reach()
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	objects, err := describe.Read(ctx, c, key)
+	if apierrors.IsNotFound(err) {
+		names, listErr := operate.ClusterNames(ctx, c, namespace)
+		if listErr != nil {
+			return listErr
+		}
+		return operate.Missing("cluster", namespace, name, names)
+	}
+	if err != nil {
+		return err
+	}
+	if d.watch {
+		return d.follow(ctx, c, key)
+	}
+	if objects.Answers() {
+		objects.Nodes = describe.ReadNodes(ctx, c, key)
+	}
+	return d.print(d.Out, describe.Build(objects, d.all))
+}
+
+func (d *describeOptions) print(w io.Writer, tree *describe.Node) error {
+	if !d.output.ForPeople() {
+		return d.output.Print(w, tree)
+	}
+	return describe.Render(w, tree, d.style(), time.Now())
+}
+
+// follow shows the cluster after each change: in place on a terminal, else only
+// what changed, so that a log stays short.
+func (d *describeOptions) follow(ctx context.Context, c client.Client, key client.ObjectKey) error {
+	config, err := d.Config()
+	if err != nil {
+		return err
+	}
+	watcher := &describe.Watcher{Config: config, Reader: c, Key: key}
+	var show func(*describe.Node) error
+	switch {
+	case !d.output.ForPeople():
+		show = func(tree *describe.Node) error { return d.print(d.Out, tree) }
+	case text.IsTerminal(d.Out):
+		screen := newScreen(d)
+		defer screen.stop()
+		show = screen.show
+	default:
+		log := &changeLog{d: d, lines: map[string]string{}}
+		show = log.show
+	}
+	if err := watcher.Watch(ctx, func(objects *describe.Objects) error { return show(describe.Build(objects, d.all)) }); err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		fmt.Fprintf(d.Err, "Cluster %s is gone\n", key.Name)
+	}
+	return nil
+}
+
+// changeLog prints a tree once, and then each line that changes.
+type changeLog struct {
+	d     *describeOptions
+	lines map[string]string
+}
+
+func (l *changeLog) show(tree *describe.Node) error {
+	first := len(l.lines) == 0
+	if first {
+		if err := l.d.print(l.d.Out, tree); err != nil {
+			return err
+		}
+	}
+	// Ages change all the time: they are no change.
+	now := time.Time{}
+	path := []string{}
+	text.Walk(tree, func(n *describe.Node) []*describe.Node { return n.Children }, func(branches string, n *describe.Node) {
+		depth := len([]rune(branches)) / 2
+		path = append(path[:depth], n.Kind+"/"+n.Name)
+		place, line := strings.Join(path, " "), describe.Line(n, now)
+		if was, known := l.lines[place]; !first && (!known || was != line) {
+			fmt.Fprintf(l.d.Out, "%s  %s\n", time.Now().UTC().Format(time.RFC3339), line)
+		}
+		l.lines[place] = line
+	})
+	return nil
+}
+
+// screen redraws a tree in place, each second so that ages go on. That asks
+// nobody.
+type screen struct {
+	d      *describeOptions
+	trees  chan *describe.Node
+	done   chan struct{}
+	height func() int
+}
+
+func newScreen(d *describeOptions) *screen {
+	s := &screen{d: d, trees: make(chan *describe.Node), done: make(chan struct{})}
+	s.height = func() int {
+		if file, ok := d.Out.(*os.File); ok {
+			if _, height, err := term.GetSize(int(file.Fd())); err == nil {
+				return height
+			}
+		}
+		return 0
+	}
+	go s.run()
+	return s
+}
+
+func (s *screen) run() {
+	defer close(s.done)
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	var tree *describe.Node
+	for {
+		select {
+		case next, open := <-s.trees:
+			if !open {
+				return
+			}
+			tree = next
+		case <-second.C:
+		}
+		if tree != nil {
+			s.draw(tree)
+		}
+	}
+}
+
+func (s *screen) draw(tree *describe.Node) {
+	var out bytes.Buffer
+	if err := s.d.print(&out, tree); err != nil {
+		return
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if height := s.height(); height > 1 && len(lines) >= height {
+		more := len(lines) - height + 2
+		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: make the window higher", more))
+	}
+	fmt.Fprintf(s.d.Out, "\x1b[H\x1b[2J%s\n", strings.Join(lines, ""))
+}
+
+func (s *screen) show(tree *describe.Node) error {
+	s.trees <- tree
+	return nil
+}
+
+func (s *screen) stop() {
+	close(s.trees)
+	<-s.done
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/appthrust/capt/internal/cli/text"
+)
+
+// interrupted is the exit code of a program that Ctrl-C ended.
+const interrupted = 130
+
+// explain says in one line what went wrong and what to do next.
+func (o *Options) explain(err error) error {
+	var exit *Exit
+	var address *url.Error
+	var refused *net.OpError
+	var noKind *meta.NoKindMatchError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit):
+		return err
+	case errors.Is(err, context.Canceled):
+		return &Exit{Code: interrupted}
+	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
+		return errors.New("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up")
+	case clientcmd.IsContextNotFound(err):
+		return fmt.Errorf("%w: choose one of kubectl config get-contexts with --context", errors.Unwrap(err))
+	case errors.As(err, &noKind):
+		return fmt.Errorf("the cluster knows no %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", noKind.GroupKind.Kind)
+	case errors.As(err, &address):
+		cause := address.Err
+		if errors.As(err, &refused) {
+			cause = refused.Err
+		}
+		host := address.URL
+		if parsed, parseErr := url.Parse(address.URL); parseErr == nil {
+			host = parsed.Scheme + "://" + parsed.Host
+		}
+		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", host, text.OneLine(cause.Error()))
+	case apierrors.IsUnauthorized(err):
+		return errors.New("the management cluster does not accept your credentials: log in again, or choose another --context")
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: ask for that permission, or choose another --context", text.OneLine(err.Error()))
+	default:
+		return errors.New(text.OneLine(err.Error()))
+	}
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// pluginName is captctl's name as a plugin of kubectl.
+const pluginName = "kubectl-capt"
+
+// CalledAs makes the help speak of the name that the program was called by, and
+// returns that name.
+func CalledAs(root *cobra.Command, program string) string {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	if name != pluginName {
+		return root.Name()
+	}
+	name = "kubectl capt"
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	rename(root, name)
+	return name
+}
+
+// rename lets the examples name the program as it was called.
+func rename(cmd *cobra.Command, name string) {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "captctl ", name+" ")
+	for _, child := range cmd.Commands() {
+		rename(child, name)
+	}
+}
+
+// group makes a command that only gathers others: alone it shows its help, and
+// a name that none of them has is an error.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, child := range cmd.Commands() {
+			names = append(names, child.Name())
+		}
+		message := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if nearest := inspect.Nearest(args[0], slices.Values(names)); nearest != "" {
+			return fmt.Errorf("%s: did you mean %q?", message, nearest)
+		}
+		return fmt.Errorf("%s: see %s --help", message, cmd.CommandPath())
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// guard gives the errors of all commands their last form: what was called
+// wrongly ends with 2, and what the cluster says becomes a sentence.
+func (o *Options) guard(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &Exit{Code: 2, Err: fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	})
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return wrong(cmd, err)
+			}
+			return nil
+		}
+	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.explain(run(cmd, args)) }
+	}
+	for _, child := range cmd.Commands() {
+		o.guard(child)
+	}
+}
+
+// wrong is the error of a command that was called wrongly.
+func wrong(cmd *cobra.Command, err error) error {
+	var exit *Exit
+	if errors.As(err, &exit) {
+		return err
+	}
+	if !strings.Contains(err.Error(), ": ") {
+		err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	}
+	return &Exit{Code: 2, Err: err}
+}
+
+// oneName takes the name of one object.
+func oneName(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("give one %s: %s", what, cmd.UseLine())
+		}
+		return nil
+	}
+}
