@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,8 +33,8 @@ func (o *Options) explain(err error) error {
 		return &Exit{Code: interrupted}
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
 		return errors.New("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up")
-	case clientcmd.IsContextNotFound(err):
-		return fmt.Errorf("%w: choose one of kubectl config get-contexts with --context", errors.Unwrap(err))
+	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
+		return fmt.Errorf("the kubeconfig has no context %q: choose one of kubectl config get-contexts with --context", *o.Kube.Context)
 	case errors.As(err, &noKind):
 		return fmt.Errorf("the cluster knows no %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", noKind.GroupKind.Kind)
 	case errors.As(err, &address):

@@ -115,7 +115,7 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 	}
 	go func() { _ = store.Start(ctx) }()
 	for _, obj := range objects {
-		informer, err := store.GetInformer(ctx, obj)
+		informer, err := store.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -126,6 +126,7 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 			return nil, fmt.Errorf("watching %T: %w", obj, err)
 		}
 	}
+	store.WaitForCacheSync(ctx)
 	return store, nil
 }
 

@@ -98,9 +98,13 @@ func findOfCluster(ctx context.Context, c client.Reader, namespace, rest string)
 	if part == "vpc" {
 		owner, ref, what = &infrav1.CAPTCluster{}, cluster.Spec.InfrastructureRef, "VPC"
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, owner); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the %s of %s: %w", what, name, err)
-	} else if err != nil {
+	if ref.Name != "" {
+		err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, owner)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the %s of %s: %w", what, name, err)
+		}
+	}
+	if ref.Name == "" || err != nil {
 		return nil, fmt.Errorf("cluster %s has no %s of CAPT: see captctl describe cluster %s", name, what, name)
 	}
 	return findOwned(ctx, c, owner, fmt.Sprintf("the %s of %s has no workspace yet: see captctl describe cluster %s", what, name, name))

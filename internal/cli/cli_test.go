@@ -1,0 +1,107 @@
+package cli_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
+
+	"github.com/appthrust/capt/internal/cli"
+)
+
+func TestErrors_sayTheNextStepInOneLine(t *testing.T) {
+	w := newWorld(t)
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+		code int
+	}{
+		"unknown command":    {[]string{"plann"}, `unknown command "plann" for "captctl": did you mean "plan"?`, 2},
+		"unknown subcommand": {[]string{"state", "snapshot"}, `unknown command "snapshot" for "captctl state": did you mean "snapshots"?`, 2},
+		"unknown flag":       {[]string{"plan", "x", "--bad"}, "unknown flag: --bad (see captctl plan --help)", 2},
+		"unknown form":       {[]string{"plan", "x", "-o", "wide"}, `write json or yaml, not "wide"`, 2},
+		"no name":            {[]string{"describe", "cluster"}, "give one cluster: captctl describe cluster NAME", 2},
+		"no context":         {[]string{"plan", "x", "--context", "none"}, "choose one of kubectl config get-contexts with --context", 1},
+		"nobody answers":     {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 does not answer (connect: connection refused): check --context", 1},
+		"not allowed":        {[]string{"plan", "x", "--as", "nobody"}, "cannot get resource", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a := w.run(tc.args...)
+			g.Expect(a.err).To(ContainSubstring(tc.want))
+			g.Expect(a.err).NotTo(ContainSubstring("\n"))
+			g.Expect(a.code).To(Equal(tc.code))
+		})
+	}
+}
+
+func TestErrors_saySoWithoutACluster(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	var out bytes.Buffer
+	err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "plan", "x")
+	g.Expect(err).To(MatchError("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up"))
+}
+
+func TestHelp_hasExamplesForEveryCommand(t *testing.T) {
+	var check func(*cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if len(cmd.Commands()) == 0 && cmd.Name() != "help" {
+			NewWithT(t).Expect(cmd.Example).To(ContainSubstring("captctl "), cmd.CommandPath())
+			NewWithT(t).Expect(cmd.Short).NotTo(HaveSuffix("."), cmd.CommandPath())
+		}
+		for _, child := range cmd.Commands() {
+			check(child)
+		}
+	}
+	check(cli.New(cli.Streams{}))
+}
+
+func TestCalledAs_speaksOfTheNameItHas(t *testing.T) {
+	for program, want := range map[string]string{"/usr/bin/captctl": "captctl", "/usr/bin/kubectl-capt": "kubectl capt", `kubectl-capt.exe`: "kubectl capt"} {
+		g := NewWithT(t)
+		var out bytes.Buffer
+		root := cli.New(cli.Streams{In: &out, Out: &out, Err: &out})
+		g.Expect(cli.CalledAs(root, program)).To(Equal(want))
+		root.SetArgs([]string{"plan", "--help"})
+		g.Expect(root.ExecuteContext(t.Context())).To(Succeed())
+		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan NAME [flags]\n"))
+		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan cluster/demo\n"))
+	}
+}
+
+func TestCompletion_knowsObjects(t *testing.T) {
+	w := newWorld(t)
+	w.create(cluster("demo", nil), workspace("net"), karpenter())
+	for _, tc := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"describe", "cluster", ""}, []string{"demo"}},
+		{[]string{"plan", ""}, []string{"net", "cluster/demo", "cluster/demo/vpc"}},
+		{[]string{"logs", "cl"}, []string{"cluster/demo", "cluster/demo/vpc"}},
+		{[]string{"plan", "net", ""}, nil},
+		{[]string{"addon", "status", ""}, []string{"karpenter"}},
+		{[]string{"addon", "status", "karpenter", "--cluster", ""}, []string{"demo"}},
+		{[]string{"plan", "net", "-o", ""}, []string{"json", "yaml"}},
+	} {
+		a := w.run(append([]string{"__complete"}, tc.args...)...)
+		w.Expect(a.code).To(Equal(0), a.err)
+		lines := strings.Split(strings.TrimSpace(a.out), "\n")
+		w.Expect(lines[len(lines)-1]).To(Equal(":4"), "no names of files")
+		w.Expect(lines[:len(lines)-1]).To(ConsistOf(tc.want), strings.Join(tc.args, " "))
+	}
+	a := w.run("__complete", "plan", "--namespace", w.namespace[:6])
+	w.Expect(a.out).To(ContainSubstring(w.namespace))
+}
+
+func TestCompletion_hasScriptsForEveryShell(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		var out bytes.Buffer
+		NewWithT(t).Expect(execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "completion", shell)).To(Succeed())
+		NewWithT(t).Expect(out.String()).To(ContainSubstring("captctl"))
+	}
+}

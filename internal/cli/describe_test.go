@@ -1,0 +1,94 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/describe"
+)
+
+// network makes a Cluster with a CAPTCluster and its workspace.
+func (w *world) network(name string) (*clusterv1.Cluster, *infrav1.CAPTCluster, *infrav1.WorkspaceTemplateApply) {
+	w.t.Helper()
+	c := cluster(name, nil)
+	w.create(c)
+	labels := map[string]string{clusterv1.ClusterNameLabel: name}
+	infra := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	infra.Spec.Region = "eu-west-1"
+	infra.Spec.ExistingVPCID = "vpc-0123456789abcdef0"
+	controls(c, infra, "Cluster", clusterv1.GroupVersion.String())
+	w.create(infra)
+	vpc := workspace(name + "-net")
+	vpc.Labels = labels
+	controls(infra, vpc, "CAPTCluster", infrav1.GroupVersion.String())
+	w.create(vpc)
+	return c, infra, vpc
+}
+
+func TestDescribe_showsTheTreeOfACluster(t *testing.T) {
+	w := newWorld(t)
+	_, infra, vpc := w.network("demo")
+	w.report(infra, func() {
+		infra.Status.Conditions = condition("Ready", "False", "WaitingForWorkspace", "VPCReady: waits")
+	})
+	w.report(vpc, func() {
+		vpc.Status.Run = &infrav1.RunStatus{ID: "demo-net-r1", Operation: "PlanAndApply", Progress: &infrav1.RunProgress{Phase: "Applying", Done: 1, Total: 4}}
+	})
+
+	a := w.run("describe", "cluster", "demo")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(MatchRegexp(`(?m)^Cluster/demo +\? NotReported`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^├─CAPTCluster/demo +… WaitingForWorkspace +\ds +VPCReady: waits$`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^│ └─Workspace/demo-net +\? NotReported`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^│   └─Run/demo-net-r1 +… Applying +██░░░░░░░░ 1/4$`))
+	w.Expect(a.out).NotTo(ContainSubstring("\x1b"), "no colours without a terminal")
+
+	a = w.run("describe", "cluster", "demo", "-o", "json")
+	w.Expect(a.code).To(Equal(0), a.err)
+	var tree describe.Node
+	w.Expect(json.Unmarshal([]byte(a.out), &tree)).To(Succeed())
+	w.Expect(tree.Children[0].Children[0].Children[0].Progress.Total).To(BeEquivalentTo(4))
+}
+
+func TestDescribe_isPlainAboutWhatDoesNotExist(t *testing.T) {
+	w := newWorld(t)
+	a := w.run("describe", "cluster", "demo")
+	w.Expect(a.code).To(Equal(1))
+	w.Expect(a.err).To(Equal(`no cluster "demo" in namespace "` + w.namespace + `", nor any other cluster: choose another namespace with -n`))
+
+	w.create(cluster("demo", nil))
+	a = w.run("describe", "cluster", "demmo")
+	w.Expect(a.err).To(Equal(`no cluster "demmo" in namespace "` + w.namespace + `": did you mean "demo"?`))
+}
+
+func TestDescribe_followsChangesByWatch(t *testing.T) {
+	w := newWorld(t)
+	_, infra, vpc := w.network("demo")
+	command := w.start("describe", "cluster", "demo", "--watch")
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Workspace/demo-net"))
+
+	w.report(vpc, func() {
+		vpc.Status.Conditions = condition("Ready", "False", "WaitingForApproval", "Applied: plan-1 waits")
+	})
+	w.Eventually(command.out.String, patience).Should(MatchRegexp(`(?m)^\S+Z  Workspace/demo-net  ! WaitingForApproval  Applied: plan-1 waits$`))
+	w.report(infra, func() { infra.Status.Conditions = condition("Ready", "True", "Ready", "") })
+	w.Eventually(command.out.String, patience).Should(MatchRegexp(`(?m)^\S+Z  CAPTCluster/demo  ✓ Ready$`))
+	command.stop()
+	w.Eventually(command.code, patience).Should(Receive(Equal(0)))
+}
+
+func TestDescribe_watchEndsWithTheCluster(t *testing.T) {
+	w := newWorld(t)
+	c := cluster("demo", nil)
+	w.create(c)
+	command := w.start("describe", "cluster", "demo", "-w")
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Cluster/demo"))
+	w.Expect(env.Client.Delete(w.ctx, c)).To(Succeed())
+	w.Eventually(command.code, patience).Should(Receive(Equal(0)))
+	w.Expect(command.err.String()).To(Equal("Cluster demo is gone\n"))
+}
