@@ -165,6 +165,7 @@ func newScreen(d *describeOptions) *screen {
 		}
 		return 0
 	}
+	fmt.Fprint(d.Out, "\x1b[2J")
 	go s.run()
 	return s
 }
@@ -194,12 +195,13 @@ func (s *screen) draw(tree *describe.Node) {
 	if err := s.d.print(&out, tree); err != nil {
 		return
 	}
-	lines := strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if height := s.height(); height > 1 && len(lines) >= height {
 		more := len(lines) - height + 2
 		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: make the window higher", more))
 	}
-	fmt.Fprintf(s.d.Out, "\x1b[H\x1b[2J%s\n", strings.Join(lines, ""))
+	// Each line is overwritten, and what was below is removed: nothing flickers.
+	fmt.Fprintf(s.d.Out, "\x1b[H%s\x1b[K\n\x1b[J", strings.Join(lines, "\x1b[K\n"))
 }
 
 func (s *screen) show(tree *describe.Node) error {

@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -91,4 +93,32 @@ func TestDescribe_watchEndsWithTheCluster(t *testing.T) {
 	w.Expect(env.Client.Delete(w.ctx, c)).To(Succeed())
 	w.Eventually(command.code, patience).Should(Receive(Equal(0)))
 	w.Expect(command.err.String()).To(Equal("Cluster demo is gone\n"))
+}
+
+func TestDescribe_showsTheNodesOfTheWorkloadCluster(t *testing.T) {
+	w := newWorld(t)
+	c := cluster("demo", nil)
+	w.create(c)
+	w.report(c, func() { c.Status.Initialization.ControlPlaneInitialized = new(true) })
+	a := w.run("describe", "cluster", "demo")
+	w.Expect(a.out).To(MatchRegexp(`(?m)^  └─Nodes +\? NotSeen +not seen from here: there is no Secret demo-kubeconfig yet$`))
+
+	// The API server stands for its own workload cluster.
+	text, err := os.ReadFile(env.Kubeconfig)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-kubeconfig"}, Data: map[string][]byte{"value": text}})
+	command := w.start("describe", "cluster", "demo", "--watch")
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Cluster/demo"))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	w.Expect(env.Client.Create(w.ctx, node)).To(Succeed())
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Node/" + node.Name + "  ? NotReported"))
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	node.Status.NodeInfo.KubeletVersion = "v1.33.4"
+	w.Expect(env.Client.Status().Update(w.ctx, node)).To(Succeed())
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Node/" + node.Name + "  ✓ Ready  v1.33.4"))
+	command.stop()
+	w.Eventually(command.code, patience).Should(Receive(Equal(0)))
+
+	a = w.run("describe", "cluster", "demo")
+	w.Expect(a.out).To(MatchRegexp(`(?m)^  └─Node/` + node.Name + ` +✓ Ready +v1\.33\.4$`))
 }

@@ -19,6 +19,9 @@ type conditioned interface {
 	GetConditions() []metav1.Condition
 }
 
+// notReported is the reason of what nobody has said anything about.
+const notReported = "NotReported"
+
 // headlines are the conditions that sum up an object, the best first.
 var headlines = []string{clusterv1.ReadyCondition, clusterv1.AvailableCondition, clusterv1.MachineSetMachinesReadyCondition}
 
@@ -90,7 +93,7 @@ func stateOf(c *metav1.Condition) State {
 func judge(n *Node, obj client.Object) {
 	c := headline(obj)
 	if c == nil {
-		n.State, n.Reason, n.Since = StateUnknown, "NotReported", obj.GetCreationTimestamp()
+		n.State, n.Reason, n.Since = StateUnknown, notReported, obj.GetCreationTimestamp()
 	} else {
 		n.State, n.Reason, n.Message, n.Since = stateOf(c), c.Reason, c.Message, c.LastTransitionTime
 	}

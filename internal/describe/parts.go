@@ -91,7 +91,7 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 			n.Message = fmt.Sprintf("failed %d times: %s", status.Attempts, n.Message)
 		}
 	case matches(addon, cluster):
-		n.State, n.Reason, n.Since = StateUnknown, "NotReported", addon.CreationTimestamp
+		n.State, n.Reason, n.Since = StateUnknown, notReported, addon.CreationTimestamp
 	default:
 		return nil
 	}
@@ -149,6 +149,9 @@ func dependencyOrder(addons []addonsv1.CAPTAddon) []addonsv1.CAPTAddon {
 // workload tells how the workload cluster is.
 func (b *builder) workload() *Node {
 	n := &Node{Kind: "Workload", Name: "API server", State: StateWaiting, Reason: "WaitingForControlPlane"}
+	if b.objects.Answers() {
+		n.State, n.Reason = StateUnknown, notReported
+	}
 	if c := meta.FindStatusCondition(b.objects.Cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition); c != nil {
 		n.State, n.Reason, n.Message, n.Since = stateOf(c), c.Reason, c.Message, c.LastTransitionTime
 		switch {
@@ -195,7 +198,7 @@ func (b *builder) nodes() []*Node {
 }
 
 func nodeNode(node *corev1.Node) *Node {
-	n := &Node{Kind: "Node", Name: node.Name, State: StateUnknown, Reason: "NotReported", Since: node.CreationTimestamp}
+	n := &Node{Kind: "Node", Name: node.Name, State: StateUnknown, Reason: notReported, Since: node.CreationTimestamp}
 	for _, c := range node.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue

@@ -315,6 +315,16 @@ func TestDecide_nothingRunsOverAStateElsewhere(t *testing.T) {
 	}
 }
 
+// driftAsked is a request for a comparison, and the one that was answered last.
+func driftAsked(request, answered string) func(*situation) {
+	return func(s *situation) {
+		s.driftRequest = request
+		if answered != "" {
+			s.drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: answered}
+		}
+	}
+}
+
 func TestDecide_repairsDrift(t *testing.T) {
 	repair := drift(infrav1.DriftRepair, time.Minute, "a.b")
 	for _, e := range []expectation{
@@ -358,6 +368,11 @@ func TestDecide_comparesWhenItIsDue(t *testing.T) {
 		{name: "soonest", situation: atRest(compared(54*time.Minute-time.Second, 0, -1))},
 		{name: "off", situation: atRest(compared(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = infrav1.DriftOff })},
 		{name: "unset", situation: atRest(compared(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = "" })},
+		{name: "a person asks", situation: atRest(driftAsked("now", "")), want: terraform.OperationCheckDrift},
+		{name: "a person asks again", situation: atRest(driftAsked("again", "now")), want: terraform.OperationCheckDrift},
+		{name: "a person was answered", situation: atRest(driftAsked("now", "now"))},
+		{name: "a person asks before anything is applied", situation: atRest(driftAsked("now", ""), func(s *situation) { s.lastApplied = time.Time{} })},
+		{name: "what is wanted is applied before a person is answered", situation: atRest(changed, driftAsked("now", "")), want: terraform.OperationPlanAndApply},
 		{name: "nothing was ever applied", situation: atRest(compared(0, 0, 0), func(s *situation) { s.lastApplied = time.Time{} })},
 	} {
 		t.Run(e.name, e.run)

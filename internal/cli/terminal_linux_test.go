@@ -1,0 +1,110 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli"
+)
+
+// terminal is a real terminal: what a person types and what they see.
+type terminal struct {
+	keyboard *os.File
+	screen   buffer
+	// stream is the command's end of it.
+	stream *os.File
+}
+
+func newTerminal(t *testing.T, width, height uint16) *terminal {
+	t.Helper()
+	g := NewWithT(t)
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)).To(Succeed())
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	g.Expect(err).NotTo(HaveOccurred())
+	stream, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(unix.IoctlSetWinsize(int(stream.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height})).To(Succeed())
+	term := &terminal{keyboard: master, stream: stream}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&term.screen, master)
+	}()
+	t.Cleanup(func() {
+		_ = stream.Close()
+		<-done
+		_ = master.Close()
+	})
+	return term
+}
+
+// run runs a command on a terminal.
+func (term *terminal) run(w *world, args ...string) <-chan int {
+	code := make(chan int, 1)
+	go func() {
+		err := execute(w.ctx, cli.Streams{In: term.stream, Out: term.stream, Err: term.stream}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...)...)
+		code <- cli.Code(err)
+	}()
+	return code
+}
+
+func TestTerminal_asksBeforeItApproves(t *testing.T) {
+	for typed, approved := range map[string]bool{"y\n": true, "yes\n": true, "n\n": false, "\n": false, "\x04": false} {
+		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
+			w := newWorld(t)
+			apply := w.planned("net")
+			term := newTerminal(t, 120, 40)
+			code := term.run(w, "approve", "net")
+			w.Eventually(term.screen.String, patience).Should(ContainSubstring("Apply plan plan-0123456789abcdef to net? [y/N] "))
+			_, err := term.keyboard.WriteString(typed)
+			w.Expect(err).NotTo(HaveOccurred())
+			w.Eventually(code, patience).Should(Receive(Equal(map[bool]int{true: 0, false: 1}[approved])))
+			w.reload(apply)
+			w.Expect(apply.Spec.ApprovedPlan != "").To(Equal(approved))
+		})
+	}
+}
+
+func TestTerminal_coloursUnlessToldNotTo(t *testing.T) {
+	for _, noColour := range []string{"", "1"} {
+		g := NewWithT(t)
+		t.Setenv("NO_COLOR", noColour)
+		t.Setenv("TERM", "xterm")
+		w := &world{WithT: g, t: t, ctx: t.Context(), namespace: env.Namespace(t)}
+		w.planned("net")
+		term := newTerminal(t, 120, 40)
+		g.Eventually(term.run(w, "plan", "net"), patience).Should(Receive(Equal(0)))
+		plain, coloured := "  + aws_vpc.this will be created", "\x1b[32m  +\x1b[0m aws_vpc.this will be created"
+		if noColour == "" {
+			g.Eventually(term.screen.String).Should(ContainSubstring(coloured))
+		} else {
+			g.Eventually(term.screen.String).Should(ContainSubstring(plain))
+			g.Expect(term.screen.String()).NotTo(ContainSubstring("\x1b"))
+		}
+	}
+}
+
+func TestTerminal_watchRedrawsAndFits(t *testing.T) {
+	w := newWorld(t)
+	c, infra, vpc := w.network("demo")
+	w.report(vpc, func() {
+		vpc.Status.Conditions = condition("Ready", "False", "RunFailed", "a long message that goes on and on and on, further than any terminal of this width is wide")
+	})
+	term := newTerminal(t, 80, 5)
+	code := term.run(w, "describe", "cluster", "demo", "--watch")
+	w.Eventually(term.screen.String, patience).Should(MatchRegexp(`\x1b\[2J\x1b\[H.*NAME`))
+	w.Eventually(term.screen.String, patience).Should(ContainSubstring("more lines: make the window higher"))
+	w.Expect(term.screen.String()).NotTo(ContainSubstring("is wide"))
+	w.report(infra, func() { infra.Status.Conditions = condition("Ready", "True", infrav1.ReadyCondition, "") })
+	w.Eventually(term.screen.String, patience).Should(ContainSubstring("✓ Ready"))
+	w.Expect(env.Client.Delete(w.ctx, c)).To(Succeed())
+	w.Eventually(code, patience).Should(Receive(Equal(0)))
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli"
+)
+
+// answer is what captctl said.
+type answer struct {
+	out, err string
+	code     int
+}
+
+func (w *world) captctl(args ...string) answer {
+	w.t.Helper()
+	var out, errs bytes.Buffer
+	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	root.SetArgs(append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...))
+	err := root.ExecuteContext(w.ctx)
+	a := answer{out: out.String(), err: errs.String(), code: cli.Code(err)}
+	if err != nil {
+		a.err += err.Error()
+	}
+	return a
+}
+
+func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	first := w.get("hello").Status.Plan.ID
+
+	a := w.captctl("plan", "hello")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, made \d+s ago by run hello-r1, waits for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
+	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
+
+	w.Expect(w.captctl("reject", "hello", "--plan", first).code).To(Equal(0))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PlanRejectedReason)
+
+	a = w.captctl("retry", "hello", "--wait")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(ContainSubstring("hello waits for approval: look with captctl plan hello"))
+	second := w.get("hello").Status.Plan.ID
+	w.Expect(second).NotTo(Equal(first))
+
+	w.Expect(w.captctl("approve", "hello", "--plan", first).code).To(Equal(1), "another plan waits now")
+	a = w.captctl("approve", "hello", "--plan", second, "--wait")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(ContainSubstring("hello is applied: 1 resources in the state"))
+	w.Expect(w.get("hello").Status.Outputs["greeting"].String()).To(Equal("hello world"))
+
+	a = w.captctl("history", "hello")
+	w.Expect(a.out).To(MatchRegexp(`(?m)^RUN +OPERATION +OUTCOME +AGE +DURATION +SUMMARY\nhello-r3 +Apply +Succeeded .*\nhello-r2 +Plan +Planned +.* 1 to add, 0 to change, 0 to destroy\nhello-r1 +Plan +Planned .*\n$`))
+	a = w.captctl("logs", "hello", "--run", "hello-r3")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(ContainSubstring("terraform_data.greeting: Creation complete"))
+	w.Expect(w.captctl("logs", "hello", "--run", "hello-r33").err).To(ContainSubstring(`did you mean "hello-r3"?`))
+}
+
+func TestCaptctl_runsAreFollowedAndCanceled(t *testing.T) {
+	w := newWorld(t)
+	w.template("slow", slow)
+	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
+	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
+	w.Eventually(func() *infrav1.RunStatus { return w.get("hello").Status.Run }, patience).ShouldNot(BeNil())
+
+	a := w.captctl("unlock", "hello", "--yes")
+	w.Expect(a.code).To(Equal(1))
+	w.Expect(a.err).To(MatchRegexp(`^run hello-r1 holds the lock and lives \(process \d+ on .*\): stop it with captctl cancel hello$`))
+
+	followed := make(chan answer, 1)
+	go func() { followed <- w.captctl("logs", "-f", "hello") }()
+	w.Eventually(func() string { return w.log("hello-r1") }, patience).Should(ContainSubstring("terraform_data.slow: Creating"))
+	w.Expect(followed).NotTo(Receive())
+	a = w.captctl("cancel", "hello", "--yes", "--wait")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
+	var log answer
+	w.Eventually(followed, patience).Should(Receive(&log), "the run has ended")
+	w.Expect(log.code).To(Equal(0), log.err)
+	w.Expect(log.out).To(Equal(w.log("hello-r1")), "each line once, and all of them")
+
+	a = w.captctl("approve", "hello", "--yes")
+	w.Expect(a.code).To(Equal(1))
+}
+
+func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}))
+	w.waitReady("hello")
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("v2") })
+	w.waitReady("hello")
+
+	a := w.captctl("state", "snapshots", "hello")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 +hello-r2 +\d+s +\d+ +1$`))
+
+	a = w.captctl("state", "restore", "hello", "hello-r2")
+	w.Expect(a.code).To(Equal(2), "nobody was asked")
+	a = w.captctl("state", "restore", "hello", "hello-r2", "--yes", "--hold", "--wait")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(ContainSubstring("hello waits for approval"))
+	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(1), "from v1, which is back, to v2")
+	w.Expect(w.captctl("state", "snapshots", "hello").out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 .* restored last$`))
+}
+
+func TestCaptctl_breaksTheLockOfSomebodyWhoIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.template("greeting", greeting)
+	stranger := "5a3b1c9e-0000-0000-0000-000000000001"
+	w.create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "lock-tfstate-default-hello-ws",
+			Annotations: map[string]string{"app.terraform.io/lock-info": `{"ID":"x","Who":"ada@laptop","Created":"2026-01-01T00:00:00Z"}`},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &stranger},
+	})
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.LockHeldReason)
+
+	w.Expect(w.captctl("unlock", "hello").code).To(Equal(2))
+	a := w.captctl("unlock", "hello", "--yes")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.waitReady("hello")
+	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
+	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
+}
+
+func TestCaptctl_looksForDriftAtOnce(t *testing.T) {
+	t.Parallel()
+	w := prepareAlone(t)
+	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.start()).To(Succeed())
+	w.template("files", files)
+	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+
+	a := w.captctl("drift", "hello")
+	w.Expect(a.code).To(Equal(0))
+	w.Expect(a.out).To(ContainSubstring("Nobody has compared hello with reality yet"))
+	a = w.captctl("drift", "hello", "--now")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(MatchRegexp(`hello: no drift, seen \d+s ago`))
+
+	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
+	a = w.captctl("drift", "hello", "--now")
+	w.Expect(a.code).To(Equal(1), a.err)
+	w.Expect(a.out).To(ContainSubstring("  - local_file.f was deleted outside of Terraform\n"))
+	w.Expect(w.file("f")).To(BeEmpty(), "looking changes nothing")
+	w.Expect(condition(w.get("hello"), infrav1.NoDriftCondition).Reason).To(Equal(infrav1.DriftDetectedReason))
+	runs := w.get("hello").Status.Runs
+	w.Consistently(func() int64 { return w.get("hello").Status.Runs }, "2s").Should(Equal(runs), "one request is one look")
+}
