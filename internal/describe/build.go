@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +25,10 @@ func Build(o *Objects, all bool) *Node {
 	b := &builder{objects: o, all: all, children: map[types.UID][]client.Object{}}
 	b.adopt()
 	root := b.object(o.Cluster)
-	b.missing(root, o.Cluster.Spec.InfrastructureRef, "CAPTCluster")
-	b.missing(root, o.Cluster.Spec.ControlPlaneRef, "CAPTControlPlane")
+	if o.Cluster.DeletionTimestamp.IsZero() {
+		b.missing(root, o.Cluster.Spec.ControlPlaneRef, "CAPTControlPlane")
+		b.missing(root, o.Cluster.Spec.InfrastructureRef, "CAPTCluster")
+	}
 	root.add(b.addons())
 	root.add(b.workload())
 	return root
@@ -137,11 +140,28 @@ func (b *builder) object(obj client.Object) *Node {
 	judge(n, obj)
 	b.enrich(n, obj)
 	if b.all {
-		n.Children = append(n.Children, conditionNodes(obj)...)
+		n.Children = append(conditionNodes(obj), n.Children...)
 	}
 	n.Children = append(n.Children, b.below(obj)...)
+	n.leaveToChildren()
 	return n
 }
+
+// leaveToChildren shortens a message that repeats what a workspace below says
+// of itself.
+func (n *Node) leaveToChildren() {
+	for _, child := range n.Children {
+		if child.Kind != workspaceKind || child.State == StateReady {
+			continue
+		}
+		if i := strings.Index(n.Message, " "+child.Name+": "); i >= 0 {
+			n.Message = n.Message[:i+1+len(child.Name)]
+		}
+	}
+}
+
+// workspaceKind is what people call a WorkspaceTemplateApply.
+const workspaceKind = "Workspace"
 
 // below are the nodes of the objects below another.
 func (b *builder) below(obj client.Object) []*Node {
@@ -162,11 +182,14 @@ func (b *builder) below(obj client.Object) []*Node {
 func (b *builder) enrich(n *Node, obj client.Object) {
 	switch obj := obj.(type) {
 	case *infrav1.WorkspaceTemplateApply:
-		n.Kind = "Workspace"
+		n.Kind = workspaceKind
 		b.workspace(n, obj)
 	case *controlplanev1.CAPTControlPlane:
 		if n.State == StateReady && obj.Status.Version != "" {
-			n.Message = fmt.Sprintf("Kubernetes %s at %s", obj.Status.Version, obj.Spec.ControlPlaneEndpoint.Host)
+			n.Message = "Kubernetes " + obj.Status.Version
+			if host := obj.Spec.ControlPlaneEndpoint.Host; host != "" {
+				n.Message += " at " + host
+			}
 		}
 	case *infrav1.CAPTMachineDeployment:
 		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)

@@ -63,7 +63,7 @@ func growing() *describe.Objects {
 	vpc := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("WorkspaceTemplateApply/demo-vpc", "CAPTCluster/demo")}
 	vpc.Status.Conditions, vpc.Status.State = ready(8*time.Minute), &infrav1.StateStatus{Resources: 23}
 	cp := &controlplanev1.CAPTControlPlane{ObjectMeta: named("CAPTControlPlane/demo", "Cluster/demo")}
-	cp.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WaitingForWorkspace", "WorkspaceReady: demo is not applied", 7*time.Minute)
+	cp.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WaitingForWorkspace", "WorkspaceReady: WorkspaceTemplateApply demo: Applied: Run demo-r1 is applying", 7*time.Minute)
 	eks := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("WorkspaceTemplateApply/demo", "CAPTControlPlane/demo")}
 	eks.Status.Conditions = condition("Ready", metav1.ConditionFalse, "RunInProgress", "Applied: Run demo-r1 is applying", 7*time.Minute)
 	eks.Status.Run = &infrav1.RunStatus{ID: "demo-r1", Operation: "PlanAndApply", StartedAt: ago(7 * time.Minute), Progress: &infrav1.RunProgress{
@@ -93,8 +93,8 @@ NAME                     STATUS                  SINCE  MESSAGE
 Cluster/demo             … NotAvailable          10m    * ControlPlaneAvailable: * Run goes on
 ├─CAPTCluster/demo       ✓ Ready                 8m
 │ └─Workspace/demo-vpc   ✓ Ready                 8m     23 resources
-├─CAPTControlPlane/demo  … WaitingForWorkspace   7m     WorkspaceReady: demo is not applied
-│ └─Workspace/demo       … RunInProgress         7m     Applied: Run demo-r1 is applying
+├─CAPTControlPlane/demo  … WaitingForWorkspace   7m     WorkspaceReady: WorkspaceTemplateApply demo
+│ └─Workspace/demo       … RunInProgress         7m
 │   └─Run/demo-r1        … Applying              7m     █████░░░░░ 6/12, create aws_eks_cluster.this (6m)
 ├─Addons
 │ ├─CAPTAddon/flux       ? NotReported           60m

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,10 @@ func (b *builder) workspace(n *Node, apply *infrav1.WorkspaceTemplateApply) {
 	}
 	if run := apply.Status.Run; run != nil {
 		n.add(RunNode(run))
+		if strings.Contains(n.Message, run.ID) {
+			// The run says it better.
+			n.Message = ""
+		}
 	} else if b.all && len(apply.Status.History) > 0 {
 		n.add(recordNode(apply.Status.History[0]))
 	}
@@ -157,13 +162,17 @@ func (b *builder) workload() *Node {
 		switch {
 		case n.State == StateReady:
 			n.Message = ""
-		case c.Status == metav1.ConditionFalse && b.objects.Answers():
+		case c.Status == metav1.ConditionFalse && b.objects.Answers() && !b.reached():
 			n.State = StateFailed
 		}
 	}
 	n.Children = b.nodes()
 	return n
 }
+
+// reached tells whether whoever looks has reached the workload cluster. Then
+// Cluster API will, too.
+func (b *builder) reached() bool { return b.objects.Nodes != nil && b.objects.Nodes.Err == nil }
 
 // fewNodes is how many nodes are shown one by one although all are ready.
 const fewNodes = 10
@@ -172,7 +181,7 @@ const fewNodes = 10
 func (b *builder) nodes() []*Node {
 	seen := b.objects.Nodes
 	switch {
-	case seen == nil:
+	case seen == nil, seen.Err != nil && !b.objects.Cluster.DeletionTimestamp.IsZero():
 		return nil
 	case seen.Err != nil:
 		return []*Node{{Kind: "Nodes", State: StateUnknown, Reason: "NotSeen", Message: "not seen from here: " + seen.Err.Error()}}

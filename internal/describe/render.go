@@ -3,6 +3,7 @@ package describe
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,5 +75,6 @@ func bar(done, total int32) string {
 
 // Line is one node in one line, for a log.
 func Line(n *Node, now time.Time) string {
-	return strings.TrimRight(fmt.Sprintf("%s  %s  %s", n.title(), status(n), Says(n, now)), " ")
+	parts := slices.DeleteFunc([]string{n.title(), status(n), Says(n, now)}, func(part string) bool { return part == "" })
+	return strings.Join(parts, "  ")
 }
