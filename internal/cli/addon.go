@@ -136,7 +136,7 @@ func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *ad
 // statusIn returns the state of an add-on in the clusters, or in one of them.
 func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddonStatus, error) {
 	if cluster == "" {
-		return append([]addonsv1.ClusterAddonStatus{}, addon.Status.Clusters...), nil
+		return text.List(addon.Status.Clusters), nil
 	}
 	for _, status := range addon.Status.Clusters {
 		if status.Name == cluster {

@@ -53,6 +53,7 @@ it is a plugin of kubectl.`,
 	o.Kube.AddFlags(root.PersistentFlags())
 	root.AddCommand(commands(o)...)
 	o.completeFlags(root)
+	completeEnvironments(root)
 	o.guard(root)
 	return root
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -108,4 +110,44 @@ func (o *Options) completeFlag(names namesOf) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, typed)
 	}
+}
+
+// completeEnvironments completes the commands that work on an embedded
+// environment: each is a directory.
+func completeEnvironments(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if dir := cmd.Flag("dir"); dir == nil || cmd.ValidArgsFunction != nil {
+			continue
+		}
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			names := EnvironmentNames(cmd.Flag("dir").Value.String())
+			return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, typed) }), cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+}
+
+// EnvironmentNames are the embedded environments in a directory; in that of the
+// user when none is given.
+func EnvironmentNames(dir string) []string {
+	if dir == "" {
+		state := os.Getenv("XDG_STATE_HOME")
+		if home, err := os.UserHomeDir(); state == "" && err == nil {
+			state = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(state, "capt")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }

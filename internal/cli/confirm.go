@@ -66,6 +66,6 @@ func (p *progress) show(line string) {
 // end leaves the line.
 func (p *progress) end() {
 	if p.live && p.last != "" {
-		fmt.Fprint(p.o.Err, "\r\x1b[K")
+		fmt.Fprintf(p.o.Err, "\r\x1b[K")
 	}
 }

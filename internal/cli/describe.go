@@ -165,7 +165,7 @@ func newScreen(d *describeOptions) *screen {
 		}
 		return 0
 	}
-	fmt.Fprint(d.Out, "\x1b[2J")
+	fmt.Fprintf(d.Out, "\x1b[2J")
 	go s.run()
 	return s
 }

@@ -31,8 +31,7 @@ func driftOf(apply *infrav1.WorkspaceTemplateApply, policy template.Policy) drif
 		Resources: []infrav1.ResourceChange{},
 	}
 	if status := apply.Status.Drift; status != nil {
-		d.CheckedAt = status.CheckedAt
-		d.Resources = append(d.Resources, status.Resources...)
+		d.CheckedAt, d.Resources = status.CheckedAt, text.List(status.Resources)
 	}
 	return d
 }

@@ -113,7 +113,7 @@ type runs struct {
 }
 
 func historyOf(apply *infrav1.WorkspaceTemplateApply) runs {
-	return runs{Workspace: apply.Name, Current: apply.Status.Run, Finished: append([]infrav1.RunRecord{}, apply.Status.History...)}
+	return runs{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.List(apply.Status.History)}
 }
 
 func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {

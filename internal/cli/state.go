@@ -41,7 +41,7 @@ something, and states that a run could not save.`,
 				return err
 			}
 			if !output.ForPeople() {
-				return output.Print(o.Out, append([]operate.Snapshot{}, snapshots...))
+				return output.Print(o.Out, text.List(snapshots))
 			}
 			if len(snapshots) == 0 {
 				fmt.Fprintf(o.Err, "%s has no snapshots: one is taken before each run that changes a state\n", apply.Name)

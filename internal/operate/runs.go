@@ -127,14 +127,17 @@ func PlanOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 }
 
 // NewLog is what a log has that was not there before. A log keeps its last part
-// only, so its beginning may be gone.
+// only: it begins with some line of what it was.
 func NewLog(was, is []byte) []byte {
-	if rest, found := bytes.CutPrefix(is, was); found {
-		return rest
-	}
-	last := was[bytes.LastIndexByte(bytes.TrimRight(was, "\n"), '\n')+1:]
-	if i := bytes.LastIndex(is, last); i >= 0 && len(last) > 0 {
-		return is[i+len(last):]
+	for len(was) > 0 {
+		if rest, found := bytes.CutPrefix(is, was); found {
+			return rest
+		}
+		end := bytes.IndexByte(was, '\n')
+		if end < 0 {
+			break
+		}
+		was = was[end+1:]
 	}
 	return is
 }

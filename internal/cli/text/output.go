@@ -38,6 +38,14 @@ func (o *Output) Set(value string) error {
 // ForPeople tells whether nobody asked for a form for programs.
 func (o *Output) ForPeople() bool { return *o == "" }
 
+// List is a list that is written as one although it is empty.
+func List[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
 // Print writes a value in the form that was asked for.
 func (o *Output) Print(w io.Writer, value any) error {
 	encode := yaml.Marshal
