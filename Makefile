@@ -39,8 +39,10 @@ parts-list: ## Show each third-party program, its version and where it comes fro
 ##@ Development
 
 .PHONY: build
-build: ## Build the manager, the runner and the local cluster into bin/.
+build: ## Build the manager, the runner, the local cluster and captctl into bin/.
 	go build -o bin/ ./cmd/...
+	@ln -sf captctl bin/kubectl-capt
+	@ln -sf captctl bin/kubectl_complete-capt
 
 .PHONY: generate
 generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configurations and templates.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -22,11 +23,12 @@ func main() {
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	root := cli.New(cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
-	name := cli.CalledAs(root, os.Args[0])
+	name := cli.CalledAs(root, os.Args)
 	err := root.ExecuteContext(ctx)
 	cancel()
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		// What to do next is said in the words that lead there.
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "captctl ", name+" "))
 	}
 	os.Exit(cli.Code(err))
 }

@@ -65,12 +65,21 @@ func TestCalledAs_speaksOfTheNameItHas(t *testing.T) {
 		g := NewWithT(t)
 		var out bytes.Buffer
 		root := cli.New(cli.Streams{In: &out, Out: &out, Err: &out})
-		g.Expect(cli.CalledAs(root, program)).To(Equal(want))
+		g.Expect(cli.CalledAs(root, []string{program})).To(Equal(want))
 		root.SetArgs([]string{"plan", "--help"})
 		g.Expect(root.ExecuteContext(t.Context())).To(Succeed())
 		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan NAME [flags]\n"))
 		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan cluster/demo\n"))
 	}
+}
+
+func TestCalledAs_completesForKubectl(t *testing.T) {
+	g := NewWithT(t)
+	var out, errs bytes.Buffer
+	root := cli.New(cli.Streams{In: &out, Out: &out, Err: &errs})
+	cli.CalledAs(root, []string{"/usr/bin/kubectl_complete-capt", "version", "-o", ""})
+	g.Expect(root.ExecuteContext(t.Context())).To(Succeed())
+	g.Expect(out.String()).To(Equal("json\nyaml\n:4\n"))
 }
 
 func TestCompletion_knowsObjects(t *testing.T) {

@@ -12,14 +12,22 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
-// pluginName is captctl's name as a plugin of kubectl.
-const pluginName = "kubectl-capt"
+// captctl's names as a plugin of kubectl, and as the program that kubectl asks to
+// complete the plugin's arguments.
+const (
+	pluginName    = "kubectl-capt"
+	completerName = "kubectl_complete-capt"
+)
 
 // CalledAs makes the help speak of the name that the program was called by, and
-// returns that name.
-func CalledAs(root *cobra.Command, program string) string {
-	name := strings.TrimSuffix(filepath.Base(program), ".exe")
-	if name != pluginName {
+// returns that name. The arguments begin with it.
+func CalledAs(root *cobra.Command, args []string) string {
+	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	switch name {
+	case completerName:
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args[1:]...))
+	case pluginName:
+	default:
 		return root.Name()
 	}
 	name = "kubectl capt"
