@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/scheme"
 )
 
 // interrupted is the exit code of a program that Ctrl-C ended.
@@ -23,7 +23,9 @@ func (o *Options) explain(err error) error {
 	var exit *Exit
 	var address *url.Error
 	var refused *net.OpError
-	var noKind *meta.NoKindMatchError
+	if group, missing := scheme.NotInstalled(err); missing {
+		return fmt.Errorf("the cluster knows no kinds of %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -35,8 +37,6 @@ func (o *Options) explain(err error) error {
 		return errors.New("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
 		return fmt.Errorf("the kubeconfig has no context %q: choose one of kubectl config get-contexts with --context", *o.Kube.Context)
-	case errors.As(err, &noKind):
-		return fmt.Errorf("the cluster knows no %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", noKind.GroupKind.Kind)
 	case errors.As(err, &address):
 		cause := address.Err
 		if errors.As(err, &refused) {

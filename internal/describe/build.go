@@ -175,7 +175,33 @@ func (b *builder) below(obj client.Object) []*Node {
 	for _, child := range below {
 		nodes = append(nodes, b.object(child))
 	}
-	return nodes
+	if b.all {
+		return nodes
+	}
+	return gathered(nodes)
+}
+
+// few is how many of a kind are shown one by one although all are ready.
+const few = 10
+
+// gathered replaces the ready ones of a kind by one line when they are many.
+func gathered(nodes []*Node) []*Node {
+	ready := map[string]int{}
+	for _, n := range nodes {
+		if n.Ready() {
+			ready[n.Kind]++
+		}
+	}
+	var shown []*Node
+	for i, n := range nodes {
+		if ready[n.Kind] <= few || !n.Ready() {
+			shown = append(shown, n)
+		}
+		if last := i == len(nodes)-1 || nodes[i+1].Kind != n.Kind; last && ready[n.Kind] > few {
+			shown = append(shown, &Node{Kind: n.Kind, State: StateReady, Reason: "Ready", Message: fmt.Sprintf("%d more", ready[n.Kind])})
+		}
+	}
+	return shown
 }
 
 // enrich adds what only the kind knows.

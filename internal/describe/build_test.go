@@ -3,6 +3,7 @@ package describe_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,30 @@ func TestTree_tellsDeletionPauseAndDrift(t *testing.T) {
 	g.Expect(tree).To(ContainSubstring("CAPTCluster/demo … Deleting 2m"))
 	g.Expect(tree).To(ContainSubstring("CAPTControlPlane/demo ! Paused 3m paused, nothing is done: WorkspaceReady"))
 	g.Expect(tree).To(ContainSubstring("Workspace/demo-vpc ! DriftDetected 8m 1 resources differ from the state: see captctl drift demo-vpc"))
+}
+
+func TestTree_gathersTheReadyOnesOfMany(t *testing.T) {
+	g := NewWithT(t)
+	o := grown()
+	o.Items, o.Addons, o.Nodes.Items = nil, nil, nil
+	for i := range 12 {
+		machine := &infrav1.CAPTMachine{ObjectMeta: named(fmt.Sprintf("CAPTMachine/m%02d", i), "Cluster/demo")}
+		machine.Status.Conditions = ready(time.Minute)
+		if i == 3 {
+			machine.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WaitingForNode", "", time.Minute)
+		}
+		o.Items = append(o.Items, machine)
+		o.Nodes.Items = append(o.Nodes.Items, node(fmt.Sprintf("n%02d", i), corev1.ConditionTrue))
+	}
+	g.Expect(render(t, describe.Build(o, false), text.Style{})).To(Equal(`
+NAME                   STATUS            SINCE  MESSAGE
+Cluster/demo           ✓ Available       60s
+├─CAPTMachine/m03      … WaitingForNode  60s
+├─CAPTMachine          ✓ Ready                  11 more
+└─Workload/API server  ✓ ProbeSucceeded  60s
+  └─Node               ✓ Ready                  12 more
+`))
+	g.Expect(render(t, describe.Build(o, true), text.Style{})).To(ContainSubstring("Node/n11"))
 }
 
 func TestReady_holdsForTheWholeTree(t *testing.T) {

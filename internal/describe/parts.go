@@ -174,9 +174,6 @@ func (b *builder) workload() *Node {
 // Cluster API will, too.
 func (b *builder) reached() bool { return b.objects.Nodes != nil && b.objects.Nodes.Err == nil }
 
-// fewNodes is how many nodes are shown one by one although all are ready.
-const fewNodes = 10
-
 // nodes are the nodes of the workload cluster, gathered when they are many.
 func (b *builder) nodes() []*Node {
 	seen := b.objects.Nodes
@@ -190,20 +187,13 @@ func (b *builder) nodes() []*Node {
 	}
 	items := slices.SortedFunc(slices.Values(seen.Items), func(x, y corev1.Node) int { return cmp.Compare(x.Name, y.Name) })
 	var nodes []*Node
-	ready := 0
 	for i := range items {
-		n := nodeNode(&items[i])
-		if n.State == StateReady {
-			ready++
-		}
-		if n.State != StateReady || b.all || len(items) <= fewNodes {
-			nodes = append(nodes, n)
-		}
+		nodes = append(nodes, nodeNode(&items[i]))
 	}
-	if len(nodes) < len(items) {
-		nodes = append(nodes, &Node{Kind: "Nodes", State: StateReady, Reason: "Ready", Message: fmt.Sprintf("%d more", ready)})
+	if b.all {
+		return nodes
 	}
-	return nodes
+	return gathered(nodes)
 }
 
 func nodeNode(node *corev1.Node) *Node {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/scheme"
 )
 
 // Objects are what was read of a Cluster.
@@ -71,16 +73,17 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 	if err := c.Get(ctx, key, o.Cluster); err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", key.Name, err)
 	}
-	for _, k := range kinds() {
-		options := []client.ListOption{client.InNamespace(key.Namespace)}
-		if k.labelled {
-			options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name})
-		}
-		if err := c.List(ctx, k.list, options...); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil {
-			return nil, fmt.Errorf("listing %T: %w", k.object, err)
-		}
+	var addons addonsv1.CAPTAddonList
+	// All at once: the API server may be far away.
+	wanted := append(kinds(), kind{&addonsv1.CAPTAddon{}, &addons, false})
+	lists, ctx := errgroup.WithContext(ctx)
+	for _, k := range wanted {
+		lists.Go(func() error { return k.read(ctx, c, key) })
+	}
+	if err := lists.Wait(); err != nil {
+		return nil, err
+	}
+	for _, k := range wanted[:len(wanted)-1] {
 		err := meta.EachListItem(k.list, func(obj runtime.Object) error {
 			if item, ok := obj.(client.Object); ok {
 				o.Items = append(o.Items, item)
@@ -91,12 +94,21 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 			return nil, fmt.Errorf("listing %T: %w", k.object, err)
 		}
 	}
-	var addons addonsv1.CAPTAddonList
-	if err := c.List(ctx, &addons, client.InNamespace(key.Namespace)); err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("listing add-ons: %w", err)
-	}
 	o.Addons = addons.Items
 	return o, nil
+}
+
+// read lists the objects of a kind that may belong to a Cluster.
+func (k kind) read(ctx context.Context, c client.Reader, cluster client.ObjectKey) error {
+	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
+	if k.labelled {
+		options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+	}
+	err := c.List(ctx, k.list, options...)
+	if _, missing := scheme.NotInstalled(err); err == nil || missing {
+		return nil
+	}
+	return fmt.Errorf("listing %T: %w", k.object, err)
 }
 
 // Answers tells whether the workload cluster is said to take requests.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -116,7 +115,7 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 	go func() { _ = store.Start(ctx) }()
 	for _, obj := range objects {
 		informer, err := store.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if meta.IsNoMatchError(err) {
+		if _, missing := scheme.NotInstalled(err); missing {
 			continue
 		}
 		if err != nil {
