@@ -62,7 +62,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	objects, err := describe.Read(ctx, c, key)
+	objects, err := describe.Read(ctx, c, key, d.all)
 	if apierrors.IsNotFound(err) {
 		names, listErr := operate.ClusterNames(ctx, c, namespace)
 		if listErr != nil {
@@ -96,7 +96,7 @@ func (d *describeOptions) follow(ctx context.Context, c client.Client, key clien
 	if err != nil {
 		return err
 	}
-	watcher := &describe.Watcher{Config: config, Reader: c, Key: key}
+	watcher := &describe.Watcher{Config: config, Reader: c, Key: key, All: d.all}
 	var show func(*describe.Node) error
 	switch {
 	case !d.output.ForPeople():

@@ -52,6 +52,8 @@ func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
 		return name == cluster.Name
 	}
 	switch obj := obj.(type) {
+	case *clusteraddonsv1.ClusterResourceSetBinding:
+		return obj.Spec.ClusterName == cluster.Name
 	case *infrav1.CAPTMachineDeployment:
 		return obj.Spec.ClusterName == cluster.Name
 	case *infrav1.CAPTMachineSet:
@@ -93,6 +95,9 @@ func (b *builder) adopt() {
 
 // foreign tells whether an object says itself that it is another Cluster's.
 func foreign(cluster *clusterv1.Cluster, obj client.Object) bool {
+	if binding, ok := obj.(*clusteraddonsv1.ClusterResourceSetBinding); ok {
+		return binding.Spec.ClusterName != cluster.Name
+	}
 	name, labelled := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	return labelled && name != cluster.Name
 }
@@ -108,6 +113,10 @@ func detail(obj client.Object) bool {
 
 // parentOf is the owner of an object that stands closest above it.
 func parentOf(obj client.Object, known map[types.UID]client.Object) types.UID {
+	if _, ok := obj.(*clusteraddonsv1.ClusterResourceSetBinding); ok {
+		// It belongs to several ClusterResourceSets, and is the Cluster's.
+		return ""
+	}
 	if owner := metav1.GetControllerOf(obj); owner != nil && known[owner.UID] != nil {
 		return owner.UID
 	}

@@ -152,7 +152,12 @@ func grown() *describe.Objects {
 	bound := &infrav1.CAPTMachine{ObjectMeta: named("CAPTMachine/m", "Machine/m")}
 	bound.Status.Conditions = ready(time.Minute)
 	set2 := &clusteraddonsv1.ClusterResourceSet{ObjectMeta: named("ClusterResourceSet/crs", "CAPTAddon/flux")}
-	o.Items = []client.Object{capi, bound, failed, machine, set, deployment, cp, set2}
+	binding := &clusteraddonsv1.ClusterResourceSetBinding{ObjectMeta: named("ClusterResourceSetBinding/demo", "ClusterResourceSet/crs")}
+	binding.Labels, binding.Spec.ClusterName = nil, "demo"
+	binding.Spec.Bindings = []clusteraddonsv1.ResourceSetBinding{{Resources: []clusteraddonsv1.ResourceBinding{{Applied: new(true)}, {Applied: new(false)}}}}
+	foreign := binding.DeepCopy()
+	foreign.Name, foreign.Spec.ClusterName = "other", "other"
+	o.Items = []client.Object{capi, bound, failed, machine, set, deployment, cp, set2, binding, foreign}
 	o.Addons = []addonsv1.CAPTAddon{addon("flux")}
 	o.Addons[0].Spec.Versions = &addonsv1.AddonVersions{Version: "2.9.5"}
 	o.Addons[0].Status.Clusters = []addonsv1.ClusterAddonStatus{{Name: "demo", Ready: new(true), Reason: "Ready", Since: ago(time.Minute)}}
@@ -192,6 +197,8 @@ func TestTree_showsDetailsOnRequest(t *testing.T) {
 	tree := render(t, describe.Build(o, true), text.Style{})
 	g.Expect(tree).To(ContainSubstring("│ └─CAPTAddon/flux                 ✓ Ready               60s    2.9.5\n│   └─ClusterResourceSet/crs\n"))
 	g.Expect(tree).To(ContainSubstring("Condition/RemoteConnectionProbe"))
+	g.Expect(squeeze(tree)).To(ContainSubstring("├─ClusterResourceSetBinding/demo … Applying 60m 1 of 2 resources applied"))
+	g.Expect(tree).NotTo(ContainSubstring("Binding/other"))
 }
 
 func TestTree_saysWhatIsMissing(t *testing.T) {

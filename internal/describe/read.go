@@ -46,9 +46,10 @@ type kind struct {
 	labelled bool
 }
 
-// kinds are the kinds that are read beside Clusters and add-ons.
-func kinds() []kind {
-	return []kind{
+// kinds are the kinds that are read beside Clusters and add-ons. Only who wants
+// to see all needs those that are details, and the permission to list them.
+func kinds(all bool) []kind {
+	kinds := []kind{
 		{&infrav1.CAPTCluster{}, &infrav1.CAPTClusterList{}, false},
 		{&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlaneList{}, false},
 		{&infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApplyList{}, true},
@@ -60,22 +61,27 @@ func kinds() []kind {
 		{&clusterv1.MachineSet{}, &clusterv1.MachineSetList{}, true},
 		{&clusterv1.Machine{}, &clusterv1.MachineList{}, true},
 		{&clusterv1.MachinePool{}, &clusterv1.MachinePoolList{}, true},
-		{&bootstrapv1.CAPTBootstrapConfig{}, &bootstrapv1.CAPTBootstrapConfigList{}, true},
-		{&clusteraddonsv1.ClusterResourceSet{}, &clusteraddonsv1.ClusterResourceSetList{}, false},
-		{&clusteraddonsv1.ClusterResourceSetBinding{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, false},
 	}
+	if all {
+		kinds = append(kinds,
+			kind{&bootstrapv1.CAPTBootstrapConfig{}, &bootstrapv1.CAPTBootstrapConfigList{}, true},
+			kind{&clusteraddonsv1.ClusterResourceSet{}, &clusteraddonsv1.ClusterResourceSetList{}, false},
+			kind{&clusteraddonsv1.ClusterResourceSetBinding{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, false},
+		)
+	}
+	return kinds
 }
 
-// Read reads a Cluster and all that may belong to it. Kinds that are not
-// installed have no objects.
-func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects, error) {
+// Read reads a Cluster and what may belong to it, with all also what is a detail.
+// Kinds that are not installed have no objects.
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey, all bool) (*Objects, error) {
 	o := &Objects{Cluster: &clusterv1.Cluster{}}
 	if err := c.Get(ctx, key, o.Cluster); err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", key.Name, err)
 	}
 	var addons addonsv1.CAPTAddonList
 	// All at once: the API server may be far away.
-	wanted := append(kinds(), kind{&addonsv1.CAPTAddon{}, &addons, false})
+	wanted := append(kinds(all), kind{&addonsv1.CAPTAddon{}, &addons, false})
 	lists, ctx := errgroup.WithContext(ctx)
 	for _, k := range wanted {
 		lists.Go(func() error { return k.read(ctx, c, key) })

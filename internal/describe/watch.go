@@ -32,6 +32,8 @@ type Watcher struct {
 	Config *rest.Config
 	Reader client.Reader
 	Key    client.ObjectKey
+	// All tells whether details are watched, too.
+	All bool
 
 	changed chan struct{}
 	nodes   nodeWatch
@@ -44,7 +46,7 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 	defer cancel()
 	w.changed = make(chan struct{}, 1)
 	// What cannot be watched cannot be read either: say so at once.
-	if _, err := Read(ctx, w.Reader, w.Key); err != nil {
+	if _, err := Read(ctx, w.Reader, w.Key, w.All); err != nil {
 		return err
 	}
 	store, err := w.start(ctx)
@@ -52,7 +54,7 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 		return err
 	}
 	for {
-		objects, err := Read(ctx, store, w.Key)
+		objects, err := Read(ctx, store, w.Key, w.All)
 		if apierrors.IsNotFound(err) || ctx.Err() != nil {
 			return nil
 		}
@@ -99,7 +101,7 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 	selected := map[client.Object]cache.ByObject{
 		objects[0]: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, w.Key.Name)},
 	}
-	for _, k := range kinds() {
+	for _, k := range kinds(w.All) {
 		objects = append(objects, k.object)
 		if k.labelled {
 			selected[k.object] = ofCluster
