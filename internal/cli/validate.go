@@ -11,6 +11,7 @@ import (
 
 	"github.com/appthrust/capt/internal/chart"
 	"github.com/appthrust/capt/internal/validate"
+	"github.com/appthrust/capt/internal/versions"
 )
 
 type validateFlags struct {
@@ -63,7 +64,11 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 	case !slices.Contains(validate.Formats, flags.output):
 		return usage("there is no output %q: write one of %s", flags.output, strings.Join(validate.Formats, ", "))
 	}
-	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}}
+	matrix, err := versions.Default()
+	if err != nil {
+		return err
+	}
+	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix}
 	for _, path := range flags.charts {
 		c, err := chart.Load(path)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // Version is CAPT's version; a release sets it when it is built.
 var Version = ""
 
-type versions struct {
+type about struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -27,7 +27,7 @@ func newVersionCommand(o *Options) *cobra.Command {
 		Example: "  captctl version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versions{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			v := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			if !output.ForPeople() {
 				return output.Print(o.Out, v)
 			}

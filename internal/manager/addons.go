@@ -17,19 +17,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/chart"
 	"github.com/appthrust/capt/internal/controllers/captaddon"
+	"github.com/appthrust/capt/internal/targetpath"
 	"github.com/appthrust/capt/internal/versions"
 )
 
 // setupAddons adds the controller of add-ons.
 func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache, matrix *versions.Matrix) error {
+	var known captaddon.Charts
+	if o.ReadCharts {
+		known = charts{cache: &chart.Cache{}}
+	}
 	if err := (&captaddon.Reconciler{
-		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Versions: matrix,
+		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Versions: matrix, Charts: known,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-addon"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding CAPTAddon: %w", err)
 	}
 	return nil
+}
+
+// charts reads charts from where add-ons name them.
+type charts struct{ cache *chart.Cache }
+
+// chartTimeout is how long a look at an add-on waits for its chart.
+const chartTimeout = 5 * time.Second
+
+// Takes tells whether a chart takes a value. One that cannot be read takes
+// everything: Flux may reach what this manager does not.
+func (c charts) Takes(ctx context.Context, from addonsv1.ChartSource, path string) error {
+	segments, err := targetpath.Parse(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, chartTimeout)
+	defer cancel()
+	read, err := c.cache.Fetch(ctx, from.Repository, from.Name, from.Version, from.Insecure != nil && *from.Insecure)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Chart cannot be read, so its values are not checked", "chart", from.Name, "version", from.Version, "error", err.Error())
+		return nil
+	}
+	return read.Takes(segments)
 }
 
 // workloadCache keeps of a workload cluster what add-ons are told by: of its

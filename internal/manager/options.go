@@ -31,6 +31,9 @@ type Options struct {
 	// no credentials.
 	AWSOwnIdentity bool
 
+	// ReadCharts lets the manager read charts, to check what add-ons set in them.
+	ReadCharts bool
+
 	// HealthAddress serves /healthz and /readyz.
 	HealthAddress string
 	// WebhookPort and WebhookCertDir serve the webhooks; port 0 serves none.
@@ -74,6 +77,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Requests per second to the API server.")
 	fs.IntVar(&o.Burst, "kube-api-burst", 200, "Requests to the API server that may be made at once.")
 	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager act in AWS as itself, for tokens, the Spot role and existing VPCs, where a WorkspaceProviderConfig has no credentials. Whoever may write templates then acts with its permissions.")
+	fs.BoolVar(&o.ReadCharts, "read-charts", true, "Read the charts of add-ons from their repositories, to check that they take the values that are set.")
 	fs.StringVar(&o.HealthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
 	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 serves none.")
 	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory with tls.crt and tls.key of the webhooks.")

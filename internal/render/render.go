@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/fault"
@@ -21,12 +20,6 @@ import (
 	"github.com/appthrust/capt/internal/template"
 	"github.com/appthrust/capt/internal/workspace"
 )
-
-// Addons renders add-ons. It does not block.
-type Addons interface {
-	// Render returns what an add-on is for a cluster with these Terraform outputs.
-	Render(addon *addonsv1.CAPTAddon, cluster *clusterv1.Cluster, outputs map[string][]byte) ([]client.Object, error)
-}
 
 // Options is what to render.
 type Options struct {
@@ -37,8 +30,6 @@ type Options struct {
 	Cluster string
 	// Outputs are the Terraform outputs of that cluster.
 	Outputs map[string][]byte
-	// Addons renders add-ons; nil leaves them out.
-	Addons Addons
 }
 
 // Run is what a run of a workspace would be given.
@@ -86,9 +77,7 @@ func Render(ctx context.Context, objects []client.Object, options Options) (*Ren
 	if !r.Runs {
 		r.out.Runs = slices.DeleteFunc(r.out.Runs, func(run Run) bool { return run.rendered })
 	}
-	if err := r.addons(); err != nil {
-		return nil, err
-	}
+	r.addons()
 	for _, obj := range r.out.Objects {
 		if gvk, err := apiutil.GVKForObject(obj, r.scheme); err == nil {
 			obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -234,32 +223,4 @@ func (r *renderer) run(w rendered) {
 	r.out.Runs = append(r.out.Runs, Run{
 		Workspace: apply.Namespace + "/" + apply.Name, Template: key.String(), Preview: preview, rendered: client.Object(apply) != w.owner,
 	})
-}
-
-// addons renders add-ons for the cluster that was named.
-func (r *renderer) addons() error {
-	addons := all[*addonsv1.CAPTAddon](r)
-	switch {
-	case len(addons) == 0:
-		return nil
-	case r.Cluster == "":
-		r.note("add-ons are rendered for one cluster: name it by --cluster, with its Terraform outputs by --outputs")
-		return nil
-	case r.Addons == nil:
-		r.note("add-ons are not rendered")
-		return nil
-	}
-	for _, addon := range addons {
-		cluster := find[*clusterv1.Cluster](r, addon.Namespace, r.Cluster)
-		if cluster == nil {
-			cluster = &clusterv1.Cluster{}
-			cluster.Namespace, cluster.Name = addon.Namespace, r.Cluster
-		}
-		objects, err := r.Addons.Render(addon, cluster, r.Outputs)
-		if err != nil {
-			return fmt.Errorf("rendering CAPTAddon %s: %w", addon.Name, err)
-		}
-		r.out.Objects = append(r.out.Objects, objects...)
-	}
-	return nil
 }

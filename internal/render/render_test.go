@@ -3,7 +3,6 @@ package render_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,12 +10,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/render"
 	"github.com/appthrust/capt/internal/testenv"
@@ -128,7 +124,7 @@ spec:
 
 	g.Expect(r.Problems).To(BeEmpty())
 	g.Expect(workspaceNamed(r, "demo")).To(And(
-		haveVariable("tags", `{"team": "a"}`), haveVariable("with", `["controller-manager", "scheduler", "kwok"]`), haveVariable("kubernetes_version", `"1.36"`),
+		haveVariable("tags", `{"team": "a"}`), haveVariable("with", `["controller-manager", "scheduler", "kwok", "workloads"]`), haveVariable("kubernetes_version", `"1.36"`),
 	), "patches are applied, with the defaults of variables")
 	g.Expect(workspaceNamed(r, "demo-vpc")).To(haveVariable("tags", `{"team": "a"}`))
 	g.Expect(workspaceNamed(r, "demo-group")).To(haveVariable("desired_size", "3"))
@@ -238,27 +234,23 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// echo renders an add-on as a Secret with the outputs.
-type echo struct{}
-
-func (echo) Render(addon *addonsv1.CAPTAddon, cluster *clusterv1.Cluster, outputs map[string][]byte) ([]client.Object, error) {
-	if len(outputs) == 0 {
-		return nil, errors.New("no outputs")
-	}
-	return []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name + "-" + addon.Name}, Data: outputs}}, nil
-}
-
 func TestRender_rendersAddonsForOneCluster(t *testing.T) {
 	g := NewWithT(t)
-	addon := given(t, "examples/addon-karpenter.yaml")
-	outputs := map[string][]byte{"cluster_name": []byte("demo")}
+	addon := given(t, "addons/karpenter.yaml")
+	outputs := map[string][]byte{
+		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://demo"), "karpenter_iam_role_arn": []byte("arn"), "karpenter_queue_name": []byte("queue"),
+	}
+	g.Expect(rendered(t, addon, render.Options{}).Notes).To(ContainElement(ContainSubstring("name it by --cluster")))
+	r := rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(r.Objects).To(HaveLen(2))
+	g.Expect(r.Objects[0].GetObjectKind().GroupVersionKind().Kind).To(Equal("ClusterResourceSet"))
+	g.Expect(r.Objects[1]).To(HaveField("StringData", HaveKeyWithValue("r-release.yaml", ContainSubstring("kind: HelmRelease"))))
 
-	g.Expect(rendered(t, addon, render.Options{Addons: echo{}}).Notes).To(ContainElement(ContainSubstring("name it by --cluster")))
-	r := rendered(t, addon, render.Options{Addons: echo{}, Cluster: "demo", Outputs: outputs})
-	g.Expect(r.Objects).To(ConsistOf(HaveField("Name", "demo-karpenter")))
-	g.Expect(r.Objects[0].GetObjectKind().GroupVersionKind().Kind).To(Equal("Secret"))
-	_, err := render.Render(t.Context(), addon, render.Options{Addons: echo{}, Cluster: "demo"})
-	g.Expect(err).To(MatchError(ContainSubstring("rendering CAPTAddon karpenter: no outputs")))
+	delete(outputs, "karpenter_queue_name")
+	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("asks for karpenter_queue_name"))))
+	g.Expect(rendered(t, given(t, "addons/fluxcd.yaml"), render.Options{Cluster: "demo"}).Notes).To(ContainElement(ContainSubstring("manifests crds")))
 }
 
 func TestOutputs_readsEveryForm(t *testing.T) {

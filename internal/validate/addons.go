@@ -70,12 +70,8 @@ func (s *set) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
 	if version == "" && addon.Spec.Helm != nil {
 		version, path = addon.Spec.Helm.Chart.Version, "spec.helm.chart.version"
 	}
-	told := s.kubernetesVersions(addon)
-	if len(told) == 0 {
-		told = []string{""}
-	}
 	var problems []error
-	for _, kubernetes := range told {
+	for _, kubernetes := range s.kubernetesVersions(addon) {
 		problems = append(problems, s.Versions.Check(versions.Matrix, version, kubernetes))
 	}
 	if err := errors.Join(problems...); err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// Versions knows which versions fit together. The Kubernetes version is empty
-// where no given cluster tells one. It does not block.
+// Versions knows which versions fit together. It does not block.
 type Versions interface {
 	Check(component, version, kubernetes string) error
 }

@@ -1,0 +1,102 @@
+package render
+
+import (
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/addons"
+	"github.com/appthrust/capt/internal/fault"
+)
+
+// addons renders add-ons for the cluster that was named.
+func (r *renderer) addons() {
+	found := all[*addonsv1.CAPTAddon](r)
+	if len(found) == 0 {
+		return
+	}
+	if r.Cluster == "" {
+		r.note("add-ons are rendered for one cluster: name it by --cluster, with its Terraform outputs by --outputs")
+		return
+	}
+	for _, addon := range found {
+		r.addon(addon)
+	}
+}
+
+// addon shows the ClusterResourceSet of an add-on and its Secret, whose texts
+// are shown as such.
+func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
+	in := addons.Input{
+		Addon: addon, Connection: r.Outputs, Sources: map[string]map[string][]byte{},
+		Cluster: addons.Cluster{Name: r.Cluster, Namespace: addon.Namespace, KubernetesVersion: r.version(addon.Namespace)},
+	}
+	for _, m := range addon.Spec.Manifests {
+		if m.Inline != "" {
+			continue
+		}
+		data, found := r.source(addon.Namespace, m)
+		if !found {
+			r.note("CAPTAddon %s: where its manifests %s come from is not among the given manifests", addon.Name, m.Name)
+			return
+		}
+		in.Sources[m.Name] = data
+	}
+	rendered, err := addons.Render(in)
+	if err != nil {
+		if stalled, found := fault.AsStalled(err); found {
+			err = errors.New(stalled.Message())
+		}
+		r.out.Problems = append(r.out.Problems, Problem{Object: addon, Message: err.Error()})
+		return
+	}
+	secret := addons.Secret(addon, r.Cluster, rendered, 0, time.Time{})
+	secret.Annotations, secret.Data, secret.StringData = nil, nil, map[string]string{}
+	for key, text := range rendered.Data {
+		secret.StringData[key] = string(text)
+	}
+	r.out.Objects = append(r.out.Objects, addons.ResourceSet(addon, r.Cluster), secret)
+}
+
+// version is the Kubernetes version of the cluster, if it is given.
+func (r *renderer) version(namespace string) string {
+	cluster := find[*clusterv1.Cluster](r, namespace, r.Cluster)
+	if cluster == nil {
+		return ""
+	}
+	if plane := find[*controlplanev1.CAPTControlPlane](r, namespace, cluster.Spec.ControlPlaneRef.Name); plane != nil {
+		return plane.Spec.Version
+	}
+	return cluster.Spec.Topology.Version
+}
+
+// source is the content of the ConfigMap or Secret with manifests.
+func (r *renderer) source(namespace string, m addonsv1.ManifestSource) (map[string][]byte, bool) {
+	data := map[string][]byte{}
+	switch {
+	case m.ConfigMapRef != nil:
+		found := find[*corev1.ConfigMap](r, namespace, m.ConfigMapRef.Name)
+		if found == nil {
+			return nil, false
+		}
+		for key, text := range found.Data {
+			data[key] = []byte(text)
+		}
+	case m.SecretRef != nil:
+		found := find[*corev1.Secret](r, namespace, m.SecretRef.Name)
+		if found == nil {
+			return nil, false
+		}
+		for key, text := range found.StringData {
+			data[key] = []byte(text)
+		}
+		for key, text := range found.Data {
+			data[key] = text
+		}
+	}
+	return data, true
+}
