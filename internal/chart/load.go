@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func loadDirectory(root string) (*Chart, error) {
 		case entry.IsDir() || !wanted(name):
 			return nil
 		}
-		data, err := readFile(os.DirFS(root), name)
+		data, err := readFile(filepath.Join(root, filepath.FromSlash(name)))
 		if total += len(data); err == nil && total > maxFiles {
 			err = tooLarge(maxFiles)
 		}
@@ -67,8 +68,8 @@ func loadDirectory(root string) (*Chart, error) {
 	return assemble(contents, 0)
 }
 
-func readFile(tree fs.FS, name string) ([]byte, error) {
-	file, err := tree.Open(name)
+func readFile(name string) ([]byte, error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,8 +88,8 @@ func (d *Doctor) missingConfigs(ctx context.Context, configs []infrav1.Workspace
 		known[client.ObjectKeyFromObject(&configs[i])] = true
 	}
 	var templates infrav1.WorkspaceTemplateList
-	if err := d.Client.List(ctx, &templates); client.IgnoreNotFound(err) != nil {
-		return nil, nil //nolint:nilerr // Without the kind there are no templates.
+	if err := d.Client.List(ctx, &templates); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("listing templates: %w", err)
 	}
 	byKey := map[client.ObjectKey]*infrav1.WorkspaceTemplate{}
 	for i := range templates.Items {

@@ -99,11 +99,9 @@ func (d *Doctor) gone(ctx context.Context, secret *corev1.Secret) (string, error
 		}
 		return fmt.Sprintf("whose pod %s/%s is gone", identity.PodNamespace, identity.PodName), nil
 	}
+	// Nothing is known of a process elsewhere.
 	host, err := os.Hostname()
-	if err != nil || host != identity.Host {
-		return "", nil //nolint:nilerr // Nothing is known of a process elsewhere.
-	}
-	if identity.Boot != record.BootID() || !identity.Alive() {
+	if err == nil && host == identity.Host && (identity.Boot != record.BootID() || !identity.Alive()) {
 		return "whose process has ended", nil
 	}
 	return "", nil

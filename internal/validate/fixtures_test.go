@@ -3,6 +3,7 @@ package validate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -138,9 +139,9 @@ func TestCheck_speaksAsTheAPIServerDoes(t *testing.T) {
 
 // causes are what the API server says, one by one.
 func causes(err error) []string {
-	status := apierrors.APIStatus(nil)
-	if s, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // The client returns it bare.
-		status = s
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return []string{err.Error()}
 	}
 	details := status.Status().Details
 	if details == nil || len(details.Causes) == 0 {

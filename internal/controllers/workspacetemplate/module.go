@@ -21,7 +21,9 @@ import (
 
 // module inspects an inline module and shows what it declares. A remote one is
 // inspected by the run that fetches it.
-func module(_ context.Context, s *scope) error {
+func module(_ context.Context, s *scope) error { return inspectModule(s) }
+
+func inspectModule(s *scope) error {
 	status, p := &s.template.Status, s.template.Spec.Template.Spec.ForProvider
 	status.Variables, status.Outputs = nil, nil
 	if p.Source != infrav1.ModuleSourceInline {
@@ -42,7 +44,7 @@ func module(_ context.Context, s *scope) error {
 // Inspect shows in a template's status what the controller would.
 func Inspect(template *infrav1.WorkspaceTemplate) error {
 	s := &scope{template: template}
-	if err := module(context.Background(), s); err != nil {
+	if err := inspectModule(s); err != nil {
 		return err
 	}
 	conditions.Set(template, metav1.Condition{
