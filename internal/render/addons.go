@@ -2,10 +2,13 @@ package render
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -57,9 +60,40 @@ func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 	secret := addons.Secret(addon, r.Cluster, rendered, 0, time.Time{})
 	secret.Annotations, secret.Data, secret.StringData = nil, nil, map[string]string{}
 	for key, text := range rendered.Data {
-		secret.StringData[key] = string(text)
+		shown, err := veiled(text)
+		r.problem(addon, err)
+		secret.StringData[key] = shown
 	}
 	r.out.Objects = append(r.out.Objects, addons.ResourceSet(addon, r.Cluster), secret)
+}
+
+// veiled is the text of manifests without the values of Secrets among them.
+func veiled(text []byte) (string, error) {
+	objects, err := addons.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("reading what was rendered: %w", err)
+	}
+	var shown strings.Builder
+	for _, obj := range objects {
+		if obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1" {
+			values := map[string]any{}
+			for _, field := range []string{"data", "stringData"} {
+				keys, _ := obj.Object[field].(map[string]any)
+				for key := range keys {
+					values[key] = "(sensitive)"
+				}
+				delete(obj.Object, field)
+			}
+			obj.Object["stringData"] = values
+		}
+		document, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			return "", fmt.Errorf("writing what was rendered: %w", err)
+		}
+		shown.WriteString("---\n")
+		shown.Write(document)
+	}
+	return shown.String(), nil
 }
 
 // version is the Kubernetes version of the cluster, if it is given.

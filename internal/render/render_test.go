@@ -238,7 +238,7 @@ func TestRender_rendersAddonsForOneCluster(t *testing.T) {
 	g := NewWithT(t)
 	addon := given(t, "addons/karpenter.yaml")
 	outputs := map[string][]byte{
-		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://demo"), "karpenter_iam_role_arn": []byte("arn"), "karpenter_queue_name": []byte("queue"),
+		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://hidden.example.com"), "karpenter_iam_role_arn": []byte("arn"), "karpenter_queue_name": []byte("queue"),
 	}
 	g.Expect(rendered(t, addon, render.Options{}).Notes).To(ContainElement(ContainSubstring("name it by --cluster")))
 	r := rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
@@ -246,6 +246,9 @@ func TestRender_rendersAddonsForOneCluster(t *testing.T) {
 	g.Expect(r.Objects).To(HaveLen(2))
 	g.Expect(r.Objects[0].GetObjectKind().GroupVersionKind().Kind).To(Equal("ClusterResourceSet"))
 	g.Expect(r.Objects[1]).To(HaveField("StringData", HaveKeyWithValue("r-release.yaml", ContainSubstring("kind: HelmRelease"))))
+
+	g.Expect(asJSON(t, r)).To(ContainSubstring("cluster_endpoint: (sensitive)"))
+	g.Expect(asJSON(t, r)).NotTo(ContainSubstring("hidden.example.com"))
 
 	delete(outputs, "karpenter_queue_name")
 	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})

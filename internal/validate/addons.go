@@ -12,6 +12,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/chart"
 	"github.com/appthrust/capt/internal/targetpath"
+	"github.com/appthrust/capt/internal/versions"
 )
 
 // checkAddons checks what add-ons put into charts, and their versions.
@@ -59,24 +60,36 @@ func (s *set) chart(ctx context.Context, source addonsv1.ChartSource) (*chart.Ch
 	return s.Charts.Fetch(ctx, source.Repository, source.Name, source.Version, source.Insecure != nil && *source.Insecure)
 }
 
-// checkVersions holds an add-on against the version matrix, for every given
-// cluster that it selects.
+// checkVersions holds an add-on against its own range and the version matrix,
+// for every given cluster that it selects. Versions that the matrix does not
+// know may fit all the same.
 func (s *set) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
-	versions := addon.Spec.Versions
-	if s.Versions == nil || versions == nil || versions.Matrix == "" {
+	if s.Versions == nil || addon.Spec.Versions == nil {
 		return
 	}
-	version, path := versions.Version, "spec.versions.version"
-	if version == "" && addon.Spec.Helm != nil {
-		version, path = addon.Spec.Helm.Chart.Version, "spec.helm.chart.version"
+	path := "spec.versions"
+	if addon.Spec.Helm != nil {
+		path = "spec.helm.chart.version"
 	}
-	var problems []error
-	for _, kubernetes := range s.kubernetesVersions(addon) {
-		problems = append(problems, s.Versions.Check(versions.Matrix, version, kubernetes))
+	told := s.kubernetesVersions(addon)
+	for _, kubernetes := range told {
+		s.addVersion(o, path, s.Versions.Unfit(addon, kubernetes))
 	}
-	if err := errors.Join(problems...); err != nil {
-		s.add(o.fail(RuleVersion, path, "%v", err))
+	if of := versions.VersionOf(addon); len(told) == 0 && addon.Spec.Versions.Matrix != "" && of != "" {
+		_, err := s.Versions.Requires(addon.Spec.Versions.Matrix, of)
+		s.addVersion(o, path, err)
 	}
+}
+
+func (s *set) addVersion(o *Object, path string, err error) {
+	if err == nil {
+		return
+	}
+	severity := Error
+	if _, unknown := errors.AsType[*versions.Unknown](err); unknown {
+		severity = Warning
+	}
+	s.add(o.finding(severity, RuleVersion, path, err.Error()))
 }
 
 // kubernetesVersions are those of the given clusters that an add-on selects.

@@ -15,13 +15,9 @@ import (
 	"github.com/appthrust/capt/internal/chart"
 	"github.com/appthrust/capt/internal/placeholder"
 	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/versions"
 	"github.com/appthrust/capt/internal/webhooks"
 )
-
-// Versions knows which versions fit together. It does not block.
-type Versions interface {
-	Check(component, version, kubernetes string) error
-}
 
 // Charts reads charts from where add-ons name them. It blocks until the chart
 // is there.
@@ -40,7 +36,7 @@ type Options struct {
 	// Charts fetches charts that are not given; nil fetches none.
 	Charts Charts
 	// Versions is the version matrix; nil checks no versions.
-	Versions Versions
+	Versions *versions.Matrix
 }
 
 // set is everything that was given, and what was found.

@@ -1,7 +1,6 @@
 package validate_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/appthrust/capt/internal/chart"
 	"github.com/appthrust/capt/internal/validate"
+	"github.com/appthrust/capt/internal/versions"
 )
 
 const network = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
@@ -213,23 +213,23 @@ func TestCheck_holdsAddonsAgainstTheirChart(t *testing.T) {
 			"settings.clusterNam does not exist in chart karpenter 1.14.1: did you mean settings.clusterName?")))
 }
 
-// matrix refuses every version.
-type matrix struct{ asked []string }
-
-func (m *matrix) Check(component, version, kubernetes string) error {
-	m.asked = append(m.asked, component+" "+version+" on "+kubernetes)
-	return errors.New("no version fits: write 9.9.9")
-}
-
 func TestCheck_asksTheVersionMatrix(t *testing.T) {
 	g := NewWithT(t)
-	cluster := "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, labels: {karpenter.sh/enabled: \"true\"}}\nspec:\n  topology: {classRef: {name: eks}, version: v1.33.0}\n"
-	m := &matrix{}
+	matrix, err := versions.Default()
+	g.Expect(err).NotTo(HaveOccurred())
+	cluster := func(version string) string {
+		return "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, labels: {karpenter.sh/enabled: \"true\"}}\nspec:\n  topology: {classRef: {name: eks}, version: " + version + "}\n"
+	}
+	unfit := func(severity validate.Severity, message string) types.GomegaMatcher {
+		return ContainElement(wrong(severity, validate.RuleVersion, 16, "spec.helm.chart.version", message))
+	}
 
-	findings := check(t, addon+cluster, validate.Options{Versions: m})
-
-	g.Expect(m.asked).To(ConsistOf("karpenter 1.14.1 on v1.33.0"))
-	g.Expect(findings).To(ContainElement(wrong(validate.Error, validate.RuleVersion, 16, "spec.helm.chart.version", "no version fits: write 9.9.9")))
+	g.Expect(check(t, addon+cluster("v1.33.0"), validate.Options{Versions: matrix})).NotTo(ContainElement(HaveField("Rule", validate.RuleVersion)))
+	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "not 1.20"))
+	newer := strings.Replace(addon, "version: 1.14.1", "version: 99.0.0", 1)
+	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(unfit(validate.Warning, "the nearest that it knows is"))
+	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
+	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "it is for Kubernetes >=1.34, not v1.33.0"))
 }
 
 func TestCheck_isQuickWithManyFiles(t *testing.T) {
