@@ -118,14 +118,14 @@ func (s *stepLine) report(p quickstart.Progress) {
 		if letters := []rune(line); len(letters) > widest {
 			line = string(letters[:widest-1]) + "…"
 		}
-		fmt.Fprint(s.out, line)
+		fmt.Fprintf(s.out, "%s", line)
 	}
 }
 
 // clear takes the line of the step under way away.
 func (s *stepLine) clear() {
 	if s.live {
-		fmt.Fprint(s.out, "\r\x1b[K")
+		fmt.Fprintf(s.out, "\r\x1b[K")
 	}
 }
 

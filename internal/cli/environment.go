@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -166,7 +165,7 @@ func newStatusCommand(o *Options) *cobra.Command {
 				err = o.showStatus(status)
 			}
 			if err == nil && !status.Ready {
-				err = &Exit{Code: 1, Err: errors.New("")}
+				err = &Exit{Code: 1}
 			}
 			return err
 		},

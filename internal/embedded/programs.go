@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,8 +134,10 @@ func (p *plan) managerProgram(kubeconfig string) (local.Program, error) {
 			"--shutdown-timeout=4s",
 			"-v=2",
 		},
-		Env:      env,
-		Needs:    append(p.kinds, p.clusterAPIKinds...),
+		Env:   env,
+		Needs: slices.Concat(p.kinds, p.clusterAPIKinds),
+		// One that was built anew is started again.
+		Files:    []string{path},
 		ReadyURL: "http://" + p.host(managerHealth) + "/readyz",
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -204,11 +205,28 @@ func fingerprint(value any, files []string) (string, error) {
 	sum := sha256.New()
 	sum.Write(content)
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		content, err := digest(file)
+		if err != nil {
 			return "", fmt.Errorf("reading a file of the spec: %w", err)
 		}
-		fmt.Fprintf(sum, "\x00%s\x00%x", file, sha256.Sum256(content))
+		fmt.Fprintf(sum, "\x00%s\x00%x", file, content)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+// digest is that of a file's content; one that does not exist has none.
+func digest(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
 }
