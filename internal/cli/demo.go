@@ -52,7 +52,10 @@ func (o *Options) showNext(cmd *cobra.Command, environment *embedded.Environment
 	if path, err := os.Executable(); err == nil {
 		self = invocation(path)
 	}
-	kubectl := invocation(filepath.Join(filepath.Dir(self), "parts", "kubectl"))
+	kubectl := "kubectl"
+	if path, err := environment.Program(kubectl); err == nil {
+		kubectl = invocation(path)
+	}
 	arguments := ""
 	if environment.Name != embedded.DefaultName {
 		arguments = " " + environment.Name
