@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/describe"
 	"github.com/appthrust/capt/internal/embedded"
 	"github.com/appthrust/capt/internal/quickstart"
 )
@@ -29,17 +32,32 @@ func (o *Options) runDemo(cmd *cobra.Command, environment *embedded.Environment,
 		return err
 	}
 	fmt.Fprintf(o.Out, "Cluster %s\n", demo.Name())
-	show := &stepLine{out: o.Out, live: isTerminal(o.Out)}
+	show := &stepLine{out: o.Out, live: text.IsTerminal(o.Out)}
 	if err := demo.Run(ctx, show.report); err != nil {
 		show.clear()
 		return fmt.Errorf("the cluster %s is not ready: %w", demo.Name(), err)
 	}
-	tree, err := demo.Tree(ctx)
+	fmt.Fprintln(o.Out)
+	if err := o.showTree(ctx, environment, demo.Name()); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(began).Seconds())
+	return o.showNext(cmd, environment, demo.Name(), addons)
+}
+
+// showTree shows the cluster as describe does.
+func (o *Options) showTree(ctx context.Context, environment *embedded.Environment, name string) error {
+	c, err := environment.Client()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "\n%s\nEverything is ready after %.1f s.\n\n", tree, time.Since(began).Seconds())
-	return o.showNext(cmd, environment, demo.Name(), addons)
+	key := client.ObjectKey{Namespace: embedded.Namespace, Name: name}
+	objects, err := describe.Read(ctx, c, key, false)
+	if err != nil {
+		return err
+	}
+	objects.Nodes = describe.ReadNodes(ctx, c, key)
+	return describe.Render(o.Out, describe.Build(objects, false), o.style(), time.Now())
 }
 
 // showNext says what to try.
@@ -68,10 +86,7 @@ func (o *Options) showNext(cmd *cobra.Command, environment *embedded.Environment
 		"export KUBECONFIG=" + environment.Kubeconfig(),
 		kubectl + " get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 	}
-	if found, _, err := cmd.Root().Find([]string{"describe"}); err == nil && found.Name() == "describe" {
-		lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster))
-	}
-	lines = append(lines, self+" status"+arguments)
+	lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster), self+" status"+arguments)
 	for _, made := range status.Clusters {
 		if made.Name != cluster {
 			continue
@@ -130,15 +145,6 @@ func (s *stepLine) clear() {
 	if s.live {
 		fmt.Fprintf(s.out, "\r\x1b[K")
 	}
-}
-
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // deadline ends a command's context after a while.

@@ -3,7 +3,6 @@ package quickstart
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -79,20 +78,4 @@ func TestExamples_askForWhatTheDemoShows(t *testing.T) {
 	for _, label := range []string{`fluxcd.io/enabled: "true"`, `karpenter.sh/enabled: "true"`} {
 		g.Expect(string(text)).To(ContainSubstring(label))
 	}
-}
-
-func TestBranch_drawsATree(t *testing.T) {
-	t.Parallel()
-	object := func(kind string, conditions ...any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"kind": kind, "metadata": map[string]any{"name": "x"}, "status": map[string]any{"conditions": conditions},
-		}}
-	}
-	root := branchOf(object("Cluster", map[string]any{"type": "Available", "status": "True"}))
-	first := branchOf(object("A", map[string]any{"type": "Ready", "status": "False", "reason": "Waiting"}))
-	first.branches = append(first.branches, branchOf(object("B")))
-	root.branches = append(root.branches, first, branchOf(object("C", map[string]any{"type": "Ready", "status": "True"})))
-	var text strings.Builder
-	root.draw(&text, "", "")
-	NewWithT(t).Expect(text.String()).To(Equal("Cluster x  Available\n├─A x  not Ready: Waiting\n│ └─B x\n└─C x  Ready\n"))
 }

@@ -113,7 +113,7 @@ func TestQuickstart_makesAClusterWithFluxAndKarpenter(t *testing.T) {
 	out, err := u.up()
 	u.Expect(err).NotTo(HaveOccurred(), out)
 	t.Logf("%s\nall took %s", out, time.Since(began))
-	for _, step := range []string{"VPC stand-in", "Control plane", "Flux", "Karpenter", "Node for pending pods", "made by Karpenter", "Try next"} {
+	for _, step := range []string{"VPC stand-in", "Control plane", "Flux", "Karpenter", "Node for pending pods", "(Karpenter, default)", "Try next"} {
 		u.Expect(out).To(ContainSubstring(step))
 	}
 
