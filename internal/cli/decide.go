@@ -206,6 +206,9 @@ func (o *Options) await(ctx context.Context, c client.WithWatch, apply *infrav1.
 	var last *infrav1.WorkspaceTemplateApply
 	err := operate.Follow(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
+		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
+			return false, fmt.Errorf("%s is paused: it goes on when the pause ends", a.Name)
+		}
 		if run := a.Status.Run; run != nil {
 			p.show(describe.Line(describe.RunNode(run), time.Time{}))
 		} else if c := meta.FindStatusCondition(a.Status.Conditions, infrav1.AppliedCondition); c != nil && c.Status != metav1.ConditionTrue {

@@ -105,8 +105,19 @@ func TestDecisions_needSomethingToDecideOn(t *testing.T) {
 		w.Expect(a.code).To(Equal(1), command)
 		w.Expect(a.err).To(Equal(want), command)
 	}
+	w.Expect(w.run("state", "restore", "net", "x", "-y").err).To(Equal(`no snapshot "x": see captctl state snapshots net`))
 	a := w.run("drift", "net", "--now")
 	w.Expect(a.err).To(Equal("net is not applied, and only what is can be compared: see captctl history net"))
+}
+
+func TestWait_doesNotWaitForAPause(t *testing.T) {
+	w := newWorld(t)
+	apply := workspace("net")
+	w.create(apply)
+	w.report(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
+	a := w.run("retry", "net", "--wait")
+	w.Expect(a.code).To(Equal(1))
+	w.Expect(a.err).To(Equal("net is paused: it goes on when the pause ends"))
 }
 
 func TestCancel_isAskedForBefore(t *testing.T) {

@@ -250,6 +250,9 @@ func (b *builder) enrich(n *Node, obj client.Object) {
 // countMachines says how many of the wanted machines are ready.
 func (n *Node) countMachines(ready, wanted *int32) {
 	count := fmt.Sprintf("%d of %d machines ready", value(ready), value(wanted))
+	if n.State == StateReady && value(ready) < value(wanted) {
+		n.State, n.Reason = StateWaiting, infrav1.NotEnoughMachinesReason
+	}
 	if n.Message == "" {
 		n.Message = count
 		return

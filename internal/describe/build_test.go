@@ -178,7 +178,7 @@ NAME                               STATUS                SINCE  MESSAGE
 Cluster/demo                       ✓ Available           60s
 ├─CAPTControlPlane/demo            ✓ Ready               60s    Kubernetes v1.33.4 at eks.example.com
 │ └─CAPTMachineDeployment/workers  … NotEnoughMachines   60s    1 of 2 machines ready: Available: 1 is missing
-│   └─CAPTMachineSet/workers-1     ✓ Ready               60s    1 of 2 machines ready
+│   └─CAPTMachineSet/workers-1     … NotEnoughMachines   60s    1 of 2 machines ready
 │     └─CAPTMachine/workers-1-a    ✗ WorkspaceFailed     60s    InstanceReady: no capacity
 │       └─Workspace/workers-1-a    ! WaitingForApproval  60s    Applied: Plan plan-1 waits
 ├─Machine/m                        ✓ Ready               60s

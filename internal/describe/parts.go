@@ -162,7 +162,7 @@ func (b *builder) workload() *Node {
 		switch {
 		case n.State == StateReady:
 			n.Message = ""
-		case c.Status == metav1.ConditionFalse && b.objects.Answers() && !b.reached():
+		case c.Status == metav1.ConditionFalse && b.objects.Answers() && b.unreachable():
 			n.State = StateFailed
 		}
 	}
@@ -170,9 +170,9 @@ func (b *builder) workload() *Node {
 	return n
 }
 
-// reached tells whether whoever looks has reached the workload cluster. Then
-// Cluster API will, too.
-func (b *builder) reached() bool { return b.objects.Nodes != nil && b.objects.Nodes.Err == nil }
+// unreachable tells whether whoever looks could not reach the workload cluster
+// either. Where they can, Cluster API soon will.
+func (b *builder) unreachable() bool { return b.objects.Nodes != nil && b.objects.Nodes.Err != nil }
 
 // nodes are the nodes of the workload cluster, gathered when they are many.
 func (b *builder) nodes() []*Node {

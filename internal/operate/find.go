@@ -52,6 +52,14 @@ func Missing(kind, namespace, name string, names []string) error {
 	}
 }
 
+// missingOf makes the error of something of a workspace that does not exist.
+func missingOf(what, name string, names []string, see string) error {
+	if nearest := inspect.Nearest(name, slices.Values(names)); nearest != "" {
+		return fmt.Errorf("no %s %q: did you mean %q?", what, name, nearest)
+	}
+	return fmt.Errorf("no %s %q: see %s", what, name, see)
+}
+
 // ofCluster begins the name of a workspace that is a Cluster's.
 const ofCluster = "cluster/"
 

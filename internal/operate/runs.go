@@ -77,7 +77,7 @@ func RunSecret(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 	case id == "":
 		id = ids[0]
 	case !slices.Contains(ids, id):
-		return nil, Missing("run", apply.Namespace, id, ids)
+		return nil, missingOf("run", id, ids, "captctl history "+apply.Name)
 	}
 	secret := &corev1.Secret{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: record.SecretName(id)}, secret); err != nil {
@@ -230,5 +230,5 @@ func FindSnapshot(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 		}
 		names = append(names, s.Name)
 	}
-	return Snapshot{}, Missing("snapshot", apply.Namespace, name, names)
+	return Snapshot{}, missingOf("snapshot", name, names, "captctl state snapshots "+apply.Name)
 }
