@@ -64,7 +64,7 @@ func TestAddon_listAndStatusShowEachCluster(t *testing.T) {
 	w.Expect(w.run("addon", "status", "karpenter", "--cluster", "c").err).To(ContainSubstring("its clusters have the labels karpenter.sh/enabled=true"))
 }
 
-func TestAddon_triggerWaitsUntilItIsHandled(t *testing.T) {
+func TestAddon_triggerWaitsUntilItIsReadyAgain(t *testing.T) {
 	w := newWorld(t)
 	addon := karpenter()
 	w.create(addon)
@@ -75,8 +75,21 @@ func TestAddon_triggerWaitsUntilItIsHandled(t *testing.T) {
 	}, patience).ShouldNot(BeEmpty())
 	w.Consistently(command.code, "300ms").ShouldNot(Receive(), "nobody has acted on it")
 	first := addon.Annotations[addonsv1.TriggerAnnotation]
-	w.report(addon, func() { addon.Status.HandledTrigger = first })
+	applying := []addonsv1.ClusterAddonStatus{{Name: "a", Ready: new(true), Reason: "Ready"}, {Name: "b", Ready: new(false), Reason: "Applying", Message: "not yet"}}
+	w.report(addon, func() { addon.Status.HandledTrigger, addon.Status.Clusters = first, applying })
+	w.Eventually(command.err.String, patience).Should(ContainSubstring("b: Applying not yet"))
+	w.Consistently(command.code, "300ms").ShouldNot(Receive(), "it is not ready again")
+	w.report(addon, func() { addon.Status.Clusters[1].Ready, addon.Status.Clusters[1].Reason = new(true), "Ready" })
 	w.Eventually(command.code, patience).Should(Receive(Equal(0)))
+
+	command = w.start("addon", "trigger", "karpenter", "--cluster", "b")
+	w.Eventually(command.out.String, patience).Should(ContainSubstring("Triggered"))
+	w.report(addon, func() {
+		addon.Status.HandledTrigger = addon.Annotations[addonsv1.TriggerAnnotation]
+		addon.Status.Clusters[1].Ready, addon.Status.Clusters[1].Reason = new(false), "ReleaseStalled"
+	})
+	w.Eventually(command.code, patience).Should(Receive(Equal(1)))
+	w.Expect(command.err.String()).To(ContainSubstring("karpenter fails in b: ReleaseStalled: not yet"))
 
 	w.Expect(w.run("addon", "trigger", "karpenter", "--no-wait").code).To(Equal(0))
 	w.reload(addon)

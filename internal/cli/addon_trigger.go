@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/describe"
 	"github.com/appthrust/capt/internal/operate"
 )
 
@@ -19,8 +22,9 @@ func newAddonTriggerCommand(o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger NAME",
 		Short: "Have an add-on applied again now",
-		Long: `Have an add-on applied again now, in every cluster that has it, and wait until
-that was acted on. With --cluster the wait is for that cluster.`,
+		Long: `Have an add-on applied again now, in every cluster that has it, and wait until it
+is ready again. With --cluster the wait is for that cluster. It ends with 1 if
+the add-on fails there.`,
 		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --no-wait",
 		Args:              oneName("add-on"),
 		ValidArgsFunction: o.complete(addonNames, false),
@@ -52,7 +56,7 @@ that was acted on. With --cluster the wait is for that cluster.`,
 		},
 	}
 	o.addClusterFlag(cmd, &cluster)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it was acted on")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is ready again")
 	return cmd
 }
 
@@ -69,14 +73,33 @@ func (o *Options) awaitTrigger(ctx context.Context, c client.WithWatch, addon *a
 	err := operate.Follow(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
 		p.show(addonProgress(a, cluster))
-		return a.Status.HandledTrigger == trigger, nil
+		return a.Status.HandledTrigger == trigger && settledIn(a, cluster), nil
 	})
 	p.end()
 	if err != nil {
 		return err
 	}
+	for _, c := range last.Status.Clusters {
+		if concerns(c, cluster) && describe.StateFor(c.Reason) == describe.StateFailed {
+			return fmt.Errorf("%s fails in %s: %s: %s", last.Name, c.Name, c.Reason, c.Message)
+		}
+	}
 	fmt.Fprintf(o.Out, "%s\n", addonProgress(last, cluster))
 	return nil
+}
+
+// concerns tells whether a cluster is the one that is meant.
+func concerns(c addonsv1.ClusterAddonStatus, cluster string) bool {
+	return cluster == "" || c.Name == cluster
+}
+
+// settledIn tells whether an add-on is ready, or has failed, where it is meant to
+// be.
+func settledIn(addon *addonsv1.CAPTAddon, cluster string) bool {
+	return !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool {
+		ready := c.Ready != nil && *c.Ready
+		return concerns(c, cluster) && !ready && describe.StateFor(c.Reason) != describe.StateFailed
+	})
 }
 
 // addonProgress says how far an add-on is, and what it waits for first.
@@ -86,7 +109,7 @@ func addonProgress(addon *addonsv1.CAPTAddon, cluster string) string {
 		if cluster != "" && c.Name != cluster || cluster == "" && c.Ready != nil && *c.Ready {
 			continue
 		}
-		return fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, text.OneLine(c.Message))
+		return strings.TrimSpace(fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, text.OneLine(c.Message)))
 	}
 	return line
 }

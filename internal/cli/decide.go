@@ -38,6 +38,9 @@ other. It is shown before, unless --plan names it.`,
 			if err != nil {
 				return err
 			}
+			if err := operate.Released(apply, waiting, release); err != nil {
+				return err
+			}
 			if plan == "" && !yes {
 				if err := o.showPlan(ctx, c, apply); err != nil {
 					return err

@@ -65,8 +65,8 @@ var failures = []string{
 	clusterv1.InternalErrorReason, clusterv1.InvalidConditionReportedReason, clusterv1.ObjectDeletedReason,
 }
 
-// stateFor is the state of something that is not ready for a reason.
-func stateFor(reason string) State {
+// StateFor is the state of something that is not ready for a reason.
+func StateFor(reason string) State {
 	switch {
 	case slices.Contains(attention, reason):
 		return StateAttention
@@ -85,7 +85,7 @@ func stateOf(c *metav1.Condition) State {
 	case c.Status == metav1.ConditionUnknown:
 		return StateUnknown
 	default:
-		return stateFor(c.Reason)
+		return StateFor(c.Reason)
 	}
 }
 

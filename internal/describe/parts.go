@@ -88,7 +88,7 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 	switch {
 	case i >= 0:
 		status := addon.Status.Clusters[i]
-		n.State, n.Reason, n.Message, n.Since = stateFor(status.Reason), status.Reason, status.Message, status.Since
+		n.State, n.Reason, n.Message, n.Since = StateFor(status.Reason), status.Reason, status.Message, status.Since
 		if status.Ready != nil && *status.Ready {
 			n.State, n.Message = StateReady, addonVersion(addon)
 		}
@@ -214,12 +214,9 @@ func nodeNode(node *corev1.Node) *Node {
 }
 
 func nodeDetail(node *corev1.Node) string {
-	detail := node.Status.NodeInfo.KubeletVersion
-	if instance := node.Labels[corev1.LabelInstanceTypeStable]; instance != "" {
-		detail = instance + " " + detail
-	}
+	detail := []string{node.Labels[corev1.LabelInstanceTypeStable], node.Status.NodeInfo.KubeletVersion}
 	if pool := node.Labels["karpenter.sh/nodepool"]; pool != "" {
-		detail += " (Karpenter, " + pool + ")"
+		detail = append(detail, "(Karpenter, "+pool+")")
 	}
-	return detail
+	return strings.Join(slices.DeleteFunc(detail, func(part string) bool { return part == "" }), " ")
 }

@@ -42,10 +42,10 @@ func WaitingPlan(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.Pla
 
 // Approve lets a waiting plan be applied, and releases protected resources.
 func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, release []string) error {
-	already := apply.Annotations[infrav1.AllowDestroyAnnotation]
-	if left := blocked(plan, already, release); len(left) > 0 {
-		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(left, ","))
+	if err := Released(apply, plan, release); err != nil {
+		return err
 	}
+	already := apply.Annotations[infrav1.AllowDestroyAnnotation]
 	policy, err := Policy(ctx, c, apply)
 	if err != nil {
 		return err
@@ -61,6 +61,15 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 			delete(apply.Annotations, infrav1.RejectPlanAnnotation)
 		}
 	})
+}
+
+// Released tells whether every protected resource that a plan would destroy may
+// go: it was released before, or is now.
+func Released(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, release []string) error {
+	if left := blocked(plan, apply.Annotations[infrav1.AllowDestroyAnnotation], release); len(left) > 0 {
+		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(left, ","))
+	}
+	return nil
 }
 
 // blocked are the protected resources that a plan would destroy and that neither
