@@ -224,7 +224,7 @@ func TestTree_saysWhatIsMissing(t *testing.T) {
 		},
 		"nodes": {
 			func(o *describe.Objects) { o.Nodes = &describe.Nodes{} },
-			"  └─Nodes                                     none yet",
+			"  └─Nodes                                     none",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,12 +247,20 @@ func TestTree_tellsDeletionPauseAndDrift(t *testing.T) {
 	cp.Status.Conditions = append(cp.Status.Conditions, condition("Paused", metav1.ConditionTrue, "Paused", "", 3*time.Minute)...)
 	infra := o.Items[3].(*infrav1.CAPTCluster)
 	infra.DeletionTimestamp = new(ago(2 * time.Minute))
+	o.Addons = []addonsv1.CAPTAddon{addon("flux")}
 
 	tree := squeeze(render(t, describe.Build(o, false), text.Style{}))
 	g := NewWithT(t)
 	g.Expect(tree).To(ContainSubstring("CAPTCluster/demo … Deleting 2m"))
+	g.Expect(tree).To(ContainSubstring("CAPTAddon/flux ? NotReported"))
 	g.Expect(tree).To(ContainSubstring("CAPTControlPlane/demo ! Paused 3m paused, nothing is done: WorkspaceReady"))
 	g.Expect(tree).To(ContainSubstring("Workspace/demo-vpc ! DriftDetected 8m 1 resources differ from the state: see captctl drift demo-vpc"))
+
+	o.Cluster.DeletionTimestamp, o.Items, o.Nodes = new(ago(time.Minute)), nil, &describe.Nodes{Err: errors.New("no Secret")}
+	o.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	g.Expect(squeeze(render(t, describe.Build(o, false), text.Style{}))).To(Equal("NAME STATUS SINCE MESSAGE "+
+		"Cluster/demo … Deleting 60s * ControlPlaneAvailable: * Run goes on "+
+		"└─Workload/API server ✗ ProbeFailed 10m Remote connection not established yet"), "what is gone is not missing")
 }
 
 func TestTree_gathersTheReadyOnesOfMany(t *testing.T) {

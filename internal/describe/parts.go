@@ -95,7 +95,7 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 		if status.Attempts > 0 && n.State != StateReady {
 			n.Message = fmt.Sprintf("failed %d times: %s", status.Attempts, n.Message)
 		}
-	case matches(addon, cluster):
+	case cluster.DeletionTimestamp.IsZero() && matches(addon, cluster):
 		n.State, n.Reason, n.Since = StateUnknown, notReported, addon.CreationTimestamp
 	default:
 		return nil
@@ -183,7 +183,7 @@ func (b *builder) nodes() []*Node {
 	case seen.Err != nil:
 		return []*Node{{Kind: "Nodes", State: StateUnknown, Reason: "NotSeen", Message: "not seen from here: " + seen.Err.Error()}}
 	case len(seen.Items) == 0:
-		return []*Node{{Kind: "Nodes", State: "", Message: "none yet"}}
+		return []*Node{{Kind: "Nodes", Message: "none"}}
 	}
 	items := slices.SortedFunc(slices.Values(seen.Items), func(x, y corev1.Node) int { return cmp.Compare(x.Name, y.Name) })
 	var nodes []*Node

@@ -40,7 +40,7 @@ func TestCaptctl_followsAClusterFromNothingToNothing(t *testing.T) {
 ├─CAPTControlPlane/` + name + ` +✓ Ready +\d+s +Kubernetes v1.37.1 at 127.0.0.1
 │ └─Workspace/` + name + ` +✓ Ready +\d+s +3 resources
 └─Workload/API server .*
-  └─Nodes +none yet$`))
+  └─Nodes +none$`))
 	all, err := w.captctl("describe", "cluster", name, "--show-all")
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(all).To(MatchRegexp(`(?m)^│   └─Run/` + name + `-vpc-r1 +✓ Succeeded +\d+s +8 added, 0 changed, 0 destroyed$`))

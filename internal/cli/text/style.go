@@ -66,10 +66,12 @@ func (s Style) Paint(c Colour, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
+// least is what is kept of a text in any case.
+const least = 20
+
 // Fit cuts text so that it ends at the style's width when it begins at the given
 // column. It keeps a word of it in any case.
 func (s Style) Fit(text string, column int) string {
-	const least = 20
 	if s.Width <= 0 {
 		return text
 	}

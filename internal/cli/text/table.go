@@ -35,7 +35,7 @@ func NewTable(heading ...string) *Table { return &Table{heading: heading} }
 func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
 
 // Print writes the table. Columns are as wide as what they hold; the last is cut
-// to the width of the style.
+// to the width of the style, and the first too when the last has no room left.
 func (t *Table) Print(w io.Writer, s Style) error {
 	const gap = 2
 	widths := make([]int, len(t.heading))
@@ -45,14 +45,24 @@ func (t *Table) Print(w io.Writer, s Style) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
 		}
 	}
+	room := s.Width - least
+	for _, width := range widths[:len(widths)-1] {
+		room -= width + gap
+	}
+	if s.Width > 0 && room < 0 {
+		widths[0] = max(widths[0]+room, least)
+	}
 	var out strings.Builder
 	for _, row := range rows {
 		var line strings.Builder
 		column := 0
 		for i, cell := range row {
 			text := cell.Text
-			if i == len(t.heading)-1 {
+			switch i {
+			case len(t.heading) - 1:
 				text = s.Fit(text, column)
+			case 0:
+				text = Truncate(text, widths[0])
 			}
 			line.WriteString(s.Paint(cell.Colour, text))
 			if i < len(row)-1 {

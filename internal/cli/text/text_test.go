@@ -33,6 +33,18 @@ func TestTable_alignsColumnsAndCutsTheLast(t *testing.T) {
 	}
 }
 
+func TestTable_cutsTheFirstColumnWhenTheLastHasNoRoom(t *testing.T) {
+	g := NewWithT(t)
+	table := text.NewTable("NAME", "MESSAGE")
+	table.Add(text.Cells("└─Node/a-name-of-forty-letters-that-is-too-long", "something that does not fit either")...)
+	var out bytes.Buffer
+	g.Expect(table.Print(&out, text.Style{Width: 50})).To(Succeed())
+	g.Expect(out.String()).To(Equal("NAME                          MESSAGE\n└─Node/a-name-of-forty-lett…  something that does…\n"))
+	out.Reset()
+	g.Expect(table.Print(&out, text.Style{})).To(Succeed())
+	g.Expect(out.String()).To(ContainSubstring("too-long  something that does not fit either\n"))
+}
+
 type node struct {
 	name string
 	kids []*node
