@@ -37,16 +37,12 @@ func (o *Options) explain(err error) error {
 		return errors.New("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
 		return fmt.Errorf("the kubeconfig has no context %q: choose one of kubectl config get-contexts with --context", *o.Kube.Context)
-	case errors.As(err, &address):
+	case errors.As(err, &address) && o.leadsTo(address.URL):
 		cause := address.Err
 		if errors.As(err, &refused) {
 			cause = refused.Err
 		}
-		host := address.URL
-		if parsed, parseErr := url.Parse(address.URL); parseErr == nil {
-			host = parsed.Scheme + "://" + parsed.Host
-		}
-		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", host, text.OneLine(cause.Error()))
+		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", server(address.URL), text.OneLine(cause.Error()))
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the management cluster does not accept your credentials: log in again, or choose another --context")
 	case apierrors.IsForbidden(err):
@@ -54,4 +50,24 @@ func (o *Options) explain(err error) error {
 	default:
 		return errors.New(text.OneLine(err.Error()))
 	}
+}
+
+// server is the scheme and the host of an address.
+func server(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+// leadsTo tells whether an address is one of the management cluster.
+func (o *Options) leadsTo(address string) bool {
+	config, err := o.Kube.ToRESTConfig()
+	if err != nil {
+		return false
+	}
+	// A kubeconfig may leave the scheme out.
+	host := config.Host[strings.LastIndex(config.Host, "//")+1:]
+	return strings.Contains(address, strings.Trim(host, "/"))
 }
