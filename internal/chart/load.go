@@ -37,7 +37,7 @@ func loadFile(path string) (*Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	data, err := readLimited(file, maxArchive)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	return readLimited(file, limitOf(name))
 }
 

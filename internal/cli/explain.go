@@ -22,7 +22,6 @@ const interrupted = 130
 func (o *Options) explain(err error) error {
 	var exit *Exit
 	var address *url.Error
-	var refused *net.OpError
 	if group, missing := scheme.NotInstalled(err); missing {
 		return fmt.Errorf("the cluster knows no kinds of %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
 	}
@@ -39,7 +38,7 @@ func (o *Options) explain(err error) error {
 		return fmt.Errorf("the kubeconfig has no context %q: choose one of kubectl config get-contexts with --context", *o.Kube.Context)
 	case errors.As(err, &address) && o.leadsTo(address.URL):
 		cause := address.Err
-		if errors.As(err, &refused) {
+		if refused, found := errors.AsType[*net.OpError](err); found {
 			cause = refused.Err
 		}
 		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", server(address.URL), text.OneLine(cause.Error()))

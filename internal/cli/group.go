@@ -89,8 +89,7 @@ func (o *Options) guard(cmd *cobra.Command) {
 
 // wrong is the error of a command that was called wrongly.
 func wrong(cmd *cobra.Command, err error) error {
-	var exit *Exit
-	if errors.As(err, &exit) {
+	if _, decided := errors.AsType[*Exit](err); decided {
 		return err
 	}
 	if !strings.Contains(err.Error(), ": ") {

@@ -79,10 +79,10 @@ func StateFor(reason string) State {
 
 // stateOf is the state that a condition tells of.
 func stateOf(c *metav1.Condition) State {
-	switch {
-	case c.Status == metav1.ConditionTrue:
+	switch c.Status {
+	case metav1.ConditionTrue:
 		return StateReady
-	case c.Status == metav1.ConditionUnknown:
+	case metav1.ConditionUnknown:
 		return StateUnknown
 	default:
 		return StateFor(c.Reason)

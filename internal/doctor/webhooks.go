@@ -104,29 +104,29 @@ const mendCertificate = "have cert-manager issue it again: kubectl delete secret
 
 func (d *Doctor) examine(ctx context.Context, h hook) []Result {
 	var found []Result
-	add := func(status Status, mend, format string, args ...any) {
-		found = append(found, Result{Status: status, Object: h.configuration, Message: fmt.Sprintf(format, args...), Mend: mend})
+	add := func(mend, format string, args ...any) {
+		found = append(found, Result{Status: Fail, Object: h.configuration, Message: fmt.Sprintf(format, args...), Mend: mend})
 	}
 	switch authorities, err := parse(h.client.CABundle); {
 	case len(h.client.CABundle) == 0:
-		add(Fail, "check the annotation cert-manager.io/inject-ca-from and that cert-manager runs", "it has no caBundle, so the API server trusts no webhook")
+		add("check the annotation cert-manager.io/inject-ca-from and that cert-manager runs", "it has no caBundle, so the API server trusts no webhook")
 	case err != nil:
-		add(Fail, mendCertificate, "its caBundle holds no certificate")
+		add(mendCertificate, "its caBundle holds no certificate")
 	default:
 		for _, authority := range authorities {
 			if expired := d.expires(authority); expired != "" {
-				add(Fail, mendCertificate, "the authority of its caBundle %s", expired)
+				add(mendCertificate, "the authority of its caBundle %s", expired)
 			}
 		}
 		if h.client.URL != nil {
 			if err := d.dial(ctx, *h.client.URL, authorities); err != nil {
-				add(Fail, "start what serves it, or remove the configuration", "%s does not answer: %v", host(*h.client.URL), err)
+				add("start what serves it, or remove the configuration", "%s does not answer: %v", host(*h.client.URL), err)
 			}
 		}
 	}
 	if service := h.client.Service; service != nil {
 		if problem, mend := d.serves(ctx, service); problem != "" {
-			add(Fail, mend, "%s", problem)
+			add(mend, "%s", problem)
 		}
 	}
 	return found

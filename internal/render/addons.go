@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -128,9 +129,7 @@ func (r *renderer) source(namespace string, m addonsv1.ManifestSource) (map[stri
 		for key, text := range found.StringData {
 			data[key] = []byte(text)
 		}
-		for key, text := range found.Data {
-			data[key] = text
-		}
+		maps.Copy(data, found.Data)
 	}
 	return data, true
 }

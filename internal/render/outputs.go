@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -16,9 +17,7 @@ func Outputs(text []byte) (map[string][]byte, error) {
 	var secret corev1.Secret
 	if err := yaml.Unmarshal(text, &secret); err == nil && secret.Kind == "Secret" {
 		outputs := map[string][]byte{}
-		for name, value := range secret.Data {
-			outputs[name] = value
-		}
+		maps.Copy(outputs, secret.Data)
 		for name, value := range secret.StringData {
 			outputs[name] = []byte(value)
 		}

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"maps"
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
@@ -137,9 +138,7 @@ func collect(sources *template.Sources, typed client.Object) {
 	data := map[string][]byte{}
 	switch v := typed.(type) {
 	case *corev1.Secret:
-		for name, value := range v.Data {
-			data[name] = value
-		}
+		maps.Copy(data, v.Data)
 		for name, value := range v.StringData {
 			data[name] = []byte(value)
 		}

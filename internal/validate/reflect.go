@@ -43,8 +43,7 @@ func element(t reflect.Type) reflect.Type {
 // fields are the fields of a struct by their names in JSON.
 func fields(t reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case strings.Contains(options, "inline") || f.Anonymous && name == "":
