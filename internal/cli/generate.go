@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -80,9 +81,7 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if namespace := *o.Kube.Namespace; namespace != "" {
 		given[flavor.Namespace] = namespace
 	}
-	for name, value := range flags.set {
-		given[name] = value
-	}
+	maps.Copy(given, flags.set)
 	filled, err := flavor.Fill(template, given, os.LookupEnv)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}

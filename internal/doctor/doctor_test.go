@@ -326,7 +326,7 @@ func TestExamine_findsLocksWhoseHolderIsGone(t *testing.T) {
 		meta.Annotations = map[string]string{"app.terraform.io/lock-info": `{"Who": "` + who + `", "Created": "2026-01-01T00:00:00Z"}`}
 		return &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 	}
-	run := func(id string, identity string, finished bool) *corev1.Secret {
+	run := func(id, identity string, finished bool) *corev1.Secret {
 		secret := &corev1.Secret{ObjectMeta: p.meta(record.SecretName(id)), Data: map[string][]byte{"identity": []byte(identity)}}
 		if finished {
 			p.g.Expect(record.FinishWithout(secret, &terraform.Result{})).To(Succeed())

@@ -147,9 +147,7 @@ func collect(sources *template.Sources, typed client.Object) {
 		for name, value := range v.Data {
 			data[name] = []byte(value)
 		}
-		for name, value := range v.BinaryData {
-			data[name] = value
-		}
+		maps.Copy(data, v.BinaryData)
 		sources.ConfigMaps[v.Name] = data
 	}
 }

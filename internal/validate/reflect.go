@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -48,9 +49,7 @@ func fields(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case strings.Contains(options, "inline") || f.Anonymous && name == "":
 			if inner := element(f.Type); inner.Kind() == reflect.Struct {
-				for name, t := range fields(inner) {
-					all[name] = t
-				}
+				maps.Copy(all, fields(inner))
 			}
 		case name != "" && name != "-":
 			all[name] = f.Type
