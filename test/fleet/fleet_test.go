@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
@@ -76,6 +77,8 @@ type result struct {
 	// CPUSecondsAtRest is what the manager used meanwhile.
 	CPUSecondsAtRest float64 `json:"cpuSecondsAtRest"`
 	ReadySeconds     float64 `json:"readySeconds"`
+	// AddonSeconds is when every cluster had the add-on.
+	AddonSeconds float64 `json:"addonSeconds"`
 }
 
 func TestFleet_becomesReadyAndRests(t *testing.T) {
@@ -92,6 +95,7 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 
 	began := time.Now()
 	createTemplates(t, env, namespace)
+	createAddon(t, env, namespace)
 	for i := range count {
 		createCluster(t, env, namespace, fmt.Sprintf("cluster-%03d", i))
 	}
@@ -119,6 +123,13 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 		return available
 	}, patience, time.Second).Should(Equal(count))
 
+	g.Eventually(func(g Gomega) {
+		var addon addonsv1.CAPTAddon
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "note"}, &addon)).To(Succeed())
+		g.Expect(addon.Status.Ready).To(HaveValue(BeEquivalentTo(count)), "%v", addon.Status.Conditions)
+	}, patience, time.Second).Should(Succeed())
+	found.AddonSeconds = time.Since(began).Seconds()
+
 	writes, cpu := countWrites(t, env), cpuSeconds(t, manager)
 	time.Sleep(rest) // The time is what is measured: nothing may happen in it.
 	after := countWrites(t, env)
@@ -132,6 +143,26 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(os.MkdirAll(filepath.Dir(out), 0o755)).To(Succeed())
 		g.Expect(os.WriteFile(out, append(text, '\n'), 0o644)).To(Succeed())
+	}
+}
+
+// createAddon gives every cluster a ConfigMap of its own. All of them are the
+// same API server here.
+func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
+	t.Helper()
+	addon := &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "note"},
+		Spec: addonsv1.CAPTAddonSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "true"}},
+			Connection:      &addonsv1.ConnectionSource{Keys: []string{"cluster_endpoint"}},
+			Manifests: []addonsv1.ManifestSource{{
+				Name:   "note",
+				Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}', namespace: '${CLUSTER_NAMESPACE}'}\ndata: {endpoint: '${cluster_endpoint}'}\n",
+			}},
+		},
+	}
+	if err := env.Client.Create(t.Context(), addon); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -167,8 +198,9 @@ func template(name, module string, files []infrav1.VarFile) *infrav1.WorkspaceTe
 func createCluster(t *testing.T, env *testenv.Environment, namespace, name string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	labelled := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"fleet": "true"}}
 	for _, obj := range []client.Object{
-		&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+		&clusterv1.Cluster{ObjectMeta: labelled, Spec: clusterv1.ClusterSpec{
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name},
 			ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name},
 		}},
