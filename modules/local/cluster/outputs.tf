@@ -36,17 +36,17 @@ output "oidc_provider_arn" {
 
 output "karpenter_iam_role_arn" {
   description = "Stand-in for the role of Karpenter's controller."
-  value       = "arn:aws:iam::000000000000:role/KarpenterController-${var.cluster_name}"
+  value       = lookup(var.stand_ins, "karpenter_iam_role_arn", "arn:aws:iam::000000000000:role/KarpenterController-${var.cluster_name}")
 }
 
 output "karpenter_queue_name" {
   description = "Stand-in for the queue of interruption notices."
-  value       = "Karpenter-${var.cluster_name}"
+  value       = lookup(var.stand_ins, "karpenter_queue_name", "Karpenter-${var.cluster_name}")
 }
 
 output "karpenter_node_role_name" {
   description = "Stand-in for the role of Karpenter's nodes."
-  value       = "KarpenterNode-${var.cluster_name}"
+  value       = lookup(var.stand_ins, "karpenter_node_role_name", "KarpenterNode-${var.cluster_name}")
 }
 
 output "region" {

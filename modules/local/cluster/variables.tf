@@ -74,6 +74,18 @@ variable "cluster_addons" {
   default = {}
 }
 
+variable "stand_ins" {
+  description = "Values of the stand-ins for Karpenter's queue and roles, by the name of the output."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = length(setsubtract(keys(var.stand_ins), ["karpenter_iam_role_arn", "karpenter_queue_name", "karpenter_node_role_name"])) == 0
+    error_message = "Choose from karpenter_iam_role_arn, karpenter_queue_name and karpenter_node_role_name."
+  }
+}
+
 variable "directory" {
   description = "Absolute path of the directory that the control plane keeps its files in: an empty one, or one that does not exist. It is removed with the cluster. Null is one below parent_directory, named after the cluster and the working directory."
   type        = string
