@@ -1,0 +1,343 @@
+// Package e2e tests the whole of CAPT as its users have it: a management cluster
+// of real parts, local clusters that run real Flux and Karpenter, and what goes
+// wrong between them. It needs what `make parts build addons` makes, and runs
+// only with CAPT_E2E=1 (`make e2e`).
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/embedded"
+)
+
+const (
+	// patience is for a machine that is busy with other things.
+	patience = 4 * time.Minute
+	// look is how often something is looked at; moment is for what is measured.
+	look   = 250 * time.Millisecond
+	moment = 50 * time.Millisecond
+)
+
+// Names of what the tests speak of.
+const (
+	flux      = "fluxcd"
+	karpenter = "karpenter"
+	nodePool  = "karpenter-nodepool-kwok"
+	third     = "aws-load-balancer-controller"
+)
+
+var (
+	helmReleases = schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"}
+	nodeClaims   = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
+)
+
+// world is an environment with one cluster.
+type world struct {
+	*WithT
+	t      *testing.T
+	ctx    context.Context
+	began  time.Time
+	env    *embedded.Environment
+	client client.WithWatch
+	// charts is where charts are served, name the cluster's name.
+	charts, name string
+	// workload reaches the cluster.
+	workload client.Client
+	// uid is that of Karpenter's Deployment.
+	uid string
+}
+
+// newWorld brings an environment up, which goes with the test.
+func newWorld(t *testing.T, name string) *world {
+	t.Helper()
+	if os.Getenv("CAPT_E2E") != "1" {
+		t.Skip("run `make e2e`: it needs the programs of Flux and Karpenter")
+	}
+	base, err := os.MkdirTemp("", "capt-e2e-")
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
+	w.SetDefaultEventuallyTimeout(patience)
+	w.SetDefaultEventuallyPollingInterval(look)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.env, err = embedded.New("e2e", base)
+	w.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { w.end(base) })
+	status, err := w.env.Up(w.ctx, func(embedded.Step) {})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(status.Charts).NotTo(BeEmpty(), "`make addons` packs the charts")
+	w.charts = status.Charts
+	w.client, err = w.env.Client()
+	w.Expect(err).NotTo(HaveOccurred())
+	w.say("The management cluster is up: Kubernetes %s", status.KubernetesVersion)
+	return w
+}
+
+// end keeps the logs of a test that failed, and sees that nothing runs on.
+func (w *world) end(base string) {
+	ctx := context.Background()
+	if w.t.Failed() {
+		w.keepLogs()
+	}
+	if err := w.env.Down(ctx, func(embedded.Step) {}); err != nil {
+		w.t.Errorf("ending the environment: %v", err)
+	}
+	if left := processes(base); len(left) > 0 {
+		w.t.Errorf("processes are left: %v", left)
+	}
+	if err := os.RemoveAll(base); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// keepLogs copies the logs to where CAPT_E2E_LOGS says.
+func (w *world) keepLogs() {
+	to := os.Getenv("CAPT_E2E_LOGS")
+	if to == "" {
+		w.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a test that fails")
+		return
+	}
+	for _, dir := range []string{"management", "clusters/*"} {
+		found, _ := filepath.Glob(filepath.Join(w.env.Dir, dir, "logs"))
+		for _, logs := range found {
+			target := filepath.Join(to, w.t.Name(), filepath.Base(filepath.Dir(logs)))
+			if err := os.CopyFS(target, os.DirFS(logs)); err != nil {
+				w.t.Logf("keeping %s: %v", logs, err)
+			}
+		}
+	}
+	w.t.Logf("the logs are in %s", to)
+}
+
+// say writes a line with the time since the test began.
+func (w *world) say(format string, args ...any) {
+	w.t.Helper()
+	w.t.Logf("%6.1fs  %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// processes are those that name a directory in their arguments or environment.
+func processes(dir string) []string {
+	var found []string
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range paths {
+		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline"))
+		environ, _ := os.ReadFile(filepath.Join(path, "environ"))
+		if path != fmt.Sprintf("/proc/%d", os.Getpid()) && strings.Contains(string(arguments)+string(environ), dir) {
+			found = append(found, strings.ReplaceAll(string(arguments), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// kill ends a process of the management cluster without asking.
+func (w *world) kill(part string) {
+	w.t.Helper()
+	status, err := w.env.Status(w.ctx)
+	w.Expect(err).NotTo(HaveOccurred())
+	for _, p := range status.Parts {
+		if p.Name == part {
+			w.Expect(p.Running).To(BeTrue(), "%s runs", part)
+			w.Expect(syscall.Kill(p.PID, syscall.SIGKILL)).To(Succeed())
+			return
+		}
+	}
+	w.t.Fatalf("no part %s", part)
+}
+
+// process is the id of a process of the cluster.
+func (w *world) process(part string) int {
+	w.t.Helper()
+	status, err := w.env.Status(w.ctx)
+	w.Expect(err).NotTo(HaveOccurred())
+	for _, cluster := range status.Clusters {
+		for _, p := range cluster.Parts {
+			if cluster.Name == w.name && p.Name == part && p.Running {
+				return p.PID
+			}
+		}
+	}
+	w.t.Fatalf("no process %s in cluster %s", part, w.name)
+	return 0
+}
+
+// install applies a built-in add-on, with its chart from the environment's own
+// server.
+func (w *world) install(name string, change ...func(*unstructured.Unstructured)) {
+	w.t.Helper()
+	root, err := w.env.Root()
+	w.Expect(err).NotTo(HaveOccurred())
+	objects, err := embedded.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
+	w.Expect(err).NotTo(HaveOccurred())
+	for _, obj := range objects {
+		if obj.GetKind() != "CAPTAddon" {
+			continue
+		}
+		if _, found, _ := unstructured.NestedMap(obj.Object, "spec", "helm"); found {
+			set(w, obj, "oci://"+w.charts+"/charts", "spec", "helm", "chart", "repository")
+			set(w, obj, true, "spec", "helm", "chart", "insecure")
+		}
+		for _, edit := range change {
+			edit(obj)
+		}
+	}
+	w.Expect(embedded.Apply(w.ctx, w.client, embedded.Namespace, objects)).To(Succeed())
+}
+
+func set(w *world, obj *unstructured.Unstructured, value any, path ...string) {
+	w.t.Helper()
+	w.Expect(unstructured.SetNestedField(obj.Object, value, path...)).To(Succeed())
+}
+
+// chartVersion has an add-on begin with a version of its chart.
+func (w *world) chartVersion(version string) func(*unstructured.Unstructured) {
+	return func(obj *unstructured.Unstructured) { set(w, obj, version, "spec", "helm", "chart", "version") }
+}
+
+// create makes the cluster of the class local, with Flux' and Karpenter's labels.
+func (w *world) create(version string) {
+	w.t.Helper()
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: w.name, Namespace: embedded.Namespace,
+			Labels: map[string]string{"fluxcd.io/enabled": "true", "karpenter.sh/enabled": "true"},
+		},
+		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
+			ClassRef: clusterv1.ClusterClassRef{Name: "local"}, Version: version,
+			Workers: clusterv1.WorkersTopology{MachinePools: []clusterv1.MachinePoolTopology{
+				// Flux and Karpenter need nodes to begin with.
+				{Class: "node-group", Name: "system", Replicas: new(int32(2))},
+			}},
+		}},
+	}
+	w.Expect(w.client.Create(w.ctx, cluster)).To(Succeed())
+}
+
+// get reads an object of the management cluster.
+func get[T client.Object](w *world, name string, obj T) T {
+	w.t.Helper()
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, obj)).To(Succeed())
+	return obj
+}
+
+// change edits an object of the management cluster. Webhooks may be away for a
+// while when a manager was killed.
+func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+	w.t.Helper()
+	w.Eventually(func() error {
+		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, obj); err != nil {
+			return err
+		}
+		edit(obj)
+		return w.client.Update(w.ctx, obj)
+	}).Should(Succeed(), "changing %s", name)
+}
+
+func (w *world) addon(name string, edit func(*addonsv1.CAPTAddon)) {
+	w.t.Helper()
+	change(w, name, &addonsv1.CAPTAddon{}, edit)
+}
+
+func (w *world) cluster(edit func(*clusterv1.Cluster)) {
+	w.t.Helper()
+	change(w, w.name, &clusterv1.Cluster{}, edit)
+}
+
+// ofCluster are the options that list objects of the cluster.
+func (w *world) ofCluster() []client.ListOption {
+	return []client.ListOption{client.InNamespace(embedded.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.name}}
+}
+
+// controlPlane is the cluster's, or an empty one.
+func (w *world) controlPlane() *controlplanev1.CAPTControlPlane {
+	w.t.Helper()
+	var list controlplanev1.CAPTControlPlaneList
+	w.Expect(w.client.List(w.ctx, &list, w.ofCluster()...)).To(Succeed())
+	if len(list.Items) == 0 {
+		return &controlplanev1.CAPTControlPlane{}
+	}
+	return &list.Items[0]
+}
+
+// condition is "True", or "False: Reason: message".
+func condition(conditions []metav1.Condition, kind string) string {
+	found := meta.FindStatusCondition(conditions, kind)
+	if found == nil {
+		return "not known"
+	}
+	if found.Status == metav1.ConditionTrue {
+		return "True"
+	}
+	return fmt.Sprintf("%s: %s: %s", found.Status, found.Reason, found.Message)
+}
+
+// standing is where an add-on stands in the cluster: "Ready", or the reason and
+// the message.
+func (w *world) standing(addon string) string {
+	w.t.Helper()
+	found := get(w, addon, &addonsv1.CAPTAddon{})
+	for _, c := range found.Status.Clusters {
+		if c.Name == w.name {
+			return strings.TrimSpace(c.Reason + " " + c.Message)
+		}
+	}
+	return "absent"
+}
+
+// handled tells whether an add-on was looked at since it was changed.
+func (w *world) handled(addon string) bool {
+	w.t.Helper()
+	found := get(w, addon, &addonsv1.CAPTAddon{})
+	return found.Status.ObservedGeneration == found.Generation && found.Status.HandledTrigger == found.Annotations[addonsv1.TriggerAnnotation]
+}
+
+// waitAddon waits for where an add-on stands.
+func (w *world) waitAddon(addon string, standing types.GomegaMatcher) {
+	w.t.Helper()
+	w.Eventually(func() string {
+		if !w.handled(addon) {
+			return "not looked at yet"
+		}
+		return w.standing(addon)
+	}).Should(standing, "add-on %s", addon)
+}
+
+// ready waits until the add-ons are ready, in this order.
+func (w *world) ready(addons ...string) {
+	w.t.Helper()
+	for _, addon := range addons {
+		w.waitAddon(addon, Equal(clusterv1.ReadyReason))
+		w.say("Add-on %s is ready", addon)
+	}
+}
+
+// reach makes the client of the cluster.
+func (w *world) reach() {
+	w.t.Helper()
+	kubeconfig := &corev1.Secret{}
+	w.Eventually(func() error {
+		return w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: w.name + "-kubeconfig"}, kubeconfig)
+	}).Should(Succeed(), "the kubeconfig is there")
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
+	w.Expect(err).NotTo(HaveOccurred())
+	config.QPS, config.Timeout = -1, 20*time.Second
+	w.workload, err = client.New(config, client.Options{Scheme: w.client.Scheme()})
+	w.Expect(err).NotTo(HaveOccurred())
+}
