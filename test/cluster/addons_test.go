@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -157,6 +159,57 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 		g.Expect(w.env.Client.List(w.ctx, &sets, client.InNamespace(w.namespace))).To(Succeed())
 		g.Expect(sets.Items).To(BeEmpty())
 	}, patience).Should(Succeed())
+}
+
+// What is dropped from an add-on goes from its clusters once the rest is ready,
+// unless somebody has taken it over. What others need is not taken away.
+func TestAddon_prunesWhatIsDropped(t *testing.T) {
+	w := newWorld(t)
+	name := w.localTemplates()
+	settings := func(names ...string) string {
+		var text strings.Builder
+		for _, name := range names {
+			fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\n", name)
+		}
+		return text.String()
+	}
+	const kind = `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {kind: Thing, plural: things, singular: thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+	w.create(newAddon("pruned", "yes", settings("kept", "dropped", "taken")+kind))
+	w.labelledCluster(name, map[string]string{"yes": "true"})
+	w.waitReady(name)
+	w.waitStanding("pruned", name, clusterv1.ReadyReason)
+	workload := w.workload(name)
+	taken := &corev1.ConfigMap{}
+	w.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "taken"}, taken)).To(Succeed())
+	taken.Labels[addonsv1.AddonLabel] = "another"
+	w.Expect(workload.Update(w.ctx, taken)).To(Succeed())
+	thing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "theirs"}}}
+	w.Expect(workload.Create(w.ctx, thing)).To(Succeed())
+
+	change(w, "pruned", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = settings("kept") })
+	w.waitStanding("pruned", name, addonsv1.RemovingReason+" Thing theirs is of a kind that this add-on brought and would be lost with it")
+	w.Expect(workload.Delete(w.ctx, thing)).To(Succeed())
+	w.waitStanding("pruned", name, clusterv1.ReadyReason)
+	for object, there := range map[string]bool{"kept": true, "dropped": false, "taken": true} {
+		err := workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: object}, &corev1.ConfigMap{})
+		w.Expect(err == nil).To(Equal(there), "%s: %v", object, err)
+	}
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	w.Expect(apierrors.IsNotFound(workload.Get(w.ctx, client.ObjectKey{Name: "things.example.com"}, definition))).To(BeTrue())
+	var secrets corev1.SecretList
+	w.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace), client.MatchingLabels{addonsv1.AddonLabel: "pruned"})).To(Succeed())
+	w.Expect(secrets.Items).To(HaveLen(1))
+	w.Expect(secrets.Items[0].Annotations).NotTo(HaveKey(addonsv1.PruneAnnotation), "nothing is left to do")
 }
 
 // What is wrong with an add-on is said with the name of what was probably meant,

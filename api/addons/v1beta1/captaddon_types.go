@@ -28,6 +28,9 @@ const (
 	HashAnnotation = "capt.appthrust.io/hash"
 	// AskedAtAnnotation is, on a rendered Secret, when its content was asked for.
 	AskedAtAnnotation = "capt.appthrust.io/asked-at"
+	// PruneAnnotation names, on a rendered Secret, objects that an earlier content
+	// had and this one does not. They are deleted once this one is ready.
+	PruneAnnotation = "capt.appthrust.io/prune"
 	// ComponentAddon is the component of a rendered Secret.
 	ComponentAddon = "addon"
 	// DefaultConnectionSecret is the Secret of a cluster's Terraform outputs.
@@ -310,6 +313,11 @@ type ClusterAddonStatus struct {
 	// since is when the reason last changed.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
+
+	// unreadySince is since when what was applied has been found not ready,
+	// whatever the reasons were. The timeout counts from here.
+	// +optional
+	UnreadySince metav1.Time `json:"unreadySince,omitempty,omitzero"`
 
 	// appliedHash is the hash of what was applied last.
 	// +optional

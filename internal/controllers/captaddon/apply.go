@@ -32,7 +32,14 @@ func (r *Reconciler) ask(ctx context.Context, s *scope, st *standing, round int)
 	if err := r.label(ctx, st); err != nil {
 		return err
 	}
+	dropped, err := r.dropped(ctx, s, st, rendered)
+	if err != nil {
+		return err
+	}
 	secret := addons.Secret(s.addon, st.name, rendered, round, s.now)
+	if dropped != "" {
+		secret.Annotations[addonsv1.PruneAnnotation] = dropped
+	}
 	if err := r.apply(ctx, secret); err != nil {
 		return err
 	}

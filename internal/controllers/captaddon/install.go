@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -60,6 +61,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, st *standing, turns 
 	if !st.matched {
 		return r.leave(ctx, s, st)
 	}
+	st.is.UnreadySince = metav1.Time{}
 	if err := r.reach(ctx, s, st, turns); err != nil {
 		return st.explain(s, err)
 	}
@@ -100,7 +102,7 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, st *standing, turns *i
 		}
 		return st.fault
 	}
-	once := s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce && st.was.AppliedHash != ""
+	once := s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce && st.was.AppliedHash != "" && st.asked() != ""
 	if !once && st.asked() != st.rendered.Hash {
 		if err := r.mayChange(s, st, turns); err != nil {
 			return err
@@ -116,7 +118,10 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, st *standing, turns *i
 	if !once {
 		st.is.AppliedHash = st.rendered.Hash
 	}
-	return r.again(ctx, s, st, r.observe(ctx, s, st))
+	if err := r.observe(ctx, s, st); err != nil {
+		return r.again(ctx, s, st, err)
+	}
+	return r.prune(ctx, s, st)
 }
 
 func (st *standing) reasonBefore() string {
@@ -181,6 +186,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 	}
 	askedAt := addons.AskedAt(st.secret)
 	since := s.now.Sub(st.began(s, askedAt))
+	st.is.UnreadySince = metav1.NewTime(s.now.Add(-since).Truncate(time.Second))
 	limit := defaultTimeout
 	if s.addon.Spec.Timeout != nil {
 		limit = s.addon.Spec.Timeout.Duration
@@ -213,16 +219,17 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 	return fault.WaitFor(settle, p.reason, "%s; applied again", p.message)
 }
 
-// began is when the cluster began to be not ready.
+// began is since when the cluster has had no reason to be not ready but itself:
+// the reasons may change meanwhile, and a new application begins anew.
 func (st *standing) began(s *scope, askedAt time.Time) time.Time {
-	switch {
-	case st.was.Ready != nil && *st.was.Ready:
-		return s.now
-	case st.was.Since.After(askedAt):
-		return st.was.Since.Time
-	default:
-		return askedAt
+	began := s.now
+	if !st.was.UnreadySince.IsZero() {
+		began = st.was.UnreadySince.Time
 	}
+	if askedAt.After(began) {
+		began = askedAt
+	}
+	return began
 }
 
 // problem is why a cluster is not ready although everything was asked for.

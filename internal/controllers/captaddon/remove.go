@@ -93,14 +93,19 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, st *standing) 
 	if err != nil {
 		return err
 	}
+	return removeInOrder(ctx, c, s.addon.Name, objects, st.leaving())
+}
+
+// removeInOrder deletes objects in the reverse of the order they were applied in.
+func removeInOrder(ctx context.Context, c client.Client, addon string, objects []*unstructured.Unstructured, leaving bool) error {
 	slices.Reverse(objects)
 	stages := [][]*unstructured.Unstructured{
 		choose(objects, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "HelmRelease" }),
 		choose(objects, func(gvk schema.GroupVersionKind) bool { return custom(gvk) && gvk.Kind != "HelmRelease" }),
 	}
-	if !st.leaving() {
+	if !leaving {
 		definitions := choose(objects, isDefinition)
-		if err := unused(ctx, c, definitions, objects); err != nil {
+		if err := unused(ctx, c, addon, definitions, objects); err != nil {
 			return err
 		}
 		stages = append(stages,
@@ -112,21 +117,25 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, st *standing) 
 		)
 	}
 	for _, stage := range stages {
-		if err := removeStage(ctx, c, s.addon.Name, stage); err != nil {
+		if err := removeStage(ctx, c, addon, stage); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// appliedObjects are the objects of the rendered Secret.
+// appliedObjects are the objects of the rendered Secret, after those that an
+// earlier one had and that are still to go.
 func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing) ([]*unstructured.Unstructured, error) {
 	data, err := r.secretData(ctx, s.addon.Namespace, st.secret.Name, addonsv1.RemovingReason)
 	if err != nil {
 		return nil, err
 	}
 	rendered := &corev1.Secret{Data: data}
-	var objects []*unstructured.Unstructured
+	objects, err := pruned(st.secret)
+	if err != nil {
+		return nil, err
+	}
 	for _, key := range sortedKeys(rendered.Data) {
 		parsed, err := addons.Parse(rendered.Data[key])
 		if err != nil {
@@ -161,13 +170,16 @@ func removeStage(ctx context.Context, c client.Client, addon string, objects []*
 				continue
 			}
 		}
+		if live.GetDeletionTimestamp().IsZero() {
+			if err := client.IgnoreNotFound(c.Delete(ctx, live, client.PropagationPolicy("Background"))); err != nil {
+				return fmt.Errorf("deleting %s %s: %w", obj.GetKind(), obj.GetName(), err)
+			}
+			// What nothing keeps is gone at once.
+			if apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(obj), live)) {
+				continue
+			}
+		}
 		left = append(left, describe(live))
-		if !live.GetDeletionTimestamp().IsZero() {
-			continue
-		}
-		if err := client.IgnoreNotFound(c.Delete(ctx, live, client.PropagationPolicy("Background"))); err != nil {
-			return fmt.Errorf("deleting %s %s: %w", obj.GetKind(), obj.GetName(), err)
-		}
 	}
 	if len(left) == 0 {
 		return nil
@@ -186,8 +198,20 @@ func describe(obj *unstructured.Unstructured) string {
 
 // unused refuses to take a kind away while others have objects of it, which
 // would go with it.
-func unused(ctx context.Context, c client.Client, definitions, ours []*unstructured.Unstructured) error {
-	for _, definition := range definitions {
+func unused(ctx context.Context, c client.Client, addon string, definitions, ours []*unstructured.Unstructured) error {
+	for _, named := range definitions {
+		definition := &unstructured.Unstructured{}
+		definition.SetGroupVersionKind(named.GroupVersionKind())
+		if err := c.Get(ctx, client.ObjectKeyFromObject(named), definition); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return fmt.Errorf("reading %s: %w", named.GetName(), err)
+		}
+		if definition.GetLabels()[addonsv1.AddonLabel] != addon {
+			// It stays.
+			continue
+		}
 		group, _, err := unstructured.NestedString(definition.Object, "spec", "group")
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", definition.GetName(), err)
@@ -219,7 +243,8 @@ func unused(ctx context.Context, c client.Client, definitions, ours []*unstructu
 				continue
 			}
 			return fault.WaitFor(removalLook, addonsv1.RemovingReason,
-				"%s is of a kind that this add-on brought and would be lost with it: delete it, or set deletionPolicy to Leave", describe(item))
+				"%s is of a kind that this add-on brought and would be lost with it: delete it, or keep the kind by taking the label %s off CustomResourceDefinition %s",
+				describe(item), addonsv1.AddonLabel, definition.GetName())
 		}
 	}
 	return nil
