@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +50,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		{"Cluster API is killed during an install", (*world).clusterAPIDies},
 		{"the manager is killed during a removal", (*world).managerDiesRemoving},
 		{"the manager is killed during an install", (*world).managerDiesInstalling},
+		{"the manager is killed before it prunes", (*world).managerDiesPruning},
 		{"an add-on is deleted", (*world).addonsAreDeleted},
 		{"the API server is down", (*world).serverIsDown},
 	} {
@@ -186,7 +189,7 @@ func (w *world) kindsAreDeleted() {
 
 func (w *world) chartIsMissing() {
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.9" })
-	w.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("not found")))
+	w.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("MANIFEST_UNKNOWN")))
 	w.say("%s", w.standing(karpenter))
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
 	w.ready(karpenter)
@@ -302,20 +305,48 @@ func (w *world) managerDiesInstalling() {
 	w.ready(third)
 }
 
-func (w *world) addonsAreDeleted() {
-	small := func(name string, policy addonsv1.DeletionPolicy) *addonsv1.CAPTAddon {
-		return &addonsv1.CAPTAddon{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: embedded.Namespace},
-			Spec: addonsv1.CAPTAddonSpec{
-				ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"fluxcd.io/enabled": "true"}},
-				Manifests: []addonsv1.ManifestSource{{
-					Name: "all", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\ndata: {cluster: \"${CLUSTER_NAME}\"}\n",
-				}},
-				DeletionPolicy: policy,
-			},
-		}
+// small is an add-on of ConfigMaps.
+func small(name string, policy addonsv1.DeletionPolicy, maps ...string) *addonsv1.CAPTAddon {
+	return &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: embedded.Namespace},
+		Spec: addonsv1.CAPTAddonSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"fluxcd.io/enabled": "true"}},
+			Manifests:       []addonsv1.ManifestSource{{Name: "all", Inline: configMaps(maps...)}},
+			DeletionPolicy:  policy,
+		},
 	}
-	stays, goes := small("stays", addonsv1.DeletionPolicyLeave), small("goes", addonsv1.DeletionPolicyRemove)
+}
+
+func configMaps(names ...string) string {
+	var text strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {cluster: \"${CLUSTER_NAME}\"}\n", name)
+	}
+	return text.String()
+}
+
+// managerDiesPruning drops an object while the new content is not ready, and
+// kills the manager, which has nothing in memory of it then.
+func (w *world) managerDiesPruning() {
+	const name = "pruned"
+	w.Expect(w.client.Create(w.ctx, small(name, addonsv1.DeletionPolicyRemove, "kept", "dropped"))).To(Succeed())
+	w.ready(name)
+	missing := addonsv1.ReadinessCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "late"}
+	w.addon(name, func(a *addonsv1.CAPTAddon) {
+		a.Spec.Manifests[0].Inline, a.Spec.Readiness = configMaps("kept"), []addonsv1.ReadinessCheck{missing}
+	})
+	w.waitAddon(name, HavePrefix(addonsv1.NotReadyReason))
+	w.Expect(object(w, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it goes once the new content is ready")
+	w.kill(embedded.Manager)
+	w.Expect(w.workload.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: "default"}})).To(Succeed())
+	w.Eventually(func() types.UID { return object(w, "default", "dropped", &corev1.ConfigMap{}).UID }).Should(BeEmpty(), "it is pruned")
+	w.ready(name)
+	w.Expect(object(w, "default", "kept", &corev1.ConfigMap{}).UID).NotTo(BeEmpty())
+	w.Expect(w.client.Delete(w.ctx, get(w, name, &addonsv1.CAPTAddon{}))).To(Succeed())
+}
+
+func (w *world) addonsAreDeleted() {
+	stays, goes := small("stays", addonsv1.DeletionPolicyLeave, "stays"), small("goes", addonsv1.DeletionPolicyRemove, "goes")
 	w.Expect(w.client.Create(w.ctx, stays)).To(Succeed())
 	w.Expect(w.client.Create(w.ctx, goes)).To(Succeed())
 	w.ready("stays", "goes")
