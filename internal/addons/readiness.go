@@ -85,22 +85,51 @@ func CheckRelease(hr *unstructured.Unstructured, want *Release) Health {
 	name := identity(hr).String()
 	ready, message := find(hr, "Ready")
 	if stalled, why := find(hr, "Stalled"); stalled == "True" && observed(hr) && handled(hr, want) {
-		if why == "" {
-			why = message
+		return Health{
+			Reason: addonsv1.ReleaseStalledReason, Failed: true,
+			Message: fmt.Sprintf("%s: Flux has given up: %s", name, withCause(hr, firstOf(why, message))),
 		}
-		return Health{Reason: addonsv1.ReleaseStalledReason, Failed: true, Message: fmt.Sprintf("%s: Flux has given up: %s", name, firstOf(why, message))}
 	}
 	switch version := deployed(hr); {
-	case !handled(hr, want) || !observed(hr):
+	case !handled(hr, want) || !attempted(hr):
 		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": Flux has not taken it up yet"}
 	case ready == "False":
-		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + message}
-	case ready != "True":
+		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + withCause(hr, message)}
+	case ready != "True" || !observed(hr):
 		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": " + firstOf(message, "Flux is at work")}
 	case !sameVersion(version, want.Version):
 		return Health{Reason: addonsv1.ApplyingReason, Message: fmt.Sprintf("%s: chart %s is deployed, %s is wanted", name, version, want.Version)}
 	}
 	return Health{Ready: true}
+}
+
+// withCause adds why Helm has failed: once Flux has rolled a release back, it
+// tells of that alone.
+func withCause(hr *unstructured.Unstructured, message string) string {
+	released, why := find(hr, "Released")
+	if released != "False" || why == "" || strings.Contains(message, why) {
+		return message
+	}
+	return strings.TrimSuffix(message, ".") + ": " + why
+}
+
+// attempted tells whether Flux says something about the latest generation. It
+// calls that observed only when it has come to an end with it.
+func attempted(hr *unstructured.Unstructured) bool {
+	if observed(hr) {
+		return true
+	}
+	conditions, _, err := unstructured.NestedSlice(hr.Object, "status", "conditions")
+	if err != nil {
+		return false
+	}
+	for _, c := range conditions {
+		if fields, ok := c.(map[string]any); ok && fields["type"] == "Ready" && fields["status"] == "False" {
+			generation, ok := fields["observedGeneration"].(int64)
+			return ok && generation >= hr.GetGeneration()
+		}
+	}
+	return false
 }
 
 // handled tells whether Flux has dealt with this rendering.

@@ -61,6 +61,36 @@ func TestCheckRelease(t *testing.T) {
 	}
 }
 
+// Flux goes on for a while with a generation that fails before it calls it
+// observed, and tells of the rollback rather than of what was rolled back.
+func TestCheckRelease_saysWhyHelmFailed(t *testing.T) {
+	want := &Release{Namespace: "ns", Name: "r", Version: "1.0.0", Token: "token"}
+	rolledBack := map[string]any{"type": "Ready", "status": "False", "observedGeneration": int64(2), "message": "Helm rollback succeeded"}
+	failed := map[string]any{"type": "Released", "status": "False", "message": "Helm upgrade failed: denied"}
+	stalled := map[string]any{"type": "Stalled", "status": "True", "message": "Failed to upgrade after 3 attempt(s)"}
+	for name, test := range map[string]struct {
+		observed   int64
+		conditions []any
+		says       string
+	}{
+		"before it is looked at": {1, []any{map[string]any{"type": "Ready", "status": "False", "observedGeneration": int64(1), "message": "old"}}, "Flux has not taken it up yet"},
+		"while it is tried":      {1, []any{rolledBack, failed}, "Helm rollback succeeded: Helm upgrade failed: denied"},
+		"after the last attempt": {2, []any{rolledBack, failed, stalled}, "Flux has given up: Failed to upgrade after 3 attempt(s): Helm upgrade failed: denied"},
+		"the source is missing": {2, []any{
+			map[string]any{"type": "Ready", "status": "False", "message": "OCIRepository is not ready"}, map[string]any{"type": "Released", "status": "True", "message": "Helm upgrade succeeded"},
+		}, "OCIRepository is not ready"},
+		"it says so itself": {2, []any{map[string]any{"type": "Ready", "status": "False", "message": "Helm upgrade failed: denied"}, failed}, "Helm upgrade failed: denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hr := &unstructured.Unstructured{Object: map[string]any{
+				"kind": "HelmRelease", "metadata": map[string]any{"name": "r", "namespace": "ns", "generation": int64(2)},
+				"status": map[string]any{"observedGeneration": test.observed, "lastHandledReconcileAt": "token", "conditions": test.conditions},
+			}}
+			NewWithT(t).Expect(CheckRelease(hr, want).Message).To(Equal("HelmRelease ns/r: " + test.says))
+		})
+	}
+}
+
 func TestCheck_byCondition(t *testing.T) {
 	g := NewWithT(t)
 	obj := object1(t, "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nstatus: {conditions: [{type: Synced, status: 'False', message: no route}]}\n")
