@@ -74,9 +74,13 @@ type Reconciler struct {
 	renderings map[client.ObjectKey]map[string]*rendering
 }
 
-// probeFailure is how long a workload cluster may be silent before its add-ons
-// count as not ready.
-const probeFailure = 25 * time.Second
+const (
+	// probeFailure is how long a workload cluster may be silent before its
+	// add-ons count as not ready.
+	probeFailure = 25 * time.Second
+	// probeInterval is how often workload clusters are asked whether they answer.
+	probeInterval = 10 * time.Second
+)
 
 // SetupWithManager adds the controller and what it watches.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/fault"
@@ -55,6 +56,33 @@ func TestAgain_countsTheTimeoutWhateverTheReasonsAre(t *testing.T) {
 			g.Expect(found).To(BeTrue(), "%v", err)
 			g.Expect(waiting.RetryAfter).To(Equal(c.left))
 			g.Expect(st.is.UnreadySince.Time).To(BeTemporally("==", c.since.Time))
+		})
+	}
+}
+
+func TestSilent_isAClusterThatHasNotAnsweredForAWhile(t *testing.T) {
+	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		failures int
+		answered time.Duration
+		says     string
+	}{
+		"it answers":               {0, time.Second, ""},
+		"it is asked seldom":       {0, time.Hour, ""},
+		"it has just begun":        {2, 20 * time.Second, ""},
+		"it has not for a while":   {3, 30 * time.Second, "The cluster has not answered since 2026-11-15T11:59:30Z"},
+		"it goes on for some time": {9, time.Minute, "The cluster has not answered since 2026-11-15T11:59:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := silent(clustercache.HealthCheckingState{ConsecutiveFailures: c.failures, LastProbeSuccessTime: now.Add(-c.answered)}, now)
+			if c.says == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			waiting, found := fault.AsWaiting(err)
+			g.Expect(found).To(BeTrue())
+			g.Expect(waiting.Message()).To(Equal(c.says))
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +38,9 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, st *standing) error 
 	if err != nil {
 		return unreachable(err)
 	}
+	if err := silent(r.Clusters.GetHealthCheckingState(ctx, st.key(s)), s.now); err != nil {
+		return err
+	}
 	w := &witness{r: r, c: c, cluster: st.key(s)}
 	for _, o := range st.rendered.Objects {
 		if err := w.part(ctx, st, o); err != nil {
@@ -54,6 +58,16 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, st *standing) error 
 		}
 	}
 	return nil
+}
+
+// silent tells whether a cluster does not answer, although what is known of it
+// from before can still be read.
+func silent(state clustercache.HealthCheckingState, now time.Time) error {
+	if state.ConsecutiveFailures == 0 || now.Sub(state.LastProbeSuccessTime) < probeFailure {
+		return nil
+	}
+	return fault.WaitFor(probeInterval, addonsv1.WaitingForControlPlaneReason,
+		"The cluster has not answered since %s", state.LastProbeSuccessTime.UTC().Format(time.RFC3339))
 }
 
 // witness reads a workload cluster from memory and has changes wake the
