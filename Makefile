@@ -106,6 +106,13 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
+.PHONY: e2e
+e2e: parts build addons ## Tell the life of a cluster with Flux and Karpenter, break it in every way, then test-charts; needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
+	@$(MAKE) --no-print-directory test-charts
+	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
+	  $(MAKE) --no-print-directory test-job; else echo "test-job is left out: it needs root, containerd, runc and the CNI plugins"; fi
+
 .PHONY: test-quickstart
 test-quickstart: parts build addons ## Run what quickstart does, twice, with crashes between, and see that nothing is left.
 	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart

@@ -196,7 +196,7 @@ func (w *world) chartIsMissing() {
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
-// freeze has the cluster refuse changes of Karpenter's Deployment.
+// freeze has the cluster refuse what the test changes of Karpenter's Deployment.
 func (w *world) freeze() (thaw func()) {
 	w.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -208,8 +208,8 @@ func (w *world) freeze() (thaw func()) {
 					Operations: []admissionv1.OperationType{admissionv1.Update},
 					Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
 				},
-			}}},
-			Validations: []admissionv1.Validation{{Expression: "object.metadata.namespace != 'karpenter'", Message: "deployments are frozen over the holidays"}},
+			}}, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: karpenter}}},
+			Validations: []admissionv1.Validation{{Expression: "!object.spec.template.spec.containers[0].env.exists(e, e.name == 'LOG_LEVEL' && e.value == 'debug')", Message: "deployments are frozen over the holidays"}},
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -220,7 +220,7 @@ func (w *world) freeze() (thaw func()) {
 	w.Expect(w.workload.Create(w.ctx, binding)).To(Succeed())
 	try := func() error {
 		d := w.deployment()
-		d.Spec.Paused = !d.Spec.Paused
+		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "debug"}}
 		return w.workload.Update(w.ctx, d, client.DryRunAll)
 	}
 	w.Eventually(try).Should(MatchError(ContainSubstring("holidays")), "the policy works")
