@@ -183,6 +183,20 @@ func testPods(t *testing.T, c client.Client) {
 		g.Expect(pod.Spec.NodeName).To(Equal("pool-0"))
 		g.Expect(pod.Status.PodIP).NotTo(BeEmpty())
 	}).WithTimeout(patience).Should(Succeed(), "it is scheduled and kwok plays it")
+
+	// That is what becomes of the pods of a node that was away for a while.
+	marked := pod.DeepCopy()
+	for i := range marked.Status.Conditions {
+		if marked.Status.Conditions[i].Type == corev1.PodReady {
+			marked.Status.Conditions[i].Status = corev1.ConditionFalse
+		}
+	}
+	g.Expect(c.Status().Patch(t.Context(), marked, client.MergeFrom(pod))).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+		g.Expect(pod.Status.Conditions).To(HaveLen(len(marked.Status.Conditions)))
+	}).WithTimeout(patience).Should(Succeed(), "it is ready again")
 	g.Expect(c.Delete(t.Context(), pod)).To(Succeed())
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
