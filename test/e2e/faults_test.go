@@ -35,6 +35,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 	w.install(third, w.impatient)
 	w.create("v1.36.0")
 	w.comesUp()
+	w.getsNodes()
 	for _, fault := range []struct {
 		name string
 		run  func(*world)
@@ -94,15 +95,28 @@ func (w *world) returns(what string, before types.UID, uid func() types.UID) {
 	w.say("%s is back after %.1fs", what, time.Since(began).Seconds())
 }
 
-// survived says whether Karpenter's Deployment is still the same.
-func (w *world) survived() {
+// survived says whether Karpenter's Deployment is still the same. Its nodes and
+// their pods are, for they do not belong to the release.
+func (w *world) survived(claims []string) {
 	w.t.Helper()
+	w.Expect(w.claimNames()).To(Equal(claims), "the nodes stay")
 	if now := string(w.deployment().UID); now != w.uid {
 		w.say("Karpenter's Deployment is a new one")
 		w.uid = now
 		return
 	}
 	w.say("Karpenter's Deployment is the same")
+}
+
+// claimNames are the names of Karpenter's nodes.
+func (w *world) claimNames() []string {
+	w.t.Helper()
+	var names []string
+	for _, claim := range w.claims() {
+		names = append(names, claim.Name)
+	}
+	w.Expect(names).NotTo(BeEmpty())
+	return names
 }
 
 func (w *world) copyIsTouched() {
@@ -150,11 +164,11 @@ func (w *world) fluxIsDeleted() {
 }
 
 func (w *world) releaseIsDeleted() {
-	before := w.release(karpenter, karpenter)
+	before, claims := w.release(karpenter, karpenter), w.claimNames()
 	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
 	w.returns("The HelmRelease", before.GetUID(), func() types.UID { return w.release(karpenter, karpenter).GetUID() })
 	w.ready(karpenter)
-	w.survived()
+	w.survived(claims)
 }
 
 func (w *world) kindsAreDeleted() {
@@ -164,7 +178,7 @@ func (w *world) kindsAreDeleted() {
 		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		return object(w, "", name, crd)
 	}
-	release := w.release(karpenter, karpenter)
+	release, claims := w.release(karpenter, karpenter), w.claimNames()
 	before := map[string]types.UID{}
 	for _, name := range names {
 		crd := kind(name)
@@ -184,7 +198,7 @@ func (w *world) kindsAreDeleted() {
 		return hr.GetUID()
 	})
 	w.ready(karpenter)
-	w.survived()
+	w.survived(claims)
 }
 
 func (w *world) chartIsMissing() {
