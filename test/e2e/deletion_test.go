@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,72 +23,84 @@ import (
 	"github.com/appthrust/capt/internal/embedded"
 )
 
+// mark is when something was first seen: by the clock, and by the version of the
+// object that showed it. Versions are in the order in which things were written.
+type mark struct {
+	at      time.Time
+	version int
+}
+
 // course is what was seen of a deletion.
 type course struct {
-	mu sync.Mutex
-	// gone is when each condition became True, let when the workspace of the
-	// control plane was let go, to be destroyed.
-	gone map[string]time.Time
-	let  time.Time
+	mu    sync.Mutex
+	marks map[string]mark
 }
+
+// see notes that something was seen.
+func (c *course) see(what string, obj client.Object) {
+	version, err := strconv.Atoi(obj.GetResourceVersion())
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.marks[what]; !known {
+		c.marks[what] = mark{at: time.Now(), version: version}
+	}
+}
+
+// letGo is when the workspace of the control plane is let go, to be destroyed.
+const letGo = "the workspace is let go"
 
 // follow watches a deletion until the test ends.
 func (w *world) follow() *course {
 	w.t.Helper()
-	c := &course{gone: map[string]time.Time{}}
-	planes, err := w.client.Watch(w.ctx, &controlplanev1.CAPTControlPlaneList{}, w.ofCluster()...)
-	w.Expect(err).NotTo(HaveOccurred())
-	applies, err := w.client.Watch(w.ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(embedded.Namespace))
-	w.Expect(err).NotTo(HaveOccurred())
-	w.t.Cleanup(func() { planes.Stop(); applies.Stop() })
-	go func() {
-		for event := range planes.ResultChan() {
-			plane, ok := event.Object.(*controlplanev1.CAPTControlPlane)
-			if !ok {
-				continue
-			}
-			c.mu.Lock()
-			for _, kind := range []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, controlplanev1.AddonsGoneCondition} {
-				if _, known := c.gone[kind]; !known && meta.IsStatusConditionTrue(plane.Status.Conditions, kind) {
-					c.gone[kind] = time.Now()
+	c := &course{marks: map[string]mark{}}
+	for list, note := range map[client.ObjectList]func(runtime.Object){
+		&controlplanev1.CAPTControlPlaneList{}: func(obj runtime.Object) {
+			plane, ok := obj.(*controlplanev1.CAPTControlPlane)
+			for _, kind := range []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition} {
+				if ok && meta.IsStatusConditionTrue(plane.Status.Conditions, kind) {
+					c.see(kind, plane)
 				}
 			}
-			c.mu.Unlock()
-		}
-	}()
-	go func() {
-		for event := range applies.ResultChan() {
-			apply, ok := event.Object.(*infrav1.WorkspaceTemplateApply)
-			if !ok || apply.Name != w.name || apply.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
-				continue
+		},
+		&addonsv1.CAPTAddonList{}: func(obj runtime.Object) {
+			if addon, ok := obj.(*addonsv1.CAPTAddon); ok && len(addon.Status.Clusters) == 0 {
+				c.see(addon.Name, addon)
 			}
-			c.mu.Lock()
-			if c.let.IsZero() {
-				c.let = time.Now()
+		},
+		&infrav1.WorkspaceTemplateApplyList{}: func(obj runtime.Object) {
+			apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
+			if ok && apply.Name == w.name && !apply.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
+				c.see(letGo, apply)
 			}
-			c.mu.Unlock()
-		}
-	}()
+		},
+	} {
+		events, err := w.client.Watch(w.ctx, list, client.InNamespace(embedded.Namespace))
+		w.Expect(err).NotTo(HaveOccurred())
+		w.t.Cleanup(events.Stop)
+		go func() {
+			for event := range events.ResultChan() {
+				note(event.Object)
+			}
+		}()
+	}
 	return c
 }
 
-// isDeleted deletes the Cluster and sees that its nodes and add-ons go before
-// the workspace of its control plane.
+// isDeleted deletes the Cluster and sees that its nodes and then its add-ons go
+// before the workspace of its control plane.
 func (w *world) isDeleted() {
 	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
-	c := w.follow()
+	c, began := w.follow(), time.Now()
 	w.Expect(w.client.Delete(w.ctx, get(w, w.name, &clusterv1.Cluster{}))).To(Succeed())
-	w.Eventually(func() int {
-		left := len(w.claims())
-		if left == 0 {
-			w.say("Karpenter's nodes are gone")
-		}
-		return left
-	}, patience, moment).Should(BeZero(), "Karpenter's nodes go")
+	w.Eventually(func() int { return len(w.claims()) }, patience, moment).Should(BeZero(), "Karpenter's nodes go")
 	none := time.Now()
+	w.say("Karpenter's nodes are gone")
 	w.Eventually(func() string {
 		if plane := w.controlPlane(); plane.Name != "" {
-			return condition(plane.Status.Conditions, infrav1.DeletableCondition) + " " + plane.Name
+			return condition(plane.Status.Conditions, infrav1.ReadyCondition)
 		}
 		var list clusterv1.ClusterList
 		w.Expect(w.client.List(w.ctx, &list, client.InNamespace(embedded.Namespace))).To(Succeed())
@@ -98,14 +111,17 @@ func (w *world) isDeleted() {
 	}).Should(Equal("gone"), "the Cluster")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.Expect(c.let).NotTo(BeZero(), "the end of the workspace was seen")
-	w.Expect(none).To(BeTemporally("<=", c.let), "the nodes are gone before the workspace is destroyed")
-	for _, kind := range []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, controlplanev1.AddonsGoneCondition} {
-		w.Expect(c.gone).To(HaveKey(kind))
-		w.say("%s %.1fs before the workspace was let go", kind, c.let.Sub(c.gone[kind]).Seconds())
-		w.Expect(c.gone[kind]).To(BeTemporally("<=", c.let), "%s", kind)
+	order := []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, nodePool, karpenter, flux, letGo}
+	for i, what := range order {
+		w.Expect(c.marks).To(HaveKey(what))
+		w.say("%.1fs after the deletion: %s", c.marks[what].at.Sub(began).Seconds(), what)
+		if i > 0 && what != flux {
+			// Flux is left as it is, so nothing has to wait for it but the workspace.
+			w.Expect(c.marks[what].version).To(BeNumerically(">=", c.marks[order[i-1]].version), "%s comes after %s", what, order[i-1])
+		}
 	}
-	w.Expect(c.gone[controlplanev1.NodesGoneCondition]).To(BeTemporally("<=", c.gone[controlplanev1.AddonsGoneCondition]), "Karpenter stays until its nodes are gone")
+	w.Expect(c.marks[letGo].version).To(BeNumerically(">", c.marks[karpenter].version))
+	w.Expect(none).To(BeTemporally("<=", c.marks[letGo].at), "the nodes are gone before the workspace is destroyed")
 }
 
 // rendered are the objects of an add-on in the management cluster.

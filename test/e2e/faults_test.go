@@ -313,10 +313,22 @@ func (w *world) managerDiesRemoving() {
 }
 
 func (w *world) managerDiesInstalling() {
-	w.labelled(true)
-	w.Eventually(func() []string { return w.rendered(third) }, patience, moment).ShouldNot(BeEmpty(), "the install has begun")
-	w.kill(embedded.Manager)
-	w.ready(third)
+	for _, moment := range []struct {
+		name string
+		come func() bool
+	}{
+		{"the content is rendered", func() bool { return len(w.rendered(third)) > 0 }},
+		{"the HelmRelease is there", func() bool { return w.release("kube-system", third).GetName() != "" }},
+		{"the Deployment is there", func() bool { return object(w, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
+	} {
+		w.labelled(false)
+		w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"))
+		w.labelled(true)
+		w.Eventually(moment.come, patience, look/5).Should(BeTrue(), "%s", moment.name)
+		w.kill(embedded.Manager)
+		w.say("Killed when %s", moment.name)
+		w.ready(third)
+	}
 }
 
 // small is an add-on of ConfigMaps.
@@ -386,9 +398,12 @@ func (w *world) serverIsDown() {
 	w.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {
-		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason))
+		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" The cluster has not answered since "))
 		w.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, w.standing(addon))
 	}
+	// By then nodes and pods count as lost.
+	w.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" There is no connection to the cluster"))
+	w.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, w.standing(flux))
 	w.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
 	began = time.Now()
 	w.ready(flux, karpenter, nodePool)

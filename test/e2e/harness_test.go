@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,7 +120,7 @@ func (w *world) keepLogs() {
 		found, _ := filepath.Glob(filepath.Join(w.env.Dir, dir, "logs"))
 		for _, logs := range found {
 			target := filepath.Join(to, w.t.Name(), filepath.Base(filepath.Dir(logs)))
-			if err := os.CopyFS(target, os.DirFS(logs)); err != nil {
+			if err := errors.Join(os.RemoveAll(target), os.CopyFS(target, os.DirFS(logs))); err != nil {
 				w.t.Logf("keeping %s: %v", logs, err)
 			}
 		}
