@@ -89,6 +89,9 @@ func Round(secret metav1.Object) int {
 
 // AskedAt is when the content of a rendered Secret was asked for.
 func AskedAt(secret metav1.Object) time.Time {
+	if secret == nil {
+		return time.Time{}
+	}
 	at, err := time.Parse(time.RFC3339, secret.GetAnnotations()[addonsv1.AskedAtAnnotation])
 	if err != nil {
 		return time.Time{}

@@ -102,7 +102,7 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, st *standing, turns *i
 		}
 		return st.fault
 	}
-	once := s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce && st.was.AppliedHash != "" && st.asked() != ""
+	once := s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce && st.was.AppliedHash != ""
 	if !once && st.asked() != st.rendered.Hash {
 		if err := r.mayChange(s, st, turns); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 	if !errors.As(err, &p) {
 		return err
 	}
-	askedAt := addons.AskedAt(st.secret)
+	askedAt := addons.AskedAt(asObject(st.secret))
 	since := s.now.Sub(st.began(s, askedAt))
 	st.is.UnreadySince = metav1.NewTime(s.now.Add(-since).Truncate(time.Second))
 	limit := defaultTimeout
@@ -213,7 +213,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 		return fault.WaitFor(due.Sub(s.now), p.reason, "%s; tried again in %s (attempt %d)", p.message, wait, st.is.Attempts+1)
 	}
 	st.is.Attempts++
-	if err := r.ask(ctx, s, st, addons.Round(st.secret)+1); err != nil {
+	if err := r.ask(ctx, s, st, addons.Round(asObject(st.secret))+1); err != nil {
 		return err
 	}
 	return fault.WaitFor(settle, p.reason, "%s; applied again", p.message)

@@ -86,3 +86,13 @@ func TestSilent_isAClusterThatHasNotAnsweredForAWhile(t *testing.T) {
 		})
 	}
 }
+
+// Somebody has deleted the rendered Secret too, and it is not made again.
+func TestAgain_leavesWhatIsAppliedOnce(t *testing.T) {
+	g := NewWithT(t)
+	s := &scope{addon: &addonsv1.CAPTAddon{Spec: addonsv1.CAPTAddonSpec{Strategy: addonsv1.StrategyApplyOnce}}, now: time.Now()}
+	err := (&Reconciler{}).again(t.Context(), s, &standing{}, &problem{reason: addonsv1.DriftedReason, message: "ConfigMap a is missing", drifted: true})
+	waiting, found := fault.AsWaiting(err)
+	g.Expect(found).To(BeTrue())
+	g.Expect(waiting.Message()).To(Equal("ConfigMap a is missing; strategy ApplyOnce does not bring it back"))
+}
