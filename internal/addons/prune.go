@@ -3,6 +3,7 @@ package addons
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,8 +37,8 @@ func Dropped(before, after []Object) []Object {
 // read, because somebody has edited it, has none.
 func ObjectsOf(data map[string][]byte) []Object {
 	var objects []Object
-	for _, text := range data {
-		parsed, err := Parse(text)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		parsed, err := Parse(data[key])
 		if err != nil {
 			continue
 		}

@@ -248,6 +248,9 @@ func (w *world) holdsUpgrade() {
 	w.Expect(w.controlPlane().Status.Version).To(HavePrefix("v1.36"))
 	w.ready(flux, karpenter, nodePool)
 	w.Expect(condition(w.controlPlane().Status.Conditions, clusterv1.AvailableCondition)).To(Equal("True"), "the cluster goes on as it is")
+	w.Expect(condition(w.controlPlane().Status.Conditions, "WorkspaceReady")).To(ContainSubstring("add-on "+flux), "of several add-ons the first by name")
+	version := w.controlPlane().ResourceVersion
+	w.Consistently(func() string { return w.controlPlane().ResourceVersion }, 2*time.Second, look).Should(Equal(version), "it waits without writing")
 }
 
 func (w *world) takesThird() {

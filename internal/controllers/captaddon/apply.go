@@ -138,8 +138,8 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) strin
 	if err != nil {
 		return unknown
 	}
-	for _, text := range rendered.Data {
-		objects, err := addons.Parse(text)
+	for _, key := range sortedKeys(rendered.Data) {
+		objects, err := addons.Parse(rendered.Data[key])
 		if err != nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,8 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 			return nil, fmt.Errorf("reading what the add-on concerns: %w", err)
 		}
 	}
+	// A cache lists in any order, and messages name the first.
+	slices.SortFunc(list.Items, func(a, b addonsv1.CAPTAddon) int { return strings.Compare(a.Name, b.Name) })
 	s.all = list.Items
 
 	standings := map[string]*standing{}

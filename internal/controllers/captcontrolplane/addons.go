@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,15 +23,15 @@ type Versions interface {
 // balancers went before: who takes them away may itself be an add-on.
 func (r *Reconciler) addonsGone(ctx context.Context, s *scope) error {
 	return r.step(s, skipAddons, controlplanev1.AddonsGoneCondition, func() ([]string, error) {
-		var list addonsv1.CAPTAddonList
-		if err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
-			return nil, fmt.Errorf("listing add-ons: %w", err)
+		all, err := r.addons(ctx, s)
+		if err != nil {
+			return nil, err
 		}
 		var left []string
-		for i := range list.Items {
-			for _, c := range list.Items[i].Status.Clusters {
+		for i := range all {
+			for _, c := range all[i].Status.Clusters {
 				if c.Name == s.clusterName() {
-					left = append(left, describeAddon(&list.Items[i], c))
+					left = append(left, describeAddon(&all[i], c))
 				}
 			}
 		}
@@ -48,12 +49,12 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err 
 	if _, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]; skipped {
 		return nil, nil
 	}
-	var list addonsv1.CAPTAddonList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing add-ons: %w", err)
+	all, err := r.addons(ctx, s)
+	if err != nil {
+		return nil, err
 	}
-	for i := range list.Items {
-		addon := &list.Items[i]
+	for i := range all {
+		addon := &all[i]
 		if !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == s.clusterName() }) {
 			continue
 		}
@@ -66,6 +67,17 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err 
 		}
 	}
 	return nil, nil
+}
+
+// addons are those of the namespace, by name: a cache lists in any order, and a
+// message that names another one each time would never come to rest.
+func (r *Reconciler) addons(ctx context.Context, s *scope) ([]addonsv1.CAPTAddon, error) {
+	var list addonsv1.CAPTAddonList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing add-ons: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b addonsv1.CAPTAddon) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
 }
 
 func describeAddon(addon *addonsv1.CAPTAddon, c addonsv1.ClusterAddonStatus) string {
