@@ -101,11 +101,14 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	name := w.localTemplates()
 	w.create(
 		newAddon("second", "second", deployment("second", "${cluster_name}"), func(s *addonsv1.CAPTAddonSpec) {
-			s.DependsOn = []infrav1.LocalReference{{Name: "first"}}
+			s.DependsOn = []infrav1.LocalReference{{Name: "first"}, {Name: "base"}}
 			s.Connection = &addonsv1.ConnectionSource{SecretName: "${WORKSPACE_NAME}-eks-connection", Keys: []string{"cluster_name"}}
 			s.DeletionPolicy = addonsv1.DeletionPolicyRemove
 		}),
 		newAddon("first", "first", deployment("first", "one")),
+		newAddon("base", "second", "apiVersion: v1\nkind: Namespace\nmetadata: {name: base}\n", func(s *addonsv1.CAPTAddonSpec) {
+			s.DeletionPolicy = addonsv1.DeletionPolicyRemove
+		}),
 	)
 	w.labelledCluster(name, map[string]string{"first": "true", "second": "true"})
 	w.waitReady(name)
@@ -151,7 +154,11 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	w.Eventually(func(g Gomega) {
 		g.Expect(get(w, "first", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
 		g.Expect(get(w, "second", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
+		g.Expect(get(w, "base", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty(), "it waits for the one that depends on it, and no longer")
 	}, patience).Should(Succeed())
+	w.Eventually(func() bool {
+		return apierrors.IsNotFound(workload.Get(w.ctx, client.ObjectKey{Name: "base"}, &corev1.Namespace{}))
+	}, patience).Should(BeTrue(), "the namespace goes")
 	w.Expect(apierrors.IsNotFound(workload.Get(w.ctx, key, deployed))).To(BeTrue(), "policy Remove")
 	w.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed(), "policy Leave")
 	var sets clusteraddonsv1.ClusterResourceSetList

@@ -54,6 +54,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		{"the manager is killed before it prunes", (*world).managerDiesPruning},
 		{"an add-on is deleted", (*world).addonsAreDeleted},
 		{"the API server is down", (*world).serverIsDown},
+		{"Karpenter is taken away while it has nodes", (*world).karpenterGoes},
 	} {
 		passed := t.Run(fault.name, func(t *testing.T) {
 			sub := *w
@@ -409,4 +410,23 @@ func (w *world) serverIsDown() {
 	w.ready(flux, karpenter, nodePool)
 	w.say("Ready again %.1fs after the API server was ended", time.Since(began).Seconds())
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+}
+
+// karpenterGoes takes the label that Karpenter and its node pool are installed
+// by, and gives it back.
+func (w *world) karpenterGoes() {
+	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
+	w.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
+	began := time.Now()
+	for _, addon := range []string{nodePool, karpenter} {
+		w.Eventually(func() string { return w.standing(addon) }, patience, moment).Should(Equal("absent"), "%s goes", addon)
+		w.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
+		w.Expect(w.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
+	}
+	w.Expect(w.release(karpenter, karpenter).GetName()).To(BeEmpty())
+	w.Expect(object(w, karpenter, karpenter, &appsv1.Deployment{}).Name).To(BeEmpty())
+	w.Eventually(func() string { return object(w, "", karpenter, &corev1.Namespace{}).Name }).Should(BeEmpty(), "its namespace goes")
+	w.cluster(func(c *clusterv1.Cluster) { c.Labels["karpenter.sh/enabled"] = "true" })
+	w.ready(karpenter, nodePool)
+	w.Eventually(func() []metav1.PartialObjectMetadata { return w.claims() }).ShouldNot(BeEmpty(), "pods get nodes again")
 }

@@ -53,7 +53,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, st *standing) error {
 		if err != nil {
 			return unreachable(err)
 		}
-		if err := removeInOrder(ctx, c, s.addon.Name, objects, false); err != nil {
+		if err := st.removal(s, c).inOrder(ctx, objects); err != nil {
 			return err
 		}
 	}

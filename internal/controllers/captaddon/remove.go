@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -21,9 +22,17 @@ import (
 	"github.com/appthrust/capt/internal/fault"
 )
 
-// removalLook is how often what is being removed is looked at, where no watch
-// tells.
-const removalLook = 5 * time.Second
+const (
+	// removalLook is how often what is being removed is looked at, where no
+	// watch tells.
+	removalLook = 5 * time.Second
+	// namespacePatience is how long a removal may take before a namespace is
+	// waited for only once more: its content may be about to go. One that is in
+	// use after that stays.
+	namespacePatience = 30 * time.Second
+	// contentOf begins what is said while a namespace is waited for.
+	contentOf = "what is in "
+)
 
 // leave takes the add-on back from a cluster that is not to have it any more, or
 // leaves what was installed, as the policy says.
@@ -93,19 +102,34 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, st *standing) 
 	if err != nil {
 		return err
 	}
-	return removeInOrder(ctx, c, s.addon.Name, objects, st.leaving())
+	return st.removal(s, c).inOrder(ctx, objects)
 }
 
-// removeInOrder deletes objects in the reverse of the order they were applied in.
-func removeInOrder(ctx context.Context, c client.Client, addon string, objects []*unstructured.Unstructured, leaving bool) error {
+// removal is how objects of an add-on are removed from a cluster.
+type removal struct {
+	c     client.Client
+	addon string
+	// leaving tells that the cluster itself goes, patient that what is in a
+	// namespace may be about to go by itself.
+	leaving, patient bool
+}
+
+func (st *standing) removal(s *scope, c client.Client) *removal {
+	waited := st.was.Reason == addonsv1.RemovingReason && strings.Contains(st.was.Message, contentOf)
+	patient := !waited || s.now.Sub(st.was.Since.Time) < namespacePatience
+	return &removal{c: c, addon: s.addon.Name, leaving: st.leaving(), patient: patient}
+}
+
+// inOrder deletes objects in the reverse of the order they were applied in.
+func (r *removal) inOrder(ctx context.Context, objects []*unstructured.Unstructured) error {
 	slices.Reverse(objects)
 	stages := [][]*unstructured.Unstructured{
 		choose(objects, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "HelmRelease" }),
 		choose(objects, func(gvk schema.GroupVersionKind) bool { return custom(gvk) && gvk.Kind != "HelmRelease" }),
 	}
-	if !leaving {
+	if !r.leaving {
 		definitions := choose(objects, isDefinition)
-		if err := unused(ctx, c, addon, definitions, objects); err != nil {
+		if err := r.unused(ctx, definitions, objects); err != nil {
 			return err
 		}
 		stages = append(stages,
@@ -117,7 +141,7 @@ func removeInOrder(ctx context.Context, c client.Client, addon string, objects [
 		)
 	}
 	for _, stage := range stages {
-		if err := removeStage(ctx, c, addon, stage); err != nil {
+		if err := r.stage(ctx, stage); err != nil {
 			return err
 		}
 	}
@@ -146,45 +170,66 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing)
 	return objects, nil
 }
 
-// removeStage deletes objects and waits until they are gone.
-func removeStage(ctx context.Context, c client.Client, addon string, objects []*unstructured.Unstructured) error {
+// stage deletes objects and waits until they are gone.
+func (r *removal) stage(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var left []string
 	for _, obj := range objects {
 		live := &unstructured.Unstructured{}
 		live.SetGroupVersionKind(obj.GroupVersionKind())
-		err := c.Get(ctx, client.ObjectKeyFromObject(obj), live)
+		err := r.c.Get(ctx, client.ObjectKeyFromObject(obj), live)
 		switch {
 		case apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err):
 			continue
 		case err != nil:
 			return fmt.Errorf("reading %s %s: %w", obj.GetKind(), obj.GetName(), err)
-		case live.GetLabels()[addonsv1.AddonLabel] != addon:
+		case live.GetLabels()[addonsv1.AddonLabel] != r.addon:
 			// Somebody has taken it over.
 			continue
 		}
-		if live.GetKind() == "Namespace" {
-			if inUse, err := occupied(ctx, c, live.GetName()); err != nil || inUse {
-				if err != nil {
-					return err
-				}
+		if live.GetKind() == "Namespace" && live.GetDeletionTimestamp().IsZero() {
+			inUse, err := occupied(ctx, r.c, live.GetName())
+			if err != nil {
+				return err
+			}
+			if inUse && r.patient {
+				left = append(left, contentOf+describe(live))
+			}
+			if inUse {
 				continue
 			}
 		}
-		if live.GetDeletionTimestamp().IsZero() {
-			if err := client.IgnoreNotFound(c.Delete(ctx, live, client.PropagationPolicy("Background"))); err != nil {
-				return fmt.Errorf("deleting %s %s: %w", obj.GetKind(), obj.GetName(), err)
-			}
-			// What nothing keeps is gone at once.
-			if apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(obj), live)) {
-				continue
-			}
+		gone, err := r.remove(ctx, live)
+		if err != nil {
+			return err
 		}
-		left = append(left, describe(live))
+		if !gone {
+			left = append(left, describe(live))
+		}
 	}
 	if len(left) == 0 {
 		return nil
 	}
 	return fault.WaitFor(removalLook, addonsv1.RemovingReason, "Waiting for %s", strings.Join(left[:min(len(left), mostNamed)], ", "))
+}
+
+// remove deletes an object, and tells whether it is gone at once. What belongs
+// to an object of an add-on's own kind goes first, as the nodes of a node pool:
+// who ends them may be the next add-on to go.
+func (r *removal) remove(ctx context.Context, live *unstructured.Unstructured) (gone bool, err error) {
+	if !live.GetDeletionTimestamp().IsZero() {
+		return false, nil
+	}
+	policy := metav1.DeletePropagationBackground
+	if custom(live.GroupVersionKind()) {
+		policy = metav1.DeletePropagationForeground
+	}
+	// Nothing else of the same name, that somebody has made meanwhile.
+	this := client.Preconditions{UID: new(live.GetUID())}
+	if err := client.IgnoreNotFound(r.c.Delete(ctx, live, this, client.PropagationPolicy(policy))); err != nil {
+		return false, fmt.Errorf("deleting %s %s: %w", live.GetKind(), live.GetName(), err)
+	}
+	err = r.c.Get(ctx, client.ObjectKeyFromObject(live), live.DeepCopy())
+	return apierrors.IsNotFound(err), nil
 }
 
 // describe names an object and what keeps it.
@@ -198,7 +243,8 @@ func describe(obj *unstructured.Unstructured) string {
 
 // unused refuses to take a kind away while others have objects of it, which
 // would go with it.
-func unused(ctx context.Context, c client.Client, addon string, definitions, ours []*unstructured.Unstructured) error {
+func (r *removal) unused(ctx context.Context, definitions, ours []*unstructured.Unstructured) error {
+	c := r.c
 	for _, named := range definitions {
 		definition := &unstructured.Unstructured{}
 		definition.SetGroupVersionKind(named.GroupVersionKind())
@@ -208,7 +254,7 @@ func unused(ctx context.Context, c client.Client, addon string, definitions, our
 			}
 			return fmt.Errorf("reading %s: %w", named.GetName(), err)
 		}
-		if definition.GetLabels()[addonsv1.AddonLabel] != addon {
+		if definition.GetLabels()[addonsv1.AddonLabel] != r.addon {
 			// It stays.
 			continue
 		}
@@ -250,11 +296,16 @@ func unused(ctx context.Context, c client.Client, addon string, definitions, our
 	return nil
 }
 
-// occupied tells whether a namespace holds what is not ours to lose.
+// occupied tells whether a namespace holds what is not ours to lose. Pods that
+// are ending are lost anyway.
 func occupied(ctx context.Context, c client.Client, namespace string) (bool, error) {
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}} {
-		if err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return false, fmt.Errorf("listing what is in namespace %s: %w", namespace, err)
+		}
+		pods, ok := list.(*corev1.PodList)
+		if ok {
+			pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
 		}
 		if apimeta.LenList(list) > 0 {
 			return true, nil

@@ -15,15 +15,15 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// ofAddon finds the add-ons that wait for another one: those that depend on it
-// and those that it depends on.
+// ofAddon finds the add-ons that may wait for another one: those that depend on
+// it, to be installed, and those that it depends on, to be removed.
 func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Request {
 	addon, ok := obj.(*addonsv1.CAPTAddon)
 	if !ok {
 		return nil
 	}
 	return r.requests(ctx, obj.GetNamespace(), func(other *addonsv1.CAPTAddon) bool {
-		return refers(other.Spec.DependsOn, addon.Name) || refers(addon.Spec.DependsOn, other.Name) && !other.DeletionTimestamp.IsZero()
+		return refers(other.Spec.DependsOn, addon.Name) || refers(addon.Spec.DependsOn, other.Name)
 	})
 }
 
