@@ -211,8 +211,9 @@ func (in *Input) outputs(secret string) (copied map[string]any, references []any
 		if _, err := targetpath.Parse(v.TargetPath); err != nil {
 			return nil, nil, fault.Stall(addonsv1.InvalidTargetPathReason, "Add-on %s: %s.targetPath %q: %w", in.Addon.Name, entry, v.TargetPath, err)
 		}
-		key, value, found := v.ValuesKey, in.Connection[v.ValuesKey], true
-		if _, found = in.Connection[key]; !found && v.Default != nil {
+		key := v.ValuesKey
+		value, found := in.Connection[key]
+		if !found && v.Default != nil {
 			key, value, found = fmt.Sprintf("default-%d", i), []byte(*v.Default), true
 		}
 		if !found {

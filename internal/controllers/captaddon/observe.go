@@ -174,8 +174,7 @@ func (w *witness) check(ctx context.Context, check addonsv1.ReadinessCheck) erro
 
 // notDrifted is for what a check names: it may never have been there.
 func notDrifted(err error) error {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, found := errors.AsType[*problem](err); found {
 		return &problem{reason: addonsv1.NotReadyReason, message: p.message}
 	}
 	return err
