@@ -26,8 +26,10 @@ func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
 	w.Expect(cluster.Status.FailureDomains).To(HaveExactElements(HaveField("Name", "zone-a"), HaveField("Name", "zone-b")))
 	w.Expect(controlPlane.Status.Version).To(Equal("v1.37.1"))
 	w.Expect(controlPlane.Status.Versions).To(HaveExactElements(HaveField("Version", "v1.37.1")))
-	w.Expect(cluster.Spec.ControlPlaneEndpoint).To(Equal(controlPlane.Spec.ControlPlaneEndpoint))
-	w.Expect(cluster.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
+	// Cluster API writes the status of a Cluster and its spec one after the other.
+	w.Eventually(func() clusterv1.APIEndpoint { return w.cluster("demo").Spec.ControlPlaneEndpoint }, patience).
+		Should(Equal(controlPlane.Spec.ControlPlaneEndpoint))
+	w.Expect(controlPlane.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
 
 	kubeconfig := get(w, "demo-kubeconfig", &corev1.Secret{})
 	w.Expect(kubeconfig.Type).To(Equal(clusterv1.ClusterSecretType))
