@@ -77,6 +77,7 @@ func commands(o *Options) []*cobra.Command {
 		newStateCommand(o),
 		newUnlockCommand(o),
 		newAddonCommand(o),
+		newMigrateCommand(o),
 		newValidateCommand(o),
 		newRenderCommand(o),
 		newDoctorCommand(o),

@@ -14,6 +14,11 @@ const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 // TriggerAnnotation has the add-on applied again whenever its value is new.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
 
+// LeaveAddonsAnnotation names, on a Cluster, add-ons, divided by commas. When one
+// of them no longer selects the Cluster, what it installed there is left, whatever
+// its deletionPolicy is.
+const LeaveAddonsAnnotation = "capt.appthrust.io/leave-addons"
+
 // Labels and annotations of what an add-on renders.
 const (
 	// AddonLabel names the add-on an object was rendered for.

@@ -45,7 +45,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope, st *standing) error {
 }
 
 func (r *Reconciler) takeBack(ctx context.Context, s *scope, st *standing) error {
-	removes := s.addon.Spec.DeletionPolicy == addonsv1.DeletionPolicyRemove && st.cluster != nil
+	removes := s.addon.Spec.DeletionPolicy == addonsv1.DeletionPolicyRemove && st.cluster != nil && !st.kept(s.addon.Name)
 	if removes && st.leaving() && !st.emptied() {
 		// Karpenter and load balancer controllers have work to do until then.
 		return fault.Wait(addonsv1.RemovingReason, "Waiting for the cluster's nodes and load balancers to go")
@@ -73,6 +73,20 @@ func (r *Reconciler) takeBack(ctx context.Context, s *scope, st *standing) error
 		}
 	}
 	return nil
+}
+
+// kept tells whether somebody wants what was installed to stay in this cluster.
+// In one that is deleted nothing can.
+func (st *standing) kept(addon string) bool {
+	if st.leaving() {
+		return false
+	}
+	for name := range strings.SplitSeq(st.cluster.Annotations[addonsv1.LeaveAddonsAnnotation], ",") {
+		if strings.TrimSpace(name) == addon {
+			return true
+		}
+	}
+	return false
 }
 
 // leaving tells whether the cluster itself is being deleted.

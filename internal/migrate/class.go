@@ -1,0 +1,84 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// templatePath is where a class sets the name of the template.
+const templatePath = "/spec/template/spec/workspaceTemplateRef/name"
+
+// class is the ClusterClass of a cluster: Cluster API decides the template then,
+// and would undo a change of the control plane.
+type class struct {
+	name string
+	// template is the CAPTControlPlaneTemplate of the class.
+	template string
+	// variable is the one that sets the name of the WorkspaceTemplate, or empty.
+	variable string
+}
+
+func (m *Migration) readClass(ctx context.Context, cluster *clusterv1.Cluster) (*class, error) {
+	if !cluster.Spec.Topology.IsDefined() {
+		return nil, nil
+	}
+	found := &clusterv1.ClusterClass{}
+	key := cluster.GetClassKey()
+	if err := m.Client.Get(ctx, key, found); err != nil {
+		return nil, fmt.Errorf("reading ClusterClass %s: %w", key.Name, err)
+	}
+	return classOf(found), nil
+}
+
+// classOf finds the variable that sets the template.
+func classOf(found *clusterv1.ClusterClass) *class {
+	c := &class{name: found.Name, template: found.Spec.ControlPlane.TemplateRef.Name}
+	for _, patch := range found.Spec.Patches {
+		for _, definition := range patch.Definitions {
+			for _, p := range definition.JSONPatches {
+				if definition.Selector.Kind == "CAPTControlPlaneTemplate" && p.Path == templatePath && p.ValueFrom != nil && p.ValueFrom.Variable != "" {
+					c.variable = p.ValueFrom.Variable
+				}
+			}
+		}
+	}
+	return c
+}
+
+// advice says what to change where the class has no such variable.
+func (c *class) advice(to string) string {
+	return fmt.Sprintf("the cluster is of ClusterClass %s, whose CAPTControlPlaneTemplate %s names the template for all its clusters: give the class a variable with a patch of %s, and set it to %s when asked",
+		c.name, c.template, templatePath, to)
+}
+
+// setVariable sets a variable of the cluster's topology.
+func (m *Migration) setVariable(ctx context.Context, key client.ObjectKey, name, value string) error {
+	cluster := &clusterv1.Cluster{}
+	if err := m.Client.Get(ctx, key, cluster); err != nil {
+		return fmt.Errorf("reading Cluster %s: %w", key.Name, err)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encoding variable %s: %w", name, err)
+	}
+	before := cluster.DeepCopy()
+	variables := cluster.Spec.Topology.Variables
+	set := false
+	for i := range variables {
+		if variables[i].Name == name {
+			variables[i].Value, set = apiextensionsv1.JSON{Raw: text}, true
+		}
+	}
+	if !set {
+		cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}})
+	}
+	if err := m.Client.Patch(ctx, cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("setting variable %s of Cluster %s: %w", name, key.Name, err)
+	}
+	return nil
+}
