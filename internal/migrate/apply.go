@@ -106,7 +106,7 @@ func (m *Migration) forget(ctx context.Context, w *world) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := m.releaseApproval(ctx, w); err != nil {
+	if err := m.settled(ctx, w, m.To); err != nil {
 		return "", err
 	}
 	if plan == nil {

@@ -27,6 +27,9 @@ type change struct {
 	check func(*infrav1.PlanStatus) error
 }
 
+// mostPlans is how often a plan may fail before the change is taken back.
+const mostPlans = 2
+
 // errRefused is a plan that was not applied.
 var errRefused = errors.New("nothing was applied")
 
@@ -55,9 +58,11 @@ func (m *Migration) carryOut(ctx context.Context, w *world, c change) (*infrav1.
 		}
 		plan := waitingPlan(ws)
 		if plan == nil {
-			if _, stalled := fault.AsStalled(outcome); stalled && ws.Spec.ApprovedPlan == "" {
+			_, stalled := fault.AsStalled(outcome)
+			switch planned := ws.Spec.ApprovedPlan != ""; {
+			case !planned && (stalled || failing(ws)):
 				return "", fmt.Errorf("%w: %w", errRefused, outcome)
-			} else if stalled {
+			case stalled:
 				return "", outcome
 			}
 			return outcome.Error(), nil
@@ -78,6 +83,13 @@ func (m *Migration) carryOut(ctx context.Context, w *world, c change) (*infrav1.
 		}
 		return "plan " + plan.ID + " was approved", nil
 	})
+}
+
+// failing tells whether plans of what is asked for now fail again and again.
+func failing(ws *infrav1.WorkspaceTemplateApply) bool {
+	applied := conditions.Get(ws, infrav1.AppliedCondition)
+	return applied != nil && applied.Reason == infrav1.RetryingReason && applied.ObservedGeneration == ws.Generation &&
+		ws.Status.Failure != nil && ws.Status.Failure.Attempts >= mostPlans
 }
 
 // waitingPlan is the plan that waits for approval, or nil.
@@ -164,9 +176,20 @@ func (m *Migration) editWorkspace(ctx context.Context, w *world, edit func(*infr
 	return nil
 }
 
-// settled waits until the workspace is applied as it was, and lets go of it.
+// settled waits until the workspace is applied with a template, lets go of its
+// approval, and waits until CAPT has seen that.
 func (m *Migration) settled(ctx context.Context, w *world, template string) error {
-	err := until(ctx, func() (string, error) {
+	if err := m.waitApplied(ctx, w, template); err != nil {
+		return err
+	}
+	if err := m.releaseApproval(ctx, w); err != nil {
+		return err
+	}
+	return m.waitApplied(ctx, w, template)
+}
+
+func (m *Migration) waitApplied(ctx context.Context, w *world, template string) error {
+	return until(ctx, func() (string, error) {
 		ws := &infrav1.WorkspaceTemplateApply{}
 		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
 			return "", fmt.Errorf("reading workspace %s: %w", w.workspace.Name, err)
@@ -179,8 +202,4 @@ func (m *Migration) settled(ctx context.Context, w *world, template string) erro
 		}
 		return "", nil
 	})
-	if err != nil {
-		return err
-	}
-	return m.releaseApproval(ctx, w)
 }

@@ -194,7 +194,7 @@ func (m *Migration) blockRelease(w *world, r *Report) {
 		r.block("no release of the chart %s runs in the cluster: there is nothing to migrate; label the Cluster %s to install it", helm.Chart.Name, pairs(w.addon))
 	case w.release.Info.Status != "deployed" && w.managed == nil:
 		r.block("the release %s/%s is %s: bring it to deployed first (helm history, helm rollback)", w.release.Namespace, w.release.Name, w.release.Info.Status)
-	case w.release.Chart.Metadata.Version != helm.Chart.Version && w.managed == nil && !m.AllowUpgrade:
+	case !w.sameChart() && w.managed == nil && !m.AllowUpgrade:
 		r.block("chart %s runs and add-on %s brings %s, so pods would be replaced: set helm.chart.version to %s for now and raise it as a second step, or pass --allow-upgrade",
 			w.release.Chart.Metadata.Version, w.addon.Name, helm.Chart.Version, w.release.Chart.Metadata.Version)
 	}
@@ -235,9 +235,17 @@ func (m *Migration) compare(w *world, r *Report) {
 	own := w.release.Chart.Values
 	r.DifferingValues = differences(overlay(own, w.release.Config), overlay(own, values))
 	r.Restarts = RestartsPossible
-	if len(r.DifferingValues) == 0 && w.release.Chart.Metadata.Version == w.addon.Spec.Helm.Chart.Version {
+	if len(r.DifferingValues) == 0 && w.sameChart() {
 		r.Restarts = RestartsNo
 	}
+}
+
+// sameChart tells whether the version that runs is the add-on's. Flux appends the
+// digest of what it fetched.
+func (w *world) sameChart() bool {
+	runs, _, _ := strings.Cut(w.release.Chart.Metadata.Version, "+")
+	brings, _, _ := strings.Cut(w.addon.Spec.Helm.Chart.Version, "+")
+	return strings.TrimPrefix(runs, "v") == strings.TrimPrefix(brings, "v")
 }
 
 // warn says what else the labels do.
@@ -257,7 +265,7 @@ func (m *Migration) warn(w *world, r *Report) {
 	if dropped := m.dropped(w); len(dropped) > 0 {
 		r.note("the variables %s are not of %s and leave the control plane; a rollback puts them back", strings.Join(dropped, ", "), m.To)
 	}
-	if w.release != nil && w.release.Chart.Metadata.Version != w.addon.Spec.Helm.Chart.Version {
+	if w.release != nil && !w.sameChart() {
 		r.note("chart %s becomes %s when Flux adopts", w.release.Chart.Metadata.Version, w.addon.Spec.Helm.Chart.Version)
 	}
 	if r.Next() == StageDone {

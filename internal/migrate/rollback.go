@@ -37,7 +37,7 @@ func (m *Migration) backward(w *world) *Report {
 		{StageImport, w.switched(from) && !importing, fmt.Sprintf("change the template from %s to %s with %s=%s; the plan is applied only if it imports the %s and destroys nothing", m.To, from, ImportVariable, release, releaseType)},
 	}
 	r.Restarts = RestartsNo
-	if w.record == nil || len(w.record.Dropped) > 0 {
+	if w.record == nil || slices.ContainsFunc(onlyOld, func(name string) bool { _, found := w.record.Dropped[name]; return found }) {
 		r.Restarts = RestartsPossible
 	}
 	for _, name := range m.affected(w) {
@@ -265,7 +265,7 @@ func (m *Migration) takeBack(ctx context.Context, w *world) (string, error) {
 	if plan != nil {
 		text += fmt.Sprintf(": plan %s was applied: %d to add, %d to change, %d to destroy", plan.ID, plan.Add, plan.Change, plan.Destroy)
 	}
-	return text, m.releaseApproval(ctx, w)
+	return text, m.settled(ctx, w, from)
 }
 
 // restore puts the new template back after a refused rollback.

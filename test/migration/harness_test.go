@@ -1,0 +1,295 @@
+// Package migration moves a running Karpenter from Terraform to Flux and back,
+// with captctl as a user calls it: real Cluster API, CAPT and OpenTofu, real Flux,
+// the real chart, and the stand-in for Terraform's Helm provider, which installs
+// by Helm's SDK. It runs only with CAPT_E2E=1 (`make test-migration`).
+package migration
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/workload"
+)
+
+// patience is for a machine that is busy with other things.
+const patience = 2 * time.Minute
+
+// world is a management cluster and what a user has.
+type world struct {
+	*WithT
+	t                    *testing.T
+	ctx                  context.Context
+	captctl, base, addon string
+	environment          *embedded.Environment
+	status               *embedded.Status
+	client               client.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getenv("CAPT_E2E") != "1" {
+		t.Skip("run `make test-migration`: it needs the programs of Flux and the charts")
+	}
+	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context()}
+	var err error
+	w.captctl, err = testenv.Built("captctl")
+	w.Expect(err).NotTo(HaveOccurred())
+	w.base, err = os.MkdirTemp("", "capt-migration-")
+	w.Expect(err).NotTo(HaveOccurred())
+	w.mirror()
+	w.environment, err = embedded.New("migration", w.base)
+	w.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := exec.Command("tail", "-n", "12", w.environment.Log(embedded.Manager)).Output()
+			t.Logf("the manager said:\n%s", log)
+		}
+		out, err := exec.Command(w.captctl, "down", "migration", "--dir", w.base).CombinedOutput()
+		if err != nil {
+			t.Errorf("ending the environment: %v: %s", err, out)
+		}
+		if err := os.RemoveAll(w.base); err != nil {
+			t.Error(err)
+		}
+	})
+	out, err := exec.CommandContext(w.ctx, w.captctl, "up", "migration", "--dir", w.base).CombinedOutput()
+	w.Expect(err).NotTo(HaveOccurred(), string(out))
+	w.status, err = w.environment.Status(w.ctx)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(w.status.Charts).NotTo(BeEmpty(), "run make addons first")
+	w.client, err = w.environment.Client()
+	w.Expect(err).NotTo(HaveOccurred())
+	w.addons()
+	return w
+}
+
+// mirror has OpenTofu take the stand-in for the Helm provider.
+func (w *world) mirror() {
+	w.t.Helper()
+	standIn, err := testenv.Part("terraform-provider-helm-standin")
+	w.Expect(err).NotTo(HaveOccurred())
+	mirror := filepath.Join(w.base, "mirror")
+	at := filepath.Join(mirror, "registry.opentofu.org", "hashicorp", "helm", "3.0.2", runtime.GOOS+"_"+runtime.GOARCH)
+	w.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
+	w.Expect(os.Symlink(standIn, filepath.Join(at, "terraform-provider-helm_v3.0.2"))).To(Succeed())
+	config := filepath.Join(w.base, "tofurc")
+	w.Expect(os.WriteFile(config, fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror), 0o600)).To(Succeed())
+	w.t.Setenv("TF_CLI_CONFIG_FILE", config)
+}
+
+// addons writes the built add-ons with the local server of charts.
+func (w *world) addons() {
+	w.t.Helper()
+	root, err := testenv.Root()
+	w.Expect(err).NotTo(HaveOccurred())
+	w.addon = filepath.Join(w.base, "addons")
+	w.Expect(os.MkdirAll(w.addon, 0o755)).To(Succeed())
+	for _, name := range []string{"fluxcd", "karpenter"} {
+		objects, err := embedded.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
+		w.Expect(err).NotTo(HaveOccurred(), "run make addons first")
+		var text bytes.Buffer
+		for _, obj := range objects {
+			if _, found, _ := unstructured.NestedMap(obj.Object, "spec", "helm"); found {
+				w.Expect(unstructured.SetNestedField(obj.Object, "oci://"+w.status.Charts+"/charts", "spec", "helm", "chart", "repository")).To(Succeed())
+				w.Expect(unstructured.SetNestedField(obj.Object, true, "spec", "helm", "chart", "insecure")).To(Succeed())
+			}
+			document, err := yaml.Marshal(obj.Object)
+			w.Expect(err).NotTo(HaveOccurred())
+			text.WriteString("---\n")
+			text.Write(document)
+		}
+		w.Expect(os.WriteFile(filepath.Join(w.addon, name+".yaml"), text.Bytes(), 0o600)).To(Succeed())
+	}
+}
+
+// template makes a template out of the local one and a file.
+func (w *world) template(name, file string) {
+	w.t.Helper()
+	local := &infrav1.WorkspaceTemplate{}
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: "local-controlplane"}, local)).To(Succeed())
+	made := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name}, Spec: *local.Spec.DeepCopy()}
+	if file != "" {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		w.Expect(err).NotTo(HaveOccurred())
+		made.Spec.Template.Spec.ForProvider.Module += "\n" + string(text)
+	}
+	w.Expect(w.client.Create(w.ctx, made)).To(Succeed())
+}
+
+// cluster makes a cluster with the old template, and nodes for its pods.
+func (w *world) cluster(name string) {
+	w.t.Helper()
+	value := func(v any) infrav1.Value {
+		text, err := json.Marshal(v)
+		w.Expect(err).NotTo(HaveOccurred())
+		return infrav1.Value{Raw: text}
+	}
+	meta := metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name}
+	cluster := &clusterv1.Cluster{ObjectMeta: meta}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
+	infra := &infrav1.CAPTCluster{ObjectMeta: meta}
+	infra.Spec.Region = "local"
+	infra.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "local-vpc"}
+	plane := &controlplanev1.CAPTControlPlane{ObjectMeta: meta}
+	plane.Spec.Version = "v1.36.0"
+	plane.Spec.WorkspaceTemplateRef.Name = "v1"
+	plane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	plane.Spec.Variables = map[string]infrav1.Value{
+		"with":                 value([]string{"controller-manager", "scheduler", "kwok", "workloads"}),
+		"karpenter_repository": value("oci://" + w.status.Charts + "/charts"),
+	}
+	for _, obj := range []client.Object{cluster, infra, plane} {
+		w.Expect(w.client.Create(w.ctx, obj)).To(Succeed())
+	}
+	w.Eventually(func(g Gomega) {
+		ready := conditions.Get(w.plane(g, name), infrav1.ReadyCondition)
+		g.Expect(ready).NotTo(BeNil())
+		g.Expect(string(ready.Status)).To(Equal("True"), ready.Message)
+	}, patience, time.Second).Should(Succeed(), "the control plane is ready")
+
+	inside := w.inside(name)
+	for i := range 2 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}
+		node.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
+		node.Labels = map[string]string{
+			corev1.LabelHostname: node.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			corev1.LabelTopologyZone: fmt.Sprintf("local-%d", i),
+		}
+		node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
+		node.Status.Allocatable = node.Status.Capacity
+		w.Expect(inside.Create(w.ctx, node)).To(Succeed())
+	}
+	w.Eventually(func(g Gomega) {
+		deployment := &appsv1.Deployment{}
+		g.Expect(inside.Get(w.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
+		g.Expect(deployment.Status.AvailableReplicas).To(Equal(*deployment.Spec.Replicas))
+	}, patience, time.Second).Should(Succeed(), "Karpenter runs")
+}
+
+func (w *world) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {
+	plane := &controlplanev1.CAPTControlPlane{}
+	g.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, plane)).To(Succeed())
+	return plane
+}
+
+func (w *world) workspace(name string) *infrav1.WorkspaceTemplateApply {
+	w.t.Helper()
+	ws := &infrav1.WorkspaceTemplateApply{}
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, ws)).To(Succeed())
+	return ws
+}
+
+// inside is a client of a cluster that was made.
+func (w *world) inside(name string) client.Client {
+	w.t.Helper()
+	kubeconfig := &corev1.Secret{}
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
+	c, err := workload.Reach{Scheme: scheme.New()}.Client(kubeconfig.Data["value"])
+	w.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// identity is the uids of Karpenter's Deployment and pods.
+func (w *world) identity(name string) []string {
+	w.t.Helper()
+	inside := w.inside(name)
+	deployment := &appsv1.Deployment{}
+	w.Expect(inside.Get(w.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
+	var pods corev1.PodList
+	w.Expect(inside.List(w.ctx, &pods, client.InNamespace("karpenter"))).To(Succeed())
+	var uids []string
+	for i := range pods.Items {
+		uids = append(uids, "pod "+string(pods.Items[i].UID))
+	}
+	w.Expect(uids).To(HaveLen(2))
+	slices.Sort(uids)
+	return append(uids, "deployment "+string(deployment.UID))
+}
+
+// inState tells whether Terraform's state of a cluster has the release.
+func (w *world) inState(name string) bool {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	at := terraform.Backend{SecretSuffix: template.StateSuffix(name)}.StateSecretName()
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: at}, secret)).To(Succeed())
+	reader, err := gzip.NewReader(bytes.NewReader(secret.Data["tfstate"]))
+	w.Expect(err).NotTo(HaveOccurred())
+	var state struct {
+		Resources []struct {
+			Type string `json:"type"`
+		} `json:"resources"`
+	}
+	w.Expect(json.NewDecoder(reader).Decode(&state)).To(Succeed())
+	w.Expect(state.Resources).NotTo(BeEmpty())
+	for _, r := range state.Resources {
+		if r.Type == "helm_release" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) command(args ...string) *exec.Cmd {
+	all := append([]string{"migrate", "karpenter", "--kubeconfig", w.status.Kubeconfig, "--from", "v1", "--addons", w.addon}, args...)
+	return exec.CommandContext(w.ctx, w.captctl, all...)
+}
+
+// run calls captctl migrate karpenter.
+func (w *world) run(args ...string) (string, error) {
+	w.t.Helper()
+	out, err := w.command(args...).CombinedOutput()
+	w.t.Logf("captctl migrate karpenter %s\n%s", strings.Join(args, " "), out)
+	return string(out), err
+}
+
+// kill calls it and kills it some time after a stage has begun. It tells whether
+// the stage was reached.
+func (w *world) kill(stage string, after time.Duration, args ...string) bool {
+	w.t.Helper()
+	cmd := w.command(args...)
+	stderr, err := cmd.StderrPipe()
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(cmd.Start()).To(Succeed())
+	reached := false
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "… "+stage+":") {
+			reached = true
+			time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		}
+	}
+	err = cmd.Wait()
+	w.t.Logf("killed %s after %s: %v", stage, after, err)
+	return reached
+}
