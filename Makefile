@@ -117,6 +117,10 @@ e2e: parts build addons ## Tell the life of a cluster with Flux and Karpenter, b
 test-quickstart: parts build addons ## Run what quickstart does, twice, with crashes between, and see that nothing is left.
 	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart
 
+.PHONY: test-migration
+test-migration: parts build addons ## Move a running Karpenter from Terraform to Flux and back, with crashes between; the Helm provider is a stand-in.
+	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/migration
+
 .PHONY: test-job
 test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet

@@ -69,6 +69,10 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 	w.Expect(out).To(ContainSubstring("WorkspaceTemplate absent does not exist"))
 	w.Expect(w.untouched()).To(Equal(before))
 
+	migrateIt := []string{"--to", "v2", "--cluster", name, "--apply", "--yes"}
+	w.Expect(w.kill("Add-ons", 0, migrateIt...)).To(BeTrue())
+	w.Expect(w.kill("Flux", 0, migrateIt...)).To(BeTrue())
+
 	// A template that would destroy the release is refused, after its plan.
 	out, err = w.run("--to", "careless", "--cluster", name, "--apply", "--yes")
 	w.Expect(err).To(HaveOccurred())
@@ -78,10 +82,9 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 		w.Expect(now[key]).To(Equal(before[key]), key)
 	}
 
-	migrateIt := []string{"--to", "v2", "--cluster", name, "--apply", "--yes"}
 	for _, stage := range []string{"Forget", "Adopt"} {
 		for _, after := range []time.Duration{0, 400 * time.Millisecond, 1500 * time.Millisecond} {
-			w.kill(stage, after, migrateIt...)
+			w.Expect(w.kill(stage, after, migrateIt...)).To(BeTrue())
 			w.Expect(w.identity(name)).To(Equal(uids))
 		}
 	}
@@ -126,7 +129,7 @@ func (w *world) rollBack(uids []string) {
 	back := []string{"--to", "v2", "--cluster", name, "--rollback", "--yes"}
 	for _, stage := range []string{"Release", "Import"} {
 		for _, after := range []time.Duration{0, 400 * time.Millisecond, 1500 * time.Millisecond} {
-			w.kill(stage, after, back...)
+			w.Expect(w.kill(stage, after, back...)).To(BeTrue())
 			w.Expect(w.identity(name)).To(Equal(uids))
 		}
 	}
