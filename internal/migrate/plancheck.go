@@ -42,14 +42,22 @@ func checkForget(p *infrav1.PlanStatus) error {
 
 // checkImport refuses a plan that would install a release anew, or destroy
 // anything.
-func checkImport(p *infrav1.PlanStatus) error {
+func checkImport(p *infrav1.PlanStatus) error { return checkReturn(p, terraform.ActionImport) }
+
+// checkTakeOver is for a template that takes a running release over where it
+// would install it (upgrade_install): its plan says create.
+func checkTakeOver(p *infrav1.PlanStatus) error { return checkReturn(p, terraform.ActionCreate) }
+
+// checkReturn refuses a plan that does something else to the release than to get
+// it back in the given way, or that destroys or forgets anything.
+func checkReturn(p *infrav1.PlanStatus, by terraform.Action) error {
 	if err := harmless(p); err != nil {
 		return err
 	}
 	for _, c := range p.Changes {
 		action := terraform.Action(c.Action)
-		if isRelease(c.Address) && action != terraform.ActionImport && action != terraform.ActionUpdate {
-			return fmt.Errorf("plan %s would %s %s instead of importing it: the old template needs the variable %s and an import block", p.ID, c.Action, c.Address, ImportVariable)
+		if isRelease(c.Address) && action != by && action != terraform.ActionUpdate {
+			return fmt.Errorf("plan %s would %s %s instead of importing it: the old template needs an import block by the variable %s", p.ID, c.Action, c.Address, ImportVariable)
 		}
 		if action == terraform.ActionForget {
 			return fmt.Errorf("plan %s would forget %s", p.ID, c.Address)

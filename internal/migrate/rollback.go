@@ -32,9 +32,13 @@ func (m *Migration) backward(w *world) *Report {
 	from := m.fromOf(w)
 	release := w.addon.Spec.Helm.Namespace + "/" + w.releaseName()
 	_, importing := w.controlPlane.Spec.Variables[ImportVariable]
+	way := fmt.Sprintf("with %s=%s; the plan is applied only if it imports the %s and destroys nothing", ImportVariable, release, releaseType)
+	if !w.imports() {
+		way = fmt.Sprintf("which takes the running release over by upgrade_install; the plan is applied only if it makes the %s and destroys nothing", releaseType)
+	}
 	r.Stages = []StagePlan{
 		{StageRelease, m.released(w), fmt.Sprintf("take the label %s from the Cluster and delete the HelmRelease of %s, suspended, so that what runs stays", pairs(w.addon), release)},
-		{StageImport, w.switched(from) && !importing, fmt.Sprintf("change the template from %s to %s with %s=%s; the plan is applied only if it imports the %s and destroys nothing", m.To, from, ImportVariable, release, releaseType)},
+		{StageImport, w.switched(from) && !importing, fmt.Sprintf("change the template from %s to %s, %s", m.To, from, way)},
 	}
 	r.Restarts = RestartsNo
 	if w.record == nil || slices.ContainsFunc(onlyOld, func(name string) bool { _, found := w.record.Dropped[name]; return found }) {
@@ -48,8 +52,8 @@ func (m *Migration) backward(w *world) *Report {
 	switch {
 	case w.from == nil:
 		r.block("WorkspaceTemplate %s does not exist: apply it, or name another by --from", from)
-	case len(w.from.Status.Variables) > 0 && !slices.ContainsFunc(w.from.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == ImportVariable }):
-		r.block("the template %s has no variable %s, by which Terraform takes the running release back: see docs/migration.md", from, ImportVariable)
+	case !w.imports() && w.from.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline && !strings.Contains(w.from.Spec.Template.Spec.ForProvider.Module, "upgrade_install"):
+		r.block("the template %s has neither the variable %s nor upgrade_install, by which Terraform takes the running release back: see docs/migration.md", from, ImportVariable)
 	case w.class != nil && w.class.variable == "" && w.template() != from:
 		r.block("%s", w.class.advice(from))
 	case w.release == nil && w.template() == m.To:
@@ -61,6 +65,12 @@ func (m *Migration) backward(w *world) *Report {
 		r.note("Terraform has the release: nothing is left to do")
 	}
 	return r
+}
+
+// imports tells whether the old template gets the release back by an import block.
+// Otherwise it takes the release over where it would install it.
+func (w *world) imports() bool {
+	return w.from != nil && slices.ContainsFunc(w.from.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == ImportVariable })
 }
 
 // released tells whether neither CAPT nor Flux keeps the release.
@@ -228,6 +238,10 @@ func (m *Migration) takeBack(ctx context.Context, w *world) (string, error) {
 	from := m.fromOf(w)
 	id := w.addon.Spec.Helm.Namespace + "/" + w.releaseName()
 	back := w.controlPlane.DeepCopy()
+	imports, check := w.imports(), checkTakeOver
+	if imports {
+		check = checkImport
+	}
 	plan, err := m.carryOut(ctx, w, change{
 		template: from,
 		edit: func(cp *controlplanev1.CAPTControlPlane) {
@@ -235,13 +249,15 @@ func (m *Migration) takeBack(ctx context.Context, w *world) (string, error) {
 				cp.Spec.Variables = map[string]infrav1.Value{}
 			}
 			maps.Copy(cp.Spec.Variables, recordOf(cp).Dropped)
-			cp.Spec.Variables[ImportVariable] = infrav1.StringValue(id)
+			if imports {
+				cp.Spec.Variables[ImportVariable] = infrav1.StringValue(id)
+			}
 		},
 		seen: func(ws *infrav1.WorkspaceTemplateApply) bool {
 			_, given := ws.Spec.Variables[ImportVariable]
-			return ws.Spec.TemplateRef.Name == from && given
+			return ws.Spec.TemplateRef.Name == from && given == imports
 		},
-		check: checkImport,
+		check: check,
 	})
 	if errors.Is(err, errRefused) && back.Spec.WorkspaceTemplateRef.Name == m.To {
 		return "", errors.Join(fmt.Errorf("%w; the template is %s again and the release runs without a keeper: migrate again, or mend the old template", err, m.To), m.restore(ctx, w, back))

@@ -146,6 +146,27 @@ func (w *world) template(name, file string) {
 	w.Expect(w.client.Create(w.ctx, made)).To(Succeed())
 }
 
+// takesOver gives a template upgrade_install in place of the import.
+func (w *world) takesOver(name string) {
+	w.t.Helper()
+	found := &infrav1.WorkspaceTemplate{}
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, found)).To(Succeed())
+	module := &found.Spec.Template.Spec.ForProvider.Module
+	for _, block := range []string{"variable \"karpenter_import\" {", "import {"} {
+		before, rest, cut := strings.Cut(*module, block)
+		w.Expect(cut).To(BeTrue(), block)
+		_, after, cut := strings.Cut(rest, "\n}\n")
+		w.Expect(cut).To(BeTrue(), block)
+		*module = before + after
+	}
+	*module = strings.Replace(*module, "wait = false", "wait = false\n  upgrade_install = true", 1)
+	w.Expect(w.client.Update(w.ctx, found)).To(Succeed())
+	w.Eventually(func(g Gomega) {
+		g.Expect(w.client.Get(w.ctx, client.ObjectKeyFromObject(found), found)).To(Succeed())
+		g.Expect(found.Status.ObservedGeneration).To(Equal(found.Generation))
+	}, patience, time.Second).Should(Succeed())
+}
+
 // cluster makes a cluster with the old template, and nodes for its pods.
 func (w *world) cluster(name string) {
 	w.t.Helper()

@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -93,8 +94,13 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 	w.checkFlux(uids, before)
 
 	w.rollBack(uids)
-	out, err = w.run("--to", "v2", "--cluster", name)
-	w.Expect(err).NotTo(HaveOccurred(), "it could be migrated again: %s", out)
+	// Once more, with an old template that takes the release over without an import.
+	out, err = w.run(migrateIt...)
+	w.Expect(err).NotTo(HaveOccurred(), out)
+	w.takesOver("v1")
+	out, err = w.run("--to", "v2", "--cluster", name, "--rollback", "--yes")
+	w.Expect(err).NotTo(HaveOccurred(), out)
+	w.checkTerraform(uids)
 }
 
 // checkFlux looks at a cluster that was migrated.
@@ -135,7 +141,12 @@ func (w *world) rollBack(uids []string) {
 	}
 	out, err = w.run(back...)
 	w.Expect(err).NotTo(HaveOccurred(), out)
+	w.checkTerraform(uids)
+}
 
+// checkTerraform looks at a cluster that was rolled back.
+func (w *world) checkTerraform(uids []string) {
+	w.t.Helper()
 	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
 	w.Expect(w.inState(name)).To(BeTrue(), "Terraform has the release again")
 	w.Expect(w.helmRelease()).To(BeNil(), "Flux no longer manages it")
@@ -150,11 +161,11 @@ func (w *world) rollBack(uids []string) {
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
 	}
-	changed.Annotations[infrav1.RunRequestedAnnotation] = "after-rollback"
+	changed.Annotations[infrav1.RunRequestedAnnotation] = "after-run-" + strconv.FormatInt(ws.Status.Runs, 10)
 	w.Expect(w.client.Patch(w.ctx, changed, client.MergeFrom(ws))).To(Succeed())
 	w.Eventually(func(g Gomega) {
 		now := w.workspace(name)
-		g.Expect(now.Status.HandledRequest).To(Equal("after-rollback"))
+		g.Expect(now.Status.HandledRequest).To(Equal(changed.Annotations[infrav1.RunRequestedAnnotation]))
 		g.Expect(string(now.Status.History[0].Outcome)).To(Equal("NoChanges"), now.Status.History[0].Summary)
 	}, patience, time.Second).Should(Succeed(), "the plan is empty")
 	w.Expect(w.identity(name)).To(Equal(uids))

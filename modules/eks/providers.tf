@@ -1,0 +1,15 @@
+# For migration.tf alone: Terraform reads the release once more before it forgets
+# it. Where there was no v1, no resource needs the Helm provider and it is not
+# started.
+data "aws_eks_cluster_auth" "this" {
+  region = var.region
+  name   = basename(module.cluster.cluster_arn)
+}
+
+provider "helm" {
+  kubernetes = {
+    host                   = module.cluster.cluster_endpoint
+    cluster_ca_certificate = base64decode(module.cluster.cluster_certificate_authority_data)
+    token                  = data.aws_eks_cluster_auth.this.token
+  }
+}
