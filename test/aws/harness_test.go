@@ -102,14 +102,20 @@ func (e *emulator) settings() map[string]string {
 	}
 }
 
-// writeMirror makes a mirror with the provider of bin/parts, and returns the CLI
-// configuration that names it.
+// writeMirror makes a mirror with the providers of bin/parts, and returns the CLI
+// configuration that names it. The Helm provider is a stand-in, which nothing uses:
+// modules/eks names it for the migration from v1.
 func writeMirror(g *WithT, dir string) string {
-	provider, err := testenv.Part("terraform-provider-aws")
-	g.Expect(err).NotTo(HaveOccurred())
-	at := filepath.Join(dir, "mirror", "registry.opentofu.org", "hashicorp", "aws", providerVersion, runtime.GOOS+"_"+runtime.GOARCH)
-	g.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
-	g.Expect(os.Symlink(provider, filepath.Join(at, "terraform-provider-aws_v"+providerVersion))).To(Succeed())
+	for _, p := range []struct{ part, name, version string }{
+		{"terraform-provider-aws", "aws", providerVersion},
+		{"terraform-provider-helm-standin", "helm", "3.0.2"},
+	} {
+		provider, err := testenv.Part(p.part)
+		g.Expect(err).NotTo(HaveOccurred())
+		at := filepath.Join(dir, "mirror", "registry.opentofu.org", "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
+		g.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
+		g.Expect(os.Symlink(provider, filepath.Join(at, "terraform-provider-"+p.name+"_v"+p.version))).To(Succeed())
+	}
 	config := filepath.Join(dir, "tofu.rc")
 	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(dir, "mirror"))
 	g.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
