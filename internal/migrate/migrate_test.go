@@ -61,6 +61,12 @@ func TestCheckImport_refusesToInstallAnew(t *testing.T) {
 	}
 }
 
+func TestCheckTakeOver_letsTheReleaseBeMade(t *testing.T) {
+	expect(t, checkTakeOver(plan(0, "create", release)), "")
+	expect(t, checkTakeOver(plan(0, "forget", release)), "would forget")
+	expect(t, checkTakeOver(plan(1, "create", release, "delete", "module.karpenter_iam.aws_iam_role.a")), "would delete")
+}
+
 func expect(t *testing.T, err error, says string) {
 	t.Helper()
 	g := NewWithT(t)
