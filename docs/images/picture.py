@@ -1,14 +1,16 @@
 """Draws what a terminal showed as an SVG.
 
     python3 -m venv VENV && VENV/bin/pip install rich pyte
-    script -qec "stty cols 118; bin/captctl up --demo" recording
+    script -qec "stty cols 132; bin/captctl up --demo" recording
     VENV/bin/python docs/images/picture.py recording docs/images/quickstart.svg
 
 The recording goes through a terminal emulator, so that lines which were
-overwritten are seen as a person saw them last. Nothing is added; the part after
-"Try next" is left out.
+overwritten are seen as a person saw them last. The command is put in front, and
+the part after "Try next" is left out. The picture loads no fonts from elsewhere.
 """
 
+import io
+import re
 import sys
 
 import pyte
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-COLUMNS = 118
+COLUMNS = 132
 
 
 def shown(recording: str) -> list[Text]:
@@ -40,13 +42,15 @@ def shown(recording: str) -> list[Text]:
 def main(recording: str, picture: str) -> None:
     with open(recording, encoding="utf-8", newline="") as file:
         lines = shown(file.read())
-    console = Console(record=True, width=COLUMNS, file=open("/dev/null", "w"))
-    console.print(Text("$ make quickstart", style="bold"))
+    console = Console(record=True, width=COLUMNS, file=io.StringIO())
+    console.print(Text("$ bin/captctl up --demo", style="bold"))
     for line in lines:
         if line.plain.startswith("Try next"):
             break
         console.print(line, no_wrap=True, overflow="crop", highlight=False)
-    console.save_svg(picture, title="captctl", theme=MONOKAI)
+    drawn = console.export_svg(title="captctl", theme=MONOKAI)
+    with open(picture, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
 
 
 main(*sys.argv[1:])
