@@ -109,6 +109,7 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 .PHONY: e2e
 e2e: parts build addons ## Tell the life of a cluster with Flux and Karpenter, break it in every way, then test-charts; needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
+	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
 	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is left out: it needs root, containerd, runc and the CNI plugins"; fi

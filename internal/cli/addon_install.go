@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -133,7 +134,7 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 // apply writes one object and tells what came of it.
 func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (installed, error) {
 	result := installed{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Result: "created"}
-	before := &metav1.PartialObjectMetadata{}
+	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(obj.GroupVersionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), before); client.IgnoreNotFound(err) != nil {
 		return result, fmt.Errorf("reading %s %s: %w", result.Kind, result.Name, err)
@@ -152,20 +153,31 @@ func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstru
 	if err != nil {
 		return result, fmt.Errorf("applying %s %s: %w", result.Kind, result.Name, err)
 	}
-	switch before.ResourceVersion {
-	case "":
-	case obj.GetResourceVersion():
+	switch {
+	case before.GetResourceVersion() == "":
+	case alike(before, obj):
 		result.Result = "unchanged"
 	default:
 		result.Result = "changed"
-	}
-	if i.dryRun && result.Result == "changed" && before.Generation == obj.GetGeneration() && before.Generation > 0 {
-		result.Result = "unchanged"
 	}
 	if !addonfile.IsAddon(obj) {
 		return result, nil
 	}
 	return result, result.match(ctx, c, obj)
+}
+
+// alike tells whether two versions of an object say the same. The versions
+// themselves do not tell: a dry run keeps them.
+func alike(a, b *unstructured.Unstructured) bool {
+	said := func(obj *unstructured.Unstructured) map[string]any {
+		content := obj.DeepCopy().Object
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			unstructured.RemoveNestedField(content, "metadata", field)
+		}
+		delete(content, "status")
+		return content
+	}
+	return equality.Semantic.DeepEqual(said(a), said(b))
 }
 
 // match finds the clusters that get an add-on.

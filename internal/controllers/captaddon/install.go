@@ -192,8 +192,9 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 		limit = s.addon.Spec.Timeout.Duration
 	}
 	switch {
-	case p.drifted && s.now.Sub(askedAt) < settle:
-		return fault.WaitFor(settle-s.now.Sub(askedAt), addonsv1.ApplyingReason, "Waiting for %s", p.message)
+	case (p.drifted || p.reason == addonsv1.ApplyFailedReason) && s.now.Sub(askedAt) < settle:
+		// Caches lag, and Cluster API itself tries again what comes before its kind.
+		return fault.WaitFor(settle-s.now.Sub(askedAt), addonsv1.ApplyingReason, "Applied a moment ago: %s", p.message)
 	case p.drifted && s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce:
 		return fault.Wait(addonsv1.NotReadyReason, "%s; strategy ApplyOnce does not bring it back", p.message)
 	case !p.drifted && !p.failed && since < limit:
