@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestExamine_findsWhatIsLost(t *testing.T) {
+	t.Parallel()
+	one := map[string]thing{"id1": {Name: "a", Number: 1, Tag: "x"}}
+	wantOne := map[string]item{"a": {Number: 1, Tag: "x"}}
+	for name, test := range map[string]struct {
+		journal string
+		state   map[string]thing
+		wanted  map[string]item
+		// found are parts of the violations, in order.
+		found []string
+		tally tally
+	}{
+		"nothing happened":         {wanted: map[string]item{}},
+		"what is wanted is there":  {journal: madeLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Made: 1}},
+		"an orphan":                {journal: madeLine("a", 1, "id1", 10), wanted: map[string]item{}, found: []string{"exists and is not in the state"}, tally: tally{Made: 1}},
+		"an orphan, retained":      {journal: madeLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Made: 1}},
+		"a create that was killed": {journal: killedLine(10) + madeLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Made: 1, Interrupted: 1}},
+		"made again after a kill": {
+			journal: madeLine("a", 1, "id0", 10) + killedLine(10) + madeLine("a", 1, "id1", 11), state: one, wanted: wantOne,
+			tally: tally{Made: 2, Interrupted: 1},
+		},
+		"made again without a kill": {
+			journal: madeLine("a", 1, "id0", 10) + madeLine("a", 1, "id1", 11), state: one, wanted: wantOne,
+			found: []string{"was made twice", "(id0) exists and is not in the state"}, tally: tally{Made: 2},
+		},
+		"destroyed as asked": {
+			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			tally: tally{Made: 1, Destroyed: 1},
+		},
+		"destroyed with its workspace": {
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			tally: tally{Made: 1, Destroyed: 1},
+		},
+		"destroyed before it was asked for": {
+			journal: madeLine("a", 1, "id1", 10) + destroyedLine("a", 1, "id1", 11) + unwantedLine(1), wanted: map[string]item{},
+			found: []string{"nobody asked"}, tally: tally{Made: 1, Destroyed: 1},
+		},
+		"the successor of a deleted one is destroyed": {
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + madeLine("a", 2, "id2", 11) + destroyedLine("a", 2, "id2", 11) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			found: []string{"a number 2 (id2) was destroyed, and nobody asked"}, tally: tally{Made: 2, Destroyed: 2},
+		},
+		"destroyed again after a kill": {
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine("a", 1, "id1", 11) + killedLine(11) + destroyedLine("a", 1, "id1", 12), wanted: map[string]item{},
+			tally: tally{Made: 1, Destroyed: 2, Repeated: 1},
+		},
+		"destroyed and still in the state": {
+			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine("a", 1, "id1", 11), state: one,
+			found: []string{"is in the state and was destroyed"}, tally: tally{Made: 1, Destroyed: 1},
+		},
+		"two tools at once": {
+			journal: madeLine("a", 1, "id1", 10) + madeLine("b", 2, "id2", 11) + madeLine("c", 3, "id3", 10),
+			state:   map[string]thing{"id1": {Name: "a"}, "id2": {Name: "b"}, "id3": {Name: "c"}},
+			found:   []string{"processes 11 and 10 worked at the same time"}, tally: tally{Made: 3},
+		},
+		"what a killed tool began goes on": {
+			journal: madeLine("a", 1, "id1", 10) + killedLine(10) + madeLine("b", 2, "id2", 11) + madeLine("c", 3, "id3", 10),
+			state:   map[string]thing{"id1": {Name: "a"}, "id2": {Name: "b"}},
+			tally:   tally{Made: 3, Interrupted: 1},
+		},
+		"a stop before it was begun": {state: one, wanted: wantOne, tally: tally{Unbegun: 1}},
+		"not what is wanted": {
+			journal: madeLine("a", 1, "id1", 10), state: one, wanted: map[string]item{"a": {Number: 2, Tag: "x"}, "b": {Number: 3}},
+			found: []string{"number 2 with tag x is wanted", "b number 3 is wanted and not in the state"}, tally: tally{Made: 1},
+		},
+		"more than is wanted": {
+			journal: madeLine("a", 1, "id1", 10), state: one, wanted: map[string]item{},
+			found: []string{"in the state and not wanted"}, tally: tally{Made: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			entries, err := parseJournal(test.journal)
+			g.Expect(err).NotTo(HaveOccurred())
+			found, counts := examine(entries, test.state, test.wanted)
+			g.Expect(found).To(HaveLen(len(test.found)), strings.Join(found, "\n"))
+			for i := range test.found {
+				g.Expect(found[i]).To(ContainSubstring(test.found[i]))
+			}
+			g.Expect(counts).To(Equal(test.tally))
+		})
+	}
+}
+
+func TestParseJournal_refusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"made a", "made a x id 1", "destroyed a 1 id x", "killed", "unwanted x", "other 1"} {
+		_, err := parseJournal(line + "\n")
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(line)), line)
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+const (
+	// patience is how long everything may take to settle once nothing goes
+	// wrong any more, on a busy machine.
+	patience = 3 * time.Minute
+	// look is how often the API server is asked.
+	look = 200 * time.Millisecond
+	// upTries is how often the environment is brought up while things go wrong.
+	upTries = 5
+
+	templateName = "things"
+	outputName   = "things"
+)
+
+// module makes its resources in a journal. That something is made is written
+// first and that it is destroyed last, so a stop in between leaves a resource
+// that exists, and the state must have it. A create that is stopped gracefully
+// counts as made; a destroy that is stopped is done again.
+const module = `
+variable "journal" { type = string }
+variable "items" {
+  type = map(object({ number = number, tag = string, pause = string }))
+}
+resource "terraform_data" "thing" {
+  for_each         = var.items
+  triggers_replace = each.value.number
+  input = {
+    name = each.key, number = each.value.number, tag = each.value.tag, pause = each.value.pause, journal = var.journal
+  }
+  provisioner "local-exec" {
+    on_failure = continue
+    command    = "echo made ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}; sleep ${self.input.pause}"
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "sleep ${self.input.pause}; echo destroyed ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
+  }
+}
+output "things" {
+  value = { for name, t in terraform_data.thing : name => { id = t.id, number = t.output.number, tag = t.output.tag } }
+}
+`
+
+// world is the environment that everything happens to.
+type world struct {
+	env     *embedded.Environment
+	base    string
+	captctl string
+	client  client.Client
+	// parts is held by who harms, or mends, the parts of the environment.
+	parts sync.Mutex
+}
+
+func newWorld(ctx context.Context) (*world, error) {
+	captctl, err := testenv.Built("captctl")
+	if err != nil {
+		return nil, err
+	}
+	base, err := os.MkdirTemp("", "capt-chaos-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	w := &world{base: base, captctl: captctl}
+	if w.env, err = embedded.New("chaos", base); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(w.journals(), 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	if err := w.up(ctx); err != nil {
+		return w, err
+	}
+	w.client, err = w.env.Client()
+	return w, err
+}
+
+func (w *world) journals() string { return filepath.Join(w.base, "journals") }
+
+// workDir is where runs work.
+func (w *world) workDir() string { return filepath.Join(w.env.Dir, "work") }
+
+// up brings the environment up, or up again, as a person would. Things may go
+// wrong meanwhile.
+func (w *world) up(ctx context.Context) error {
+	var err error
+	for range upTries {
+		var out []byte
+		out, err = exec.CommandContext(ctx, w.captctl, "up", w.env.Name, "--dir", w.base, "--timeout", patience.String()).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("bringing up the environment: %w: %s", err, out)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// down removes the environment, even if ctx has ended.
+func (w *world) down(ctx context.Context) error {
+	out, err := exec.CommandContext(context.WithoutCancel(ctx), w.captctl, "down", w.env.Name, "--dir", w.base).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("removing the environment: %w: %s", err, out)
+	}
+	if err := os.RemoveAll(w.base); err != nil {
+		return fmt.Errorf("removing the directory: %w", err)
+	}
+	return nil
+}
+
+// management is what is known of the environment's own processes.
+func (w *world) management(ctx context.Context) (*local.Status, error) {
+	cluster, err := local.New(filepath.Join(w.env.Dir, "management"))
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Status(ctx)
+}
+
+// prepare makes a namespace with the template.
+func (w *world) prepare(ctx context.Context, namespace string) error {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
+	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, template} {
+		err := persist(ctx, func() error {
+			return ignoreExists(w.client.Create(ctx, obj))
+		})
+		if err != nil {
+			return fmt.Errorf("preparing namespace %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// persist tries again until it succeeds: what is asked may be away.
+func persist(ctx context.Context, try func() error) error {
+	return await(ctx, patience, try)
+}
+
+// await tries until there is no error, for as long as the patience lasts.
+func await(ctx context.Context, atMost time.Duration, try func() error) error {
+	giveUp := time.Now().Add(atMost)
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(giveUp) {
+			return fmt.Errorf("not after %s: %w", atMost, err)
+		}
+		if !sleep(ctx, look) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// sleep reports false when ctx ended meanwhile.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
