@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -211,9 +212,27 @@ func (a *actor) patch(ctx context.Context, text string) error {
 	})
 }
 
+// taken waits until the workspace is CAPT's: one that is deleted before anybody
+// looked at it destroys nothing of what it found.
+func (a *actor) taken(ctx context.Context) error {
+	return persist(ctx, func() error {
+		now := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), now); err != nil {
+			return err
+		}
+		if !controllerutil.ContainsFinalizer(now, infrav1.WorkspaceTemplateApplyFinalizer) {
+			return errors.New("it has no finalizer yet")
+		}
+		return nil
+	})
+}
+
 // discard deletes the workspace with all that it has. The numbers of what comes
 // after it are larger.
 func (a *actor) discard(ctx context.Context) error {
+	if err := a.taken(ctx); err != nil {
+		return err
+	}
 	if err := a.write(deletedLine(a.number)); err != nil {
 		return err
 	}

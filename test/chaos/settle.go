@@ -96,6 +96,8 @@ func leaseName(workspace string) string { return "lock-" + stateName(workspace) 
 // check compares what happened, what is recorded and what is wanted, and returns
 // what is wrong.
 func (a *actor) check(ctx context.Context) ([]string, tally, error) {
+	// What still works may still change something.
+	left := a.checkProcesses(ctx)
 	text, err := os.ReadFile(a.journal())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, tally{}, fmt.Errorf("reading the journal: %w", err)
@@ -113,6 +115,7 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		wanted = a.items
 	}
 	found, counts := examine(entries, state, wanted)
+	found = append(left, found...)
 	for _, look := range []func(context.Context, map[string]thing) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock} {
 		more, err := look(ctx, state)
 		if err != nil {
@@ -121,6 +124,25 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		found = append(found, more...)
 	}
 	return append(found, a.guard.of(a.namespace+"/"+a.story.Name)...), counts, nil
+}
+
+// leaving is how long a process may take to end once its work is done: a runner
+// ends a moment after it has written its result, a tool whose runner was killed
+// when it has finished what it is at.
+const leaving = 15 * time.Second
+
+// checkProcesses finds processes that are left.
+func (a *actor) checkProcesses(ctx context.Context) []string {
+	err := await(ctx, leaving, func() error {
+		if runner, tofu := a.current(); runner != nil || tofu != nil {
+			return errors.New("a runner or a tool is left")
+		}
+		return nil
+	})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 // state returns the resources of the state by id. No state is an empty one.
@@ -224,10 +246,7 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]thing) ([]string,
 	return found, nil
 }
 
-// leaving is how long a process may take to end once its work is done.
-const leaving = 10 * time.Second
-
-// checkLock finds a lock that nobody holds, and processes that are left.
+// checkLock finds a lock that nobody holds any more.
 func (a *actor) checkLock(ctx context.Context, _ map[string]thing) ([]string, error) {
 	var found []string
 	var lease coordinationv1.Lease
@@ -240,19 +259,6 @@ func (a *actor) checkLock(ctx context.Context, _ map[string]thing) ([]string, er
 	}
 	if err == nil && !a.exists {
 		found = append(found, "the lock of a workspace that is gone is left")
-	}
-	// A runner ends a moment after it has written its result.
-	err = await(ctx, leaving, func() error {
-		runners, tools := a.processes()
-		for _, p := range slices.Concat(runners, tools) {
-			if p.workspace == a.namespace+"/"+a.story.Name {
-				return fmt.Errorf("process %d is left", p.pid)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		found = append(found, err.Error())
 	}
 	return found, nil
 }
