@@ -175,6 +175,58 @@ func TestKill_whileDestroying(t *testing.T) {
 	}
 }
 
+// lingering makes a thing, and is not done for a while.
+const lingering = `
+variable "dir" { type = string }
+resource "terraform_data" "thing" {
+  input = "${var.dir}/thing-0"
+  provisioner "local-exec" { command = "mkdir ${self.input}" }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "rmdir ${self.input}"
+  }
+}
+resource "terraform_data" "slow" {
+  provisioner "local-exec" { command = "exec sleep 5" }
+}
+`
+
+// TestKill_ofTheFirstRunThenDelete deletes a workspace whose state is still
+// empty, because the tool that makes its resources has not saved it yet.
+func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
+	for name, harm := range map[string]func(w *world){
+		"the runner is gone": func(w *world) { w.killRunner("hello") },
+		"the run is not on record": func(w *world) {
+			w.Expect(env.Client.Delete(w.ctx, w.secret(record.SecretName("hello-r1")))).To(Succeed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldAlone(t)
+			w.template("lingering", lingering)
+			w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}))
+			w.Eventually(w.things, patience, 10*time.Millisecond).Should(Equal(1))
+			harm(w)
+			w.delete("hello")
+			w.waitGone("hello")
+			w.Expect(w.things()).To(BeZero(), "what was made is destroyed")
+			w.Expect(w.secrets()).To(BeEmpty())
+		})
+	}
+}
+
+func TestKill_ofARunThenRetain_keepsWhatTheToolMayNotHaveSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorldAlone(t)
+	w.template("lingering", lingering)
+	w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
+	w.Eventually(w.things, patience, 10*time.Millisecond).Should(Equal(1))
+	w.killRunner("hello")
+	w.delete("hello")
+	w.waitGone("hello")
+	w.Expect(filepath.Join(w.work, "workspaces", w.namespace, "hello")).To(BeADirectory())
+}
+
 func TestKill_withASavedPlan(t *testing.T) {
 	w := newWorldAlone(t)
 	w.template("several", several)

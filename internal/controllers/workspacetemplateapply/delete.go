@@ -103,6 +103,9 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 			return true, nil
 		}
 	}
+	if unsettled, err := r.unsettled(ctx, s); err != nil || unsettled {
+		return false, err
+	}
 	// The state is the truth about what exists, whoever left it there.
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: stateSecret(s)}, &secret)
@@ -122,12 +125,56 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	return !elsewhere, nil
 }
 
+// unsettled tells whether the state may lack something that was made. Who holds
+// the lock works, or was killed before its tool had saved what it did; what a
+// lost run's tool could not save lies in the working directory until a run gets
+// as far as to put it back.
+func (r *Reconciler) unsettled(ctx context.Context, s *scope) (bool, error) {
+	if locked, err := r.locked(ctx, s); err != nil || locked {
+		return locked, err
+	}
+	for _, run := range s.runs {
+		result, err := record.Result(run.secret)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case result == nil || result.Outcome == outcomeLost && mayHaveChanged(result):
+			return true, nil
+		case slices.Contains(complete, result.Outcome):
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// complete are the outcomes of runs that found the state in order.
+var complete = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked}
+
+// locked tells whether somebody holds the lock of the state.
+func (r *Reconciler) locked(ctx context.Context, s *scope) (bool, error) {
+	var lease coordinationv1.Lease
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: leaseName(s)}, &lease)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the lock: %w", err)
+	}
+	return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil
+}
+
+func leaseName(s *scope) string {
+	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.LeaseName()
+}
+
 func stateSecret(s *scope) string {
 	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.StateSecretName()
 }
 
 // cleanUp removes what is kept beside the workspace, or lets go of it.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+	// First, while the records tell what is left.
+	if err := r.forget(ctx, s); err != nil {
+		return err
+	}
 	for _, component := range []string{record.ComponentRun, record.ComponentPlan, record.ComponentRescue} {
 		if err := r.deleteSecrets(ctx, s, component); err != nil {
 			return err
@@ -144,11 +191,20 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.LeaseName()}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: leaseName(s)}}
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, lease)); err != nil {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
-	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	r.tracker.set(s.key(), nil)
+	r.queue.Release(s.slot())
+	forgetMetrics(s)
+	return nil
+}
+
+// forget removes what executors keep of the workspace. Where resources are left
+// in place, so is a working directory that may have what the state lacks: the
+// first run of the next workspace of that name puts it back.
+func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 	for _, run := range s.runs {
 		if runner, found := r.Runners[run.executor()]; found {
 			if err := runner.Forget(ctx, run.ref()); err != nil {
@@ -156,14 +212,17 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 			}
 		}
 	}
+	if s.apply.Spec.RetainWorkspaceOnDelete {
+		if unsettled, err := r.unsettled(ctx, s); err != nil || unsettled {
+			return err
+		}
+	}
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 	for _, runner := range r.Runners {
 		if err := runner.Remove(ctx, workspace); err != nil {
 			return fmt.Errorf("forgetting the workspace: %w", err)
 		}
 	}
-	r.tracker.set(s.key(), nil)
-	r.queue.Release(s.slot())
-	forgetMetrics(s)
 	return nil
 }
 
