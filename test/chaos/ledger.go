@@ -91,9 +91,6 @@ type tally struct {
 	// Repeated are resources that were destroyed again, because the tool was
 	// stopped before it wrote down that they are gone.
 	Repeated int `json:"repeatedDestroys"`
-	// Unbegun are resources in the state whose making a graceful stop came
-	// before.
-	Unbegun int `json:"unbegunCreates"`
 }
 
 func (t *tally) add(other tally) {
@@ -101,7 +98,6 @@ func (t *tally) add(other tally) {
 	t.Destroyed += other.Destroyed
 	t.Interrupted += other.Interrupted
 	t.Repeated += other.Repeated
-	t.Unbegun += other.Unbegun
 }
 
 // ledger is what a journal tells.
@@ -212,9 +208,6 @@ func (l *ledger) compare(state map[string]thing) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(state)) {
 		t := state[id]
-		if _, made := l.made[id]; !made {
-			l.tally.Unbegun++
-		}
 		// One that was stopped before it wrote its state destroys again.
 		if by, gone := l.destroyed[id]; gone && !l.killed[by.pid] {
 			l.violate("%s number %d (%s) is in the state and was destroyed", t.Name, t.Number, id)
@@ -225,7 +218,11 @@ func (l *ledger) compare(state map[string]thing) {
 // complete finds what is wanted and not there, and what is there and not wanted.
 func (l *ledger) complete(state map[string]thing, wanted map[string]item) {
 	found := map[string]thing{}
-	for _, t := range state {
+	for _, id := range slices.Sorted(maps.Keys(state)) {
+		t := state[id]
+		if _, made := l.made[id]; !made {
+			l.violate("%s number %d (%s) is in the state and was never made", t.Name, t.Number, id)
+		}
 		if _, twice := found[t.Name]; twice {
 			l.violate("%s is in the state twice", t.Name)
 		}

@@ -66,7 +66,8 @@ func TestExamine_findsWhatIsLost(t *testing.T) {
 			state:   map[string]thing{"id1": {Name: "a"}, "id2": {Name: "b"}},
 			tally:   tally{Made: 3, Interrupted: 1},
 		},
-		"a stop before it was begun": {state: one, wanted: wantOne, tally: tally{Unbegun: 1}},
+		"in the state and never made":  {state: one, wanted: wantOne, found: []string{"was never made"}},
+		"tainted when it was retained": {state: one},
 		"not what is wanted": {
 			journal: madeLine("a", 1, "id1", 10), state: one, wanted: map[string]item{"a": {Number: 2, Tag: "x"}, "b": {Number: 3}},
 			found: []string{"number 2 with tag x is wanted", "b number 3 is wanted and not in the state"}, tally: tally{Made: 1},

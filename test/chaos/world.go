@@ -34,10 +34,9 @@ const (
 	outputName   = "things"
 )
 
-// module makes its resources in a journal. That something is made is written
-// first and that it is destroyed last, so a stop in between leaves a resource
-// that exists, and the state must have it. A create that is stopped gracefully
-// counts as made; a destroy that is stopped is done again.
+// module makes its resources in a journal. A create that is stopped gracefully
+// leaves the resource tainted, and a tainted one is destroyed without a word: so
+// the journal is written last, when the resource is as good as made.
 const module = `
 variable "journal" { type = string }
 variable "items" {
@@ -50,8 +49,7 @@ resource "terraform_data" "thing" {
     name = each.key, number = each.value.number, tag = each.value.tag, pause = each.value.pause, journal = var.journal
   }
   provisioner "local-exec" {
-    on_failure = continue
-    command    = "echo made ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}; sleep ${self.input.pause}"
+    command = "sleep ${self.input.pause}; echo made ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
   }
   provisioner "local-exec" {
     when    = destroy
