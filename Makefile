@@ -128,7 +128,7 @@ test-job: build ## Run the tests that run pods, on a real node; needs root, cont
 	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
 
 SEED      ?= 1
-SCHEDULES ?= 16
+SCHEDULES ?= 12
 
 .PHONY: chaos
 chaos: parts-test build ## Kill everything at random while workspaces change, and check that nothing is lost; SEED=… SCHEDULES=… choose what happens, numbers go to out/chaos.json.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,13 +64,16 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	// A client that complains of an API server which was killed tells nothing new.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	ctrl.SetLogger(klog.Background())
 	var o options
 	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File that receives the numbers.")
 	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule; each further one has the next.")
-	flag.IntVar(&o.schedules, "schedules", 16, "Number of schedules.")
+	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
 	flag.IntVar(&o.atOnce, "at-once", 4, "Schedules that share the environment at a time.")
-	flag.BoolVar(&o.keep, "keep", false, "Leave the environment for a look; it also stays after a violation.")
+	flag.BoolVar(&o.keep, "keep", false, "Leave the environment for a look; it also stays when something is wrong.")
 	flag.Parse()
 	if o.schedules < 1 || o.atOnce < 1 {
 		return errors.New("name at least one schedule, and at least one at a time")
@@ -87,10 +91,11 @@ func run(ctx context.Context) error {
 	r := newReport()
 	err = rounds(ctx, w, o, r)
 	r.Seconds = time.Since(began).Seconds()
+	failed := r.Violations > 0 || err != nil && ctx.Err() == nil
 	if writeErr := write(o.out, r); writeErr != nil {
 		err = errors.Join(err, writeErr)
 	}
-	if o.keep || r.Violations > 0 {
+	if o.keep || failed {
 		say("the environment is left: remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
 	} else {
 		err = errors.Join(err, w.down(ctx))

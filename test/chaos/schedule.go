@@ -64,7 +64,7 @@ type weighed struct {
 // ofParts happen to everybody, ofRuns to the run of one workspace.
 var (
 	ofParts = []weighed{{killManager, 5}, {stopManager, 2}, {killAPIServer, 2}, {killEtcd, 1}, {killClusterAPI, 1}, {killSupervisor, 1}}
-	ofRuns  = []weighed{{killRunner, 5}, {killRunnerGroup, 2}, {stopRunner, 1}, {killTofu, 4}, {termTofu, 3}, {killBoth, 2}, {deleteRun, 2}}
+	ofRuns  = []weighed{{killRunner, 5}, {killRunnerGroup, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {killBoth, 1}, {deleteRun, 2}}
 )
 
 // step is one operation on a workspace. After is the pause before it.
