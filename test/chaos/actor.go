@@ -174,7 +174,7 @@ func (a *actor) giveUp() error {
 
 // consider approves the plan that waits, if one comes soon.
 func (a *actor) consider(ctx context.Context) error {
-	err := await(ctx, consideration, func() error {
+	_ = await(ctx, consideration, func() error {
 		now := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), now); err != nil {
 			return err
@@ -184,12 +184,8 @@ func (a *actor) consider(ctx context.Context) error {
 		}
 		return a.approve(ctx, now)
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	// Nobody has to approve anything now; it is done in the end.
-	_ = err
-	return nil
+	return ctx.Err()
 }
 
 // waits tells whether a plan waits for approval.

@@ -24,7 +24,7 @@ type process struct {
 	run string
 }
 
-// runners are the environment's runners, tools its processes of OpenTofu.
+// processes returns the environment's runners and its processes of OpenTofu.
 func (w *world) processes() (runners, tools []process) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -72,17 +72,9 @@ func (w *world) runner(dir string, pid int) (process, bool) {
 			own = value == w.workDir()
 		}
 	}
-	workspace, _, _ := cutLast(p.run, "-r")
-	p.workspace = namespace + "/" + workspace
+	// A run is named after its workspace and its number.
+	p.workspace = namespace + "/" + p.run[:max(0, strings.LastIndex(p.run, "-r"))]
 	return p, own
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
 }
 
 func (w *world) tool(dir string, pid int) (process, bool) {
