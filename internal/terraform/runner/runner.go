@@ -233,9 +233,15 @@ func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// RemoveWorkspace removes the working directory of a workspace that is gone.
+// RemoveWorkspace removes the working directory of a workspace that is gone,
+// unless it has a state that could not be saved: nothing else knows what is in
+// it, and the next run there puts it back.
 func RemoveWorkspace(workDir, namespace, name string) error {
-	if err := os.RemoveAll(filepath.Join(workDir, "workspaces", namespace, name)); err != nil {
+	dir := filepath.Join(workDir, "workspaces", namespace, name)
+	if files, err := command.RescuedState(dir); err != nil || len(files) > 0 {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing a working directory: %w", err)
 	}
 	return nil

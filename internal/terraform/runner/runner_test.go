@@ -322,6 +322,20 @@ func TestLogBuffer_keepsTheEnd(t *testing.T) {
 	g.Expect(log.Bytes()[0]).NotTo(BeEquivalentTo('y'), "a reader has its own copy")
 }
 
+func TestRemoveWorkspace_keepsAStateThatCouldNotBeSaved(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "workspaces", "n", "a", "module", "errored.tfstate")
+	g.Expect(os.MkdirAll(filepath.Dir(state), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(state, []byte("{}"), 0o600)).To(Succeed())
+	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
+	g.Expect(state).To(BeAnExistingFile())
+	g.Expect(os.Remove(state)).To(Succeed())
+	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
+	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
+}
+
 func TestRemoveWorkspace_removesOnlyItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
