@@ -65,7 +65,11 @@ func main() {
 
 func run(ctx context.Context) error {
 	// A client that complains of an API server which was killed tells nothing new.
-	klog.LogToStderr(false)
+	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
+	klog.InitFlags(logs)
+	if err := errors.Join(logs.Set("logtostderr", "false"), logs.Set("stderrthreshold", "FATAL")); err != nil {
+		return fmt.Errorf("setting up logs: %w", err)
+	}
 	klog.SetOutput(io.Discard)
 	ctrl.SetLogger(klog.Background())
 	var o options
