@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,12 +165,12 @@ func (a *actor) change(ctx context.Context, unwanted []int) error {
 
 // giveUp writes down that what is pending may be destroyed.
 func (a *actor) giveUp() error {
-	lines := ""
+	var lines strings.Builder
 	for _, number := range a.pending {
-		lines += unwantedLine(number)
+		lines.WriteString(unwantedLine(number))
 	}
 	a.pending = nil
-	return a.write(lines)
+	return a.write(lines.String())
 }
 
 // consider approves the plan that waits, if one comes soon.

@@ -31,14 +31,6 @@ type entry struct {
 	pid int
 }
 
-func madeLine(name string, number int, id string, pid int) string {
-	return fmt.Sprintf("%s %s %d %s %d\n", wordMade, name, number, id, pid)
-}
-
-func destroyedLine(name string, number int, id string, pid int) string {
-	return fmt.Sprintf("%s %s %d %s %d\n", wordDestroyed, name, number, id, pid)
-}
-
 func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
 func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
 func killedLine(pid int) string      { return fmt.Sprintf("%s %d\n", wordKilled, pid) }

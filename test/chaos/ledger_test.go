@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,27 +34,27 @@ func TestExamine_findsWhatIsLost(t *testing.T) {
 			found: []string{"was made twice", "(id0) exists and is not in the state"}, tally: tally{Made: 2},
 		},
 		"destroyed as asked": {
-			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine(1, "id1", 11), wanted: map[string]item{},
 			tally: tally{Made: 1, Destroyed: 1},
 		},
 		"destroyed with its workspace": {
-			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine(1, "id1", 11), wanted: map[string]item{},
 			tally: tally{Made: 1, Destroyed: 1},
 		},
 		"destroyed before it was asked for": {
-			journal: madeLine("a", 1, "id1", 10) + destroyedLine("a", 1, "id1", 11) + unwantedLine(1), wanted: map[string]item{},
+			journal: madeLine("a", 1, "id1", 10) + destroyedLine(1, "id1", 11) + unwantedLine(1), wanted: map[string]item{},
 			found: []string{"nobody asked"}, tally: tally{Made: 1, Destroyed: 1},
 		},
 		"the successor of a deleted one is destroyed": {
-			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + madeLine("a", 2, "id2", 11) + destroyedLine("a", 2, "id2", 11) + destroyedLine("a", 1, "id1", 11), wanted: map[string]item{},
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + madeLine("a", 2, "id2", 11) + destroyedLine(2, "id2", 11) + destroyedLine(1, "id1", 11), wanted: map[string]item{},
 			found: []string{"a number 2 (id2) was destroyed, and nobody asked"}, tally: tally{Made: 2, Destroyed: 2},
 		},
 		"destroyed again after a kill": {
-			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine("a", 1, "id1", 11) + killedLine(11) + destroyedLine("a", 1, "id1", 12), wanted: map[string]item{},
+			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine(1, "id1", 11) + killedLine(11) + destroyedLine(1, "id1", 12), wanted: map[string]item{},
 			tally: tally{Made: 1, Destroyed: 2, Repeated: 1},
 		},
 		"destroyed and still in the state": {
-			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine("a", 1, "id1", 11), state: one,
+			journal: madeLine("a", 1, "id1", 10) + unwantedLine(1) + destroyedLine(1, "id1", 11), state: one,
 			found: []string{"is in the state and was destroyed"}, tally: tally{Made: 1, Destroyed: 1},
 		},
 		"two tools at once": {
@@ -98,4 +99,12 @@ func TestParseJournal_refusesWhatItDoesNotKnow(t *testing.T) {
 		_, err := parseJournal(line + "\n")
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(line)), line)
 	}
+}
+
+func madeLine(name string, number int, id string, pid int) string {
+	return fmt.Sprintf("%s %s %d %s %d\n", wordMade, name, number, id, pid)
+}
+
+func destroyedLine(number int, id string, pid int) string {
+	return fmt.Sprintf("%s a %d %s %d\n", wordDestroyed, number, id, pid)
 }

@@ -38,7 +38,6 @@ type life struct {
 	items          map[string]item
 	gone           map[int]bool
 	owner          map[int]string
-	last           int
 }
 
 func (l *life) live(s step) {
