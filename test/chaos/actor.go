@@ -133,7 +133,7 @@ func (a *actor) create(ctx context.Context) error {
 			return err
 		}
 		if !now.DeletionTimestamp.IsZero() {
-			return errors.New("the one before is still there: " + condition(now, infrav1.DestroyedCondition))
+			return errors.Join(a.help(ctx, now), errors.New("the one before is still there: "+condition(now, infrav1.DestroyedCondition)))
 		}
 		return nil
 	})
