@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -138,7 +140,7 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) strin
 	if err != nil {
 		return unknown
 	}
-	for _, key := range sortedKeys(rendered.Data) {
+	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
 		objects, err := addons.Parse(rendered.Data[key])
 		if err != nil {
 			continue

@@ -1,8 +1,6 @@
 package captaddon
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,5 +49,3 @@ func uncount(s *scope) {
 	failing.DeletePartialMatch(labels)
 	failedTotal.DeletePartialMatch(labels)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,6 +3,7 @@ package captaddon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -169,13 +170,12 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing)
 	if err != nil {
 		return nil, err
 	}
-	rendered := &corev1.Secret{Data: data}
 	objects, err := pruned(st.secret)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range sortedKeys(rendered.Data) {
-		parsed, err := addons.Parse(rendered.Data[key])
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		parsed, err := addons.Parse(data[key])
 		if err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}

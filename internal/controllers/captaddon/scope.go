@@ -103,6 +103,10 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 	for i := range secrets.Items {
 		at(secrets.Items[i].Labels[clusterv1.ClusterNameLabel]).secret = &secrets.Items[i]
 	}
+	named := map[string]*controlplanev1.CAPTControlPlane{}
+	for i := range planes.Items {
+		named[planes.Items[i].Name] = &planes.Items[i]
+	}
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
 		wanted := addon.DeletionTimestamp.IsZero() && cluster.DeletionTimestamp.IsZero() && selector.Matches(labels.Set(cluster.Labels))
@@ -111,7 +115,9 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 		}
 		st := at(cluster.Name)
 		st.cluster, st.matched = cluster, wanted
-		st.controlPlane = controlPlaneOf(cluster, planes.Items)
+		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" {
+			st.controlPlane = named[ref.Name]
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(standings)) {
 		st := standings[name]
@@ -119,15 +125,6 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 		s.standings = append(s.standings, st)
 	}
 	return s, nil
-}
-
-func controlPlaneOf(cluster *clusterv1.Cluster, planes []controlplanev1.CAPTControlPlane) *controlplanev1.CAPTControlPlane {
-	for i := range planes {
-		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" && ref.Name == planes[i].Name {
-			return &planes[i]
-		}
-	}
-	return nil
 }
 
 // facts are what manifests can say about the cluster.
