@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
 // flags returns a set with the flag that every command has.
@@ -37,20 +37,20 @@ func parse(set *pflag.FlagSet, args []string) (bool, error) {
 
 func up(ctx context.Context, args []string) error {
 	var dir string
-	var spec local.Spec
+	var spec controlplane.Spec
 	var timeout time.Duration
 	set := flags("up", &dir)
 	set.StringVar(&spec.Name, "name", "", "Name of the cluster.")
 	set.StringVar(&spec.KubernetesVersion, "kubernetes-version", "", "Minor version of Kubernetes, such as 1.36.")
 	set.StringVar(&spec.BinDir, "bin-dir", "", "Where programs are looked for first; then come PATH, the directory of localcluster and parts/ in it.")
-	set.StringSliceVar(&spec.With, "with", nil, "Extra parts: "+strings.Join(local.Extras, ", ")+".")
+	set.StringSliceVar(&spec.With, "with", nil, "Extra parts: "+strings.Join(controlplane.Extras, ", ")+".")
 	set.StringVar(&spec.TokenWebhook, "token-webhook", "", "Kubeconfig file of a webhook that reviews bearer tokens.")
 	set.StringVar(&spec.Incarnation, "incarnation", "", "Text that is written to the file incarnation once the control plane is ready.")
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "How long to wait until the control plane is ready.")
 	if ok, err := parse(set, args); !ok {
 		return err
 	}
-	cluster, err := local.New(dir)
+	cluster, err := controlplane.New(dir)
 	if err != nil {
 		return err
 	}
@@ -70,23 +70,23 @@ func run(ctx context.Context, args []string) error {
 	if ok, err := parse(flags("run", &dir), args); !ok {
 		return err
 	}
-	return local.Supervise(ctx, dir)
+	return controlplane.Supervise(ctx, dir)
 }
 
 func stop(ctx context.Context, args []string) error {
-	return end(ctx, "stop", args, (*local.Cluster).Stop)
+	return end(ctx, "stop", args, (*controlplane.Cluster).Stop)
 }
 
 func down(ctx context.Context, args []string) error {
-	return end(ctx, "down", args, (*local.Cluster).Down)
+	return end(ctx, "down", args, (*controlplane.Cluster).Down)
 }
 
-func end(ctx context.Context, command string, args []string, how func(*local.Cluster, context.Context) error) error {
+func end(ctx context.Context, command string, args []string, how func(*controlplane.Cluster, context.Context) error) error {
 	var dir string
 	if ok, err := parse(flags(command, &dir), args); !ok {
 		return err
 	}
-	cluster, err := local.New(dir)
+	cluster, err := controlplane.New(dir)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func status(ctx context.Context, args []string) error {
 	if output != "" && output != "json" {
 		return fmt.Errorf("no output format %q: use json, or leave it out", output)
 	}
-	cluster, err := local.New(dir)
+	cluster, err := controlplane.New(dir)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func status(ctx context.Context, args []string) error {
 	return err
 }
 
-func table(state *local.Status) error {
+func table(state *controlplane.Status) error {
 	if !state.Exists {
 		fmt.Printf("no control plane in %s\n", state.Directory)
 		return nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/node"
 )
 
@@ -49,7 +49,7 @@ func nodes(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	client.MayBeAway = func() time.Duration { return mayBeAway(local.Find([]byte(kubeconfig))) }
+	client.MayBeAway = func() time.Duration { return mayBeAway(controlplane.Find([]byte(kubeconfig))) }
 	text := []byte(os.Getenv(nodeEnv))
 	if len(text) == 0 {
 		if text, err = io.ReadAll(os.Stdin); err != nil {
@@ -80,11 +80,11 @@ func nodes(ctx context.Context, args []string) error {
 
 // mayBeAway is how long the API server of a cluster may refuse connections
 // before the cluster is taken for gone. Of one of this machine that is known.
-func mayBeAway(presence local.Presence) time.Duration {
+func mayBeAway(presence controlplane.Presence) time.Duration {
 	switch presence {
-	case local.Kept:
+	case controlplane.Kept:
 		return node.Patience
-	case local.Gone:
+	case controlplane.Gone:
 		return 0
 	default:
 		return node.Absence

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addonfile"
+	addonfile "github.com/appthrust/capt/internal/addon/file"
 	"github.com/appthrust/capt/internal/cli/text"
 )
 

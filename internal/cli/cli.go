@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
 // Streams are where a command reads and writes.

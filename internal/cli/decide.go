@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/describe"
-	"github.com/appthrust/capt/internal/operate"
 )
 
 func newApproveCommand(o *Options) *cobra.Command {

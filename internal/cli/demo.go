@@ -13,21 +13,21 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/describe"
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/quickstart"
+	"github.com/appthrust/capt/internal/local/demo"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // runDemo brings the environment up, makes the demo's cluster and shows how it
 // becomes ready.
-func (o *Options) runDemo(cmd *cobra.Command, environment *embedded.Environment, addons bool) error {
+func (o *Options) runDemo(cmd *cobra.Command, environment *environment.Environment, addons bool) error {
 	ctx, began := cmd.Context(), time.Now()
 	status, err := o.bringUp(ctx, environment)
 	if err != nil {
 		return err
 	}
-	demo, err := quickstart.New(environment, status, addons)
+	demo, err := demo.New(environment, status, addons)
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (o *Options) runDemo(cmd *cobra.Command, environment *embedded.Environment,
 }
 
 // showTree shows the cluster as describe does.
-func (o *Options) showTree(ctx context.Context, environment *embedded.Environment, name string) error {
+func (o *Options) showTree(ctx context.Context, environment *environment.Environment, name string) error {
 	c, err := environment.Client()
 	if err != nil {
 		return err
 	}
-	key := client.ObjectKey{Namespace: embedded.Namespace, Name: name}
+	key := client.ObjectKey{Namespace: environment.Namespace, Name: name}
 	objects, err := describe.Read(ctx, c, key, false)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (o *Options) showTree(ctx context.Context, environment *embedded.Environmen
 }
 
 // showNext says what to try.
-func (o *Options) showNext(cmd *cobra.Command, environment *embedded.Environment, cluster string, addons bool) error {
+func (o *Options) showNext(cmd *cobra.Command, environment *environment.Environment, cluster string, addons bool) error {
 	status, err := environment.Status(cmd.Context())
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (o *Options) showNext(cmd *cobra.Command, environment *embedded.Environment
 		kubectl = invocation(path)
 	}
 	arguments := ""
-	if environment.Name != embedded.DefaultName {
+	if environment.Name != environment.DefaultName {
 		arguments = " " + environment.Name
 	}
 	if dir := cmd.Flag("dir"); dir.Changed {
@@ -126,7 +126,7 @@ type stepLine struct {
 
 const widest = 100
 
-func (s *stepLine) report(p quickstart.Progress) {
+func (s *stepLine) report(p demo.Progress) {
 	s.clear()
 	switch {
 	case p.Done:

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/doctor"
+	"github.com/appthrust/capt/internal/cli/doctor"
 )
 
 // doctorOutputs are the ways in which results can be written.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // environmentFlags lead to an embedded environment.
@@ -24,12 +24,12 @@ func (f *environmentFlags) addParts(cmd *cobra.Command) {
 }
 
 // environment is the one that the arguments name.
-func (f *environmentFlags) environment(args []string) (*embedded.Environment, error) {
-	name := embedded.DefaultName
+func (f *environmentFlags) environment(args []string) (*environment.Environment, error) {
+	name := environment.DefaultName
 	if len(args) > 0 {
 		name = args[0]
 	}
-	environment, err := embedded.New(name, f.dir)
+	environment, err := environment.New(name, f.dir)
 	if err != nil {
 		return nil, &Exit{Code: 2, Err: err}
 	}
@@ -76,7 +76,7 @@ pending pod has got a node.`,
 }
 
 // bringUp shows the steps, and how the management cluster is reached.
-func (o *Options) bringUp(ctx context.Context, environment *embedded.Environment) (*embedded.Status, error) {
+func (o *Options) bringUp(ctx context.Context, environment *environment.Environment) (*environment.Status, error) {
 	began := time.Now()
 	status, err := environment.Up(ctx, o.showStep)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *Options) bringUp(ctx context.Context, environment *embedded.Environment
 }
 
 // showStep prints a step when it has ended.
-func (o *Options) showStep(step embedded.Step) {
+func (o *Options) showStep(step environment.Step) {
 	if step.Done {
 		fmt.Fprintf(o.Out, "%6.1f s  %s%s\n", step.Took.Seconds(), step.Name, note(step.Note))
 	}
@@ -175,7 +175,7 @@ func newStatusCommand(o *Options) *cobra.Command {
 	return cmd
 }
 
-func (o *Options) showStatus(status *embedded.Status) error {
+func (o *Options) showStatus(status *environment.Status) error {
 	if !status.Exists {
 		fmt.Fprintf(o.Out, "%s does not exist in %s: make it with `captctl up`\n", status.Name, status.Directory)
 		return nil
@@ -183,7 +183,7 @@ func (o *Options) showStatus(status *embedded.Status) error {
 	fmt.Fprintf(o.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))
 	w := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CLUSTER\tPART\tPID\tSTATE\tRESTARTS\tLOG")
-	rows := func(cluster string, parts []embedded.Part) {
+	rows := func(cluster string, parts []environment.Part) {
 		for _, part := range parts {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", cluster, part.Name, part.PID, stateOf(part), part.Restarts, part.Log)
 		}
@@ -206,7 +206,7 @@ func readiness(ready bool) string {
 }
 
 // stateOf says in a word or two how a part is.
-func stateOf(part embedded.Part) string {
+func stateOf(part environment.Part) string {
 	switch {
 	case part.Running:
 		return readiness(part.Ready)

@@ -8,9 +8,9 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/local"
-	"github.com/appthrust/capt/internal/quickstart"
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/demo"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // callEnvironment runs captctl and returns what it printed.
@@ -32,9 +32,9 @@ func TestEnvironmentCommands_sayThatThereIsNone(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("demo does not exist"))
 	out, err = callEnvironment(t, "status", "demo", "--dir", dir, "-o", "json")
 	g.Expect(Code(err)).To(Equal(1))
-	var status embedded.Status
+	var status environment.Status
 	g.Expect(json.Unmarshal([]byte(out), &status)).To(Succeed())
-	g.Expect(status).To(Equal(embedded.Status{Name: "demo", Directory: dir + "/demo"}))
+	g.Expect(status).To(Equal(environment.Status{Name: "demo", Directory: dir + "/demo"}))
 	out, err = callEnvironment(t, "down", "demo", "--dir", dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("does not exist"))
@@ -63,19 +63,19 @@ func TestStatusTable_namesEachPart(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
 	o := &Options{Streams: Streams{Out: &out}}
-	part := func(name string, change func(*local.PartStatus)) embedded.Part {
-		p := embedded.Part{PartStatus: local.PartStatus{Name: name}, Log: "/logs/" + name}
+	part := func(name string, change func(*controlplane.PartStatus)) environment.Part {
+		p := environment.Part{PartStatus: controlplane.PartStatus{Name: name}, Log: "/logs/" + name}
 		change(&p.PartStatus)
 		return p
 	}
-	g.Expect(o.showStatus(&embedded.Status{
+	g.Expect(o.showStatus(&environment.Status{
 		Name: "demo", Exists: true, KubernetesVersion: "1.37", Endpoint: "https://127.0.0.1:1",
-		Parts: []embedded.Part{
-			part("etcd", func(p *local.PartStatus) { p.PID, p.Running, p.Ready = 7, true, true }),
-			part("manager", func(p *local.PartStatus) { p.PID, p.Restarts, p.LastExit = 8, 3, "exit status 1" }),
+		Parts: []environment.Part{
+			part("etcd", func(p *controlplane.PartStatus) { p.PID, p.Running, p.Ready = 7, true, true }),
+			part("manager", func(p *controlplane.PartStatus) { p.PID, p.Restarts, p.LastExit = 8, 3, "exit status 1" }),
 		},
-		Clusters: []embedded.Cluster{{Name: "quick", Parts: []embedded.Part{
-			part("karpenter-kwok", func(p *local.PartStatus) { p.Waiting = "/apis/karpenter.sh/v1/nodepools" }),
+		Clusters: []environment.Cluster{{Name: "quick", Parts: []environment.Part{
+			part("karpenter-kwok", func(p *controlplane.PartStatus) { p.Waiting = "/apis/karpenter.sh/v1/nodepools" }),
 		}}},
 	})).To(Succeed())
 	g.Expect(out.String()).To(Equal(`demo, Kubernetes 1.37, https://127.0.0.1:1: not ready
@@ -88,7 +88,7 @@ quick         karpenter-kwok  0    waiting for /apis/karpenter.sh/v1/nodepools  
 
 func TestStepLine_isRedrawnOnTerminalsOnly(t *testing.T) {
 	t.Parallel()
-	steps := []quickstart.Progress{
+	steps := []demo.Progress{
 		{Step: "Flux", Waits: "Applying", Took: time.Second},
 		{Step: "Flux", Done: true, Took: 2 * time.Second},
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
 // interrupted is the exit code of a program that Ctrl-C ended.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/appthrust/capt/internal/flavor"
+	"github.com/appthrust/capt/internal/cli/flavor"
 )
 
 type generateFlags struct {

@@ -16,11 +16,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/migrate"
-	"github.com/appthrust/capt/internal/scheme"
-	"github.com/appthrust/capt/internal/versions"
-	"github.com/appthrust/capt/internal/workload"
+	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/cli/migrate"
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 func newMigrateCommand(o *Options) *cobra.Command {
@@ -144,7 +144,7 @@ func (o *Options) migration(c client.Client, f *migrateFlags) (*migrate.Migratio
 		return m, nil
 	}
 	for _, name := range []string{f.flux, f.addon} {
-		objects, err := embedded.ReadManifests(filepath.Join(f.addons, name+".yaml"))
+		objects, err := environment.ReadManifests(filepath.Join(f.addons, name+".yaml"))
 		if err != nil {
 			return nil, fmt.Errorf("reading the add-on %s, which `make addons` writes: %w", name, err)
 		}

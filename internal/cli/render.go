@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/render"
-	"github.com/appthrust/capt/internal/validate"
+	"github.com/appthrust/capt/internal/cli/render"
+	"github.com/appthrust/capt/internal/cli/validate"
 )
 
 type renderFlags struct {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/chart"
-	"github.com/appthrust/capt/internal/validate"
-	"github.com/appthrust/capt/internal/versions"
+	"github.com/appthrust/capt/internal/addon/chart"
+	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/cli/validate"
 )
 
 type validateFlags struct {

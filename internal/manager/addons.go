@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/chart"
+	"github.com/appthrust/capt/internal/addon/chart"
+	"github.com/appthrust/capt/internal/addon/targetpath"
+	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/controllers/captaddon"
-	"github.com/appthrust/capt/internal/targetpath"
-	"github.com/appthrust/capt/internal/versions"
 )
 
 // setupAddons adds the controller of add-ons.

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/cloud"
+	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captcluster"
 	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
-	"github.com/appthrust/capt/internal/versions"
-	"github.com/appthrust/capt/internal/workload"
-	"github.com/appthrust/capt/internal/workspace"
 )
 
 // setupClusters adds the controllers of clusters, of their control planes and of
@@ -43,15 +43,15 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 		return err
 	}
 	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
-	aws := cloud.AWS{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
+	cloud := aws.Cloud{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
 	if err := (&captcluster.Reconciler{
-		Client: mgr.GetClient(), Workspaces: workspaces, Cloud: aws,
+		Client: mgr.GetClient(), Workspaces: workspaces, Cloud: cloud,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-cluster"),
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTCluster: %w", err)
 	}
 	if err := (&captcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: aws,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: cloud,
 		Workload: workload.Reach{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspaceproviderconfig"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
+	"github.com/appthrust/capt/internal/reconcile/cachedreader"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/process"
-	"github.com/appthrust/capt/internal/usage"
-	"github.com/appthrust/capt/internal/versioned"
+	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // setupControllers adds every controller.
@@ -38,7 +38,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	if err := mgr.Add(objects); err != nil {
 		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
 	}
-	reader := versioned.NewReader(mgr.GetAPIReader(), objects)
+	reader := cachedreader.NewReader(mgr.GetAPIReader(), objects)
 	wake := make(chan event.GenericEvent, 1<<16)
 	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, wake)
 	if err != nil {

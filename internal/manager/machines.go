@@ -9,10 +9,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captbootstrapconfig"
 	"github.com/appthrust/capt/internal/controllers/captmachine"
 	"github.com/appthrust/capt/internal/controllers/captmachinepool"
-	"github.com/appthrust/capt/internal/workspace"
 )
 
 // setupMachines adds the controllers of machines, of machine pools and of their

@@ -22,7 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/appthrust/capt/internal/scheme"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
 // Environment is a running API server with CAPT's CRDs.

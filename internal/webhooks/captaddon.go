@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/targetpath"
-	"github.com/appthrust/capt/internal/versions"
+	"github.com/appthrust/capt/internal/addon/targetpath"
+	"github.com/appthrust/capt/internal/addon/versions"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-addons-cluster-x-k8s-io-v1beta1-captaddon,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=addons.cluster.x-k8s.io,resources=captaddons,versions=v1beta1,name=validation.captaddon.addons.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1

@@ -12,7 +12,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/appthrust/capt/internal/placeholder"
+	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
 // checkManifests refuses manifests that could not be applied once their

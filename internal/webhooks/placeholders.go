@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/appthrust/capt/internal/placeholder"
+	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
 // checkPlaceholders refuses malformed placeholders.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/placeholder"
+	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
 // checkName refuses what cannot become the name of an object once its

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -26,8 +26,8 @@ var errMissed = errors.New("nothing to hit")
 
 // parts are those of the environment that faults hit.
 var parts = map[fault]string{
-	killManager: embedded.Manager, stopManager: embedded.Manager,
-	killAPIServer: local.APIServer, killEtcd: local.Etcd, killClusterAPI: embedded.ClusterAPI,
+	killManager: environment.Manager, stopManager: environment.Manager,
+	killAPIServer: controlplane.APIServer, killEtcd: controlplane.Etcd, killClusterAPI: environment.ClusterAPI,
 }
 
 // inject harms the parts as the schedule says, and blocks until it has.
@@ -77,14 +77,14 @@ func (t *trial) killSupervisor(ctx context.Context, m mishap) error {
 func (t *trial) harmPart(ctx context.Context, m mishap) error {
 	t.parts.Lock()
 	defer t.parts.Unlock()
-	var victim local.Process
+	var victim controlplane.Process
 	// It may be on its way up.
 	err := await(ctx, hunt, func() error {
 		status, err := t.management(ctx)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(status.Parts, func(p local.PartStatus) bool { return p.Name == parts[m.Fault] })
+		i := slices.IndexFunc(status.Parts, func(p controlplane.PartStatus) bool { return p.Name == parts[m.Fault] })
 		if i < 0 || !status.Parts[i].Running {
 			return errMissed
 		}
@@ -109,7 +109,7 @@ func (t *trial) harmPart(ctx context.Context, m mishap) error {
 }
 
 // kill signals a process if it still is the one that was meant.
-func kill(p local.Process, signal syscall.Signal) bool {
+func kill(p controlplane.Process, signal syscall.Signal) bool {
 	started, err := record.ProcessStarted(p.PID)
 	same := strings.HasSuffix(p.Started, fmt.Sprintf("/%d", started))
 	return err == nil && same && syscall.Kill(p.PID, signal) == nil

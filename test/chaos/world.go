@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -63,7 +63,7 @@ output "things" {
 
 // world is the environment that everything happens to.
 type world struct {
-	env     *embedded.Environment
+	env     *environment.Environment
 	base    string
 	captctl string
 	client  client.Client
@@ -81,7 +81,7 @@ func newWorld(ctx context.Context) (*world, error) {
 		return nil, fmt.Errorf("making a directory: %w", err)
 	}
 	w := &world{base: base, captctl: captctl}
-	if w.env, err = embedded.New("chaos", base); err != nil {
+	if w.env, err = environment.New("chaos", base); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(w.journals(), 0o700); err != nil {
@@ -130,8 +130,8 @@ func (w *world) down(ctx context.Context) error {
 }
 
 // management is what is known of the environment's own processes.
-func (w *world) management(ctx context.Context) (*local.Status, error) {
-	cluster, err := local.New(filepath.Join(w.env.Dir, "management"))
+func (w *world) management(ctx context.Context) (*controlplane.Status, error) {
+	cluster, err := controlplane.New(filepath.Join(w.env.Dir, "management"))
 	if err != nil {
 		return nil, err
 	}

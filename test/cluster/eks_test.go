@@ -20,7 +20,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/aws/awstest"
+	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/testenv"
 )
 

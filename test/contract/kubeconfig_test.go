@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/aws"
-	"github.com/appthrust/capt/internal/kubeconfig"
+	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
 func (w *world) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
@@ -124,7 +124,7 @@ func makesTokens(c *check) {
 // reportsExpiry holds when the end of a certificate in the kubeconfig is shown.
 func reportsExpiry(c *check) {
 	w := c.on(stage.in(c))
-	ends, err := kubeconfig.Check(w.kubeconfig().Data["value"])
+	ends, err := workload.CheckKubeconfig(w.kubeconfig().Data["value"])
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(ends).NotTo(BeZero(), "the kubeconfig of the test has a client certificate")
 	c.Expect(get(w, "demo", emptyControlPlane()).Status.Kubeconfig.ExpiresAt.Time).To(BeTemporally("==", ends))

@@ -20,7 +20,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // mark is when something was first seen: by the clock, and by the version of the
@@ -77,7 +77,7 @@ func (w *world) follow() *course {
 			}
 		},
 	} {
-		events, err := w.client.Watch(w.ctx, list, client.InNamespace(embedded.Namespace))
+		events, err := w.client.Watch(w.ctx, list, client.InNamespace(environment.Namespace))
 		w.Expect(err).NotTo(HaveOccurred())
 		w.t.Cleanup(events.Stop)
 		go func() {
@@ -103,7 +103,7 @@ func (w *world) isDeleted() {
 			return condition(plane.Status.Conditions, infrav1.ReadyCondition)
 		}
 		var list clusterv1.ClusterList
-		w.Expect(w.client.List(w.ctx, &list, client.InNamespace(embedded.Namespace))).To(Succeed())
+		w.Expect(w.client.List(w.ctx, &list, client.InNamespace(environment.Namespace))).To(Succeed())
 		if len(list.Items) > 0 {
 			return "the Cluster is there"
 		}
@@ -130,7 +130,7 @@ func (w *world) rendered(addon string) []string {
 	var names []string
 	var sets clusteraddonsv1.ClusterResourceSetList
 	var secrets corev1.SecretList
-	ours := []client.ListOption{client.InNamespace(embedded.Namespace)}
+	ours := []client.ListOption{client.InNamespace(environment.Namespace)}
 	if addon != "" {
 		ours = append(ours, client.MatchingLabels{addonsv1.AddonLabel: addon})
 	} else {
@@ -155,7 +155,7 @@ func (w *world) leftovers() []string {
 		&corev1.SecretList{}, &corev1.ConfigMapList{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, &infrav1.WorkspaceTemplateApplyList{},
 		&infrav1.CAPTClusterList{}, &infrav1.CAPTMachinePoolList{}, &controlplanev1.CAPTControlPlaneList{}, &clusterv1.MachinePoolList{},
 	} {
-		w.Expect(w.client.List(w.ctx, list, client.InNamespace(embedded.Namespace))).To(Succeed())
+		w.Expect(w.client.List(w.ctx, list, client.InNamespace(environment.Namespace))).To(Succeed())
 		w.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
 			named, ok := obj.(client.Object)
 			if ok && (strings.Contains(named.GetName(), w.name) || named.GetLabels()[clusterv1.ClusterNameLabel] == w.name) {

@@ -21,8 +21,8 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/local"
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // Whatever is taken away or breaks is told of, and comes back without a person,
@@ -299,14 +299,14 @@ func (w *world) labelled(with bool) {
 func (w *world) clusterAPIDies() {
 	w.labelled(true)
 	w.Eventually(func() []string { return w.rendered(third) }, patience, moment).ShouldNot(BeEmpty(), "the install has begun")
-	w.kill(embedded.ClusterAPI)
+	w.kill(environment.ClusterAPI)
 	w.ready(third)
 }
 
 func (w *world) managerDiesRemoving() {
 	w.labelled(false)
 	w.Eventually(func() string { return w.standing(third) }, patience, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
-	w.kill(embedded.Manager)
+	w.kill(environment.Manager)
 	w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"), "the removal goes on")
 	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty())
 	w.Expect(object(w, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty())
@@ -326,7 +326,7 @@ func (w *world) managerDiesInstalling() {
 		w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"))
 		w.labelled(true)
 		w.Eventually(moment.come, patience, look/5).Should(BeTrue(), "%s", moment.name)
-		w.kill(embedded.Manager)
+		w.kill(environment.Manager)
 		w.say("Killed when %s", moment.name)
 		w.ready(third)
 	}
@@ -335,7 +335,7 @@ func (w *world) managerDiesInstalling() {
 // small is an add-on of ConfigMaps.
 func small(name string, policy addonsv1.DeletionPolicy, maps ...string) *addonsv1.CAPTAddon {
 	return &addonsv1.CAPTAddon{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: embedded.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: environment.Namespace},
 		Spec: addonsv1.CAPTAddonSpec{
 			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"fluxcd.io/enabled": "true"}},
 			Manifests:       []addonsv1.ManifestSource{{Name: "all", Inline: configMaps(maps...)}},
@@ -364,7 +364,7 @@ func (w *world) managerDiesPruning() {
 	})
 	w.waitAddon(name, HavePrefix(addonsv1.NotReadyReason))
 	w.Expect(object(w, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it goes once the new content is ready")
-	w.kill(embedded.Manager)
+	w.kill(environment.Manager)
 	w.Expect(w.workload.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: "default"}})).To(Succeed())
 	w.Eventually(func() types.UID { return object(w, "default", "dropped", &corev1.ConfigMap{}).UID }).Should(BeEmpty(), "it is pruned")
 	w.ready(name)
@@ -395,7 +395,7 @@ func (w *world) addonsAreDeleted() {
 // serverIsDown stops the API server for longer than anybody waits, then ends it:
 // the local cluster starts it again.
 func (w *world) serverIsDown() {
-	server := w.process(local.APIServer)
+	server := w.process(controlplane.APIServer)
 	w.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {

@@ -28,7 +28,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 const (
@@ -58,7 +58,7 @@ type world struct {
 	t      *testing.T
 	ctx    context.Context
 	began  time.Time
-	env    *embedded.Environment
+	env    *environment.Environment
 	client client.WithWatch
 	// charts is where charts are served, name the cluster's name.
 	charts, name string
@@ -79,10 +79,10 @@ func newWorld(t *testing.T, name string) *world {
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(look)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.env, err = embedded.New("e2e", base)
+	w.env, err = environment.New("e2e", base)
 	w.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { w.end(base) })
-	status, err := w.env.Up(w.ctx, func(embedded.Step) {})
+	status, err := w.env.Up(w.ctx, func(environment.Step) {})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(status.Charts).NotTo(BeEmpty(), "`make addons` packs the charts")
 	w.charts = status.Charts
@@ -98,7 +98,7 @@ func (w *world) end(base string) {
 	if w.t.Failed() {
 		w.keepLogs()
 	}
-	if err := w.env.Down(ctx, func(embedded.Step) {}); err != nil {
+	if err := w.env.Down(ctx, func(environment.Step) {}); err != nil {
 		w.t.Errorf("ending the environment: %v", err)
 	}
 	if left := processes(base); len(left) > 0 {
@@ -185,7 +185,7 @@ func (w *world) install(name string, change ...func(*unstructured.Unstructured))
 	w.t.Helper()
 	root, err := w.env.Root()
 	w.Expect(err).NotTo(HaveOccurred())
-	objects, err := embedded.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
+	objects, err := environment.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
 	w.Expect(err).NotTo(HaveOccurred())
 	for _, obj := range objects {
 		if obj.GetKind() != "CAPTAddon" {
@@ -199,7 +199,7 @@ func (w *world) install(name string, change ...func(*unstructured.Unstructured))
 			edit(obj)
 		}
 	}
-	w.Expect(embedded.Apply(w.ctx, w.client, embedded.Namespace, objects)).To(Succeed())
+	w.Expect(environment.Apply(w.ctx, w.client, environment.Namespace, objects)).To(Succeed())
 }
 
 func set(w *world, obj *unstructured.Unstructured, value any, path ...string) {
@@ -217,7 +217,7 @@ func (w *world) create(version string) {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: w.name, Namespace: embedded.Namespace,
+			Name: w.name, Namespace: environment.Namespace,
 			Labels: map[string]string{"fluxcd.io/enabled": "true", "karpenter.sh/enabled": "true"},
 		},
 		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
@@ -234,7 +234,7 @@ func (w *world) create(version string) {
 // get reads an object of the management cluster.
 func get[T client.Object](w *world, name string, obj T) T {
 	w.t.Helper()
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, obj)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj)).To(Succeed())
 	return obj
 }
 
@@ -243,7 +243,7 @@ func get[T client.Object](w *world, name string, obj T) T {
 func change[T client.Object](w *world, name string, obj T, edit func(T)) {
 	w.t.Helper()
 	w.Eventually(func() error {
-		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, obj); err != nil {
+		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj); err != nil {
 			return err
 		}
 		edit(obj)
@@ -263,7 +263,7 @@ func (w *world) cluster(edit func(*clusterv1.Cluster)) {
 
 // ofCluster are the options that list objects of the cluster.
 func (w *world) ofCluster() []client.ListOption {
-	return []client.ListOption{client.InNamespace(embedded.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.name}}
+	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.name}}
 }
 
 // controlPlane is the cluster's, or an empty one.
@@ -334,7 +334,7 @@ func (w *world) reach() {
 	w.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	w.Eventually(func() error {
-		return w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: w.name + "-kubeconfig"}, kubeconfig)
+		return w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: w.name + "-kubeconfig"}, kubeconfig)
 	}).Should(Succeed(), "the kubeconfig is there")
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())

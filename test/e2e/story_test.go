@@ -19,7 +19,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // The life of a cluster, from two labels to nothing left.
@@ -100,9 +100,9 @@ func (w *world) queue() string {
 func (w *world) getsNodes() {
 	root, err := w.env.Root()
 	w.Expect(err).NotTo(HaveOccurred())
-	objects, err := embedded.ReadManifests(filepath.Join(root, "examples", "quickstart-workload.yaml"))
+	objects, err := environment.ReadManifests(filepath.Join(root, "examples", "quickstart-workload.yaml"))
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(embedded.Apply(w.ctx, w.workload, "default", objects)).To(Succeed())
+	w.Expect(environment.Apply(w.ctx, w.workload, "default", objects)).To(Succeed())
 	w.Eventually(func(g Gomega) {
 		pods := &appsv1.Deployment{}
 		g.Expect(w.workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "inflate"}, pods)).To(Succeed())

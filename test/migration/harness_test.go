@@ -33,12 +33,12 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/scheme"
-	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/template"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/workload"
 )
 
 // patience is for a machine that is busy with other things.
@@ -50,8 +50,8 @@ type world struct {
 	t                    *testing.T
 	ctx                  context.Context
 	captctl, base, addon string
-	environment          *embedded.Environment
-	status               *embedded.Status
+	environment          *environment.Environment
+	status               *environment.Status
 	client               client.Client
 }
 
@@ -67,11 +67,11 @@ func newWorld(t *testing.T) *world {
 	w.base, err = os.MkdirTemp("", "capt-migration-")
 	w.Expect(err).NotTo(HaveOccurred())
 	w.mirror()
-	w.environment, err = embedded.New("migration", w.base)
+	w.environment, err = environment.New("migration", w.base)
 	w.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := exec.Command("tail", "-n", "12", w.environment.Log(embedded.Manager)).Output()
+			log, _ := exec.Command("tail", "-n", "12", w.environment.Log(environment.Manager)).Output()
 			t.Logf("the manager said:\n%s", log)
 		}
 		out, err := exec.Command(w.captctl, "down", "migration", "--dir", w.base).CombinedOutput()
@@ -115,7 +115,7 @@ func (w *world) addons() {
 	w.addon = filepath.Join(w.base, "addons")
 	w.Expect(os.MkdirAll(w.addon, 0o755)).To(Succeed())
 	for _, name := range []string{"fluxcd", "karpenter"} {
-		objects, err := embedded.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
+		objects, err := environment.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
 		w.Expect(err).NotTo(HaveOccurred(), "run make addons first")
 		var text bytes.Buffer
 		for _, obj := range objects {
@@ -136,8 +136,8 @@ func (w *world) addons() {
 func (w *world) template(name, file string) {
 	w.t.Helper()
 	local := &infrav1.WorkspaceTemplate{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: "local-controlplane"}, local)).To(Succeed())
-	made := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name}, Spec: *local.Spec.DeepCopy()}
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: "local-controlplane"}, local)).To(Succeed())
+	made := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: name}, Spec: *local.Spec.DeepCopy()}
 	if file != "" {
 		text, err := os.ReadFile(filepath.Join("testdata", file))
 		w.Expect(err).NotTo(HaveOccurred())
@@ -150,7 +150,7 @@ func (w *world) template(name, file string) {
 func (w *world) takesOver(name string) {
 	w.t.Helper()
 	found := &infrav1.WorkspaceTemplate{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, found)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, found)).To(Succeed())
 	module := &found.Spec.Template.Spec.ForProvider.Module
 	for _, block := range []string{"variable \"karpenter_import\" {", "import {"} {
 		before, rest, cut := strings.Cut(*module, block)
@@ -175,7 +175,7 @@ func (w *world) cluster(name string) {
 		w.Expect(err).NotTo(HaveOccurred())
 		return infrav1.Value{Raw: text}
 	}
-	meta := metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name}
+	meta := metav1.ObjectMeta{Namespace: environment.Namespace, Name: name}
 	cluster := &clusterv1.Cluster{ObjectMeta: meta}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: name}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: name}
@@ -220,14 +220,14 @@ func (w *world) cluster(name string) {
 
 func (w *world) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {
 	plane := &controlplanev1.CAPTControlPlane{}
-	g.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, plane)).To(Succeed())
+	g.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, plane)).To(Succeed())
 	return plane
 }
 
 func (w *world) workspace(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	ws := &infrav1.WorkspaceTemplateApply{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, ws)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, ws)).To(Succeed())
 	return ws
 }
 
@@ -235,7 +235,7 @@ func (w *world) workspace(name string) *infrav1.WorkspaceTemplateApply {
 func (w *world) inside(name string) client.Client {
 	w.t.Helper()
 	kubeconfig := &corev1.Secret{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
 	c, err := workload.Reach{Scheme: scheme.New()}.Client(kubeconfig.Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())
 	return c
@@ -263,7 +263,7 @@ func (w *world) inState(name string) bool {
 	w.t.Helper()
 	secret := &corev1.Secret{}
 	at := terraform.Backend{SecretSuffix: template.StateSuffix(name)}.StateSecretName()
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: at}, secret)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: at}, secret)).To(Succeed())
 	reader, err := gzip.NewReader(bytes.NewReader(secret.Data["tfstate"]))
 	w.Expect(err).NotTo(HaveOccurred())
 	var state struct {

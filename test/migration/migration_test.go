@@ -15,8 +15,8 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/embedded"
-	"github.com/appthrust/capt/internal/migrate"
+	"github.com/appthrust/capt/internal/cli/migrate"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 const name = "demo"
@@ -25,7 +25,7 @@ const name = "demo"
 func (w *world) untouched() map[string]any {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: embedded.Namespace, Name: name}, cluster)).To(Succeed())
+	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, cluster)).To(Succeed())
 	var addons addonsv1.CAPTAddonList
 	w.Expect(w.client.List(w.ctx, &addons)).To(Succeed())
 	plane, ws := w.plane(w, name), w.workspace(name)

@@ -16,7 +16,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/appthrust/capt/internal/embedded"
+	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -80,11 +80,11 @@ func (u *user) up(args ...string) (string, error) {
 	return string(out), err
 }
 
-func (u *user) status() *embedded.Status {
+func (u *user) status() *environment.Status {
 	u.t.Helper()
 	// It ends with 1 while a part is being started again.
 	out, _ := exec.CommandContext(u.t.Context(), u.captctl, "status", "--dir", u.base, "-o", "json").Output()
-	status := &embedded.Status{}
+	status := &environment.Status{}
 	u.Expect(json.Unmarshal(out, status)).To(Succeed())
 	return status
 }

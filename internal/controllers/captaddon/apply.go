@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 const fieldManager = "capt-addon"
@@ -38,14 +38,14 @@ func (r *Reconciler) ask(ctx context.Context, s *scope, st *standing, round int)
 	if err != nil {
 		return err
 	}
-	secret := addons.Secret(s.addon, st.name, rendered, round, s.now)
+	secret := render.Secret(s.addon, st.name, rendered, round, s.now)
 	if dropped != "" {
 		secret.Annotations[addonsv1.PruneAnnotation] = dropped
 	}
 	if err := r.apply(ctx, secret); err != nil {
 		return err
 	}
-	set := addons.ResourceSet(s.addon, st.name)
+	set := render.ResourceSet(s.addon, st.name)
 	if st.set == nil {
 		if err := r.apply(ctx, set); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (r *Reconciler) applied(ctx context.Context, s *scope, st *standing) error 
 	if err := r.Client.Get(ctx, st.key(s), &binding); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the ClusterResourceSetBinding: %w", err)
 	}
-	name := addons.Name(s.addon.Name, st.name)
+	name := render.Name(s.addon.Name, st.name)
 	for _, set := range binding.Spec.Bindings {
 		if set.ClusterResourceSetName != name {
 			continue
@@ -136,12 +136,12 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) strin
 			return fmt.Sprintf("%s: the cluster does not know its kind: the add-on that brings the CRD belongs into dependsOn", o)
 		}
 	}
-	rendered, err := r.full(ctx, s, st, addons.Round(asObject(st.secret)))
+	rendered, err := r.full(ctx, s, st, render.Round(asObject(st.secret)))
 	if err != nil {
 		return unknown
 	}
 	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := addons.Parse(rendered.Data[key])
+		objects, err := render.Parse(rendered.Data[key])
 		if err != nil {
 			continue
 		}

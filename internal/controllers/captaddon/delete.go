@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // uninstall takes the add-on back from all clusters.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // The timeout goes on while the reasons change, and begins anew with each

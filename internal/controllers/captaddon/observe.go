@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // observe looks in the workload cluster whether everything is there and ready.
@@ -95,7 +95,7 @@ func watched(gvk schema.GroupVersionKind) bool {
 }
 
 // part checks one object that was applied.
-func (w *witness) part(ctx context.Context, st *standing, o addons.Object) error {
+func (w *witness) part(ctx context.Context, st *standing, o render.Object) error {
 	if !watched(o.GroupVersionKind) || o.Kind == "HelmRelease" {
 		return nil
 	}
@@ -103,18 +103,18 @@ func (w *witness) part(ctx context.Context, st *standing, o addons.Object) error
 	if err != nil {
 		return err
 	}
-	if want, secret := st.rendered.Secrets[o]; secret && want != addons.DataDigest(obj) {
+	if want, secret := st.rendered.Secrets[o]; secret && want != render.DataDigest(obj) {
 		return &problem{reason: addonsv1.DriftedReason, message: o.String() + " was changed", drifted: true}
 	}
 	if o.Group == "apps" || o.Group == "apiextensions.k8s.io" {
-		return healthy(addons.Check(obj, ""))
+		return healthy(render.Check(obj, ""))
 	}
 	return nil
 }
 
 // release checks the Helm release and what it consists of.
-func (w *witness) release(ctx context.Context, want *addons.Release) error {
-	hr, err := w.get(ctx, addons.Object{
+func (w *witness) release(ctx context.Context, want *render.Release) error {
+	hr, err := w.get(ctx, render.Object{
 		GroupVersionKind: schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
 		Namespace:        want.Namespace, Name: want.Name,
 	})
@@ -124,15 +124,15 @@ func (w *witness) release(ctx context.Context, want *addons.Release) error {
 	if suspended, _, err := unstructured.NestedBool(hr.Object, "spec", "suspend"); err == nil && suspended {
 		return fault.Wait(addonsv1.NotReadyReason, "HelmRelease %s/%s is suspended: resume it by setting spec.suspend to false", want.Namespace, want.Name)
 	}
-	if err := healthy(addons.CheckRelease(hr, want)); err != nil {
+	if err := healthy(render.CheckRelease(hr, want)); err != nil {
 		return err
 	}
-	for _, o := range addons.Inventory(hr) {
+	for _, o := range render.Inventory(hr) {
 		obj, err := w.get(ctx, o)
 		if err != nil {
 			return err
 		}
-		if err := healthy(addons.Check(obj, "")); err != nil {
+		if err := healthy(render.Check(obj, "")); err != nil {
 			return err
 		}
 	}
@@ -143,11 +143,11 @@ func (w *witness) release(ctx context.Context, want *addons.Release) error {
 func (w *witness) check(ctx context.Context, check addonsv1.ReadinessCheck) error {
 	gvk := schema.FromAPIVersionAndKind(check.APIVersion, check.Kind)
 	if check.Name != "" {
-		obj, err := w.get(ctx, addons.Object{GroupVersionKind: gvk, Namespace: check.Namespace, Name: check.Name})
+		obj, err := w.get(ctx, render.Object{GroupVersionKind: gvk, Namespace: check.Namespace, Name: check.Name})
 		if err != nil {
 			return notDrifted(err)
 		}
-		return healthy(addons.Check(obj, check.Condition))
+		return healthy(render.Check(obj, check.Condition))
 	}
 	selector, err := metav1.LabelSelectorAsSelector(check.Selector)
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *witness) check(ctx context.Context, check addonsv1.ReadinessCheck) erro
 		return &problem{reason: addonsv1.NotReadyReason, message: fmt.Sprintf("No %s with the labels %s exists", gvk.Kind, selector)}
 	}
 	for i := range list.Items {
-		if err := healthy(addons.Check(&list.Items[i], check.Condition)); err != nil {
+		if err := healthy(render.Check(&list.Items[i], check.Condition)); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func notDrifted(err error) error {
 	return err
 }
 
-func healthy(h addons.Health) error {
+func healthy(h render.Health) error {
 	if h.Ready {
 		return nil
 	}
@@ -188,7 +188,7 @@ func healthy(h addons.Health) error {
 }
 
 // get reads an object. One that is not there has gone.
-func (w *witness) get(ctx context.Context, o addons.Object) (*unstructured.Unstructured, error) {
+func (w *witness) get(ctx context.Context, o render.Object) (*unstructured.Unstructured, error) {
 	if err := w.watch(ctx, o.GroupVersionKind); err != nil {
 		return nil, err
 	}

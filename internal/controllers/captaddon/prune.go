@@ -12,27 +12,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
+	"github.com/appthrust/capt/internal/addon/render"
 )
 
 // dropped are the objects that the cluster got before and is not to have any
 // more. They are written down together with the content that lacks them, so a
 // crash forgets none.
-func (r *Reconciler) dropped(ctx context.Context, s *scope, st *standing, rendered *addons.Rendered) (string, error) {
+func (r *Reconciler) dropped(ctx context.Context, s *scope, st *standing, rendered *render.Rendered) (string, error) {
 	var before corev1.Secret
-	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: addons.Name(s.addon.Name, st.name)}
+	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, st.name)}
 	if err := r.Live.Get(ctx, key, &before); err != nil {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
 		return "", fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	pending, err := addons.ReadObjects(before.Annotations[addonsv1.PruneAnnotation])
+	pending, err := render.ReadObjects(before.Annotations[addonsv1.PruneAnnotation])
 	if err != nil {
 		// Somebody has edited it: what it named is not known any more.
 		pending = nil
 	}
-	return addons.WriteObjects(addons.Dropped(append(addons.ObjectsOf(before.Data), pending...), rendered.Objects))
+	return render.WriteObjects(render.Dropped(append(render.ObjectsOf(before.Data), pending...), rendered.Objects))
 }
 
 // prune deletes what was dropped. Cluster API never does.
@@ -73,13 +73,13 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, st *standing) error {
 
 // pruned are the objects that a rendered Secret names as dropped.
 func pruned(secret metav1.Object) ([]*unstructured.Unstructured, error) {
-	names, err := addons.ReadObjects(secret.GetAnnotations()[addonsv1.PruneAnnotation])
+	names, err := render.ReadObjects(secret.GetAnnotations()[addonsv1.PruneAnnotation])
 	if err != nil {
 		return nil, fmt.Errorf("reading the annotation %s of Secret %s: remove it: %w", addonsv1.PruneAnnotation, secret.GetName(), err)
 	}
 	objects := make([]*unstructured.Unstructured, 0, len(names))
 	for _, name := range names {
-		objects = append(objects, addons.Named(name))
+		objects = append(objects, render.Named(name))
 	}
 	return objects, nil
 }

@@ -19,8 +19,8 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 const (
@@ -52,7 +52,7 @@ func (r *Reconciler) takeBack(ctx context.Context, s *scope, st *standing) error
 		return fault.Wait(addonsv1.RemovingReason, "Waiting for the cluster's nodes and load balancers to go")
 	}
 	if removes {
-		for _, d := range addons.Dependents(s.addon.Name, s.all) {
+		for _, d := range render.Dependents(s.addon.Name, s.all) {
 			if has(d, st.name) {
 				return fault.Wait(addonsv1.WaitingForDependentsReason, "Add-on %s depends on this one and goes first", d.Name)
 			}
@@ -175,7 +175,7 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing)
 		return nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := addons.Parse(data[key])
+		parsed, err := render.Parse(data[key])
 		if err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}
@@ -248,7 +248,7 @@ func (r *removal) remove(ctx context.Context, live *unstructured.Unstructured) (
 
 // describe names an object and what keeps it.
 func describe(obj *unstructured.Unstructured) string {
-	text := addons.Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}.String()
+	text := render.Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}.String()
 	if finalizers := obj.GetFinalizers(); !obj.GetDeletionTimestamp().IsZero() && len(finalizers) > 0 {
 		text += " (kept by " + strings.Join(finalizers, ", ") + ")"
 	}

@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // rendering is what was rendered for a cluster, without the manifests
 // themselves, and from what.
 type rendering struct {
-	*addons.Rendered
+	*render.Rendered
 
 	from string
 }
@@ -73,7 +73,7 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, st *standing) erro
 		st.rendered = known
 		return nil
 	}
-	rendered, err := r.full(ctx, s, st, addons.Round(asObject(st.secret)))
+	rendered, err := r.full(ctx, s, st, render.Round(asObject(st.secret)))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 	facts := st.facts(s.addon.Namespace)
 	from := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		facts.KubernetesVersion, fmt.Sprint(addons.Round(asObject(st.secret))),
+		facts.KubernetesVersion, fmt.Sprint(render.Round(asObject(st.secret))),
 	}
 	add := func(kind, name, reason string) error {
 		obj := metadata(kind)
@@ -131,8 +131,8 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 		from = append(from, kind, name, obj.ResourceVersion)
 		return nil
 	}
-	if addons.NeedsConnection(s.addon) {
-		name, err := addons.SecretName(s.addon, facts)
+	if render.NeedsConnection(s.addon) {
+		name, err := render.SecretName(s.addon, facts)
 		if err != nil {
 			return "", err
 		}
@@ -156,12 +156,12 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 }
 
 // full renders the add-on with its manifests.
-func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int) (*addons.Rendered, error) {
-	in := addons.Input{
+func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int) (*render.Rendered, error) {
+	in := render.Input{
 		Addon: s.addon, Cluster: st.facts(s.addon.Namespace), Round: round, Sources: map[string]map[string][]byte{},
 	}
-	if addons.NeedsConnection(s.addon) {
-		name, err := addons.SecretName(s.addon, in.Cluster)
+	if render.NeedsConnection(s.addon) {
+		name, err := render.SecretName(s.addon, in.Cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int
 			return nil, err
 		}
 	}
-	return addons.Render(in)
+	return render.Render(in)
 }
 
 func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason string) (map[string][]byte, error) {

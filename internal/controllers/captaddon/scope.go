@@ -17,8 +17,8 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // scope is what was read for one look at an add-on.
@@ -128,8 +128,8 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 }
 
 // facts are what manifests can say about the cluster.
-func (st *standing) facts(namespace string) addons.Cluster {
-	facts := addons.Cluster{Name: st.name, Namespace: namespace, KubernetesVersion: st.cluster.Spec.Topology.Version}
+func (st *standing) facts(namespace string) render.Cluster {
+	facts := render.Cluster{Name: st.name, Namespace: namespace, KubernetesVersion: st.cluster.Spec.Topology.Version}
 	if st.controlPlane != nil && st.controlPlane.Status.Version != "" {
 		facts.KubernetesVersion = st.controlPlane.Status.Version
 	}

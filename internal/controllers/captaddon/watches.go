@@ -11,7 +11,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/addons"
+	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -68,7 +68,7 @@ func (r *Reconciler) ofSource(ctx context.Context, obj client.Object) []ctrl.Req
 			}
 		}
 		for i := range addon.Status.Clusters {
-			name, err := addons.SecretName(addon, addons.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
+			name, err := render.SecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
 			if err == nil && name == obj.GetName() {
 				return true
 			}

@@ -17,7 +17,7 @@ import (
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // The keys of the Secret, as Cluster API names them.

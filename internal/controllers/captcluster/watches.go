@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
-	"github.com/appthrust/capt/internal/workspace"
 )
 
 // ofTemplate finds who makes its VPC by a template.

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/aws"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/kubeconfig"
-	"github.com/appthrust/capt/internal/workspace"
+	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 const (
@@ -59,7 +59,7 @@ func (r *Reconciler) outputKubeconfig(ctx context.Context, s *scope, found *core
 	if len(text) == 0 {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty: it must be a kubeconfig", name, s.apply.Name)
 	}
-	expires, err := kubeconfig.Check(text)
+	expires, err := workload.CheckKubeconfig(text)
 	if err != nil {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", name, s.apply.Name, err)
 	}

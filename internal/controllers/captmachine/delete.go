@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/drain"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/nodes"
+	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/nodes/drain"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/nodes/nodestest"
+	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
 )
 
 // pod makes a pod that runs on a node as far as the API server knows: there is

@@ -12,7 +12,7 @@ import (
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/nodes/nodestest"
+	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
 )
 
 // deployment makes a MachineDeployment of Cluster API.

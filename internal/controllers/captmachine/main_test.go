@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captbootstrapconfig"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
-	"github.com/appthrust/capt/internal/nodes/nodestest"
+	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/usage"
-	"github.com/appthrust/capt/internal/workspace"
 )
 
 var env *testenv.Environment

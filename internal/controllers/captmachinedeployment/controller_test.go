@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
-	"github.com/appthrust/capt/internal/machines"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/webhooks"
 )

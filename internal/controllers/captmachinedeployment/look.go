@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/cluster/machines"
 )
 
 // errChanged says that a deployment is not any more what was decided on.

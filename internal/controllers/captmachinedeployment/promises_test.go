@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/cluster/machines"
 )
 
 // bound is what a deployment asked for, for as long as somebody may act on it.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // rollback puts the template of an earlier revision in place, if that is asked

@@ -12,8 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // scope is what was read for one look at a deployment.

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 func TestOutputs_areSortedAndChecked(t *testing.T) {

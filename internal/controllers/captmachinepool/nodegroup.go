@@ -8,9 +8,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/nodes"
-	"github.com/appthrust/capt/internal/workspace"
+	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // nodeGroup runs the template, and takes over what it tells of the nodes.

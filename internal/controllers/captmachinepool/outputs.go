@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/workspace"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // The outputs that a pool is read from.

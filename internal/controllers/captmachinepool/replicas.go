@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // replicas compares how many nodes there are with how many are wanted. What

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/nodes"
+	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // scope is what was read for one look at a pool.

@@ -2,8 +2,8 @@ package captmachinepool
 
 import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/nodes"
-	"github.com/appthrust/capt/internal/workspace"
+	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // variables is what the template is given, by the names that the API documents.

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
-	"github.com/appthrust/capt/internal/workspace"
 )
 
 // ofCluster finds the pools of a Cluster.

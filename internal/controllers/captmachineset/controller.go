@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/machines"
+	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachinesets,verbs=get;list;watch;patch

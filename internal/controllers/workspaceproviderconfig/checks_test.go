@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // secretValue must never be seen.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/usage"
+	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // unused waits until no workspace uses the config.

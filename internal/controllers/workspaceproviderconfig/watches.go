@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/usage"
+	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // secretIndex finds the configs that name a Secret.

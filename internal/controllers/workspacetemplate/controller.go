@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
-	"github.com/appthrust/capt/internal/usage"
+	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,verbs=get;list;watch;update;patch

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/usage"
 )
 
 var env *testenv.Environment

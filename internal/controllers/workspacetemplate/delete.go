@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/usage"
+	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // unused waits until no workspace uses the template.

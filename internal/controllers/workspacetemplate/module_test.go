@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 func inline(module string, change ...func(*infrav1.ModuleParameters)) *scope {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // situation is everything that decides what happens next to a workspace that

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // drift shows what the latest comparison of state and reality found.

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // inputs resolves what a run would apply. Nothing runs while module, variables

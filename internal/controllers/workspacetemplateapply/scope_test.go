@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/fault"
-	"github.com/appthrust/capt/internal/template"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 func newSecret(meta metav1.ObjectMeta) *corev1.Secret { return &corev1.Secret{ObjectMeta: meta} }

@@ -1,0 +1,145 @@
+package chart
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/terraform/placeholder"
+)
+
+// maxIndex is the greatest index.yaml that is read.
+const maxIndex = 64 << 20
+
+// index is a Helm repository's index.yaml.
+type index struct {
+	Entries map[string][]entry `json:"entries"`
+}
+
+// entry is one version of a chart.
+type entry struct {
+	Version string   `json:"version"`
+	URLs    []string `json:"urls"`
+	Digest  string   `json:"digest"`
+}
+
+// download reads a chart from a Helm repository.
+func (s source) download(ctx context.Context) (*Chart, error) {
+	text, err := get(ctx, s.repository+"/index.yaml", maxIndex)
+	if err != nil {
+		return nil, err
+	}
+	var i index
+	if err := yaml.Unmarshal(text, &i); err != nil {
+		return nil, fmt.Errorf("reading index.yaml: %w", err)
+	}
+	found, err := i.find(s.name, s.version)
+	if err != nil {
+		return nil, err
+	}
+	address, err := resolve(s.repository, found.URLs[0])
+	if err != nil {
+		return nil, err
+	}
+	if reference, isOCI := strings.CutPrefix(address, "oci://"); isOCI {
+		repository, tag := cutTag(reference)
+		if tag == "" {
+			tag = s.version
+		}
+		return s.pull(ctx, repository, tag)
+	}
+	data, err := get(ctx, address, maxArchive)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	if want := strings.TrimPrefix(found.Digest, "sha256:"); want != "" && hex.EncodeToString(sum[:]) != want {
+		return nil, errors.New("the archive is not the one that index.yaml describes: its digest differs")
+	}
+	return unpack(data, 0)
+}
+
+func (i index) find(name, version string) (entry, error) {
+	entries, known := i.Entries[name]
+	if !known {
+		names := make([]string, 0, len(i.Entries))
+		for n := range i.Entries {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return entry{}, missing("chart "+name, name, names)
+	}
+	for _, written := range versions(version) {
+		for _, e := range entries {
+			if e.Version == written && len(e.URLs) > 0 {
+				return e, nil
+			}
+		}
+	}
+	available := make([]string, len(entries))
+	for i, e := range entries {
+		available[i] = e.Version
+	}
+	return entry{}, missing("version "+version, version, available)
+}
+
+func missing(what, name string, known []string) error {
+	if nearest, found := placeholder.Nearest(name, known); found {
+		return fmt.Errorf("the repository has no %s: did you mean %s?", what, nearest)
+	}
+	if len(known) > listed {
+		known = known[:listed]
+	}
+	return fmt.Errorf("the repository has no %s: it has %s", what, strings.Join(known, ", "))
+}
+
+// resolve makes a chart's address absolute.
+func resolve(repository, address string) (string, error) {
+	base, err := url.Parse(repository + "/")
+	if err != nil {
+		return "", fmt.Errorf("reading the repository's address: %w", err)
+	}
+	relative, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("reading the chart's address in index.yaml: %w", err)
+	}
+	return base.ResolveReference(relative).String(), nil
+}
+
+// cutTag cuts the tag off an OCI reference.
+func cutTag(reference string) (repository, tag string) {
+	colon := strings.LastIndex(reference, ":")
+	if colon < strings.LastIndex(reference, "/") {
+		return reference, ""
+	}
+	return reference[:colon], reference[colon+1:]
+}
+
+// get reads what stands at an address.
+func get(ctx context.Context, address string, limit int64) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Transport: transport()}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
+	}
+	data, err := readLimited(response.Body, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", request.URL.Redacted(), err)
+	}
+	return data, nil
+}

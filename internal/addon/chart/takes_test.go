@@ -1,0 +1,158 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/addon/chart"
+	"github.com/appthrust/capt/internal/addon/targetpath"
+)
+
+func takes(c *chart.Chart, path string) error {
+	segments, err := targetpath.Parse(path)
+	if err != nil {
+		return err
+	}
+	return c.Takes(segments)
+}
+
+func TestTakes_acceptsWhatTheChartKnows(t *testing.T) {
+	c := anchor().load(t)
+	for _, path := range []string{
+		`replicas`,
+		`settings.clusterName`,
+		`settings.featureGates.spotToSpot`,
+		`serviceAccount.annotations.eks\.amazonaws\.com/role-arn`,
+		`affinity.nodeAffinity.anything`,
+		`nodeSelector.zone`,
+		`resources.requests.memory`,
+		`resources.limits.memory`,
+		`tolerations[0].key`,
+		`tolerations[0].effect`,
+		`tolerations[3].key`,
+		`extraVolumes[0].name`,
+		`global.imageRegistry`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			NewWithT(t).Expect(takes(c, path)).To(Succeed())
+		})
+	}
+}
+
+func TestTakes_namesTheNearestPath(t *testing.T) {
+	c := anchor().load(t)
+	tests := map[string]string{
+		`settings.clusterNam`:             "settings.clusterNam does not exist in chart anchor 1.2.3: did you mean settings.clusterName?",
+		`setting.clusterName`:             "did you mean settings.clusterName?",
+		`settings.ClusterEndpoint`:        "did you mean settings.clusterEndpoint?",
+		`clusterName`:                     "did you mean settings.clusterName?",
+		`controller.replicas`:             "did you mean replicas?",
+		`settings.featureGates.spotTospo`: "did you mean settings.featureGates.spotToSpot?",
+		`settings.zone`:                   "settings.zone does not exist in chart anchor 1.2.3: settings has clusterEndpoint, clusterName, featureGates",
+		`elsewhere`:                       "elsewhere does not exist in chart anchor 1.2.3: it has affinity, extraVolumes, nodeSelector, replicas, resources, serviceAccount, settings, tolerations",
+		`replicas.zone`:                   "replicas.zone goes on below replicas, which is a number in chart anchor 1.2.3",
+		`settings.clusterName.x`:          "goes on below settings.clusterName, which is a string",
+		`tolerations.key`:                 "goes on below tolerations, which is a list",
+		`settings[0]`:                     "settings[0] asks for a list item where there is no list in chart anchor 1.2.3",
+	}
+	for path, want := range tests {
+		t.Run(path, func(t *testing.T) {
+			g := NewWithT(t)
+			err := takes(c, path)
+			g.Expect(err).To(MatchError(ContainSubstring(want)))
+			var unknown *chart.PathError
+			g.Expect(errors.As(err, &unknown)).To(BeTrue())
+			g.Expect(unknown.Path).To(Equal(path))
+		})
+	}
+}
+
+func TestTakes_readsTheSchema(t *testing.T) {
+	c := anchor().
+		with("values.yaml", "open: {}\nclosed: {}\nnamed: {known: 1}\n").
+		with("values.schema.json", `{
+		  "$defs": {"resources": {"properties": {"limits": {"type": "object"}}, "additionalProperties": false}},
+		  "properties": {
+		    "closed": {"properties": {"inside": {"type": "string"}}, "additionalProperties": false},
+		    "named": {"properties": {"known": {}, "fromSchema": {"type": "string"}}},
+		    "mapped": {"additionalProperties": {"properties": {"port": {"type": "integer"}}, "additionalProperties": false}},
+		    "patterned": {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": false},
+		    "referred": {"$ref": "#/$defs/resources"},
+		    "either": {"oneOf": [{"type": "string"}, {"properties": {"secret": {"type": "string"}}}]},
+		    "list": {"type": "array", "items": {"properties": {"name": {"type": "string"}}, "additionalProperties": false}},
+		    "loop": {"$ref": "#/properties/loop"}
+		  }}`).load(t)
+	accepted := []string{
+		`open.anything`, `closed.inside`, `named.known`, `named.fromSchema`, `mapped.web.port`, `patterned.x-a`,
+		`referred.limits.cpu`, `either.secret`, `list[4].name`,
+	}
+	for _, path := range accepted {
+		t.Run(path, func(t *testing.T) {
+			NewWithT(t).Expect(takes(c, path)).To(Succeed())
+		})
+	}
+	refused := map[string]string{
+		`closed.insid`:          "closed.insid is not allowed in chart anchor 1.2.3: did you mean closed.inside?",
+		`named.fromSchem`:       "did you mean named.fromSchema?",
+		`mapped.web.prot`:       "does not exist",
+		`patterned.y`:           "patterned.y does not exist",
+		`referred.limit`:        "does not exist",
+		`list[0].nam`:           "does not exist",
+		`either.other`:          "does not exist",
+		`loop.something.deeper`: "does not exist",
+	}
+	for path, want := range refused {
+		t.Run(path, func(t *testing.T) {
+			NewWithT(t).Expect(takes(c, path)).To(MatchError(ContainSubstring(want)))
+		})
+	}
+}
+
+func TestTakes_followsDependencies(t *testing.T) {
+	g := NewWithT(t)
+	c := anchor().
+		with("Chart.yaml", anchorChart+"dependencies: [{name: sub, alias: web}, {name: absent}]\n").
+		with("charts/sub/Chart.yaml", "name: sub\nversion: 0.1.0\n").
+		with("charts/sub/values.yaml", "service: {port: 80}\n").load(t)
+
+	g.Expect(takes(c, "web.service.port")).To(Succeed())
+	g.Expect(takes(c, "absent.anything.goes")).To(Succeed(), "a chart that is not there cannot be asked")
+	g.Expect(takes(c, "web.service.prot")).To(MatchError(ContainSubstring("did you mean web.service.port?")))
+	g.Expect(takes(c, "sub.service.port")).To(MatchError(ContainSubstring("does not exist")), "its values stand under the alias")
+}
+
+func TestTakes_knowsKarpentersChart(t *testing.T) {
+	g := NewWithT(t)
+	c := karpenter(t)
+	for _, path := range []string{
+		`settings.clusterName`, `settings.clusterEndpoint`, `settings.interruptionQueue`,
+		`serviceAccount.annotations.eks\.amazonaws\.com/role-arn`, `controller.resources.requests.cpu`, `nodeSelector.zone`,
+	} {
+		g.Expect(takes(c, path)).To(Succeed(), path)
+	}
+	g.Expect(takes(c, "settings.clusterNam")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")))
+	g.Expect(takes(c, "settings.aws.clusterName")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")), "the form of charts before 0.33")
+}
+
+// karpenter is the chart in Karpenter's module.
+func karpenter(t *testing.T) *chart.Chart {
+	t.Helper()
+	command := exec.Command("go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v1.14.1")
+	command.Dir = t.TempDir()
+	out, err := command.Output()
+	var module struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(out, &module)
+	}
+	if err != nil {
+		t.Skipf("Karpenter's module cannot be had: %v", err)
+	}
+	c, err := chart.Load(filepath.Join(module.Dir, "charts", "karpenter"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return c
+}

@@ -1,0 +1,142 @@
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/placeholder"
+)
+
+// manifests returns the objects of a set. Placeholders are resolved inside the
+// strings of inline manifests, after they were parsed: whatever a value holds,
+// it stays one string.
+func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]string) ([]*unstructured.Unstructured, error) {
+	if source.Inline == "" {
+		return in.referenced(source)
+	}
+	objects, err := Parse([]byte(source.Inline))
+	if err != nil {
+		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s: %w", in.Addon.Name, source.Name, err)
+	}
+	for _, obj := range objects {
+		resolved, err := expand(obj.Object, values)
+		if err != nil {
+			return nil, in.unresolved(fmt.Sprintf("manifests %s: %s %s", source.Name, obj.GetKind(), obj.GetName()), values, err)
+		}
+		content, ok := resolved.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("resolving %s: it is no object", obj.GetName())
+		}
+		obj.Object = content
+	}
+	return objects, nil
+}
+
+// referenced returns the objects of a ConfigMap or a Secret, as they are.
+func (in *Input) referenced(source addonsv1.ManifestSource) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	data := in.Sources[source.Name]
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		parsed, err := Parse(data[key])
+		if err != nil {
+			return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s, key %s: %w", in.Addon.Name, source.Name, key, err)
+		}
+		objects = append(objects, parsed...)
+	}
+	return objects, nil
+}
+
+// Parse reads the objects of YAML documents. A List is taken apart.
+func Parse(text []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d cannot be read: %w", number, err)
+		}
+		content := map[string]any{}
+		// Errors of the parser can quote the text, which may be secret.
+		if err := yaml.Unmarshal(document, &content); err != nil {
+			return nil, fmt.Errorf("document %d is no YAML of a Kubernetes object", number)
+		}
+		if len(content) == 0 {
+			continue
+		}
+		obj := &unstructured.Unstructured{Object: content}
+		if obj.IsList() {
+			err := obj.EachListItem(func(item runtime.Object) error {
+				one, ok := item.(*unstructured.Unstructured)
+				if !ok {
+					return fmt.Errorf("document %d holds something that is no object", number)
+				}
+				objects = append(objects, one)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
+			return nil, fmt.Errorf("document %d lacks apiVersion, kind or metadata.name", number)
+		}
+		objects = append(objects, obj)
+	}
+}
+
+// expand resolves the placeholders in every string of a value.
+func expand(value any, values map[string]string) (any, error) {
+	switch value := value.(type) {
+	case string:
+		return placeholder.Expand(value, func(name string) (string, bool) { v, ok := values[name]; return v, ok })
+	case map[string]any:
+		resolved := make(map[string]any, len(value))
+		for key, item := range value {
+			var err error
+			if resolved[key], err = expand(item, values); err != nil {
+				return nil, err
+			}
+		}
+		return resolved, nil
+	case []any:
+		resolved := make([]any, len(value))
+		for i, item := range value {
+			var err error
+			if resolved[i], err = expand(item, values); err != nil {
+				return nil, err
+			}
+		}
+		return resolved, nil
+	default:
+		return value, nil
+	}
+}
+
+// unresolved explains a placeholder without a value.
+func (in *Input) unresolved(where string, values map[string]string, err error) error {
+	var missing *placeholder.UnresolvedError
+	if !errors.As(err, &missing) || len(missing.Names) == 0 {
+		return fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: %s: %w", in.Addon.Name, where, err)
+	}
+	name := missing.Names[0]
+	if near, found := placeholder.Nearest(name, slices.Sorted(maps.Keys(values))); found {
+		return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: did you mean ${%s}?", in.Addon.Name, where, err, near)
+	}
+	return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: name it in connection.keys if it is an output", in.Addon.Name, where, err)
+}

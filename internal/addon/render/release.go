@@ -1,0 +1,236 @@
+package render
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addon/targetpath"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// Annotations, labels and finalizers of Flux.
+const (
+	// requestedAt has Flux reconcile at once; it then records the value.
+	requestedAt = "reconcile.fluxcd.io/requestedAt"
+	// resetAt, equal to requestedAt, has Flux forget its failures.
+	resetAt = "reconcile.fluxcd.io/resetAt"
+	// watchLabel has Flux reconcile a release when the Secret changes.
+	watchLabel = "reconcile.fluxcd.io/watch"
+	// fluxFinalizer is Flux' own. Cluster API removes what a manifest does not
+	// have, so the manifests have it.
+	fluxFinalizer = "finalizers.fluxcd.io"
+
+	helmAPI   = "helm.toolkit.fluxcd.io/v2"
+	sourceAPI = "source.toolkit.fluxcd.io/v1"
+	// chartLayer is the media type of a chart in an OCI registry.
+	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+	defaultInterval = 5 * time.Minute
+	// releaseRetries is how often Flux tries before it gives up and CAPT's own
+	// retries begin.
+	releaseRetries = 2
+)
+
+// Release is a Helm release in a workload cluster.
+type Release struct {
+	Namespace, Name string
+	// Version is the chart's.
+	Version string
+	// Token is what Flux records once it has dealt with this rendering.
+	Token string
+}
+
+// release returns what Flux needs to keep the Helm release: the namespace, the
+// outputs, where the chart comes from, and the release.
+func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured, *Release, error) {
+	helm := in.Addon.Spec.Helm
+	release := &Release{Namespace: helm.Namespace, Name: in.Addon.Name, Version: helm.Chart.Version}
+	copied, references, err := in.outputs(in.Addon.Name + "-connection")
+	if err != nil {
+		return nil, nil, err
+	}
+	chartValues, err := in.chartValues(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec := map[string]any{
+		"interval":       interval(helm),
+		"releaseName":    releaseName(in.Addon),
+		"driftDetection": map[string]any{"mode": "enabled"},
+		"install":        install(helm),
+		"upgrade":        upgrade(helm),
+	}
+	if in.Addon.Spec.Timeout != nil && helm.Wait == "Always" {
+		spec["timeout"] = in.Addon.Spec.Timeout.Duration.String()
+	}
+	if chartValues != nil {
+		spec["values"] = chartValues
+	}
+	if len(references) > 0 {
+		spec["valuesFrom"] = references
+	}
+	source := in.source(spec)
+	content, err := json.Marshal([]any{spec, source.Object, copied})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the release: %w", err)
+	}
+	release.Token = digest(string(content), round(*in))
+
+	var objects []*unstructured.Unstructured
+	if !builtIn(helm.Namespace) {
+		objects = append(objects, object("v1", "Namespace", "", helm.Namespace, nil))
+	}
+	if len(copied) > 0 {
+		secret := object("v1", "Secret", helm.Namespace, in.Addon.Name+"-connection", map[string]any{"type": "Opaque", "data": copied})
+		secret.SetLabels(map[string]string{watchLabel: "Enabled"})
+		objects = append(objects, secret)
+	}
+	hr := object(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
+	hr.SetFinalizers([]string{fluxFinalizer})
+	hr.SetAnnotations(map[string]string{requestedAt: release.Token})
+	if round(*in) != "0" {
+		hr.SetAnnotations(map[string]string{requestedAt: release.Token, resetAt: release.Token})
+	}
+	return append(objects, source, hr), release, nil
+}
+
+// builtIn tells whether every cluster has the namespace. Such a one is not
+// rendered: Cluster API would take off the labels that a manifest does not have.
+func builtIn(namespace string) bool {
+	return namespace == "default" || strings.HasPrefix(namespace, "kube-")
+}
+
+func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: content}
+	if content == nil {
+		obj.Object = map[string]any{}
+	}
+	obj.SetAPIVersion(apiVersion)
+	obj.SetKind(kind)
+	obj.SetName(name)
+	if namespace != "" {
+		obj.SetNamespace(namespace)
+	}
+	return obj
+}
+
+func releaseName(addon *addonsv1.CAPTAddon) string {
+	if name := addon.Spec.Helm.ReleaseName; name != "" {
+		return name
+	}
+	return addon.Name
+}
+
+func interval(helm *addonsv1.HelmRelease) string {
+	if helm.Interval != nil {
+		return helm.Interval.Duration.String()
+	}
+	return defaultInterval.String()
+}
+
+func install(helm *addonsv1.HelmRelease) map[string]any {
+	crds := "Create"
+	if helm.CRDs == "Skip" {
+		crds = "Skip"
+	}
+	return map[string]any{
+		"crds": crds, "disableWait": helm.Wait != "Always", "remediation": map[string]any{"retries": int64(releaseRetries)},
+	}
+}
+
+func upgrade(helm *addonsv1.HelmRelease) map[string]any {
+	crds := helm.CRDs
+	if crds == "" {
+		crds = "CreateReplace"
+	}
+	return map[string]any{
+		"crds": crds, "disableWait": helm.Wait != "Always",
+		"remediation": map[string]any{"retries": int64(releaseRetries), "remediateLastFailure": true},
+	}
+}
+
+// source says where the chart comes from, in the spec too.
+func (in *Input) source(spec map[string]any) *unstructured.Unstructured {
+	helm, chart := in.Addon.Spec.Helm, in.Addon.Spec.Helm.Chart
+	insecure := chart.Insecure != nil && *chart.Insecure
+	if registry, oci := strings.CutPrefix(chart.Repository, "oci://"); oci {
+		repository := map[string]any{
+			"interval": interval(helm), "url": "oci://" + strings.TrimSuffix(registry, "/") + "/" + chart.Name,
+			// A tag cannot hold a plus.
+			"ref":           map[string]any{"tag": strings.ReplaceAll(chart.Version, "+", "_")},
+			"layerSelector": map[string]any{"mediaType": chartLayer, "operation": "copy"},
+		}
+		if insecure {
+			repository["insecure"] = true
+		}
+		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": in.Addon.Name}
+		return sourced("OCIRepository", helm.Namespace, in.Addon.Name, repository)
+	}
+	spec["chart"] = map[string]any{"spec": map[string]any{
+		"chart": chart.Name, "version": chart.Version, "interval": interval(helm),
+		"sourceRef": map[string]any{"kind": "HelmRepository", "name": in.Addon.Name},
+	}}
+	return sourced("HelmRepository", helm.Namespace, in.Addon.Name, map[string]any{"interval": interval(helm), "url": chart.Repository})
+}
+
+func sourced(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	obj := object(sourceAPI, kind, namespace, name, map[string]any{"spec": spec})
+	obj.SetFinalizers([]string{fluxFinalizer})
+	return obj
+}
+
+// chartValues resolves the placeholders of the values.
+func (in *Input) chartValues(values map[string]string) (any, error) {
+	if in.Addon.Spec.Helm.Values == nil || len(in.Addon.Spec.Helm.Values.Raw) == 0 {
+		return nil, nil
+	}
+	var content any
+	if err := json.Unmarshal(in.Addon.Spec.Helm.Values.Raw, &content); err != nil {
+		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: helm.values is no object", in.Addon.Name)
+	}
+	resolved, err := expand(content, values)
+	if err != nil {
+		return nil, in.unresolved("helm.values", values, err)
+	}
+	return resolved, nil
+}
+
+// outputs are the values that are copied into the cluster, and the entries of
+// the release that refer to them. A default is copied like an output, under a
+// key of its own.
+func (in *Input) outputs(secret string) (copied map[string]any, references []any, err error) {
+	copied = map[string]any{}
+	for i, v := range in.Addon.Spec.Helm.ValuesFrom {
+		entry := fmt.Sprintf("helm.valuesFrom[%d]", i)
+		if _, err := targetpath.Parse(v.TargetPath); err != nil {
+			return nil, nil, fault.Stall(addonsv1.InvalidTargetPathReason, "Add-on %s: %s.targetPath %q: %w", in.Addon.Name, entry, v.TargetPath, err)
+		}
+		key := v.ValuesKey
+		value, found := in.Connection[key]
+		if !found && v.Default != nil {
+			key, value, found = fmt.Sprintf("default-%d", i), []byte(*v.Default), true
+		}
+		if !found {
+			if v.Optional != nil && *v.Optional {
+				continue
+			}
+			return nil, nil, in.missing(entry, key)
+		}
+		copied[key] = base64.StdEncoding.EncodeToString(value)
+		reference := map[string]any{"kind": "Secret", "name": secret, "valuesKey": key, "targetPath": v.TargetPath}
+		if v.Mode != "Parsed" {
+			reference["literal"] = true
+		}
+		references = append(references, reference)
+	}
+	for _, key := range demanded(in.Addon) {
+		copied[key] = base64.StdEncoding.EncodeToString(in.Connection[key])
+	}
+	return copied, references, nil
+}

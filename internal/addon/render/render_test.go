@@ -1,0 +1,173 @@
+package render
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func karpenter() *addonsv1.CAPTAddon {
+	return &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "karpenter", UID: "uid"},
+		Spec: addonsv1.CAPTAddonSpec{Helm: &addonsv1.HelmRelease{
+			Namespace: "karpenter",
+			Chart:     addonsv1.ChartSource{Repository: "oci://public.ecr.aws/karpenter", Name: "karpenter", Version: "1.14.1"},
+			Values:    &infrav1.Value{Raw: []byte(`{"replicas":2,"settings":{"batch":"${CLUSTER_NAME}"}}`)},
+			ValuesFrom: []addonsv1.OutputValue{
+				{ValuesKey: "cluster_name", TargetPath: "settings.clusterName"},
+				{ValuesKey: "role", TargetPath: `serviceAccount.annotations.eks\.amazonaws\.com/role-arn`, Mode: "Parsed"},
+				{ValuesKey: "queue", TargetPath: "settings.interruptionQueue", Default: new("none")},
+				{ValuesKey: "extra", TargetPath: "settings.extra", Optional: new(true)},
+			},
+		}},
+	}
+}
+
+func input(addon *addonsv1.CAPTAddon, connection map[string]string) Input {
+	in := Input{Addon: addon, Cluster: Cluster{Name: "demo", Namespace: "fleet", KubernetesVersion: "v1.36.0"}, Connection: map[string][]byte{}}
+	for key, value := range connection {
+		in.Connection[key] = []byte(value)
+	}
+	return in
+}
+
+func objects(g Gomega, r *Rendered) map[string]*unstructured.Unstructured {
+	found := map[string]*unstructured.Unstructured{}
+	for _, text := range r.Data {
+		parsed, err := Parse(text)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, obj := range parsed {
+			found[obj.GetKind()] = obj
+		}
+	}
+	return found
+}
+
+func TestRender_makesAReleaseThatFluxKeeps(t *testing.T) {
+	g := NewWithT(t)
+	hard := "a,b=\"{c}\"\nnull"
+	r, err := Render(input(karpenter(), map[string]string{"cluster_name": hard, "role": "arn:aws:iam::1:role/k", "unused": "secret"}))
+	g.Expect(err).NotTo(HaveOccurred())
+	all := objects(g, r)
+	g.Expect(all).To(HaveLen(4))
+	g.Expect(all).To(HaveKey("Namespace"))
+
+	data, _, _ := unstructured.NestedStringMap(all["Secret"].Object, "data")
+	g.Expect(data).To(HaveLen(3), "only what is used is copied, and the default")
+	g.Expect(base64.StdEncoding.DecodeString(data["cluster_name"])).To(BeEquivalentTo(hard), "the value arrives as it is")
+	g.Expect(base64.StdEncoding.DecodeString(data["default-2"])).To(BeEquivalentTo("none"))
+	g.Expect(all["Secret"].GetLabels()).To(HaveKeyWithValue("reconcile.fluxcd.io/watch", "Enabled"))
+
+	from, _, _ := unstructured.NestedSlice(all["HelmRelease"].Object, "spec", "valuesFrom")
+	g.Expect(from).To(HaveLen(3), "an optional output that is missing is left out")
+	g.Expect(from[0]).To(HaveKeyWithValue("literal", true))
+	g.Expect(from[1]).NotTo(HaveKey("literal"))
+	batch, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "values", "settings", "batch")
+	g.Expect(batch).To(Equal("demo"))
+	url, _, _ := unstructured.NestedString(all["OCIRepository"].Object, "spec", "url")
+	g.Expect(url).To(Equal("oci://public.ecr.aws/karpenter/karpenter"))
+	for kind, obj := range all {
+		g.Expect(obj.GetLabels()).To(HaveKeyWithValue(addonsv1.AddonLabel, "karpenter"), kind)
+	}
+	for key, text := range r.Data {
+		g.Expect(len(text)).To(BeNumerically(">=", 32), "Cluster API cannot read %s", key)
+	}
+}
+
+func TestRender_takesUpARepositoryByHTTP(t *testing.T) {
+	g := NewWithT(t)
+	addon := karpenter()
+	addon.Spec.Helm.Chart.Repository = "http://127.0.0.1:8080"
+	addon.Spec.Helm.Namespace = "kube-system"
+	r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
+	g.Expect(err).NotTo(HaveOccurred())
+	all := objects(g, r)
+	g.Expect(all).To(HaveKey("HelmRepository"))
+	g.Expect(all).NotTo(HaveKey("Namespace"), "Cluster API would take off the labels of kube-system")
+	version, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "chart", "spec", "version")
+	g.Expect(version).To(Equal("1.14.1"))
+}
+
+// The token is what tells that Flux has seen exactly this.
+func TestRender_changesTheTokenWithAnythingThatMatters(t *testing.T) {
+	g := NewWithT(t)
+	values := map[string]string{"cluster_name": "a", "role": "b"}
+	base, err := Render(input(karpenter(), values))
+	g.Expect(err).NotTo(HaveOccurred())
+	same, err := Render(input(karpenter(), values))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(same.Hash).To(Equal(base.Hash))
+	g.Expect(same.Release.Token).To(Equal(base.Release.Token))
+
+	for name, in := range map[string]func() Input{
+		"an output": func() Input { return input(karpenter(), map[string]string{"cluster_name": "c", "role": "b"}) },
+		"a version": func() Input { a := karpenter(); a.Spec.Helm.Chart.Version = "1.14.0"; return input(a, values) },
+		"a round":   func() Input { in := input(karpenter(), values); in.Round = 1; return in },
+		"a trigger": func() Input {
+			a := karpenter()
+			a.Annotations = map[string]string{addonsv1.TriggerAnnotation: "now"}
+			return input(a, values)
+		},
+	} {
+		other, err := Render(in())
+		g.Expect(err).NotTo(HaveOccurred(), name)
+		g.Expect(other.Hash).NotTo(Equal(base.Hash), name)
+		g.Expect(other.Release.Token).NotTo(Equal(base.Release.Token), name)
+	}
+}
+
+func TestRender_resolvesInsideStrings(t *testing.T) {
+	g := NewWithT(t)
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: addonsv1.CAPTAddonSpec{
+		Connection: &addonsv1.ConnectionSource{Keys: []string{"tag"}},
+		Manifests:  []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}'}\ndata: {tag: '${tag}', plain: '$${tag}'}\n"}},
+	}}
+	evil := "x\"}\nkind: Secret\n---\n"
+	r, err := Render(input(addon, map[string]string{"tag": evil}))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.Objects).To(HaveLen(1), "a value cannot become an object")
+	data, _, _ := unstructured.NestedStringMap(objects(g, r)["ConfigMap"].Object, "data")
+	g.Expect(data).To(Equal(map[string]string{"tag": evil, "plain": "${tag}"}))
+	g.Expect(r.Objects[0].Name).To(Equal("demo"))
+}
+
+func TestRender_namesWhatIsWrong(t *testing.T) {
+	inline := func(text string, keys ...string) *addonsv1.CAPTAddon {
+		return &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: addonsv1.CAPTAddonSpec{
+			Connection: &addonsv1.ConnectionSource{Keys: keys}, Manifests: []addonsv1.ManifestSource{{Name: "set", Inline: text}},
+		}}
+	}
+	path := karpenter()
+	path.Spec.Helm.ValuesFrom[0].TargetPath = "settings..clusterName"
+	for name, test := range map[string]struct {
+		addon *addonsv1.CAPTAddon
+		says  string
+	}{
+		"a key":         {karpenter(), "MissingKey: Add-on karpenter: helm.valuesFrom[0] asks for cluster_name, which Secret demo-eks-connection does not have: did you mean cluster_nam?"},
+		"a path":        {path, "InvalidTargetPath: Add-on karpenter: helm.valuesFrom[0].targetPath"},
+		"a placeholder": {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTERNAME}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${CLUSTERNAME}: ${CLUSTERNAME} has no value: did you mean ${CLUSTER_NAME}?"},
+		"no object":     {inline("# nothing\n"), "Empty: Add-on mine: its manifests hold no object"},
+		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is no YAML of a Kubernetes object"},
+		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests are 1024 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render(input(test.addon, map[string]string{"cluster_nam": "hunter2"}))
+			g := NewWithT(t)
+			g.Expect(err).To(MatchError(HavePrefix(test.says)))
+			g.Expect(err.Error()).NotTo(ContainSubstring("hunter2"), "no value is told")
+		})
+	}
+}
+
+func TestName_tellsPairsApart(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Name("a-b", "c")).NotTo(Equal(Name("a", "b-c")))
+	g.Expect(len(Name(strings.Repeat("a", 253), strings.Repeat("b", 63)))).To(BeNumerically("<=", 253))
+}

@@ -1,0 +1,134 @@
+package describe
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+)
+
+// Objects are what was read of a Cluster.
+type Objects struct {
+	Cluster *clusterv1.Cluster
+	// Items are the objects that may belong to it.
+	Items []client.Object
+	// Addons are the add-ons of the namespace.
+	Addons []addonsv1.CAPTAddon
+	// Nodes are those of the workload cluster, or nil if nobody looked.
+	Nodes *Nodes
+}
+
+// Nodes are the nodes of a workload cluster, or why they could not be seen.
+type Nodes struct {
+	Items []corev1.Node
+	Err   error
+}
+
+// kind is a kind of which a Cluster may have objects.
+type kind struct {
+	object client.Object
+	list   client.ObjectList
+	// labelled tells that all of them carry the name of their Cluster from the
+	// moment they are made.
+	labelled bool
+}
+
+// kinds are the kinds that are read beside Clusters and add-ons. Only who wants
+// to see all needs those that are details, and the permission to list them.
+func kinds(all bool) []kind {
+	kinds := []kind{
+		{&infrav1.CAPTCluster{}, &infrav1.CAPTClusterList{}, false},
+		{&controlplanev1.CAPTControlPlane{}, &controlplanev1.CAPTControlPlaneList{}, false},
+		{&infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceTemplateApplyList{}, true},
+		{&infrav1.CAPTMachineDeployment{}, &infrav1.CAPTMachineDeploymentList{}, false},
+		{&infrav1.CAPTMachineSet{}, &infrav1.CAPTMachineSetList{}, false},
+		{&infrav1.CAPTMachine{}, &infrav1.CAPTMachineList{}, true},
+		{&infrav1.CAPTMachinePool{}, &infrav1.CAPTMachinePoolList{}, true},
+		{&clusterv1.MachineDeployment{}, &clusterv1.MachineDeploymentList{}, true},
+		{&clusterv1.MachineSet{}, &clusterv1.MachineSetList{}, true},
+		{&clusterv1.Machine{}, &clusterv1.MachineList{}, true},
+		{&clusterv1.MachinePool{}, &clusterv1.MachinePoolList{}, true},
+	}
+	if all {
+		kinds = append(kinds,
+			kind{&bootstrapv1.CAPTBootstrapConfig{}, &bootstrapv1.CAPTBootstrapConfigList{}, true},
+			kind{&clusteraddonsv1.ClusterResourceSet{}, &clusteraddonsv1.ClusterResourceSetList{}, false},
+			kind{&clusteraddonsv1.ClusterResourceSetBinding{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, false},
+		)
+	}
+	return kinds
+}
+
+// Read reads a Cluster and what may belong to it, with all also what is a detail.
+// Kinds that are not installed have no objects.
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey, all bool) (*Objects, error) {
+	o := &Objects{Cluster: &clusterv1.Cluster{}}
+	if err := c.Get(ctx, key, o.Cluster); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", key.Name, err)
+	}
+	var addons addonsv1.CAPTAddonList
+	// All at once: the API server may be far away.
+	wanted := append(kinds(all), kind{&addonsv1.CAPTAddon{}, &addons, false})
+	lists, ctx := errgroup.WithContext(ctx)
+	for _, k := range wanted {
+		lists.Go(func() error { return k.read(ctx, c, key) })
+	}
+	if err := lists.Wait(); err != nil {
+		return nil, err
+	}
+	for _, k := range wanted[:len(wanted)-1] {
+		err := meta.EachListItem(k.list, func(obj runtime.Object) error {
+			if item, ok := obj.(client.Object); ok {
+				o.Items = append(o.Items, item)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing %T: %w", k.object, err)
+		}
+	}
+	o.Addons = addons.Items
+	return o, nil
+}
+
+// read lists the objects of a kind that may belong to a Cluster.
+func (k kind) read(ctx context.Context, c client.Reader, cluster client.ObjectKey) error {
+	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
+	if k.labelled {
+		options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+	}
+	err := c.List(ctx, k.list, options...)
+	if _, missing := scheme.NotInstalled(err); err == nil || missing {
+		return nil
+	}
+	return fmt.Errorf("listing %T: %w", k.object, err)
+}
+
+// Answers tells whether the workload cluster is said to take requests.
+func (o *Objects) Answers() bool {
+	done := o.Cluster.Status.Initialization.ControlPlaneInitialized
+	return done != nil && *done
+}
+
+// kubeconfigAge tells one kubeconfig of the workload cluster from the next.
+func (o *Objects) kubeconfigAge() metav1.Time {
+	for _, item := range o.Items {
+		if cp, ok := item.(*controlplanev1.CAPTControlPlane); ok && cp.Status.Kubeconfig != nil && belongs(o.Cluster, cp) {
+			return cp.Status.Kubeconfig.RenewedAt
+		}
+	}
+	return metav1.Time{}
+}

@@ -1,0 +1,148 @@
+package render
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/controllers/captcluster"
+	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
+	"github.com/appthrust/capt/internal/controllers/captmachine"
+	"github.com/appthrust/capt/internal/controllers/captmachinepool"
+)
+
+// cluster renders the workspaces of a cluster, and first what Cluster API makes
+// of its topology.
+func (r *renderer) cluster(ctx context.Context, cluster *clusterv1.Cluster) {
+	if cluster.Spec.Topology.IsDefined() {
+		made, err := r.topology(ctx, cluster)
+		if err != nil || made == nil {
+			r.problem(cluster, err)
+			return
+		}
+		// What follows finds them as if they had been given.
+		r.out.Objects = append(r.out.Objects, made.objects...)
+		r.objects = append(r.objects, made.objects...)
+		cluster = made.cluster
+	}
+	infra := r.infrastructure(cluster)
+	apply := r.controlPlane(cluster, infra)
+	surroundings, err := nodes.Known(cluster, r.controlPlaneOf(cluster), apply, infra)
+	if err != nil {
+		r.problem(cluster, err)
+		return
+	}
+	around := around{Surroundings: surroundings, open: apply == nil || len(apply.Status.Outputs) == 0}
+	r.pools(cluster, around)
+	r.machines(cluster, around)
+}
+
+// around is what is known of a cluster where nodes are made.
+type around struct {
+	*nodes.Surroundings
+	// open tells that the control plane's outputs are not known, of which nodes
+	// may be given any.
+	open bool
+}
+
+// infrastructure renders the VPC, and returns the infrastructure as it will be
+// once the VPC is there.
+func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTCluster {
+	ref := cluster.Spec.InfrastructureRef
+	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+		return nil
+	}
+	infra := find[*infrav1.CAPTCluster](r, cluster.Namespace, ref.Name)
+	if infra == nil {
+		r.note("CAPTCluster %s/%s is not among the given manifests", cluster.Namespace, ref.Name)
+		return nil
+	}
+	known := infra.DeepCopy()
+	known.Status.VPCID, known.Status.SubnetIDs = infra.Spec.ExistingVPCID, infra.Spec.ExistingSubnetIDs
+	if infra.Spec.VPCTemplateRef != nil {
+		if template := r.template(infra.Namespace, *infra.Spec.VPCTemplateRef); template != nil {
+			wanted, err := captcluster.Workspace(cluster, infra, template)
+			r.workspace(infra, wanted, err, false)
+		}
+		known.Status.WorkspaceRef = &infrav1.LocalReference{Name: cluster.Name + "-vpc"}
+		known.Status.VPCID = fmt.Sprintf("(output vpc_id of WorkspaceTemplateApply %s-vpc)", cluster.Name)
+		known.Status.SubnetIDs = []string{fmt.Sprintf("(subnets of WorkspaceTemplateApply %s-vpc)", cluster.Name)}
+	} else if len(known.Status.SubnetIDs) == 0 {
+		known.Status.SubnetIDs = []string{"(subnets of VPC " + infra.Spec.ExistingVPCID + ")"}
+	}
+	return known
+}
+
+func (r *renderer) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CAPTControlPlane {
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return nil
+	}
+	return find[*controlplanev1.CAPTControlPlane](r, cluster.Namespace, ref.Name)
+}
+
+// controlPlane renders the control plane, and returns its workspace as it will
+// be once it is applied.
+func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster) *infrav1.WorkspaceTemplateApply {
+	controlPlane := r.controlPlaneOf(cluster)
+	if controlPlane == nil {
+		return nil
+	}
+	template := r.template(controlPlane.Namespace, controlPlane.Spec.WorkspaceTemplateRef)
+	if template == nil {
+		return nil
+	}
+	wanted, err := captcontrolplane.Workspace(cluster, controlPlane, infra, template)
+	r.workspace(controlPlane, wanted, err, infra == nil)
+	applied := &infrav1.WorkspaceTemplateApply{}
+	applied.Status.Outputs = map[string]infrav1.Value{}
+	for _, output := range template.Status.Outputs {
+		// What the cluster is called is known already.
+		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
+			continue
+		}
+		value, err := infrav1.NewValue(fmt.Sprintf("(output %s of WorkspaceTemplateApply %s)", output.Name, cluster.Name))
+		r.problem(controlPlane, err)
+		applied.Status.Outputs[output.Name] = value
+	}
+	return applied
+}
+
+// pools renders the node groups of a cluster.
+func (r *renderer) pools(cluster *clusterv1.Cluster, around around) {
+	for _, owner := range all[*clusterv1.MachinePool](r) {
+		ref := owner.Spec.Template.Spec.InfrastructureRef
+		pool := find[*infrav1.CAPTMachinePool](r, owner.Namespace, ref.Name)
+		if owner.Namespace != cluster.Namespace || owner.Spec.ClusterName != cluster.Name || ref.Kind != "CAPTMachinePool" || pool == nil {
+			continue
+		}
+		if template := r.template(pool.Namespace, pool.Spec.WorkspaceTemplateRef); template != nil {
+			wanted, err := captmachinepool.Workspace(cluster, owner, pool, around.Surroundings, template)
+			r.workspace(pool, wanted, err, around.open)
+		}
+	}
+}
+
+// machines renders the given machines of a cluster. Those that deployments and
+// sets make have names that only a cluster gives.
+func (r *renderer) machines(cluster *clusterv1.Cluster, around around) {
+	for _, machine := range all[*infrav1.CAPTMachine](r) {
+		if machine.Namespace != cluster.Namespace || machine.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
+			continue
+		}
+		template := r.template(machine.Namespace, machine.Spec.WorkspaceTemplateRef)
+		if template == nil {
+			continue
+		}
+		var pool *infrav1.CAPTMachinePool
+		if ref := machine.Spec.NodeGroupRef; ref != nil {
+			pool = find[*infrav1.CAPTMachinePool](r, machine.Namespace, ref.Name)
+		}
+		wanted, err := captmachine.Workspace(cluster, machine, pool, around.Surroundings, template)
+		r.workspace(machine, wanted, err, around.open)
+	}
+}

@@ -1,0 +1,164 @@
+package validate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/cli/validate"
+	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/webhooks"
+)
+
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := testenv.Root()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return dir
+}
+
+func TestCheck_passesTheRepositorysManifests(t *testing.T) {
+	g := NewWithT(t)
+	var paths []string
+	for _, pattern := range []string{"examples/*.yaml", "templates/*.yaml", "clusterclasses/*.yaml", "test/api/testdata/good/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(root(t), pattern))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(found).NotTo(BeEmpty(), pattern)
+		paths = append(paths, found...)
+	}
+	objects, findings, err := validate.Read(paths, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(objects)).To(BeNumerically(">", 50))
+	checked, err := validate.Check(t.Context(), objects, validate.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, f := range append(findings, checked...) {
+		g.Expect(f.Severity).To(Equal(validate.Warning), "%s", f)
+	}
+}
+
+// refusals are bad manifests: an object that is accepted as it stands, and
+// changes that make it bad.
+type refusals struct {
+	Object map[string]any `json:"object"`
+	Cases  []struct {
+		Name   string         `json:"name"`
+		Change map[string]any `json:"change"`
+		Update map[string]any `json:"update"`
+		Want   []string       `json:"want"`
+	} `json:"cases"`
+}
+
+// bad calls test for every bad manifest. A refused change needs an object that
+// is there, so only what is refused at creation can be known without a cluster.
+func bad(t *testing.T, test func(t *testing.T, manifest []byte, want []string)) {
+	t.Helper()
+	g := NewWithT(t)
+	files, err := filepath.Glob(filepath.Join(root(t), "test/api/testdata/bad/*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	total := 0
+	for _, file := range files {
+		var r refusals
+		text, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(yaml.Unmarshal(text, &r)).To(Succeed())
+		for _, c := range r.Cases {
+			if c.Update != nil {
+				continue
+			}
+			total++
+			base, err := json.Marshal(r.Object)
+			g.Expect(err).NotTo(HaveOccurred())
+			change, err := json.Marshal(c.Change)
+			g.Expect(err).NotTo(HaveOccurred())
+			manifest, err := jsonpatch.MergePatch(base, change)
+			g.Expect(err).NotTo(HaveOccurred())
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml")+"/"+c.Name, func(t *testing.T) { test(t, manifest, c.Want) })
+		}
+	}
+	g.Expect(total).To(BeNumerically(">=", 100))
+}
+
+func check(t testing.TB, text string, options validate.Options) []validate.Finding {
+	t.Helper()
+	objects, findings := validate.Parse("given.yaml", []byte(text), true)
+	checked, err := validate.Check(t.Context(), objects, options)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return append(findings, checked...)
+}
+
+func TestCheck_refusesBadManifests(t *testing.T) {
+	bad(t, func(t *testing.T, manifest []byte, want []string) {
+		g := NewWithT(t)
+		var all strings.Builder
+		for _, f := range check(t, string(manifest), validate.Options{}) {
+			if f.Severity == validate.Error {
+				fmt.Fprintf(&all, "%s: %s\n", f.Path, f.Message)
+			}
+		}
+		for _, w := range want {
+			g.Expect(all.String()).To(ContainSubstring(w))
+		}
+	})
+}
+
+// Whatever the API server says of a manifest is said without it, word for word.
+func TestCheck_speaksAsTheAPIServerDoes(t *testing.T) {
+	env := testenv.New(t, testenv.WithWebhooks(webhooks.Setup))
+	namespace := env.Namespace(t)
+	bad(t, func(t *testing.T, manifest []byte, _ []string) {
+		g := NewWithT(t)
+		objects, _ := validate.Parse("given.yaml", manifest, true)
+		g.Expect(objects).To(HaveLen(1))
+		sent := objects[0].DeepCopy()
+		sent.SetNamespace(namespace)
+		err := env.Client.Create(context.Background(), sent, client.FieldValidation("Strict"), client.DryRunAll)
+		g.Expect(err).To(HaveOccurred())
+
+		findings := check(t, string(manifest), validate.Options{Namespace: namespace})
+
+		var said []string
+		for _, f := range findings {
+			said = append(said, f.Path+": "+f.Message)
+		}
+		for _, cause := range causes(err) {
+			g.Expect(said).To(ContainElement(ContainSubstring(cause)))
+		}
+	})
+}
+
+// causes are what the API server says, one by one.
+func causes(err error) []string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return []string{err.Error()}
+	}
+	details := status.Status().Details
+	if details == nil || len(details.Causes) == 0 {
+		// An unknown field has no cause.
+		if _, field, found := strings.Cut(err.Error(), "strict decoding error: "); found {
+			return []string{field}
+		}
+		return []string{err.Error()}
+	}
+	var all []string
+	for _, c := range details.Causes {
+		// Whether other rules were looked at as well is nothing to mend, and the
+		// scale subresource repeats what the schema has said of its field.
+		if c.Field == "<nil>" || strings.HasPrefix(c.Field, ".") || strings.Contains(c.Message, "some validation rules were not checked") {
+			continue
+		}
+		all = append(all, c.Field+": "+c.Message)
+	}
+	return all
+}

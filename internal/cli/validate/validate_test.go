@@ -1,0 +1,252 @@
+package validate_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	"github.com/appthrust/capt/internal/addon/chart"
+	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/cli/validate"
+)
+
+const network = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata:
+  name: network
+spec:
+  template:
+    spec:
+      providerConfigRef:
+        name: aws
+      forProvider:
+        source: Inline
+        module: |
+          variable "cidr" {
+            type = string
+          }
+          variable "zones" {
+            type    = number
+            default = 2
+          }
+          variable "tags" {
+            type    = map(string)
+            default = {}
+          }
+          output "vpc_id" {
+            value = var.cidr
+          }
+        vars:
+        - key: tags
+          value:
+            team: ${team}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceProviderConfig
+metadata:
+  name: aws
+spec: {}
+---
+`
+
+func apply(spec string) string {
+	return network + `apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata:
+  name: demo
+spec:
+` + spec
+}
+
+const addon = `apiVersion: addons.cluster.x-k8s.io/v1beta1
+kind: CAPTAddon
+metadata:
+  name: karpenter
+spec:
+  clusterSelector:
+    matchLabels:
+      karpenter.sh/enabled: "true"
+  versions:
+    matrix: karpenter
+  helm:
+    namespace: karpenter
+    chart:
+      repository: oci://public.ecr.aws/karpenter
+      name: karpenter
+      version: 1.14.1
+    valuesFrom:
+    - valuesKey: cluster_name
+      targetPath: settings.clusterNam
+`
+
+func wrong(severity validate.Severity, rule validate.Rule, line int, path, message string) types.GomegaMatcher {
+	return And(
+		HaveField("Severity", severity), HaveField("Rule", rule), HaveField("Line", line),
+		HaveField("Path", path), HaveField("Message", ContainSubstring(message)),
+	)
+}
+
+func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
+	type want struct {
+		severity validate.Severity
+		rule     validate.Rule
+		// at is on the line that the finding names, the last such line.
+		at, path, message string
+	}
+	failed := func(rule validate.Rule, at, path, message string) want {
+		return want{validate.Error, rule, at, path, message}
+	}
+	warned := func(rule validate.Rule, at, path, message string) want {
+		return want{validate.Warning, rule, at, path, message}
+	}
+	tests := map[string]struct {
+		text string
+		want want
+	}{
+		"no YAML":                 {"a: [\nb: c\n", failed(validate.RuleYAML, "b: c", "", "this is no YAML")},
+		"no object":               {"# nothing\na: b\n", failed(validate.RuleNoObject, "a: b", "", "write apiVersion and kind")},
+		"a key twice":             {network + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: 1a\n  x: 2a\n", failed(validate.RuleDuplicateKey, "x: 2a", "data.x", "remove one of them")},
+		"an unknown field":        {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  aproval: Manual\n"), failed(validate.RuleUnknownField, "aproval", "spec.aproval", `unknown field "spec.aproval": did you mean approval?`)},
+		"an unknown nested field": {strings.Replace(network, "providerConfigRef:\n        name: aws", "providerConfigRef:\n        nmae: aws", 1), failed(validate.RuleUnknownField, "nmae", "spec.template.spec.providerConfigRef.nmae", "did you mean name?")},
+		"an unknown field of Cluster API's": {
+			"apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a}\nspec:\n  topolgy: {}\n",
+			failed(validate.RuleUnknownField, "topolgy", "spec.topolgy", "did you mean topology?"),
+		},
+		"an unknown kind":      {"apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAdon\nmetadata: {name: a}\n", failed(validate.RuleUnknownKind, "CAPTAdon", "kind", "did you mean CAPTAddon?")},
+		"an unknown version":   {"apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1\nkind: CAPTCluster\nmetadata: {name: a}\n", failed(validate.RuleUnknownKind, "v1alpha1", "apiVersion", "write apiVersion: infrastructure.cluster.x-k8s.io/v1beta1")},
+		"an object twice":      {network + network, failed(validate.RuleDuplicateObject, "name: network", "metadata.name", "is also given in given.yaml, line 1")},
+		"a module":             {strings.Replace(network, "type = string", "type = strnig", 1), failed(validate.RuleModule, "strnig", "spec.template.spec.forProvider.module", `main.tf:2: Invalid type specification`)},
+		"a template's value":   {strings.Replace(network, "key: tags", "key: tagz", 1), failed(validate.RuleVariable, "tagz", "spec.template.spec.forProvider.vars[0]", `the module has no variable "tagz": did you mean "tags"?`)},
+		"a missing variable":   {apply("  templateRef: {name: network}\n  variables: {team: b}\n"), failed(validate.RuleVariable, "variables: {", "spec.variables", `with WorkspaceTemplate network: variable "cidr" is required and has no value`)},
+		"an unknown variable":  {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zons: 1\n"), failed(validate.RuleVariable, "zons", "spec.variables[zons]", `the module has no variable "zons": did you mean "zones"?`)},
+		"a wrong type":         {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `takes number`)},
+		"an unknown output":    {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  requiredOutputs: [vpc]\n"), failed(validate.RuleVariable, "requiredOutputs", "spec.requiredOutputs", `the module has no output "vpc"`)},
+		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it under spec.variables")},
+		"a circle of workspaces": {
+			apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: other}]\n") +
+				"---\napiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplateApply\nmetadata: {name: other}\nspec:\n  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: demo}]\n",
+			failed(validate.RuleCycle, "waitForWorkspaces: [{name: other", "spec.waitForWorkspaces[0]", "demo → other → demo"),
+		},
+		"a reference that is missed by a letter": {
+			apply("  templateRef: {name: netwrok}\n"),
+			warned(validate.RuleReference, "netwrok", "spec.templateRef", "did you mean network?"),
+		},
+		"a reference to another namespace": {
+			apply("  templateRef: {name: network, namespace: other}\n"),
+			warned(validate.RuleReference, "namespace: other", "spec.templateRef", "is not in namespace other but in default"),
+		},
+		"an item of a List": {
+			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: addons.cluster.x-k8s.io/v1beta1\n  kind: CAPTAddon\n  metadata: {name: a}\n  spec:\n    clusterSelector: {matchLabels: {a: b}}\n",
+			failed(validate.RuleSchema, "spec:", "spec", "set manifests or helm"),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := test.want
+			g.Expect(test.text).To(ContainSubstring(w.at))
+			line := 1 + strings.Count(test.text[:strings.LastIndex(test.text, w.at)], "\n")
+			g.Expect(check(t, test.text, validate.Options{})).To(ContainElement(wrong(w.severity, w.rule, line, w.path, w.message)))
+		})
+	}
+}
+
+func TestCheck_findsNothingWrongWhereNothingIs(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(check(t, apply("  templateRef: {name: network}\n  variables: {cidr: 10.0.0.0/16, team: a}\n"), validate.Options{Strict: true})).To(BeEmpty())
+}
+
+func TestCheck_takesValuesOfSecretsThatAreElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	withSecret := strings.Replace(apply("  templateRef: {name: network}\n  variables: {team: a}\n"),
+		"        vars:\n", "        vars:\n        - key: cidr\n          secretKeyRef: {name: network, key: cidr}\n", 1)
+	g.Expect(check(t, withSecret, validate.Options{})).To(BeEmpty())
+	withFile := strings.Replace(apply("  templateRef: {name: network}\n  variables: {team: a}\n"),
+		"        vars:\n", "        varFiles:\n        - source: ConfigMapKey\n          configMapKeyRef: {name: network, key: vars}\n        vars:\n", 1)
+	g.Expect(check(t, withFile, validate.Options{})).To(BeEmpty())
+	given := withFile + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: network}\ndata: {vars: 'zones = 3'}\n"
+	g.Expect(check(t, given, validate.Options{})).To(ContainElement(HaveField("Message", ContainSubstring(`"cidr" is required`))), "what is given is read")
+}
+
+func TestCheck_makesMissingReferencesErrorsIfStrict(t *testing.T) {
+	text := apply("  templateRef: {name: elsewhere}\n")
+	g := NewWithT(t)
+	g.Expect(validate.Failed(check(t, text, validate.Options{}))).To(BeFalse())
+	g.Expect(validate.Failed(check(t, text, validate.Options{Strict: true}))).To(BeTrue())
+}
+
+func TestCheck_comparesClustersWithTheirClass(t *testing.T) {
+	class, err := os.ReadFile(filepath.Join(root(t), "examples", "cluster-class.yaml"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	tests := map[string]struct{ change, to, path, message string }{
+		"a missing variable": {"    variables:\n    - name: region\n      value: us-west-2", "    variables: []", "spec.topology.variables", "ClusterClass eks requires variable region"},
+		"an unknown one":     {"    - name: region\n      value", "    - {name: regoin, value: x}\n    - name: region\n      value", "spec.topology.variables[0]", "ClusterClass eks has no variable regoin: did you mean region?"},
+		"an unknown class of workers": {
+			"    version: v1.33.0", "    version: v1.33.0\n    workers: {machinePools: [{class: a, name: b}]}",
+			"spec.topology.workers.machinePools[0].class", "ClusterClass eks has no class of machine pools a: it has none",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			changed := strings.Replace(string(class), test.change, test.to, 1)
+			g.Expect(changed).NotTo(Equal(string(class)))
+			g.Expect(check(t, changed, validate.Options{})).To(ContainElement(And(
+				HaveField("Path", test.path), HaveField("Message", ContainSubstring(test.message)), HaveField("Severity", validate.Error))))
+		})
+	}
+}
+
+func TestCheck_holdsAddonsAgainstTheirChart(t *testing.T) {
+	g := NewWithT(t)
+	known := &chart.Chart{Name: "karpenter", Version: "1.14.1", Values: map[string]any{"settings": map[string]any{"clusterName": ""}}}
+
+	g.Expect(check(t, addon, validate.Options{})).To(BeEmpty(), "nothing is known of the chart")
+	g.Expect(check(t, addon, validate.Options{Given: map[string]*chart.Chart{"karpenter": known}})).To(ConsistOf(
+		wrong(validate.Error, validate.RuleTargetPath, 19, "spec.helm.valuesFrom[0].targetPath",
+			"settings.clusterNam does not exist in chart karpenter 1.14.1: did you mean settings.clusterName?")))
+}
+
+func TestCheck_asksTheVersionMatrix(t *testing.T) {
+	g := NewWithT(t)
+	matrix, err := versions.Default()
+	g.Expect(err).NotTo(HaveOccurred())
+	cluster := func(version string) string {
+		return "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, labels: {karpenter.sh/enabled: \"true\"}}\nspec:\n  topology: {classRef: {name: eks}, version: " + version + "}\n"
+	}
+	unfit := func(severity validate.Severity, message string) types.GomegaMatcher {
+		return ContainElement(wrong(severity, validate.RuleVersion, 16, "spec.helm.chart.version", message))
+	}
+
+	g.Expect(check(t, addon+cluster("v1.33.0"), validate.Options{Versions: matrix})).NotTo(ContainElement(HaveField("Rule", validate.RuleVersion)))
+	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "not 1.20"))
+	newer := strings.Replace(addon, "version: 1.14.1", "version: 99.0.0", 1)
+	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(unfit(validate.Warning, "the nearest that it knows is"))
+	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
+	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "it is for Kubernetes >=1.34, not v1.33.0"))
+}
+
+func TestCheck_isQuickWithManyFiles(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for i := range 1000 {
+		text := strings.ReplaceAll(apply("  templateRef: {name: network}\n  variables: {cidr: 10.0.0.0/16, team: a}\n"), "name: network", fmt.Sprintf("name: network-%d", i))
+		text = strings.ReplaceAll(strings.ReplaceAll(text, "name: demo", fmt.Sprintf("name: demo-%d", i)), "name: aws", fmt.Sprintf("name: aws-%d", i))
+		g.Expect(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o600)).To(Succeed())
+	}
+	start := time.Now()
+	objects, _, err := validate.Read([]string{dir}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	findings, err := validate.Check(t.Context(), objects, validate.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(objects).To(HaveLen(3000))
+	g.Expect(findings).To(BeEmpty())
+	t.Logf("3,000 objects of 1,000 files in %s", time.Since(start))
+	g.Expect(time.Since(start)).To(BeNumerically("<", 30*time.Second))
+}

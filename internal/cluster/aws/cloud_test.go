@@ -1,0 +1,43 @@
+package aws
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/aws/awstest"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+func TestCloud_signsAsItselfOnlyWhenItIsTold(t *testing.T) {
+	g := NewWithT(t)
+	server := awstest.New(t)
+	for name, value := range server.Env() {
+		t.Setenv(name, value)
+	}
+	nobody := &workspace.Credentials{}
+
+	_, err := Cloud{Now: time.Now}.Token(t.Context(), nobody, awstest.Region, "", "demo")
+	waiting, ok := fault.AsWaiting(err)
+	g.Expect(ok).To(BeTrue(), "%v", err)
+	g.Expect(waiting.Reason).To(Equal(controlplanev1.TokenFailedReason))
+	g.Expect(waiting.RetryAfter).To(Equal(retry))
+	g.Expect(waiting.Message()).To(ContainSubstring("--aws-own-identity"))
+
+	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), nobody, awstest.Region, "", "demo")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(token.Value.IsZero()).To(BeFalse())
+}
+
+func TestCloud_whatIsRefusedIsAWaitWithTheReasonOfItsStep(t *testing.T) {
+	g := NewWithT(t)
+	server := awstest.New(t)
+	server.Deny("CreateServiceLinkedRole")
+	_, err := Cloud{Now: time.Now}.EnsureSpotRole(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region)
+	waiting, ok := fault.AsWaiting(err)
+	g.Expect(ok).To(BeTrue(), "%v", err)
+	g.Expect(waiting.Reason).To(Equal(controlplanev1.SpotRoleFailedReason))
+}

@@ -1,0 +1,79 @@
+package workspace
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+func template(reason string, declared ...string) *infrav1.WorkspaceTemplate {
+	t := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "network", Generation: 2}}
+	for _, name := range declared {
+		t.Status.Variables = append(t.Status.Variables, infrav1.DeclaredVariable{Name: name})
+	}
+	conditions.Set(t, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: reason, ObservedGeneration: 2})
+	return t
+}
+
+func TestValues_ofAnInspectedModule(t *testing.T) {
+	g := NewWithT(t)
+	inspected := template(infrav1.ModuleInspectedReason, "name", "cidr")
+	inspected.Spec.Template.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${cluster_name}-outputs"}
+	v, err := NewValues(inspected)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	v.Give("name", "a")
+	v.Give("vpc_id", "left out")
+	v.Offer("region", "left out")
+	v.Offer("cluster_name", "a placeholder takes it")
+	v.Demand("spec.cidr", "cidr", "10.0.0.0/16")
+	v.Override(map[string]infrav1.Value{"name": infrav1.StringValue("mine")})
+
+	values, err := v.Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(values).To(Equal(map[string]infrav1.Value{
+		"name": infrav1.StringValue("mine"), "cidr": infrav1.StringValue("10.0.0.0/16"), "cluster_name": infrav1.StringValue("a placeholder takes it"),
+	}))
+
+	v.Demand("spec.tags", "tags", map[string]string{})
+	v.Demand("spec.natGateway", "nat_gateway", "Single")
+	_, err = v.Result()
+	stalled, ok := fault.AsStalled(err)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(stalled.Reason).To(Equal(infrav1.FieldNotTakenReason))
+	g.Expect(stalled.Message()).To(ContainSubstring("WorkspaceTemplate network has no variable for spec.natGateway (variable nat_gateway), spec.tags (variable tags)"))
+}
+
+func TestValues_ofAModuleThatNobodyHasRead(t *testing.T) {
+	g := NewWithT(t)
+	v, err := NewValues(template(infrav1.ModuleNotInspectedReason))
+	g.Expect(err).NotTo(HaveOccurred())
+	v.Give("name", "a")
+	v.Offer("region", "left out")
+	v.Demand("spec.tags", "tags", map[string]string{"a": "b"})
+	values, err := v.Result()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(values).To(HaveLen(2))
+	g.Expect(values["tags"].String()).To(MatchJSON(`{"a":"b"}`))
+}
+
+func TestValues_waitForTheTemplate(t *testing.T) {
+	g := NewWithT(t)
+	unread := template(infrav1.ModuleInspectedReason)
+	unread.Generation = 3
+	_, err := NewValues(unread)
+	_, waits := fault.AsWaiting(err)
+	g.Expect(waits).To(BeTrue())
+
+	broken := template(infrav1.ModuleInspectedReason)
+	conditions.Set(broken, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionFalse, Reason: infrav1.ModuleInvalidReason, Message: "main.tf:3: no", ObservedGeneration: 2})
+	_, err = NewValues(broken)
+	stalled, ok := fault.AsStalled(err)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(stalled.Message()).To(ContainSubstring("main.tf:3: no"))
+}

@@ -1,0 +1,49 @@
+package manifest_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
+)
+
+func TestParse_returnsObjectsInTheirOrder(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := manifest.Parse([]byte(`---
+# Only a comment.
+---
+apiVersion: v1
+kind: A
+metadata: {name: a}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: B, metadata: {name: b}}
+- {apiVersion: v1, kind: C, metadata: {name: c}}
+---
+{"apiVersion": "v1", "kind": "D", "metadata": {"name": "d"}, "data": {"n": 12345678901}}
+`))
+	g.Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, obj := range objects {
+		names = append(names, obj.GetKind()+"/"+obj.GetName())
+	}
+	g.Expect(names).To(Equal([]string{"A/a", "B/b", "C/c", "D/d"}))
+	g.Expect(objects[3].Object["data"]).To(HaveKeyWithValue("n", int64(12345678901)), "numbers are those of the API server")
+}
+
+func TestParse_saysWhichDocumentIsWrongAndQuotesNothing(t *testing.T) {
+	const good = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n"
+	for text, want := range map[string]string{
+		good + "s3cret: [":                                "document 2 is not the YAML of a Kubernetes object",
+		good + "- s3cret":                                 "document 2 is not the YAML of a Kubernetes object",
+		good + "kind: A\nmetadata: {name: s3cret}":        "document 2: apiVersion, kind or metadata.name is missing",
+		good + "apiVersion: v1\nmetadata: {name: s3cret}": "document 2: apiVersion, kind or metadata.name is missing",
+		good + "apiVersion: v1\nkind: s3cret":             "document 2: apiVersion, kind or metadata.name is missing",
+	} {
+		_, err := manifest.Parse([]byte(text))
+		NewWithT(t).Expect(err).To(MatchError(want))
+	}
+}

@@ -1,0 +1,200 @@
+package controlplane
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// validity is long: a control plane on one machine is thrown away, not renewed.
+const validity = 10 * 365 * 24 * time.Hour
+
+// Two authorities: whoever gets a certificate of the cluster's must not reach
+// its storage with it.
+const (
+	clusterAuthority = "ca"
+	etcdAuthority    = "etcd-ca"
+)
+
+// Certificates and keys are files NAME.crt and NAME.key.
+const (
+	servingPair    = "serving"
+	adminPair      = "admin"
+	etcdServerPair = "etcd-server"
+	etcdClientPair = "etcd-client"
+	webhookPair    = "webhooks"
+	// accountKey signs tokens of service accounts, accountPublic verifies them.
+	accountKey    = "service-account.key"
+	accountPublic = "service-account.pub"
+)
+
+// leaf is a certificate that an authority signs.
+type leaf struct {
+	name, authority string
+	subject         pkix.Name
+	usage           []x509.ExtKeyUsage
+}
+
+var leaves = []leaf{
+	{
+		name: servingPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "kube-apiserver"},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	},
+	{
+		name: webhookPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "webhooks"},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	},
+	{
+		name: adminPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "local-admin", Organization: []string{"system:masters"}},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	},
+	{
+		// A member of etcd is server and client of its peers.
+		name: etcdServerPair, authority: etcdAuthority, subject: pkix.Name{CommonName: "etcd"},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	},
+	{
+		name: etcdClientPair, authority: etcdAuthority, subject: pkix.Name{CommonName: "kube-apiserver"},
+		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	},
+}
+
+// ensureCertificates makes what is missing and keeps what is there. The
+// certificate is written after its key, so a pair whose certificate exists is
+// complete.
+func (l layout) ensureCertificates(now time.Time) error {
+	if err := os.Mkdir(l.path("pki"), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("making the directory of certificates: %w", err)
+	}
+	authorities := map[string]*tls.Certificate{}
+	for _, name := range []string{clusterAuthority, etcdAuthority} {
+		pair, err := l.ensurePair(name, &x509.Certificate{
+			Subject: pkix.Name{CommonName: "local " + name}, IsCA: true, BasicConstraintsValid: true,
+			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		}, nil, now)
+		if err != nil {
+			return err
+		}
+		authorities[name] = pair
+	}
+	for _, leaf := range leaves {
+		template := &x509.Certificate{Subject: leaf.subject, ExtKeyUsage: leaf.usage, KeyUsage: x509.KeyUsageDigitalSignature}
+		if leaf.usage[0] == x509.ExtKeyUsageServerAuth {
+			template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, serviceAddress}
+			template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+		}
+		if _, err := l.ensurePair(leaf.name, template, authorities[leaf.authority], now); err != nil {
+			return err
+		}
+	}
+	if err := l.ensureAccountKey(); err != nil {
+		return err
+	}
+	return l.publishAuthority()
+}
+
+// ensurePair loads a certificate and its key, or makes them; without a parent
+// the certificate signs itself.
+func (l layout) ensurePair(name string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
+	certFile, keyFile := l.pki(name+".crt"), l.pki(name+".key")
+	if _, err := os.Stat(certFile); err == nil {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate %s: %w", name, err)
+		}
+		return &pair, nil
+	}
+	certPEM, keyPEM, err := issue(template, parent, now)
+	if err != nil {
+		return nil, fmt.Errorf("making the certificate %s: %w", name, err)
+	}
+	if err := errors.Join(writeFile(keyFile, keyPEM, 0o600), writeFile(certFile, certPEM, 0o644)); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("making the certificate %s: %w", name, err)
+	}
+	return &pair, nil
+}
+
+// issue makes a key and a certificate for it, signed by parent or by itself.
+func issue(template *x509.Certificate, parent *tls.Certificate, now time.Time) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a serial number: %w", err)
+	}
+	template.SerialNumber = serial
+	// Clocks differ.
+	template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(validity)
+	signer, signedBy := crypto.Signer(key), template
+	if parent != nil {
+		signedBy = parent.Leaf
+		var ok bool
+		if signer, ok = parent.PrivateKey.(crypto.Signer); !ok {
+			return nil, nil, errors.New("the authority's key cannot sign")
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signedBy, key.Public(), signer)
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing: %w", err)
+	}
+	keyPEM, err = encodeKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, err
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+// ensureAccountKey writes the public part last: where it is, both are.
+func (l layout) ensureAccountKey() error {
+	if _, err := os.Stat(l.pki(accountPublic)); err == nil {
+		return nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("making the key of service accounts: %w", err)
+	}
+	private, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("encoding the key of service accounts: %w", err)
+	}
+	if err := writeFile(l.pki(accountKey), private, 0o600); err != nil {
+		return err
+	}
+	return writeFile(l.pki(accountPublic), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644)
+}
+
+// publishAuthority puts the authority's certificate where others look for it.
+func (l layout) publishAuthority() error {
+	content, err := os.ReadFile(l.pki(clusterAuthority + ".crt"))
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", filepath.Base(l.authority()), err)
+	}
+	return writeFile(l.authority(), content, 0o644)
+}

@@ -1,0 +1,138 @@
+package controlplane
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestDown_leavesNothing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	one, other := newCluster(t), newCluster(t)
+	other.Dir += "-other"
+
+	// Both at once: neither waits for the other or takes its ports.
+	var second *Status
+	failed := make(chan error)
+	go func() {
+		var err error
+		second, err = other.Up(t.Context(), spec(func(s *Spec) { s.Name = "other" }))
+		failed <- err
+	}()
+	first := mustUp(t, one, spec())
+	g.Expect(<-failed).NotTo(HaveOccurred())
+	g.Expect(first.Endpoint).NotTo(Equal(second.Endpoint))
+	note(t, one, "only-here")
+	g.Expect(findNote(t, other, "only-here")).NotTo(Succeed())
+	g.Expect(processesOf(one.Dir)).NotTo(BeEmpty(), "the search works")
+
+	g.Expect(one.Down(t.Context())).To(Succeed())
+	g.Expect(processesOf(one.Dir + "/")).To(BeEmpty())
+	g.Expect(first.Supervisor.alive()).To(BeFalse())
+	_, err := os.Lstat(one.Dir)
+	g.Expect(err).To(MatchError(os.ErrNotExist))
+	g.Expect(one.Down(t.Context())).To(Succeed(), "again")
+	status, err := one.Status(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(status).To(Equal(&Status{Directory: one.Dir}))
+
+	note(t, other, "still-here")
+	g.Expect(other.Down(t.Context())).To(Succeed())
+}
+
+func TestDown_endsWhatVanishedDirectoryLeft(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster := newCluster(t)
+	mustUp(t, cluster, spec())
+	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
+	g.Expect(cluster.Down(t.Context())).To(Succeed())
+	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+
+	t.Run("and without it the supervisor ends by itself", func(t *testing.T) {
+		g := NewWithT(t)
+		mustUp(t, cluster, spec())
+		g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
+		g.Eventually(processesOf).WithArguments(cluster.Dir).WithTimeout(patience).Should(BeEmpty(), "the directory is gone")
+		g.Expect(cluster.Dir).NotTo(BeADirectory(), "nothing was written to it again")
+	})
+}
+
+func TestDown_killsSupervisorThatHangs(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster := newCluster(t)
+	status := mustUp(t, cluster, spec())
+	g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGSTOP)).To(Succeed())
+	g.Expect(cluster.Down(t.Context())).To(Succeed())
+	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+}
+
+// stranger is a process that a stale file may name.
+func stranger(t *testing.T) Process {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	started, err := processStarted(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Process{PID: cmd.Process.Pid, Started: started}
+}
+
+// Files of a control plane that ended name pids that others have now.
+func TestDown_sparesProcessWithReusedPID(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster := newCluster(t)
+	l := layout(cluster.Dir)
+	innocent := stranger(t)
+	stale := Process{PID: innocent.PID, Started: "another-boot/1"}
+	g.Expect(os.MkdirAll(cluster.Dir, 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(l.operationLock(), nil, 0o600)).To(Succeed())
+	g.Expect(writeJSON(l.spec(), request{Spec: spec(), ID: "x"})).To(Succeed())
+	g.Expect(writeJSON(l.supervisorLock(), stale)).To(Succeed())
+	g.Expect(writeJSON(l.status(), observation{RequestID: "x", Supervisor: stale, Parts: []PartStatus{{Name: Etcd, Process: stale, Running: true}}})).To(Succeed())
+
+	g.Expect(cluster.Down(t.Context())).To(Succeed())
+	g.Expect(cluster.Dir).NotTo(BeADirectory())
+	g.Expect(innocent.alive()).To(BeTrue())
+
+	// The counterpart: the right identity is ended.
+	own := stranger(t)
+	g.Expect(own.end(t.Context(), time.Second)).To(Succeed())
+	g.Expect(own.alive()).To(BeFalse())
+}
+
+func TestDown_removesOnlyDirectoriesOfControlPlanes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster := newCluster(t)
+	g.Expect(os.MkdirAll(cluster.Dir, 0o700)).To(Succeed())
+	precious := filepath.Join(cluster.Dir, "precious")
+	g.Expect(os.WriteFile(precious, nil, 0o600)).To(Succeed())
+	g.Expect(cluster.Down(t.Context())).To(MatchError(ContainSubstring("holds files that are not a control plane's")))
+	_, err := cluster.Up(t.Context(), spec())
+	g.Expect(err).To(MatchError(ContainSubstring("holds files that are not a control plane's")))
+	g.Expect(precious).To(BeARegularFile())
+
+	g.Expect(os.Remove(precious)).To(Succeed())
+	g.Expect(os.Chmod(cluster.Dir, 0o777)).To(Succeed())
+	_, err = cluster.Up(t.Context(), spec())
+	g.Expect(err).To(MatchError(ContainSubstring("can be changed by other users")))
+	g.Expect(os.Chmod(cluster.Dir, 0o700)).To(Succeed())
+	g.Expect(cluster.Down(t.Context())).To(Succeed())
+	g.Expect(cluster.Dir).NotTo(BeADirectory())
+}

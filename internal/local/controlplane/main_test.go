@@ -1,0 +1,184 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// patience is for a machine that is busy with other tests.
+const patience = time.Minute
+
+// program is localcluster, assets are the programs of Kubernetes, scratch holds
+// the directories of all tests.
+var program, assets, scratch string
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "local:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	if assets, err = testenv.Assets(); err != nil {
+		return 1, err
+	}
+	if scratch, err = os.MkdirTemp("", "capt-local-test-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	program = filepath.Join(scratch, "localcluster")
+	build := exec.Command("go", "build", "-o", program, "github.com/appthrust/capt/cmd/localcluster")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return 1, fmt.Errorf("building localcluster: %w", err)
+	}
+	code = m.Run()
+	if left := processesOf(scratch); len(left) > 0 {
+		return 1, fmt.Errorf("the tests left processes behind: %v", left)
+	}
+	return code, nil
+}
+
+var unsafe = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// newCluster returns a control plane that ends with the test.
+func newCluster(t *testing.T) *Cluster {
+	t.Helper()
+	cluster, err := New(filepath.Join(scratch, unsafe.ReplaceAllString(t.Name(), "-")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Supervisor = []string{program, "run"}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, name := range []string{supervisorLog, APIServer} {
+				t.Logf("%s: %s", name, tail(cluster.Log(name)))
+			}
+		}
+		if err := cluster.Down(context.Background()); err != nil {
+			t.Errorf("ending the cluster: %v", err)
+		}
+		if left := processesOf(cluster.Dir); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+	})
+	return cluster
+}
+
+func spec(change ...func(*Spec)) Spec {
+	s := Spec{Name: "demo", KubernetesVersion: "1.37", BinDir: assets}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	status, err := cluster.Up(ctx, s)
+	if err != nil {
+		t.Fatalf("bringing up: %v", err)
+	}
+	if !status.Ready {
+		t.Fatalf("Up returned before the cluster was ready: %+v", status)
+	}
+	return status
+}
+
+// connect returns a client of the cluster, made from its kubeconfig.
+func connect(t *testing.T, cluster *Cluster) client.Client {
+	t.Helper()
+	return connectWith(t, cluster, nil)
+}
+
+// connectWith returns a client that knows the kinds of a scheme.
+func connectWith(t *testing.T, cluster *Cluster, known *runtime.Scheme) client.Client {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// note writes a ConfigMap that a test expects to find again.
+func note(t *testing.T, cluster *Cluster, name string) {
+	t.Helper()
+	err := connect(t, cluster).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+	if err != nil {
+		t.Fatalf("writing a ConfigMap: %v", err)
+	}
+}
+
+func findNote(t *testing.T, cluster *Cluster, name string) error {
+	t.Helper()
+	return connect(t, cluster).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &corev1.ConfigMap{})
+}
+
+// part returns what is known of one part.
+func part(t *testing.T, cluster *Cluster, name string) PartStatus {
+	t.Helper()
+	status, err := cluster.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range status.Parts {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no part %s in %+v", name, status.Parts)
+	return PartStatus{}
+}
+
+// processesOf lists the living processes whose arguments name a directory.
+func processesOf(dir string) []string {
+	var found []string
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range paths {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		arguments, err := os.ReadFile(path)
+		if err != nil || pid == os.Getpid() || !strings.Contains(string(arguments), dir) {
+			continue
+		}
+		if _, err := processStarted(pid); err == nil {
+			found = append(found, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(arguments), "\x00", " ")))
+		}
+	}
+	return found
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,64 @@
+package controlplane
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestEndBelow_endsOnlyWhatIsAtHomeThere(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	start := func(home, script string) (Process, chan error) {
+		cmd := exec.Command("/bin/sh", "-c", script)
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		g.Expect(cmd.Start()).To(Succeed())
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		started, err := processStarted(cmd.Process.Pid)
+		g.Expect(err).NotTo(HaveOccurred())
+		return Process{PID: cmd.Process.Pid, Started: started}, ended
+	}
+	at, atEnded := start(dir, "exec sleep 600")
+	below, belowEnded := start(filepath.Join(dir, "a", "b"), "trap '' TERM; echo >&2; while :; do sleep 0.1; done")
+	beside, _ := start(dir+"-beside", "exec sleep 600")
+
+	g.Expect(EndBelow(t.Context(), dir, 200*time.Millisecond)).To(Succeed())
+	g.Expect(at.alive()).To(BeFalse())
+	g.Expect(below.alive()).To(BeFalse(), "it would not listen, and was killed")
+	g.Expect(beside.alive()).To(BeTrue())
+	g.Eventually(atEnded).WithTimeout(patience).Should(Receive())
+	g.Eventually(belowEnded).WithTimeout(patience).Should(Receive())
+}
+
+func TestPorts_areKeptByName(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster, err := New(filepath.Join(t.TempDir(), "cluster"))
+	g.Expect(err).NotTo(HaveOccurred())
+	none, err := cluster.Port("webhooks")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(none).To(BeZero())
+
+	first, err := cluster.Ports(t.Context(), "webhooks", "health")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(first["webhooks"]).NotTo(Equal(first["health"]))
+	second, err := cluster.Ports(t.Context(), "webhooks", "health", "more")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(second).To(And(HaveKeyWithValue("webhooks", first["webhooks"]), HaveKeyWithValue("health", first["health"]), HaveKey("more")))
+	g.Expect(cluster.Port("webhooks")).To(Equal(first["webhooks"]))
+
+	listener, err := listen(first["webhooks"])
+	g.Expect(err).NotTo(HaveOccurred(), "nobody keeps it from its program")
+	defer listener.Close()
+	third, err := cluster.Ports(t.Context(), "webhooks", "health")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(third["webhooks"]).NotTo(Equal(first["webhooks"]), "somebody else took it")
+	g.Expect(third["health"]).To(Equal(first["health"]))
+}

@@ -1,0 +1,123 @@
+package controlplane
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func trim(text string) string { return strings.TrimSpace(text) }
+
+// namespaces lists them with a configuration.
+func namespaces(t *testing.T, config *rest.Config) error {
+	t.Helper()
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	return c.List(t.Context(), &corev1.NamespaceList{})
+}
+
+func TestSupervisor_restartsWhatDies(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cluster := newCluster(t)
+	file := filepath.Join(t.TempDir(), "settings")
+	g.Expect(os.WriteFile(file, []byte("1"), 0o600)).To(Succeed())
+	companion := Program{Name: "companion", Path: "/bin/sh", Args: []string{"-c", `echo "$GREETING"; exec sleep 600`, cluster.Dir}, Env: []string{"GREETING=hello"}, Files: []string{file}}
+	with := spec(func(s *Spec) { s.Programs = []Program{companion} })
+	before := mustUp(t, cluster, with)
+	note(t, cluster, "before")
+	g.Expect(before.Parts).To(HaveLen(3))
+	g.Eventually(func() string { return read(t, layout(cluster.Dir).log("companion")) }).Should(Equal("hello\n"))
+
+	for _, victim := range []string{"companion", APIServer, Etcd} {
+		dead := part(t, cluster, victim)
+		g.Expect(syscall.Kill(dead.PID, syscall.SIGKILL)).To(Succeed())
+		g.Eventually(func(g Gomega) {
+			now := part(t, cluster, victim)
+			g.Expect(now.Ready).To(BeTrue())
+			g.Expect(now.PID).NotTo(Equal(dead.PID))
+			g.Expect(now.Restarts).To(Equal(1))
+			g.Expect(now.LastExit).To(Equal("signal: killed"))
+		}).WithTimeout(patience).Should(Succeed(), "it is started again")
+	}
+	g.Eventually(findNote).WithArguments(t, cluster, "before").WithTimeout(patience).Should(Succeed(), "the data are kept")
+	after := mustUp(t, cluster, with)
+	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
+	g.Expect(after.Supervisor).To(Equal(before.Supervisor))
+
+	// A program whose file changed is started anew, and the others go on.
+	g.Expect(os.WriteFile(file, []byte("2"), 0o600)).To(Succeed())
+	changed := mustUp(t, cluster, with)
+	g.Expect(changed.Parts[:2]).To(Equal(after.Parts[:2]))
+	g.Expect(changed.Parts[2].PID).NotTo(Equal(after.Parts[2].PID))
+	removed := mustUp(t, cluster, spec())
+	g.Expect(removed.Parts).To(Equal(after.Parts[:2]))
+	g.Expect(changed.Parts[2].alive()).To(BeFalse())
+}
+
+func TestSupervise_refusesSecondSupervisor(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	held, err := tryLock(layout(dir).supervisorLock())
+	g.Expect(err).NotTo(HaveOccurred())
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	g.Expect(Supervise(soon, dir)).To(MatchError(ContainSubstring("another supervisor")))
+	held.release()
+	g.Expect(isHeld(layout(dir).supervisorLock())).To(BeFalse())
+
+	// And one whose directory is replaced meanwhile.
+	held, err = tryLock(layout(dir).supervisorLock())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer held.release()
+	g.Expect(held.current()).To(BeTrue())
+	g.Expect(os.Remove(layout(dir).supervisorLock())).To(Succeed())
+	g.Expect(held.current()).To(BeFalse())
+	g.Expect(os.WriteFile(layout(dir).supervisorLock(), nil, 0o600)).To(Succeed())
+	g.Expect(held.current()).To(BeFalse())
+}
+
+func TestReserve_keepsPortForItsProgram(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := layout(t.TempDir())
+	first, err := dir.loadPorts(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(first.ensure(dir, APIServer, Etcd)).To(Succeed())
+	g.Expect(first.numbers[APIServer]).NotTo(Equal(first.numbers[Etcd]))
+	second, err := dir.loadPorts(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(second.numbers).To(Equal(first.numbers), "they are remembered")
+
+	listener, err := listen(first.numbers[APIServer])
+	g.Expect(err).NotTo(HaveOccurred(), "the program gets its port")
+	defer listener.Close()
+	other, err := listen(first.numbers[Etcd])
+	g.Expect(err).NotTo(HaveOccurred())
+	defer other.Close()
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = dir.loadPorts(soon)
+	g.Expect(err).To(MatchError(ContainSubstring("the API server's port is in use")))
+	listener.Close()
+	third, err := dir.loadPorts(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(third.ensure(dir, APIServer, Etcd)).To(Succeed())
+	g.Expect(third.numbers[APIServer]).To(Equal(first.numbers[APIServer]))
+	g.Expect(third.numbers[Etcd]).NotTo(Equal(first.numbers[Etcd]), "another part takes another port")
+}

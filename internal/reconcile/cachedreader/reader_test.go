@@ -1,0 +1,121 @@
+package cachedreader
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// server counts how often it is read.
+type server struct {
+	client.WithWatch
+	reads int
+}
+
+func newServer(objects ...client.Object) *server {
+	s := &server{}
+	s.WithWatch = fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			s.reads++
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	return s
+}
+
+// metadata is a cache that may be behind.
+type metadata map[client.ObjectKey]string
+
+func (m metadata) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	version, found := m[key]
+	if !found {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+	}
+	obj.SetResourceVersion(version)
+	return nil
+}
+
+func (m metadata) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func secret(name, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Data: map[string][]byte{"k": []byte(value)}}
+}
+
+var key = client.ObjectKey{Namespace: "n", Name: "s"}
+
+func TestReader_readsAVersionOnce(t *testing.T) {
+	g := NewWithT(t)
+	api := newServer(secret("s", "one"))
+	known := metadata{}
+	r := NewReader(api, known)
+	var got corev1.Secret
+	read := func() string {
+		got = corev1.Secret{}
+		g.Expect(r.Get(t.Context(), key, &got)).To(Succeed())
+		return string(got.Data["k"])
+	}
+
+	g.Expect(read()).To(Equal("one"))
+	g.Expect(read()).To(Equal("one"))
+	g.Expect(api.reads).To(Equal(2), "the cache knows nothing of it yet")
+
+	known[key] = got.ResourceVersion
+	g.Expect(read()).To(Equal("one"))
+	got.Data["k"][0] = 'X'
+	g.Expect(read()).To(Equal("one"), "what was handed out may be changed")
+	g.Expect(api.reads).To(Equal(3), "the version is at hand")
+
+	changed := got.DeepCopy()
+	changed.Data["k"] = []byte("two")
+	g.Expect(api.Update(t.Context(), changed)).To(Succeed())
+	known[key] = changed.ResourceVersion
+	g.Expect(read()).To(Equal("two"))
+	g.Expect(api.reads).To(Equal(4), "another version")
+	g.Expect(read()).To(Equal("two"))
+	g.Expect(api.reads).To(Equal(4))
+
+	g.Expect(api.Delete(t.Context(), changed)).To(Succeed())
+	delete(known, key)
+	g.Expect(apierrors.IsNotFound(r.Get(t.Context(), key, &got))).To(BeTrue())
+}
+
+func TestReader_keepsAFewSmallObjects(t *testing.T) {
+	g := NewWithT(t)
+	objects := []client.Object{secret("large", string(make([]byte, mostBytes+1)))}
+	for i := range mostKept + 5 {
+		objects = append(objects, secret(fmt.Sprintf("s%d", i), "x"))
+	}
+	known := metadata{}
+	r := NewReader(newServer(objects...), known)
+	for _, obj := range objects {
+		known[client.ObjectKeyFromObject(obj)] = "1"
+	}
+	for _, obj := range objects {
+		g.Expect(r.Get(t.Context(), client.ObjectKeyFromObject(obj), &corev1.Secret{})).To(Succeed())
+	}
+
+	g.Expect(r.kept).To(HaveLen(mostKept))
+	g.Expect(r.order).To(HaveLen(mostKept))
+	g.Expect(r.kept).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "s0"}}), "the oldest goes first")
+	g.Expect(r.kept).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "large"}}))
+}
+
+func TestReader_keepsNothingElse(t *testing.T) {
+	g := NewWithT(t)
+	api := newServer(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}})
+	r := NewReader(api, metadata{key: "999"})
+
+	for range 2 {
+		g.Expect(r.Get(t.Context(), key, &corev1.Pod{})).To(Succeed())
+	}
+
+	g.Expect(api.reads).To(Equal(2))
+}

@@ -1,0 +1,110 @@
+package placeholder_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/placeholder"
+)
+
+func TestParse_splitsLiteralsAndNames(t *testing.T) {
+	tests := map[string][]placeholder.Part{
+		"":          nil,
+		"plain":     {{Literal: "plain"}},
+		"$5 and $$": {{Literal: "$5 and $$"}},
+		"${a}":      {{Name: "a"}},
+		"${WORKSPACE_NAME}-eks": {
+			{Name: "WORKSPACE_NAME"}, {Literal: "-eks", Offset: 17},
+		},
+		"x ${a.b-c_1}${d}": {
+			{Literal: "x "}, {Name: "a.b-c_1", Offset: 2}, {Name: "d", Offset: 12},
+		},
+		"$${a}":    {{Literal: "${a}"}},
+		"$$${a}":   {{Literal: "$${a}"}},
+		"${a}$${b": {{Name: "a"}, {Literal: "${b", Offset: 4}},
+	}
+	for text, want := range tests {
+		t.Run(text, func(t *testing.T) {
+			g := NewWithT(t)
+			parts, err := placeholder.Parse(text)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(parts).To(Equal(want))
+		})
+	}
+}
+
+func TestParse_refusesMalformedPlaceholders(t *testing.T) {
+	tests := map[string]string{
+		"${":              "${ (line 1) has no closing brace: write ${NAME}, or $${ for a literal ${",
+		"a\nb ${c\n}":     "${c (line 2) has no closing brace",
+		"${}":             "${} (line 1) has no name",
+		"${a b}":          "${a b} (line 1) is not a name of letters, digits, '_', '-' and '.' that starts with a letter or '_'",
+		"${1a}":           "${1a} (line 1) is not a name",
+		"${é}":            "${é} (line 1) is not a name",
+		"${A:-default}":   "${A:-default} (line 1) is not a name",
+		"ok ${a} ${${b}}": "${${b} (line 1) is not a name",
+		"${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… (line 1)",
+	}
+	for text, want := range tests {
+		t.Run(text, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := placeholder.Parse(text)
+			var syntax *placeholder.SyntaxError
+			g.Expect(err).To(BeAssignableToTypeOf(syntax))
+			g.Expect(err).To(MatchError(HavePrefix(want)))
+		})
+	}
+}
+
+func TestNames_returnsEachOnceInOrder(t *testing.T) {
+	g := NewWithT(t)
+	names, err := placeholder.Names("${b} ${a} ${b} $${c}")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(names).To(Equal([]string{"b", "a"}))
+}
+
+func TestExpand_resolvesOnce(t *testing.T) {
+	g := NewWithT(t)
+	values := map[string]string{"a": "${b}", "b": "x", "empty": ""}
+	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
+
+	out, err := placeholder.Expand("<${a}|${empty}|$${b}>", lookup)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(Equal("<${b}||${b}>"))
+}
+
+func TestExpand_namesEveryUnresolvedPlaceholder(t *testing.T) {
+	g := NewWithT(t)
+	none := func(string) (string, bool) { return "", false }
+
+	_, err := placeholder.Expand("${one}", none)
+	g.Expect(err).To(MatchError("${one} has no value"))
+	_, err = placeholder.Expand("${one} ${two} ${one}", none)
+	g.Expect(err).To(MatchError("${one}, ${two} have no value"))
+	_, err = placeholder.Expand("${one", none)
+	g.Expect(err).To(MatchError(ContainSubstring("has no closing brace")))
+}
+
+func TestNearest_suggestsWhatWasMeant(t *testing.T) {
+	known := []string{"WORKSPACE_NAME", "CLUSTER_NAME", "CLUSTER_NAMESPACE", "cluster_endpoint", "cluster_name"}
+	tests := map[string]string{
+		"WORKSPACE_NMAE":    "WORKSPACE_NAME",
+		"workspace_name":    "WORKSPACE_NAME",
+		"CLUSTERNAME":       "CLUSTER_NAME",
+		"CLUSTER_NAMESPAC":  "CLUSTER_NAMESPACE",
+		"cluster_endpoints": "cluster_endpoint",
+		"cluster_nam":       "cluster_name",
+		"CLUSTER_NAM":       "CLUSTER_NAME",
+		"region":            "",
+		"":                  "",
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			got, ok := placeholder.Nearest(name, known)
+			g.Expect(ok).To(Equal(want != ""))
+			g.Expect(got).To(Equal(want))
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package template_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+func lasting(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+func TestPolicy_theWorkspaceOverTheTemplateOverTheDefaults(t *testing.T) {
+	defaults := template.Policy{
+		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
+		MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute,
+	}
+	with := func(change func(*template.Policy)) template.Policy {
+		p := defaults
+		change(&p)
+		return p
+	}
+	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
+		w.Approval = infrav1.ApprovalManual
+		w.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport, Interval: lasting(2 * time.Hour)}
+		w.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](5), MinBackoff: lasting(time.Minute), MaxBackoff: lasting(2 * time.Minute)}
+	})
+	merged := with(func(p *template.Policy) {
+		p.Approval, p.DriftAction, p.DriftInterval = infrav1.ApprovalManual, infrav1.DriftReport, 2*time.Hour
+		p.RetryLimit, p.MinBackoff, p.MaxBackoff = ptr.To[int32](5), time.Minute, 2*time.Minute
+	})
+	tests := []struct {
+		name    string
+		changes []func(*template.Sources)
+		want    template.Policy
+	}{
+		{"defaults", nil, defaults},
+		{"the template", []func(*template.Sources){ofTemplate}, merged},
+		{"the workspace over all of it", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.Approval = infrav1.ApprovalAuto
+			a.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftOff, Interval: lasting(3 * time.Hour)}
+			a.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](0), MinBackoff: lasting(time.Second), MaxBackoff: lasting(3 * time.Second)}
+		})}, with(func(p *template.Policy) {
+			p.DriftInterval, p.RetryLimit, p.MinBackoff, p.MaxBackoff = 3*time.Hour, ptr.To[int32](0), time.Second, 3*time.Second
+		})},
+		{"the workspace over parts of it", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.Drift = &infrav1.DriftPolicy{Interval: lasting(3 * time.Hour)}
+			a.Retry = &infrav1.RetryPolicy{MaxBackoff: lasting(3 * time.Minute)}
+		})}, func() template.Policy {
+			p := merged
+			p.DriftInterval, p.MaxBackoff = 3*time.Hour, 3*time.Minute
+			return p
+		}()},
+		{"a longest wait shorter than the shortest", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.Retry = &infrav1.RetryPolicy{MinBackoff: lasting(time.Hour)}
+		})}, func() template.Policy {
+			p := merged
+			p.MinBackoff, p.MaxBackoff = time.Hour, time.Hour
+			return p
+		}()},
+		{"the provider config", []func(*template.Sources){config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+			c.Runner, c.MaxConcurrentRuns = &infrav1.RunnerConfig{Executor: infrav1.ExecutorJob}, ptr.To[int32](3)
+		})}, with(func(p *template.Policy) { p.Executor, p.MaxConcurrent = infrav1.ExecutorJob, 3 })},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(resolve(g, tt.changes...).Policy).To(Equal(tt.want))
+			g.Expect(template.PolicyOf(sources(tt.changes...))).To(Equal(tt.want))
+		})
+	}
+	NewWithT(t).Expect(template.PolicyOf(template.Sources{Apply: sources().Apply, Template: &infrav1.WorkspaceTemplate{}})).To(Equal(defaults), "before the template is known")
+}
+
+func TestTimeout_theWorkspaceOverTheTemplateOverAnHour(t *testing.T) {
+	g := NewWithT(t)
+	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) { w.Timeout = lasting(2 * time.Hour) })
+	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Timeout = lasting(time.Minute) })
+	g.Expect(resolve(g).Request.Timeout).To(Equal(time.Hour))
+	g.Expect(resolve(g, ofTemplate).Request.Timeout).To(Equal(2 * time.Hour))
+	g.Expect(resolve(g, ofTemplate, ofApply).Request.Timeout).To(Equal(time.Minute))
+	g.Expect(resolve(g).Request.Grace).To(BeNumerically(">=", time.Minute))
+}
+
+func TestProtect_isTheUnion(t *testing.T) {
+	g := NewWithT(t)
+	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) { w.Protect = []infrav1.ProtectPattern{"aws_vpc", "a.b"} })
+	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Protect = []infrav1.ProtectPattern{"c.d", "a.b"} })
+	g.Expect(resolve(g).Request.Protect).To(BeEmpty())
+	g.Expect(resolve(g, ofTemplate, ofApply).Request.Protect).To(Equal([]string{"a.b", "aws_vpc", "c.d"}))
+	g.Expect(resolve(g, ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Protect = nil })).Request.Protect).To(HaveLen(2), "a workspace cannot take protection away")
+}

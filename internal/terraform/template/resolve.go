@@ -1,0 +1,325 @@
+package template
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/terraform/placeholder"
+)
+
+// resolver fills placeholders and remembers which values did so, and which came
+// out of Secrets.
+type resolver struct {
+	Sources
+	used   map[string]bool
+	secret map[string]bool
+}
+
+func (r *resolver) lookup(name string) (string, bool) {
+	if name == WorkspaceName {
+		return r.Apply.Name, true
+	}
+	value, found := r.Apply.Spec.Variables[name]
+	if found {
+		r.used[name] = true
+	}
+	return value.String(), found
+}
+
+// ExpandName fills the placeholders of a name that a workspace refers to; one
+// without a value stays as it is.
+func ExpandName(apply *infrav1.WorkspaceTemplateApply, name string) string {
+	r := &resolver{Sources: Sources{Apply: apply}, used: map[string]bool{}}
+	if expanded, err := r.expand("", name); err == nil {
+		return expanded
+	}
+	return name
+}
+
+// expand fills the placeholders of one field.
+func (r *resolver) expand(field, text string) (string, error) {
+	expanded, err := placeholder.Expand(text, r.lookup)
+	if err == nil {
+		return expanded, nil
+	}
+	message := fmt.Sprintf("%s: %v", field, err)
+	if _, ok := errors.AsType[*placeholder.UnresolvedError](err); ok {
+		known := append([]string{WorkspaceName}, slices.Sorted(maps.Keys(r.Apply.Spec.Variables))...)
+		message += fmt.Sprintf("; set it under spec.variables, or write one of ${%s}", strings.Join(known, "}, ${"))
+	}
+	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", message)
+}
+
+// plain is what a value that becomes part of HCL may hold: nothing that ends a
+// string or begins an expression.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._/@:=+, -]*$`)
+
+// expandPlain fills the placeholders of HCL text. A value that could change the
+// meaning of the text is refused.
+func (r *resolver) expandPlain(field, text string) (string, error) {
+	names, err := placeholder.Names(text)
+	if err != nil {
+		return "", problem(infrav1.UnresolvedPlaceholderReason, "%s: %v", field, err)
+	}
+	for _, name := range names {
+		if value, found := r.lookup(name); found && !plain.MatchString(value) {
+			return "", problem(infrav1.InvalidVariableReason, "%s: the value of ${%s} may hold only letters, digits and . _ / @ : = + , - here", field, name)
+		}
+	}
+	return r.expand(field, text)
+}
+
+// expandValue fills the placeholders of every string in a value.
+func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error) {
+	return cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+			return v, nil
+		}
+		text, err := r.expand(field, v.AsString())
+		if err != nil {
+			return cty.NilVal, err
+		}
+		return cty.StringVal(text), nil
+	})
+}
+
+// values merges all variables: files, then the template's, then the apply's.
+func (r *resolver) values() (inspect.Values, error) {
+	all := inspect.Values{}
+	p := r.Template.Spec.Template.Spec.ForProvider
+	for i, file := range p.VarFiles {
+		values, err := r.varFile(i, file)
+		if err != nil {
+			return nil, err
+		}
+		r.set(all, values, file.Source == infrav1.VarFileSourceSecretKey)
+	}
+	for i, v := range p.Vars {
+		value, err := r.variable(i, v)
+		if err != nil {
+			return nil, err
+		}
+		r.set(all, inspect.Values{string(v.Key): value}, v.SecretKeyReference != nil)
+	}
+	own, problems := r.own()
+	if len(problems) > 0 {
+		return nil, fromInspect(problems)
+	}
+	r.set(all, own, false)
+	return all, nil
+}
+
+// variable is the value of one of the template's variables.
+func (r *resolver) variable(i int, v infrav1.Variable) (cty.Value, error) {
+	field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
+	if v.SecretKeyReference != nil || v.ConfigMapKeyReference != nil {
+		return r.keyValue(field, v)
+	}
+	decoded, problems := inspect.FromJSON(map[string]json.RawMessage{string(v.Key): v.Value.Raw})
+	if len(problems) > 0 {
+		return cty.NilVal, fromInspect(problems)
+	}
+	value, err := r.expandValue(field, decoded[string(v.Key)])
+	if err != nil {
+		return cty.NilVal, asProblem(err)
+	}
+	return value, nil
+}
+
+// own are the values that the apply gives.
+func (r *resolver) own() (inspect.Values, []inspect.Problem) {
+	raw := map[string]json.RawMessage{}
+	for name, v := range r.Apply.Spec.Variables {
+		raw[name] = v.Raw
+	}
+	return inspect.FromJSON(raw)
+}
+
+// keyValue is the value of a variable that a Secret or ConfigMap holds.
+func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error) {
+	ref := v.ConfigMapKeyReference
+	if v.SecretKeyReference != nil {
+		ref = v.SecretKeyReference
+	}
+	content, err := r.key(field, v.SecretKeyReference != nil, ref)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	if !utf8.Valid(content) {
+		return cty.NilVal, problem(infrav1.InvalidVariableReason, "%s: the value is not valid UTF-8", field)
+	}
+	return cty.StringVal(string(content)), nil
+}
+
+// set gives variables their values, over those they had.
+func (r *resolver) set(all, values inspect.Values, secret bool) {
+	maps.Copy(all, values)
+	for name := range values {
+		r.secret[name] = secret
+	}
+}
+
+// asProblem finds the problem that a walk over a value was stopped by.
+func asProblem(err error) error {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	return err
+}
+
+func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) {
+	ref := file.ConfigMapKeyReference
+	if file.Source == infrav1.VarFileSourceSecretKey {
+		ref = file.SecretKeyReference
+	}
+	field := fmt.Sprintf("varFiles[%d]", i)
+	content, err := r.key(field, file.Source == infrav1.VarFileSourceSecretKey, ref)
+	if err != nil {
+		return nil, err
+	}
+	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
+	if errs := diagnostics.Errors(); len(errs) > 0 {
+		if file.Source == infrav1.VarFileSourceSecretKey {
+			// The details may quote what is in the file.
+			for i := range errs {
+				errs[i].Detail = ""
+			}
+		}
+		return nil, problem(infrav1.InvalidVarFileReason, "%s: %s", field, errs.Short())
+	}
+	return values, nil
+}
+
+// placeholders are the values that a variables file may refer to.
+func (r *resolver) placeholders(file []byte) map[string]string {
+	known := map[string]string{WorkspaceName: r.Apply.Name}
+	for name, value := range r.Apply.Spec.Variables {
+		known[name] = value.String()
+		if bytes.Contains(file, []byte("${"+name+"}")) {
+			r.used[name] = true
+		}
+	}
+	return known
+}
+
+// env returns the environment and the names whose values are secret.
+func (r *resolver) env() (env map[string]string, secret []string, err error) {
+	env = map[string]string{}
+	for _, e := range r.Template.Spec.Template.Spec.ForProvider.Env {
+		field := "env " + e.Name
+		switch {
+		case e.Value != nil:
+			if env[e.Name], err = r.expand(field, *e.Value); err != nil {
+				return nil, nil, err
+			}
+		case e.SecretKeyReference != nil, e.ConfigMapKeyReference != nil:
+			ref, isSecret := e.ConfigMapKeyReference, false
+			if e.SecretKeyReference != nil {
+				ref, isSecret = e.SecretKeyReference, true
+				secret = append(secret, e.Name)
+			}
+			content, err := r.key(field, isSecret, ref)
+			if err != nil {
+				return nil, nil, err
+			}
+			env[e.Name] = string(content)
+		}
+	}
+	return env, secret, nil
+}
+
+func (r *resolver) connectionSecret() (string, error) {
+	ref := r.Apply.Spec.WriteConnectionSecretToRef
+	if ref == nil {
+		ref = r.Template.Spec.Template.Spec.WriteConnectionSecretToRef
+	}
+	if ref == nil {
+		return "", nil
+	}
+	return r.expand("writeConnectionSecretToRef.name", ref.Name)
+}
+
+// key reads one key of a Secret or ConfigMap.
+func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
+	name, err := r.expand(field, ref.Name)
+	if err != nil {
+		return nil, err
+	}
+	objects := r.ConfigMaps
+	if secret {
+		objects = r.Secrets
+	}
+	data, exists := objects[name]
+	value, found := data[ref.Key]
+	if !found {
+		return nil, &MissingKeyError{Field: field, Secret: secret, Name: name, Key: ref.Key, ObjectExists: exists}
+	}
+	return value, nil
+}
+
+// MissingKeyError is a key of a Secret or ConfigMap that is not there yet.
+type MissingKeyError struct {
+	Field        string
+	Secret       bool
+	Name, Key    string
+	ObjectExists bool
+}
+
+func (e *MissingKeyError) Error() string {
+	kind := "ConfigMap"
+	if e.Secret {
+		kind = "Secret"
+	}
+	if e.ObjectExists {
+		return fmt.Sprintf("%s: %s %s has no key %s", e.Field, kind, e.Name, e.Key)
+	}
+	return fmt.Sprintf("%s: %s %s does not exist", e.Field, kind, e.Name)
+}
+
+func encodeJSON(values inspect.Values) (map[string]json.RawMessage, error) {
+	encoded := map[string]json.RawMessage{}
+	for name, value := range values {
+		text, err := ctyjson.Marshal(value, value.Type())
+		if err != nil {
+			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
+		}
+		encoded[name] = text
+	}
+	return encoded, nil
+}
+
+// fromInspect turns what inspection found into one problem; the first decides
+// the reason.
+func fromInspect(problems []inspect.Problem) *Problem {
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.Message)
+	}
+	return problem(ReasonOf(problems[0].Kind), "%s", strings.Join(messages, "; "))
+}
+
+// ReasonOf is the condition reason of what inspection found.
+func ReasonOf(kind inspect.Kind) string {
+	switch kind {
+	case inspect.KindMissing:
+		return infrav1.MissingVariableReason
+	case inspect.KindUnknown, inspect.KindInvalidName:
+		return infrav1.UnknownVariableReason
+	case inspect.KindUnknownOutput:
+		return infrav1.UnknownOutputReason
+	default:
+		return infrav1.InvalidVariableReason
+	}
+}

@@ -1,0 +1,463 @@
+package template_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+func TestResolve_makesARequest(t *testing.T) {
+	g := NewWithT(t)
+	inputs := resolve(g,
+		applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"id"} }),
+		templateSpec(func(w *infrav1.WorkspaceSpec) {
+			w.ForProvider.InitArgs, w.ForProvider.PlanArgs = []infrav1.Argument{"-upgrade"}, []infrav1.Argument{"-parallelism=2"}
+			w.ForProvider.ApplyArgs, w.ForProvider.DestroyArgs = []infrav1.Argument{"-parallelism=3"}, []infrav1.Argument{"-parallelism=4"}
+		}),
+	)
+	request := inputs.Request
+	g.Expect(request.Workspace).To(Equal(terraform.WorkspaceRef{Namespace: "n", Name: "hello", UID: "u"}))
+	g.Expect(request.Module).To(Equal(terraform.Module{Source: terraform.SourceInline, Content: module, Format: terraform.FormatHCL}))
+	g.Expect(request.Env).To(Equal(map[string]string{"TF_VAR_name": "world"}))
+	g.Expect(request.SecretEnv).To(Equal([]string{"TF_VAR_token"}))
+	g.Expect(request.Backend).To(Equal(terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "hello-ws"}))
+	g.Expect(request.PluginCache).To(BeTrue())
+	g.Expect(request.Outputs).To(ConsistOf("id"))
+	g.Expect(request.InitArgs).To(ConsistOf("-upgrade"))
+	g.Expect(request.PlanArgs).To(ConsistOf("-parallelism=2"))
+	g.Expect(request.ApplyArgs).To(ConsistOf("-parallelism=3"))
+	g.Expect(request.DestroyArgs).To(ConsistOf("-parallelism=4"))
+	request.RunID, request.Operation = "hello-r1", terraform.OperationPlanAndApply
+	g.Expect(request.Validate()).To(Succeed())
+	g.Expect(inputs.ConnectionSecret).To(BeEmpty())
+}
+
+func TestResolve_laterValuesWin(t *testing.T) {
+	tests := []struct {
+		name    string
+		changes []func(*template.Sources)
+		want    string
+	}{
+		{"a file", []func(*template.Sources){without("name"), configFile("one", `name = "file"`)}, "file"},
+		{"a later file", []func(*template.Sources){without("name"), configFile("one", `name = "one"`), secretFile("two", `name = "two"`)}, "two"},
+		{"the template over files", []func(*template.Sources){without("name"), vars("name", `"template"`), configFile("one", `name = "file"`)}, "template"},
+		{"the workspace over the template", []func(*template.Sources){given("name", `"apply"`), vars("name", `"template"`), configFile("one", `name = "file"`)}, "apply"},
+		{"the workspace over files", []func(*template.Sources){given("name", `"apply"`), secretFile("one", `name = "file"`)}, "apply"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(resolve(g, tt.changes...).Request.Env).To(HaveKeyWithValue("TF_VAR_name", tt.want))
+		})
+	}
+}
+
+func TestResolve_valuesArriveInTheirTypes(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*template.Sources)
+		key    string
+		want   string
+	}{
+		{"a number", given("size", `3`), "TF_VAR_size", "3"},
+		{"a number as text", given("size", `"3"`), "TF_VAR_size", "3"},
+		{"text that looks like HCL", given("name", `"${path.module}\"; rm -rf"`), "TF_VAR_name", `${path.module}"; rm -rf`},
+		{"text that looks like a number", given("name", `"007"`), "TF_VAR_name", "007"},
+		{"a map", given("tags", `{"b":"2","a":"1"}`), "TF_VAR_tags", "{\n  a = \"1\"\n  b = \"2\"\n}"},
+		{"a map with interpolation", given("tags", `{"a":"${b}"}`), "TF_VAR_tags", "{\n  a = \"$${b}\"\n}"},
+		{"a map as text", given("tags", `"{\"a\":\"1\"}"`), "TF_VAR_tags", "{\n  a = \"1\"\n}"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(resolve(g, tt.change).Request.Env).To(HaveKeyWithValue(tt.key, tt.want))
+		})
+	}
+}
+
+func TestResolve_fillsPlaceholders(t *testing.T) {
+	region := given("region", `"eu-west-1"`)
+	tests := []struct {
+		name    string
+		changes []func(*template.Sources)
+		check   func(g Gomega, inputs *template.Inputs)
+	}{
+		{
+			"in variables of the template",
+			[]func(*template.Sources){without("name"), region, vars("name", `"${WORKSPACE_NAME}-${region}"`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello-eu-west-1"))
+			},
+		},
+		{
+			"in lists and maps",
+			[]func(*template.Sources){region, vars("tags", `{"where":"${region}","literal":"$${x}"}`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`where   = "eu-west-1"`))
+				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`literal = "$${x}"`), "which is ${x} to the tool")
+			},
+		},
+		{
+			"in variables files",
+			[]func(*template.Sources){without("name"), region, configFile("f", `name = "${WORKSPACE_NAME}/${region}"`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello/eu-west-1"))
+			},
+		},
+		{
+			"in the environment",
+			[]func(*template.Sources){region, env(infrav1.EnvVar{Name: "AWS_REGION", Value: new("${region}")})},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("AWS_REGION", "eu-west-1"))
+			},
+		},
+		{
+			"in names of Secrets",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-${name}", "k")}), secret("hello-world", "k", "${region} as it is")},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("A", "${region} as it is"), "what is in the Secret is nobody's placeholder")
+			},
+		},
+		{
+			"in the name of the connection Secret",
+			[]func(*template.Sources){
+				region,
+				templateSpec(func(w *infrav1.WorkspaceSpec) {
+					w.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${WORKSPACE_NAME}-${region}"}
+				}),
+			},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.ConnectionSecret).To(Equal("hello-eu-west-1"))
+			},
+		},
+		{
+			"in the backend",
+			[]func(*template.Sources){region, backend("s3", `key = "${WORKSPACE_NAME}/${region}.tfstate"`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Backend).To(Equal(terraform.Backend{Type: "s3", HCL: `key = "hello/eu-west-1.tfstate"`}))
+			},
+		},
+		{
+			"by numbers",
+			[]func(*template.Sources){given("n", `3`), vars("tags", `{"n":"${n}"}`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`n = "3"`))
+			},
+		},
+		{
+			"never inside the module",
+			[]func(*template.Sources){text(module + `output "x" { value = "${var.name}" }`)},
+			func(g Gomega, inputs *template.Inputs) {
+				g.Expect(inputs.Request.Module.Content).To(ContainSubstring("${var.name}"))
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			inputs := resolve(g, tt.changes...)
+			tt.check(g, inputs)
+			g.Expect(inputs.Request.Env).NotTo(HaveKey("TF_VAR_region"), "a filler is not meant for the module")
+		})
+	}
+}
+
+func TestResolve_aFillerMayBeAVariableToo(t *testing.T) {
+	g := NewWithT(t)
+	inputs := resolve(g, vars("tags", `{"n":"${name}"}`))
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "world"))
+	g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring("world"))
+}
+
+// refusal is what a person is told.
+type refusal struct {
+	name    string
+	changes []func(*template.Sources)
+	reason  string
+	says    []string
+}
+
+func (r refusal) run(t *testing.T) {
+	g := NewWithT(t)
+	_, err := template.Resolve(sources(r.changes...))
+	var problem *template.Problem
+	g.Expect(errors.As(err, &problem)).To(BeTrue(), "%v", err)
+	g.Expect(problem.Reason).To(Equal(r.reason))
+	for _, word := range r.says {
+		g.Expect(problem.Message).To(ContainSubstring(word))
+	}
+	g.Expect(err.Error()).NotTo(ContainSubstring("s3cr3t"))
+}
+
+func TestResolve_namesWhatIsWrong(t *testing.T) {
+	change := func(c ...func(*template.Sources)) []func(*template.Sources) { return c }
+	for _, r := range []refusal{
+		{"a required variable has no value", change(without("name")), infrav1.MissingVariableReason, []string{`"name"`}},
+		{"a value that no variable takes", change(given("sise", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `did you mean "size"?`}},
+		{"a name that no variable can have", change(given("no name", `3`)), infrav1.UnknownVariableReason, []string{`"no name"`}},
+		{"a value of another type", change(given("size", `"s3cr3t"`)), infrav1.InvalidVariableReason, []string{`"size"`, "number"}},
+		{"a value that is no JSON", change(given("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
+		{"a value of the template that is no JSON", change(vars("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
+		{"an output that the module lacks", change(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"ids"} })), infrav1.UnknownOutputReason, []string{`"ids"`, `did you mean "id"?`}},
+		{"a module that does not parse", change(text("variable {")), infrav1.ModuleInvalidReason, []string{"main.tf:1"}},
+		{"several at once", change(without("name"), given("sise", `3`), given("taggs", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"taggs"`, `"name"`}},
+
+		{"a placeholder in a variable", change(vars("size", `"${sise}"`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (size)", "${sise} has no value", "${WORKSPACE_NAME}, ${name}", "spec.variables"}},
+		{"a placeholder deep in a variable", change(vars("tags", `{"a":"${x}"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "${x}"}},
+		{"a malformed placeholder", change(vars("tags", `{"a":"${x"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "no closing brace"}},
+		{"a placeholder in the environment", change(env(infrav1.EnvVar{Name: "AWS_REGION", Value: new("${region}")})), infrav1.UnresolvedPlaceholderReason, []string{"env AWS_REGION", "${region}"}},
+		{"a placeholder in the name of a Secret", change(env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${x}", "k")})), infrav1.UnresolvedPlaceholderReason, []string{"env A", "${x}"}},
+		{"a placeholder in the name of the connection Secret", change(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${x}"}
+		})), infrav1.UnresolvedPlaceholderReason, []string{"writeConnectionSecretToRef.name", "${x}"}},
+		{"a placeholder in the backend", change(backend("s3", `key = "${x}"`)), infrav1.UnresolvedPlaceholderReason, []string{"backend.configuration", "${x}"}},
+
+		{"a file that does not parse", change(configFile("f", "size = \n[")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
+		{"a placeholder in a file", change(configFile("f", `name = "${x}"`)), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1", `"x"`}},
+		{"a secret without its quotes", change(configFile("ok", ""), secretFile("f", "token = s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[1]", "f/f.tfvars:1"}},
+		{"a secret that ends too early", change(secretFile("f", "token = \"s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
+		{"a file with a value that no variable takes", change(configFile("f", `sise = 1`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"size"`}},
+	} {
+		t.Run(r.name, r.run)
+	}
+}
+
+func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
+	for _, evil := range []string{
+		`x"`, "x\n}", "x\\", "${file(\"/etc/passwd\")}", "%{if true}", "x#", "x\x00", "{", "[", "`", "'", "x;", "grüße", "\t", "*", "x\r",
+	} {
+		t.Run(fmt.Sprintf("%q", evil), refusal{
+			"",
+			[]func(*template.Sources){backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(evil) }},
+			infrav1.InvalidVariableReason,
+			[]string{"backend.configuration", "${key}"},
+		}.run)
+	}
+	for _, plain := range []string{"", "a", "eu-west-1", "team/env_1/x.tfstate", "arn:aws:iam::123:role/x", "me@example.com", "a=b, c+d"} {
+		g := NewWithT(t)
+		inputs := resolve(g, backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(plain) })
+		g.Expect(inputs.Request.Backend.HCL).To(Equal(`key = "` + plain + `"`))
+	}
+	t.Run("a list", refusal{
+		"",
+		[]func(*template.Sources){backend("s3", `key = "${key}"`), given("key", `["a"]`)},
+		infrav1.InvalidVariableReason,
+		[]string{"${key}"},
+	}.run)
+}
+
+func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
+	passphrase := config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+		c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("key", "passphrase")}
+	})
+	fileWithoutContent := func(s *template.Sources) {
+		configFile("f", "")(s)
+		delete(s.ConfigMaps, "f")
+	}
+	tests := []struct {
+		name    string
+		changes []func(*template.Sources)
+		want    template.MissingKeyError
+		says    string
+	}{
+		{
+			"a ConfigMap",
+			[]func(*template.Sources){fileWithoutContent},
+			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars"},
+			"varFiles[0]: ConfigMap f does not exist",
+		},
+		{
+			"a key of a ConfigMap",
+			[]func(*template.Sources){fileWithoutContent, configMap("f", "other", "")},
+			template.MissingKeyError{Field: "varFiles[0]", Name: "f", Key: "f.tfvars", ObjectExists: true},
+			"varFiles[0]: ConfigMap f has no key f.tfvars",
+		},
+		{
+			"a Secret",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s-${WORKSPACE_NAME}", "k")})},
+			template.MissingKeyError{Field: "env A", Secret: true, Name: "s-hello", Key: "k"},
+			"env A: Secret s-hello does not exist",
+		},
+		{
+			"a Secret is no ConfigMap",
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s", "k")}), configMap("s", "k", "v")},
+			template.MissingKeyError{Field: "env A", Secret: true, Name: "s", Key: "k"},
+			"env A: Secret s does not exist",
+		},
+		{
+			"a key of the credentials",
+			[]func(*template.Sources){credential("A", "x"), func(s *template.Sources) { delete(s.Secrets["credentials"], "A") }},
+			template.MissingKeyError{Field: "credentials[0]", Secret: true, Name: "credentials", Key: "A", ObjectExists: true},
+			"credentials[0]: Secret credentials has no key A",
+		},
+		{
+			"the passphrase",
+			[]func(*template.Sources){passphrase},
+			template.MissingKeyError{Field: "stateEncryption.passphraseSecretRef", Secret: true, Name: "key", Key: "passphrase"},
+			"stateEncryption.passphraseSecretRef: Secret key does not exist",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := template.Resolve(sources(tt.changes...))
+			var missing *template.MissingKeyError
+			g.Expect(errors.As(err, &missing)).To(BeTrue(), "%v", err)
+			g.Expect(*missing).To(Equal(tt.want))
+			g.Expect(err).To(MatchError(tt.says))
+		})
+	}
+}
+
+func TestResolve_secretsAreMasked(t *testing.T) {
+	g := NewWithT(t)
+	inputs := resolve(g,
+		env(infrav1.EnvVar{Name: "PLAIN", Value: new("x")}), env(infrav1.EnvVar{Name: "MAP", ConfigMapKeyReference: ref("m", "k")}), configMap("m", "k", "v"),
+		env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"),
+		credential("AWS_SECRET_ACCESS_KEY", "v"),
+		secretFile("f", "size = 12345678\ntags = {}"), vars("tags", `{"a":"b"}`),
+	)
+	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("SECRET", "AWS_SECRET_ACCESS_KEY", "TF_VAR_token", "TF_VAR_size"),
+		"what comes out of a Secret, or is declared sensitive; tags were given in the clear")
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("MAP", "v"))
+
+	far := resolve(g, remote, secretFile("f", "size = 12345678"), env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"))
+	g.Expect(far.Request.SecretEnv).To(ConsistOf("SECRET", "TF_VAR_size"))
+}
+
+func TestResolve_remoteModulesAreCheckedByTheRun(t *testing.T) {
+	g := NewWithT(t)
+	inputs := resolve(g, remote, given("region", `"eu"`), given("unheard_of", `[1, {"a": null}]`), vars("tags", `{"r":"${region}"}`), configFile("f", `size = 2`))
+	request := inputs.Request
+	g.Expect(request.Module).To(Equal(terraform.Module{
+		Source: terraform.SourceRemote, Address: "git::https://example.com/m.git?ref=v1", Entrypoint: "vpc", Format: terraform.FormatHCL,
+	}))
+	g.Expect(request.Env).To(BeEmpty())
+	got := map[string]string{}
+	for name, value := range request.Variables {
+		got[name] = string(value)
+	}
+	g.Expect(got).To(Equal(map[string]string{
+		"name": `"world"`, "region": `"eu"`, "unheard_of": `[1,{"a":null}]`, "tags": `{"r":"eu"}`, "size": "2",
+	}))
+	g.Expect(request.Fillers).To(Equal([]string{"region"}), "the module need not take what fills placeholders")
+}
+
+func TestResolve_credentials(t *testing.T) {
+	g := NewWithT(t)
+	inputs := resolve(g, credential("AWS_ACCESS_KEY_ID", "id"), secret("credentials", "file", "[default]\n"),
+		config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+			c.Configuration = `provider "aws" {}`
+			c.PluginCache = infrav1.PluginCacheDisabled
+			c.Credentials = append(c.Credentials, infrav1.ProviderCredential{Filename: "aws.ini", SecretRef: *ref("credentials", "file")})
+		}))
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("AWS_ACCESS_KEY_ID", "id"))
+	g.Expect(inputs.Request.Files).To(HaveKeyWithValue("aws.ini", []byte("[default]\n")))
+	g.Expect(inputs.Request.Files).To(HaveKeyWithValue("capt_provider_config.tf", []byte(`provider "aws" {}`)))
+	g.Expect(inputs.Request.PluginCache).To(BeFalse())
+}
+
+func TestResolve_encryption(t *testing.T) {
+	g := NewWithT(t)
+	by := func(passphrase string) []func(*template.Sources) {
+		return []func(*template.Sources){secret("key", "p", passphrase), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+			c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("key", "p")}
+		})}
+	}
+	g.Expect(resolve(g).Request.Encryption).To(BeEmpty())
+	text := resolve(g, by(`correct "horse" ${battery} %{ if }`+"\n")...).Request.Encryption
+	g.Expect(text).To(ContainSubstring(`passphrase = "correct \"horse\" $${battery} %%{ if }\n"`), "nothing of it is HCL")
+	g.Expect(text).To(ContainSubstring("keys = key_provider.pbkdf2.capt"))
+	g.Expect(strings.Count(text, "enforced = true")).To(Equal(2), "of states and of plans")
+
+	given := resolve(g, secret("key", "c", "the whole configuration"), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+		c.StateEncryption = &infrav1.StateEncryption{ConfigurationSecretRef: ref("key", "c")}
+	}))
+	g.Expect(given.Request.Encryption).To(Equal("the whole configuration"))
+
+	t.Run("too short", refusal{"", by("s3cr3t"), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "16"}}.run)
+}
+
+func TestResolve_connectionSecretOfTheWorkspaceWins(t *testing.T) {
+	g := NewWithT(t)
+	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
+		w.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${WORKSPACE_NAME}-template"}
+	})
+	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+		a.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${name}-apply"}
+	})
+	g.Expect(resolve(g, ofTemplate).ConnectionSecret).To(Equal("hello-template"))
+	g.Expect(resolve(g, ofTemplate, ofApply).ConnectionSecret).To(Equal("world-apply"))
+}
+
+func TestResolve_changesNothingItWasGiven(t *testing.T) {
+	g := NewWithT(t)
+	s := sources(given("region", `"eu"`), vars("tags", `{"a":"${region}"}`), secretFile("f", "size = 2"), credential("A", "x"), backend("s3", `key = "${region}"`))
+	apply, templ, config := s.Apply.DeepCopy(), s.Template.DeepCopy(), s.ProviderConfig.DeepCopy()
+	_, err := template.Resolve(s)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Apply).To(Equal(apply))
+	g.Expect(s.Template).To(Equal(templ))
+	g.Expect(s.ProviderConfig).To(Equal(config))
+}
+
+func TestReferencesOf_listsWhatResolveReads(t *testing.T) {
+	g := NewWithT(t)
+	s := sources(
+		configFile("config-${WORKSPACE_NAME}", ""), secretFile("secret-file", ""), configFile("config-${WORKSPACE_NAME}", ""),
+		env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("secret-env", "k")}), env(infrav1.EnvVar{Name: "B", ConfigMapKeyReference: ref("config-env", "k")}),
+		env(infrav1.EnvVar{Name: "C", Value: new("plain")}), env(infrav1.EnvVar{Name: "D", SecretKeyReference: ref("${unknown}", "k")}),
+		credential("AWS_ACCESS_KEY_ID", "x"), credential("AWS_SECRET_ACCESS_KEY", "x"),
+		config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+			c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("passphrase", "p")}
+		}),
+	)
+	g.Expect(template.ReferencesOf(s)).To(Equal(template.References{
+		Secrets:    []string{"credentials", "passphrase", "secret-env", "secret-file"},
+		ConfigMaps: []string{"config-env", "config-hello"},
+	}))
+	g.Expect(template.ReferencesOf(sources())).To(Equal(template.References{}))
+}
+
+func TestExpandName_leavesWhatHasNoValue(t *testing.T) {
+	apply := sources().Apply
+	for name, want := range map[string]string{
+		"plain": "plain", "${WORKSPACE_NAME}-vpc": "hello-vpc", "${name}": "world", "${other}": "${other}", "${": "${",
+	} {
+		NewWithT(t).Expect(template.ExpandName(apply, name)).To(Equal(want))
+	}
+}
+
+func TestResolve_variablesFromKeys(t *testing.T) {
+	g := NewWithT(t)
+	fromKey := func(name string, v infrav1.Variable) func(*template.Sources) {
+		return func(s *template.Sources) {
+			v.Key = infrav1.VariableName(name)
+			s.Template.Spec.Template.Spec.ForProvider.Vars = append(s.Template.Spec.Template.Spec.ForProvider.Vars, v)
+		}
+	}
+	all := []func(*template.Sources){
+		fromKey("token", infrav1.Variable{SecretKeyReference: ref("${WORKSPACE_NAME}-keys", "token")}),
+		fromKey("size", infrav1.Variable{ConfigMapKeyReference: ref("sizes", "small")}),
+		configMap("sizes", "small", "3"),
+	}
+	_, err := template.Resolve(sources(all...))
+	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): Secret hello-keys does not exist")))
+	g.Expect(template.ReferencesOf(sources(all...))).To(Equal(template.References{Secrets: []string{"hello-keys"}, ConfigMaps: []string{"sizes"}}))
+
+	inputs, err := template.Resolve(sources(append(all, secret("hello-keys", "token", "s3cret ${name}"))...))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_token", "s3cret ${name}"), "what a Secret holds is no template")
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_size", "3"))
+	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("TF_VAR_token"))
+
+	_, err = template.Resolve(sources(append(all, secret("hello-keys", "token", "\xff"))...))
+	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): the value is not valid UTF-8")))
+}

@@ -1,0 +1,43 @@
+package usage_test
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/usage"
+)
+
+func TestWait_namesSomeOfTheUsers(t *testing.T) {
+	tests := []struct {
+		users int
+		ends  string
+	}{
+		{users: 1, ends: "gone: team-a/w0"},
+		{users: 5, ends: "gone: team-a/w0, team-a/w1, team-a/w2, team-a/w3, team-a/w4"},
+		{users: 7, ends: "team-a/w4 and 2 more"},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.users), func(t *testing.T) {
+			g := NewWithT(t)
+			var users []client.ObjectKey
+			for i := range tt.users {
+				users = append(users, client.ObjectKey{Namespace: "team-a", Name: fmt.Sprintf("w%d", i)})
+			}
+
+			waiting, ok := fault.AsWaiting(usage.Wait(users))
+
+			g.Expect(ok).To(BeTrue())
+			g.Expect(waiting.Reason).To(Equal(infrav1.InUseReason))
+			g.Expect(waiting.Message()).To(HaveSuffix(tt.ends))
+		})
+	}
+}
+
+func TestWait_endsWithoutUsers(t *testing.T) {
+	NewWithT(t).Expect(usage.Wait(nil)).To(Succeed())
+}
