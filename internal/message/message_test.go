@@ -74,3 +74,22 @@ func TestNearest_returnsWhatWasMeant(t *testing.T) {
 	NewWithT(t).Expect(message.Suggestion("regin", known)).To(Equal(`: did you mean "region"?`))
 	NewWithT(t).Expect(message.Suggestion("x", known)).To(BeEmpty())
 }
+
+func TestNearest_prefersSpellingOverCase(t *testing.T) {
+	known := []string{"WORKSPACE_NAME", "CLUSTER_NAME", "CLUSTER_NAMESPACE", "cluster_endpoint", "cluster_name"}
+	for _, tt := range []struct{ name, want string }{
+		{"WORKSPACE_NMAE", "WORKSPACE_NAME"},
+		{"workspace_name", "WORKSPACE_NAME"},
+		{"CLUSTERNAME", "CLUSTER_NAME"},
+		{"CLUSTER_NAMESPAC", "CLUSTER_NAMESPACE"},
+		{"cluster_endpoints", "cluster_endpoint"},
+		{"cluster_nam", "cluster_name"},
+		{"CLUSTER_NAM", "CLUSTER_NAME"},
+		{"region", ""},
+		{"", ""},
+	} {
+		nearest, found := message.Nearest(tt.name, known)
+		NewWithT(t).Expect(nearest).To(Equal(tt.want), tt.name)
+		NewWithT(t).Expect(found).To(Equal(tt.want != ""), tt.name)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
@@ -32,7 +33,7 @@ func checkKnownPlaceholders(path *field.Path, text string, known []string) field
 			continue
 		}
 		detail := fmt.Sprintf("nothing defines this placeholder: known are %s; write $${ for a literal ${", strings.Join(known, ", "))
-		if nearest, ok := placeholder.Nearest(name, known); ok {
+		if nearest, ok := message.Nearest(name, known); ok {
 			detail = fmt.Sprintf("nothing defines this placeholder: did you mean ${%s}? Known are %s", nearest, strings.Join(known, ", "))
 		}
 		errs = append(errs, invalid(path, "${"+name+"}", detail))

@@ -13,7 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // maxIndex is the greatest index.yaml that is read.
@@ -92,7 +92,7 @@ func (i index) find(name, version string) (entry, error) {
 }
 
 func missing(what, name string, known []string) error {
-	if nearest, found := placeholder.Nearest(name, known); found {
+	if nearest, found := message.Nearest(name, known); found {
 		return fmt.Errorf("the repository has no %s: did you mean %s?", what, nearest)
 	}
 	if len(known) > listed {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/appthrust/capt/internal/addon/targetpath"
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // PathError is a path that a chart does not take.
@@ -181,7 +181,7 @@ func (c *Chart) refuse(path []targetpath.Segment, at int, problem string) error 
 // place, the same name in another place, or a path that is written alike.
 func (c *Chart) nearest(path []targetpath.Segment, at int, siblings []string) string {
 	if at < len(path) && !path[at].IsIndex() {
-		if name, found := placeholder.Nearest(path[at].Name, siblings); found {
+		if name, found := message.Nearest(path[at].Name, siblings); found {
 			meant := slices.Clone(path)
 			meant[at].Name = name
 			if p := c.inValues(meant); p.found || p.free || schemaOf(c.Schema).allows(meant) == yes {
@@ -201,7 +201,7 @@ func (c *Chart) nearest(path []targetpath.Segment, at int, siblings []string) st
 	for i, known := range all {
 		written[i] = targetpath.Format(known)
 	}
-	meant, _ := placeholder.Nearest(targetpath.Format(path), written)
+	meant, _ := message.Nearest(targetpath.Format(path), written)
 	return meant
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
@@ -133,7 +134,7 @@ func (in *Input) missing(entry, key string) error {
 		return err
 	}
 	known := slices.Sorted(maps.Keys(in.Connection))
-	if near, found := placeholder.Nearest(key, known); found {
+	if near, found := message.Nearest(key, known); found {
 		return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s asks for %s, which Secret %s does not have: did you mean %s?", in.Addon.Name, entry, key, secret, near)
 	}
 	return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s asks for %s, which Secret %s does not have: add an output of that name to the template, or a default; it has %s",

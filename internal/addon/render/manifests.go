@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
@@ -135,7 +136,7 @@ func (in *Input) unresolved(where string, values map[string]string, err error) e
 		return fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: %s: %w", in.Addon.Name, where, err)
 	}
 	name := missing.Names[0]
-	if near, found := placeholder.Nearest(name, slices.Sorted(maps.Keys(values))); found {
+	if near, found := message.Nearest(name, slices.Sorted(maps.Keys(values))); found {
 		return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: did you mean ${%s}?", in.Addon.Name, where, err, near)
 	}
 	return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: name it in connection.keys if it is an output", in.Addon.Name, where, err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // Unsupported is a version that is not for a Kubernetes, or too old for another
@@ -99,12 +99,12 @@ func (m *Matrix) CheckRequired(component, version, other, otherVersion string) e
 func (m *Matrix) find(component, version string) (*Component, Version, *Row, error) {
 	c := m.component(component)
 	if c == nil {
-		nearest, found := placeholder.Nearest(component, m.Names())
-		message := fmt.Sprintf("the version matrix has no %q: it has %s", component, strings.Join(m.Names(), ", "))
+		nearest, found := message.Nearest(component, m.Names())
+		text := fmt.Sprintf("the version matrix has no %q: it has %s", component, strings.Join(m.Names(), ", "))
 		if found {
-			message = fmt.Sprintf("the version matrix has no %q: did you mean %s?", component, nearest)
+			text = fmt.Sprintf("the version matrix has no %q: did you mean %s?", component, nearest)
 		}
-		return nil, Version{}, nil, &Unknown{Component: component, Nearest: nearest, message: message}
+		return nil, Version{}, nil, &Unknown{Component: component, Nearest: nearest, message: text}
 	}
 	v, err := ParseVersion(version)
 	if err != nil {

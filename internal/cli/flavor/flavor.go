@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 
 	"github.com/appthrust/capt/flavors"
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // Default is the flavor that is taken when none is named.
@@ -53,7 +53,7 @@ func Template(name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if nearest, found := placeholder.Nearest(name, names); found {
+		if nearest, found := message.Nearest(name, names); found {
 			return nil, fmt.Errorf("there is no flavor %s: did you mean %s?", name, nearest)
 		}
 		return nil, fmt.Errorf("there is no flavor %s: write one of %s", name, strings.Join(names, ", "))
@@ -107,7 +107,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		if slices.Contains(known, name) || slices.Contains(implied, name) {
 			continue
 		}
-		if nearest, found := placeholder.Nearest(name, known); found {
+		if nearest, found := message.Nearest(name, known); found {
 			return nil, fmt.Errorf("the template has no variable %s: did you mean %s?", name, nearest)
 		}
 		return nil, fmt.Errorf("the template has no variable %s: it has %s", name, strings.Join(known, ", "))

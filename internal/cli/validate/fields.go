@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // unknownField words a field that a kind does not have.
 func unknownField(path string, known []string) string {
 	name := path[strings.LastIndexAny(path, ".")+1:]
-	message := fmt.Sprintf("unknown field %q", path)
-	if nearest, found := placeholder.Nearest(name, known); found {
-		return message + fmt.Sprintf(": did you mean %s?", nearest)
+	text := fmt.Sprintf("unknown field %q", path)
+	if nearest, found := message.Nearest(name, known); found {
+		return text + fmt.Sprintf(": did you mean %s?", nearest)
 	}
 	if len(known) == 0 {
-		return message + ": remove it"
+		return text + ": remove it"
 	}
 	slices.Sort(known)
 	const most = 12
@@ -30,7 +30,7 @@ func unknownField(path string, known []string) string {
 	if len(known) > most {
 		known, more = known[:most], " …"
 	}
-	return message + ": known are " + strings.Join(known, ", ") + more
+	return text + ": known are " + strings.Join(known, ", ") + more
 }
 
 var index = regexp.MustCompile(`\[\d+\]`)

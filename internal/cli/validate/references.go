@@ -9,7 +9,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // reference is what a field refers to.
@@ -39,7 +39,7 @@ func (s *set) checkReference(o *Object, r reference) {
 	if s.Strict {
 		severity = Error
 	}
-	message := fmt.Sprintf("%s %s is not among the given manifests: it must exist in namespace %s of the cluster", r.kind, r.name, r.namespace)
+	text := fmt.Sprintf("%s %s is not among the given manifests: it must exist in namespace %s of the cluster", r.kind, r.name, r.namespace)
 	var names []string
 	for k := range s.byKey {
 		switch {
@@ -50,13 +50,13 @@ func (s *set) checkReference(o *Object, r reference) {
 			// It is looked for where workspaces are, not where their template is.
 			return
 		case k.name == r.name:
-			message = fmt.Sprintf("%s %s is not in namespace %s but in %s: write its namespace, or move it", r.kind, r.name, r.namespace, k.namespace)
+			text = fmt.Sprintf("%s %s is not in namespace %s but in %s: write its namespace, or move it", r.kind, r.name, r.namespace, k.namespace)
 		}
 	}
-	if nearest, found := placeholder.Nearest(r.name, names); found {
-		message = fmt.Sprintf("%s %s is not among the given manifests: did you mean %s?", r.kind, r.name, nearest)
+	if nearest, found := message.Nearest(r.name, names); found {
+		text = fmt.Sprintf("%s %s is not among the given manifests: did you mean %s?", r.kind, r.name, nearest)
 	}
-	s.add(o.finding(severity, RuleReference, r.path, message))
+	s.add(o.finding(severity, RuleReference, r.path, text))
 }
 
 // references are what an object's spec refers to.

@@ -7,7 +7,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 )
 
 func indexed(i int) string { return fmt.Sprintf("[%d]", i) }
@@ -78,7 +78,7 @@ func (s *set) checkWorkerClasses(o *Object, topology *clusterv1.Topology, class 
 // unknown words a name that is none of the known ones.
 func unknown(problem, name string, known []string) string {
 	text := problem + " " + name
-	if nearest, found := placeholder.Nearest(name, known); found {
+	if nearest, found := message.Nearest(name, known); found {
 		return text + ": did you mean " + nearest + "?"
 	}
 	if len(known) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
-	"github.com/appthrust/capt/internal/terraform/placeholder"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -222,7 +222,7 @@ func (s *set) checkForeign(o *Object) {
 		case slices.Contains(known, gvk.Kind):
 			s.add(o.fail(RuleUnknownKind, "apiVersion", "%s has no version %s: write apiVersion: %s", gvk.Kind, gvk.Version, strings.Join(versions, " or ")))
 		default:
-			if nearest, found := placeholder.Nearest(gvk.Kind, known); found {
+			if nearest, found := message.Nearest(gvk.Kind, known); found {
 				s.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: did you mean %s?", o.GetAPIVersion(), gvk.Kind, nearest))
 			} else if strings.HasSuffix(gvk.Group, ".cluster.x-k8s.io") && isOurs(gvk.Group) {
 				s.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: known are %s", o.GetAPIVersion(), gvk.Kind, strings.Join(known, ", ")))

@@ -6,7 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/message"
 )
+
+// longestPiece is how many characters of a malformed placeholder an error
+// quotes. A missing brace can make the piece as long as its line.
+const longestPiece = 40
 
 // Part is a piece of a text: a placeholder where Name is set, else literal text.
 type Part struct {
@@ -135,7 +141,7 @@ func Expand(text string, lookup func(name string) (string, bool)) (string, error
 func parseName(text string, offset int) (string, error) {
 	fail := func(piece, problem string) error {
 		return &SyntaxError{
-			Text: shorten(piece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
+			Text: message.TruncateWidth(piece, longestPiece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
 		}
 	}
 	rest := text[offset:]
@@ -164,13 +170,4 @@ func validName(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-// shorten keeps messages readable where a brace is missing in a long line.
-func shorten(s string) string {
-	const most = 40
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
 }
