@@ -4,6 +4,7 @@ package render
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,7 +16,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -113,6 +113,8 @@ func (r *renderer) problem(obj client.Object, err error) {
 	message := err.Error()
 	if stalled, ok := fault.AsStalled(err); ok {
 		message = stalled.Message()
+	} else if p, ok := errors.AsType[*template.Problem](err); ok {
+		message = p.Message
 	}
 	r.out.Problems = append(r.out.Problems, Problem{Object: r.givenFor(obj), Message: message})
 }
@@ -164,7 +166,7 @@ func (r *renderer) template(namespace string, ref infrav1.TemplateReference) *in
 		return nil
 	}
 	inspected := found.DeepCopy()
-	if err := workspacetemplate.Inspect(inspected); err != nil {
+	if err := template.Inspect(inspected); err != nil {
 		r.problem(found, err)
 		return nil
 	}

@@ -21,7 +21,7 @@ const modulePath = "spec.template.spec.forProvider.module"
 func (s *set) checkTemplates() {
 	objects, templates := all[*infrav1.WorkspaceTemplate](s)
 	for i, t := range templates {
-		module := template.Inspect(t)
+		module := template.ParseModule(t)
 		if module == nil {
 			continue
 		}

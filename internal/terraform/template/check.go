@@ -117,13 +117,9 @@ func (c *checker) texts() {
 
 // module compares the values with what an inline module declares.
 func (c *checker) module() {
-	p := c.Template.Spec.Template.Spec.ForProvider
-	if p.Source != infrav1.ModuleSourceInline {
-		return
-	}
-	module := inspect.Inline(p.Module, format(p.InlineFormat))
-	if len(module.Diagnostics.Errors()) > 0 {
-		// The template itself is at fault.
+	module := ParseModule(c.Template)
+	if module == nil || len(module.Diagnostics.Errors()) > 0 {
+		// The problem is in the template.
 		return
 	}
 	for name := range c.values {
@@ -161,14 +157,4 @@ func CheckVars(m *inspect.Module, vars []infrav1.Variable) []inspect.Problem {
 		}
 	}
 	return found
-}
-
-// Inspect reads a template's inline module. It is nil for a remote one, which
-// the run that fetches it inspects.
-func Inspect(t *infrav1.WorkspaceTemplate) *inspect.Module {
-	p := t.Spec.Template.Spec.ForProvider
-	if p.Source != infrav1.ModuleSourceInline {
-		return nil
-	}
-	return inspect.Inline(p.Module, format(p.InlineFormat))
 }

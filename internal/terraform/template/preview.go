@@ -64,7 +64,7 @@ func PreviewOf(s Sources) (*Preview, []Shortcoming) {
 // sensitive.
 func (c *checker) previewModule(preview *Preview) map[string]bool {
 	sensitive := map[string]bool{}
-	module := Inspect(c.Template)
+	module := ParseModule(c.Template)
 	p := c.Template.Spec.Template.Spec.ForProvider
 	if module == nil {
 		preview.Module = p.Module

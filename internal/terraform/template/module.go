@@ -1,0 +1,114 @@
+package template
+
+import (
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// Limits of WorkspaceTemplate.status.
+const (
+	maxDeclarations = 512
+	maxNameLength   = 128
+	maxTypeLength   = 4096
+)
+
+// maxListedProblems is how many problems one message lists.
+const maxListedProblems = 3
+
+// ParseModule parses the inline module of a template. It returns nil for a
+// remote module, which the run that fetches it inspects.
+func ParseModule(t *infrav1.WorkspaceTemplate) *inspect.Module {
+	p := t.Spec.Template.Spec.ForProvider
+	if p.Source != infrav1.ModuleSourceInline {
+		return nil
+	}
+	return inspect.Inline(p.Module, format(p.InlineFormat))
+}
+
+// Inspect sets the status that the WorkspaceTemplate controller sets for a valid
+// module: the declarations and the ModuleValid condition. The error is a
+// *Problem if the module or the template's own values are invalid.
+func Inspect(t *infrav1.WorkspaceTemplate) error {
+	if err := SetDeclarations(t); err != nil {
+		return err
+	}
+	meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
+		Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: ModuleValidReason(t), ObservedGeneration: t.Generation,
+	})
+	return nil
+}
+
+// SetDeclarations sets the variables and outputs in a template's status to what
+// its inline module declares, and to none for a remote module. The error is a
+// *Problem if the module or the template's own values are invalid. Invalid
+// values do not hide the declarations.
+func SetDeclarations(t *infrav1.WorkspaceTemplate) error {
+	t.Status.Variables, t.Status.Outputs = nil, nil
+	m := ParseModule(t)
+	if m == nil {
+		return nil
+	}
+	if errs := m.Diagnostics.Errors(); len(errs) > 0 {
+		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
+	}
+	t.Status.Variables, t.Status.Outputs = declaredVariables(m), declaredOutputs(m)
+	problems := CheckVars(m, t.Spec.Template.Spec.ForProvider.Vars)
+	if len(problems) == 0 {
+		return nil
+	}
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.Message)
+	}
+	return problem(ReasonOf(problems[0].Kind), "vars: %s", message.Sentences(messages, maxListedProblems))
+}
+
+// ModuleValidReason returns the reason of a true ModuleValid condition.
+func ModuleValidReason(t *infrav1.WorkspaceTemplate) string {
+	if t.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline {
+		return infrav1.ModuleInspectedReason
+	}
+	return infrav1.ModuleNotInspectedReason
+}
+
+// declaredVariables returns the variables of a module by name, up to the limits
+// of the status.
+func declaredVariables(m *inspect.Module) []infrav1.DeclaredVariable {
+	var declared []infrav1.DeclaredVariable
+	for _, name := range declaredNames(m.Variables) {
+		v := m.Variables[name]
+		variable := infrav1.DeclaredVariable{Name: name, Required: new(v.Required)}
+		if !v.TypeOmitted {
+			variable.Type = message.TruncateWidth(typeexpr.TypeString(v.Type), maxTypeLength)
+		}
+		declared = append(declared, variable)
+	}
+	return declared
+}
+
+// declaredOutputs returns the outputs of a module by name, up to the limits of
+// the status.
+func declaredOutputs(m *inspect.Module) []infrav1.DeclaredOutput {
+	var declared []infrav1.DeclaredOutput
+	for _, name := range declaredNames(m.Outputs) {
+		declared = append(declared, infrav1.DeclaredOutput{Name: name, Sensitive: new(m.Outputs[name].Sensitive)})
+	}
+	return declared
+}
+
+// declaredNames returns the names that the API accepts, sorted.
+func declaredNames[T any](declared map[string]T) []string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(declared)), func(name string) bool {
+		return name == "" || utf8.RuneCountInString(name) > maxNameLength
+	})
+	return names[:min(len(names), maxDeclarations)]
+}
