@@ -1,6 +1,7 @@
 package v1beta1
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -87,6 +88,15 @@ type TemplateReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace must be the name of a namespace: lower-case letters, digits and '-', for example team-a"
 	Namespace string `json:"namespace,omitempty"`
+}
+
+// Key returns the namespace and name of the WorkspaceTemplate that an object in
+// the given namespace refers to.
+func (r TemplateReference) Key(namespace string) types.NamespacedName {
+	if r.Namespace != "" {
+		namespace = r.Namespace
+	}
+	return types.NamespacedName{Namespace: namespace, Name: r.Name}
 }
 
 // ObjectReference names an object of a known kind.

@@ -102,10 +102,7 @@ func (d *Doctor) missingConfigs(ctx context.Context, configs []infrav1.Workspace
 	var found []Result
 	for i := range applies {
 		apply := &applies[i]
-		key := client.ObjectKey{Namespace: apply.Namespace, Name: apply.Spec.TemplateRef.Name}
-		if apply.Spec.TemplateRef.Namespace != "" {
-			key.Namespace = apply.Spec.TemplateRef.Namespace
-		}
+		key := apply.Spec.TemplateRef.Key(apply.Namespace)
 		template := byKey[key]
 		if template == nil {
 			found = append(found, Result{

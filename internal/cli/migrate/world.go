@@ -138,10 +138,7 @@ func (m *Migration) readTemplates(ctx context.Context, w *world) error {
 	if w.controlPlane == nil {
 		return nil
 	}
-	namespace := w.controlPlane.Spec.WorkspaceTemplateRef.Namespace
-	if namespace == "" {
-		namespace = w.key.Namespace
-	}
+	namespace := w.controlPlane.Spec.WorkspaceTemplateRef.Key(w.key.Namespace).Namespace
 	for _, t := range []struct {
 		name string
 		into **infrav1.WorkspaceTemplate

@@ -160,13 +160,8 @@ func ClusterNames(ctx context.Context, c client.Reader, namespace string) ([]str
 
 // Policy is how runs of a workspace are made, its template's settings included.
 func Policy(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (template.Policy, error) {
-	ref := apply.Spec.TemplateRef
-	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	if key.Namespace == "" {
-		key.Namespace = apply.Namespace
-	}
 	t := &infrav1.WorkspaceTemplate{}
-	if err := c.Get(ctx, key, t); client.IgnoreNotFound(err) != nil {
+	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), t); client.IgnoreNotFound(err) != nil {
 		return template.Policy{}, fmt.Errorf("reading the template: %w", err)
 	}
 	return template.PolicyOf(template.Sources{Apply: apply, Template: t}), nil

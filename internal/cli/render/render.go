@@ -159,7 +159,7 @@ func find[T client.Object](r *renderer, namespace, name string) (found T) {
 
 // template is a given template as its controller would show it, or nil.
 func (r *renderer) template(namespace string, ref infrav1.TemplateReference) *infrav1.WorkspaceTemplate {
-	key := workspace.TemplateKey(namespace, ref)
+	key := ref.Key(namespace)
 	found := find[*infrav1.WorkspaceTemplate](r, key.Namespace, key.Name)
 	if found == nil {
 		r.note("WorkspaceTemplate %s is not among the given manifests: give it too, to see what is made from it", key)
@@ -193,7 +193,7 @@ func (r *renderer) workspace(owner client.Object, wanted workspace.Wanted, err e
 // run shows what a run of a workspace would be given.
 func (r *renderer) run(w rendered) {
 	apply := w.apply
-	key := workspace.TemplateKey(apply.Namespace, apply.Spec.TemplateRef)
+	key := apply.Spec.TemplateRef.Key(apply.Namespace)
 	t := find[*infrav1.WorkspaceTemplate](r, key.Namespace, key.Name)
 	if t == nil {
 		r.note("WorkspaceTemplate %s is not among the given manifests: give it too, to see the runs of WorkspaceTemplateApply %s", key, apply.Name)

@@ -110,12 +110,8 @@ func (s *set) checkWorkspace(o *Object, apply *infrav1.WorkspaceTemplateApply) {
 
 // sources gathers what a workspace is made from, as far as it is given.
 func (s *set) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sources, bool) {
-	namespace := apply.Namespace
-	if apply.Spec.TemplateRef.Namespace != "" {
-		namespace = apply.Spec.TemplateRef.Namespace
-	}
-	group := infrav1.GroupVersion.Group
-	t := find[*infrav1.WorkspaceTemplate](s, key{group: group, kind: "WorkspaceTemplate", namespace: namespace, name: apply.Spec.TemplateRef.Name})
+	at, group := apply.Spec.TemplateRef.Key(apply.Namespace), infrav1.GroupVersion.Group
+	t := find[*infrav1.WorkspaceTemplate](s, key{group: group, kind: "WorkspaceTemplate", namespace: at.Namespace, name: at.Name})
 	if t == nil {
 		return template.Sources{}, false
 	}

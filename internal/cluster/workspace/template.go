@@ -14,18 +14,10 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// TemplateKey resolves a reference from an object in a namespace.
-func TemplateKey(namespace string, ref infrav1.TemplateReference) client.ObjectKey {
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
-	}
-	return client.ObjectKey{Namespace: namespace, Name: ref.Name}
-}
-
 // Template reads the template that an object in a namespace refers to, and
 // waits for it to exist.
 func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.TemplateReference) (*infrav1.WorkspaceTemplate, error) {
-	key := TemplateKey(namespace, ref)
+	key := ref.Key(namespace)
 	template := &infrav1.WorkspaceTemplate{}
 	err := k.Client.Get(ctx, key, template)
 	if apierrors.IsNotFound(err) {

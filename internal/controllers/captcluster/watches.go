@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -18,7 +17,7 @@ import (
 func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *infrav1.CAPTCluster) bool {
 		ref := c.Spec.VPCTemplateRef
-		return ref != nil && workspace.TemplateKey(c.Namespace, *ref) == client.ObjectKeyFromObject(obj)
+		return ref != nil && ref.Key(c.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 

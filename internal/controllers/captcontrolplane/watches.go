@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -55,7 +54,7 @@ func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Requ
 // ofTemplate finds the control planes that a template makes.
 func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
-		return workspace.TemplateKey(c.Namespace, c.Spec.WorkspaceTemplateRef) == client.ObjectKeyFromObject(obj)
+		return c.Spec.WorkspaceTemplateRef.Key(c.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 

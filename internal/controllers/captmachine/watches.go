@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -57,7 +56,7 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ct
 // ofTemplate finds the machines that a template makes.
 func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool {
-		return workspace.TemplateKey(m.Namespace, m.Spec.WorkspaceTemplateRef) == client.ObjectKeyFromObject(obj)
+		return m.Spec.WorkspaceTemplateRef.Key(m.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -31,7 +30,7 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ct
 // ofTemplate finds the pools that a template makes.
 func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(p *infrav1.CAPTMachinePool) bool {
-		return workspace.TemplateKey(p.Namespace, p.Spec.WorkspaceTemplateRef) == client.ObjectKeyFromObject(obj)
+		return p.Spec.WorkspaceTemplateRef.Key(p.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
 // secretIndex finds the configs that name a Secret.
@@ -52,7 +51,7 @@ func letsGo[T client.Object](changed func(before, after T) bool) predicate.Predi
 
 func workspaceLetsGo() predicate.Predicate {
 	return letsGo(func(before, after *infrav1.WorkspaceTemplateApply) bool {
-		return usage.TemplateOf(before) != usage.TemplateOf(after)
+		return before.Spec.TemplateRef.Key(before.Namespace) != after.Spec.TemplateRef.Key(after.Namespace)
 	})
 }
 

@@ -36,7 +36,7 @@ func letsGo() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*infrav1.WorkspaceTemplateApply)
 			after, same := e.ObjectNew.(*infrav1.WorkspaceTemplateApply)
-			return ok && same && usage.TemplateOf(before) != usage.TemplateOf(after)
+			return ok && same && before.Spec.TemplateRef.Key(before.Namespace) != after.Spec.TemplateRef.Key(after.Namespace)
 		},
 	}
 }
@@ -47,7 +47,7 @@ func (r *Reconciler) released(ctx context.Context, obj client.Object) []ctrl.Req
 	if !ok {
 		return nil
 	}
-	key := usage.TemplateOf(apply)
+	key := apply.Spec.TemplateRef.Key(apply.Namespace)
 	var template infrav1.WorkspaceTemplate
 	if err := r.Client.Get(ctx, key, &template); err != nil || template.DeletionTimestamp.IsZero() {
 		// A template that is not being deleted waits for nobody, and the start

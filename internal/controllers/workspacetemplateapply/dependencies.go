@@ -55,7 +55,7 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 
 // references lists what the workspace names itself.
 func (s *scope) references() []reference {
-	refs := []reference{{"WorkspaceTemplate", s.resolve(s.apply.Spec.TemplateRef.Namespace, s.apply.Spec.TemplateRef.Name)}}
+	refs := []reference{{"WorkspaceTemplate", s.apply.Spec.TemplateRef.Key(s.apply.Namespace)}}
 	for _, w := range s.apply.Spec.WaitForWorkspaces {
 		refs = append(refs, reference{"WorkspaceTemplateApply", s.resolve(w.Namespace, s.expand(w.Name))})
 	}
@@ -77,7 +77,7 @@ func (s *scope) resolve(namespace, name string) client.ObjectKey {
 }
 
 func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
-	key := s.resolve(s.apply.Spec.TemplateRef.Namespace, s.apply.Spec.TemplateRef.Name)
+	key := s.apply.Spec.TemplateRef.Key(s.apply.Namespace)
 	s.sources = template.Sources{Apply: s.apply, Template: &infrav1.WorkspaceTemplate{}}
 	err := r.Client.Get(ctx, key, s.sources.Template)
 	if apierrors.IsNotFound(err) {

@@ -63,7 +63,7 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	slices.SortFunc(s.runs, func(a, b *runRecord) int { return int(b.number - a.number) })
 	// A template that is not there yet is waited for by the first step.
 	known := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
-	if err := r.Client.Get(ctx, s.resolve(apply.Spec.TemplateRef.Namespace, apply.Spec.TemplateRef.Name), known.Template); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), known.Template); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
 	s.policy = template.PolicyOf(known)

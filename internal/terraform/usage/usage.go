@@ -26,21 +26,12 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		if !ok {
 			return nil
 		}
-		return []string{TemplateOf(apply).String()}
+		return []string{apply.Spec.TemplateRef.Key(apply.Namespace).String()}
 	})
 	if err != nil {
 		return fmt.Errorf("indexing workspaces by template: %w", err)
 	}
 	return nil
-}
-
-// TemplateOf names the template that a workspace applies.
-func TemplateOf(apply *infrav1.WorkspaceTemplateApply) client.ObjectKey {
-	key := client.ObjectKey{Namespace: apply.Spec.TemplateRef.Namespace, Name: apply.Spec.TemplateRef.Name}
-	if key.Namespace == "" {
-		key.Namespace = apply.Namespace
-	}
-	return key
 }
 
 // Finder finds workspaces. The cache answers first; only when it knows of no
@@ -57,7 +48,7 @@ type Finder struct {
 
 // OfTemplate lists the workspaces that use a template, in any namespace.
 func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]client.ObjectKey, error) {
-	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) { return TemplateOf(apply) == template, nil }
+	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) { return apply.Spec.TemplateRef.Key(apply.Namespace) == template, nil }
 	found, err := list(ctx, f.Cache, uses, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(found) > 0 {
 		return found, err
@@ -80,7 +71,7 @@ func (f Finder) OfProviderConfig(ctx context.Context, config client.ObjectKey) (
 func (f Finder) names(ctx context.Context, reader client.Reader, config string) func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 	known := map[client.ObjectKey]bool{}
 	return func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-		key := TemplateOf(apply)
+		key := apply.Spec.TemplateRef.Key(apply.Namespace)
 		if f.Namespace != "" && key.Namespace != f.Namespace {
 			return false, nil
 		}
