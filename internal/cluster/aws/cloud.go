@@ -11,54 +11,59 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// retry is how soon the cloud is asked again: what a person mends there is not
-// seen by any watch.
-const retry = 30 * time.Second
+// retryInterval is the delay before a refused call is repeated. No watch
+// reports what a user fixes in AWS.
+const retryInterval = 30 * time.Second
 
-// Cloud is AWS as the controllers see it: with the credentials of a template's
-// runs, and with faults where a user has to act.
+// Cloud calls AWS for the controllers. Each call uses the credentials of the
+// template's runs and blocks for at most patience. An error that a user has to
+// fix is a fault.Waiting with the reason of the step that made the call.
 type Cloud struct {
-	// OwnIdentity lets the manager sign as itself for templates whose provider
-	// config has no credentials. Whoever may write templates then acts with the
-	// manager's permissions.
+	// OwnIdentity lets the manager use its own AWS identity for templates whose
+	// provider config has no credentials. Every user who can write templates
+	// then acts with the manager's permissions.
 	OwnIdentity bool
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// errNoIdentity says that nobody is there to sign as.
+// errNoIdentity is returned if the provider config has no credentials and the
+// manager must not use its own identity.
 var errNoIdentity = errors.New("no AWS credentials: put them into the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity")
 
-// LookUpVPC finds a VPC and the subnets that a cluster may use.
+// LookUpVPC returns an existing VPC and the subnets that a cluster uses. If
+// subnets is empty, it selects them as the function LookUpVPC documents.
 func (c Cloud) LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (VPC, error) {
 	config, err := c.load(ctx, credentials, region, "")
 	if err != nil {
-		return VPC{}, explain(err, infrav1.VPCNotFoundReason)
+		return VPC{}, asFault(err, infrav1.VPCNotFoundReason)
 	}
 	vpc, err := LookUpVPC(ctx, config, vpcID, cluster, subnets)
-	return vpc, explain(err, infrav1.VPCNotFoundReason)
+	return vpc, asFault(err, infrav1.VPCNotFoundReason)
 }
 
-// EnsureSpotRole makes sure of the account-wide EC2 Spot service-linked role.
+// EnsureSpotRole creates the EC2 Spot service-linked role of the account if it
+// does not exist, and reports whether it created the role.
 func (c Cloud) EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error) {
 	config, err := c.load(ctx, credentials, region, "")
 	if err != nil {
-		return false, explain(err, controlplanev1.SpotRoleFailedReason)
+		return false, asFault(err, controlplanev1.SpotRoleFailedReason)
 	}
 	created, err = EnsureSpotRole(ctx, config)
-	return created, explain(err, controlplanev1.SpotRoleFailedReason)
+	return created, asFault(err, controlplanev1.SpotRoleFailedReason)
 }
 
-// Token signs a token for a cluster.
+// Token signs a token for an EKS cluster, as roleARN if it is set.
 func (c Cloud) Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN, cluster string) (Token, error) {
 	config, err := c.load(ctx, credentials, region, roleARN)
 	if err != nil {
-		return Token{}, explain(err, controlplanev1.TokenFailedReason)
+		return Token{}, asFault(err, controlplanev1.TokenFailedReason)
 	}
 	token, err := SignToken(ctx, config, cluster, c.Now)
-	return token, explain(err, controlplanev1.TokenFailedReason)
+	return token, asFault(err, controlplanev1.TokenFailedReason)
 }
 
+// load returns the configuration for calls with the given credentials.
 func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, region, roleARN string) (Config, error) {
 	given, err := FromEnv(credentials.Env, credentials.Files)
 	if err != nil {
@@ -70,11 +75,12 @@ func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, reg
 	return Load(ctx, given, Options{Region: region, RoleARN: roleARN})
 }
 
-// explain makes a wait of what AWS refuses; it is tried again by the clock.
-func explain(err error, reason string) error {
-	var told *Error
-	if !errors.As(err, &told) && !errors.Is(err, errNoIdentity) {
+// asFault turns an error that only a change in AWS or of the credentials can fix
+// into a wait with a reason. Other errors and nil are returned unchanged.
+func asFault(err error, reason string) error {
+	var explained *Error
+	if !errors.As(err, &explained) && !errors.Is(err, errNoIdentity) {
 		return err
 	}
-	return fault.WaitFor(retry, reason, "%w", err)
+	return fault.WaitFor(retryInterval, reason, "%w", err)
 }

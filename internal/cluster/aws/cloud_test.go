@@ -18,16 +18,16 @@ func TestCloud_signsAsItselfOnlyWhenItIsTold(t *testing.T) {
 	for name, value := range server.Env() {
 		t.Setenv(name, value)
 	}
-	nobody := &workspace.Credentials{}
+	none := &workspace.Credentials{}
 
-	_, err := Cloud{Now: time.Now}.Token(t.Context(), nobody, awstest.Region, "", "demo")
+	_, err := Cloud{Now: time.Now}.Token(t.Context(), none, awstest.Region, "", "demo")
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(waiting.Reason).To(Equal(controlplanev1.TokenFailedReason))
-	g.Expect(waiting.RetryAfter).To(Equal(retry))
+	g.Expect(waiting.RetryAfter).To(Equal(retryInterval))
 	g.Expect(waiting.Message()).To(ContainSubstring("--aws-own-identity"))
 
-	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), nobody, awstest.Region, "", "demo")
+	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), none, awstest.Region, "", "demo")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(token.Value.IsZero()).To(BeFalse())
 }
