@@ -123,7 +123,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 			{Condition: addonsv1.RemovedCondition, Run: r.uninstall},
 			{Run: r.forget},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*addonsv1.CAPTAddon, scope](r.Recorder, transitionEvents),
 	}
 }
 

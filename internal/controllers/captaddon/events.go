@@ -1,14 +1,23 @@
 package captaddon
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
+
+// transitionEvents announce the add-on as a whole. The events of its clusters
+// are made by tell.
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{{
+		Conditions: []string{clusterv1.ReadyCondition},
+		When:       reconcile.BecomesTrue,
+		Action:     "Install",
+		Message:    "The add-on is ready in every cluster",
+	}},
+}
 
 // failures are the reasons that a person should hear of.
 var failures = map[string]bool{
@@ -32,12 +41,4 @@ func (r *Reconciler) tell(s *scope, st *standing) {
 		message = "The add-on is ready"
 	}
 	r.Recorder.Eventf(s.addon, st.cluster, kind, st.is.Reason, "Install", "Cluster %s: %s", st.name, message)
-}
-
-// announce makes an event of each transition of the whole add-on.
-func (r *Reconciler) announce(_ context.Context, _ *scope, addon *addonsv1.CAPTAddon, _, is metav1.Condition) {
-	if is.Type != clusterv1.ReadyCondition || is.Status != metav1.ConditionTrue {
-		return
-	}
-	r.Recorder.Eventf(addon, nil, corev1.EventTypeNormal, is.Reason, "Install", "The add-on is ready in every cluster")
 }

@@ -3,11 +3,9 @@
 package captbootstrapconfig
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -65,18 +63,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*bootstrapv1.CAPTBootstrapConfig, 
 		Steps: []reconcile.Step[scope]{
 			{Condition: bootstrapv1.DataSecretAvailableCondition, Run: r.dataSecret, Message: dataSecretMessage},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*bootstrapv1.CAPTBootstrapConfig, scope](r.Recorder, transitionEvents),
 	}
 }
 
-// announce makes an event of the Secret's coming, and of what keeps it away.
-func (r *Reconciler) announce(_ context.Context, _ *scope, config *bootstrapv1.CAPTBootstrapConfig, _, is metav1.Condition) {
-	if is.Type != bootstrapv1.DataSecretAvailableCondition {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if is.Reason == bootstrapv1.SecretConflictReason || is.Status == metav1.ConditionUnknown {
-		kind = corev1.EventTypeWarning
-	}
-	r.Recorder.Eventf(config, nil, kind, is.Reason, is.Type, "%s", is.Message)
+var transitionEvents = reconcile.EventTable{
+	Rules:    []reconcile.EventRule{{Conditions: []string{bootstrapv1.DataSecretAvailableCondition}}},
+	Warnings: []string{bootstrapv1.SecretConflictReason},
 }

@@ -83,6 +83,6 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 			{Condition: infrav1.ControlPlaneGoneCondition, Run: r.controlPlaneGone},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, ReasonOf: destroyedReason, Message: destroyedMessage},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.CAPTCluster, scope](r.Recorder, transitionEvents),
 	}
 }

@@ -5,40 +5,50 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// warnings are the reasons that somebody has to do something about.
-var warnings = map[string]bool{
-	infrav1.WorkspaceFailedReason: true, infrav1.FieldNotTakenReason: true, infrav1.WorkspaceNameTakenReason: true,
-	infrav1.InvalidVariableReason: true, infrav1.SecretConflictReason: true,
-	controlplanev1.DowngradeRefusedReason: true, controlplanev1.MissingOutputReason: true, controlplanev1.EndpointChangedReason: true,
-	controlplanev1.TokenFailedReason: true, controlplanev1.DeadlineExceededReason: true, controlplanev1.SpotRoleFailedReason: true,
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{Reasons: []string{controlplanev1.APIServerUnreachableReason}, When: wasTrue, Type: corev1.EventTypeWarning},
+		{},
+	},
+	Warnings: []string{
+		infrav1.WorkspaceFailedReason,
+		infrav1.FieldNotTakenReason,
+		infrav1.WorkspaceNameTakenReason,
+		infrav1.InvalidVariableReason,
+		infrav1.SecretConflictReason,
+		controlplanev1.DowngradeRefusedReason,
+		controlplanev1.MissingOutputReason,
+		controlplanev1.EndpointChangedReason,
+		controlplanev1.TokenFailedReason,
+		controlplanev1.DeadlineExceededReason,
+		controlplanev1.SpotRoleFailedReason,
+	},
 }
 
-// announce makes an event of each transition that people care about. Ready
-// repeats the others, and is left out.
-func (r *Reconciler) announce(_ context.Context, s *scope, controlPlane *controlplanev1.CAPTControlPlane, was, is metav1.Condition) {
-	switch {
-	case is.Type == clusterv1.ReadyCondition, is.Type == clusterv1.PausedCondition:
-		return
-	case is.Type == controlplanev1.SpotRoleReadyCondition && s != nil && s.spotRoleCreated:
-		r.event(controlPlane, corev1.EventTypeNormal, is, "Created the EC2 Spot service-linked role of the account")
-		return
-	case warnings[is.Reason], is.Status == metav1.ConditionUnknown,
-		is.Reason == controlplanev1.APIServerUnreachableReason && was.Status == metav1.ConditionTrue:
-		r.event(controlPlane, corev1.EventTypeWarning, is, is.Message)
-	default:
-		r.event(controlPlane, corev1.EventTypeNormal, is, is.Message)
-	}
+// wasTrue distinguishes an API server that became unreachable from one that has
+// not started yet.
+func wasTrue(previous, _ metav1.Condition) bool {
+	return previous.Status == metav1.ConditionTrue
 }
 
-func (r *Reconciler) event(controlPlane *controlplanev1.CAPTControlPlane, kind string, is metav1.Condition, message string) {
-	if message == "" {
-		message = is.Type + " is " + string(is.Status)
+// announce records the event of a transition.
+func (r *Reconciler) announce(_ context.Context, s *scope, controlPlane *controlplanev1.CAPTControlPlane, previous, current metav1.Condition) {
+	if current.Type == controlplanev1.SpotRoleReadyCondition && s != nil && s.spotRoleCreated {
+		spotRoleCreated(current).Record(r.Recorder, controlPlane, nil)
+		return
 	}
-	r.Recorder.Eventf(controlPlane, nil, kind, is.Reason, is.Type, "%s", message)
+	transitionEvents.Record(r.Recorder, controlPlane, previous, current)
+}
+
+func spotRoleCreated(c metav1.Condition) reconcile.Event {
+	return reconcile.Event{
+		Type: corev1.EventTypeNormal, Reason: c.Reason, Action: c.Type,
+		Message: "Created the EC2 Spot service-linked role of the account",
+	}
 }

@@ -129,7 +129,7 @@ func (r *Reconciler) drivenFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope]
 func (r *Reconciler) frame(steps, deletion []reconcile.Step[scope]) *reconcile.Frame[*infrav1.CAPTMachine, scope] {
 	return &reconcile.Frame[*infrav1.CAPTMachine, scope]{
 		Client: r.Client, WatchFilter: r.WatchFilter, Finalizer: infrav1.CAPTMachineFinalizer,
-		Scope: r.scope, Steps: steps, Delete: deletion, OnTransition: r.announce,
+		Scope: r.scope, Steps: steps, Delete: deletion, OnTransition: reconcile.Announce[*infrav1.CAPTMachine, scope](r.Recorder, transitionEvents),
 	}
 }
 

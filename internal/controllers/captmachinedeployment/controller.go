@@ -82,7 +82,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineDeployment, sc
 		Delete: []reconcile.Step[scope]{
 			{Run: r.deleteSets},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.CAPTMachineDeployment, scope](r.Recorder, transitionEvents),
 	}
 }
 

@@ -1,76 +1,72 @@
 package captmachinedeployment
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// notice is an event about a deployment.
-type notice struct {
-	kind, reason, action, text string
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{
+			Conditions: []string{infrav1.ProgressingCondition},
+			Reasons:    []string{infrav1.RevisionNotFoundReason},
+			Action:     "Rollback",
+		},
+		{
+			Conditions: []string{infrav1.ProgressingCondition},
+			Reasons:    []string{infrav1.ProgressDeadlineExceededReason, infrav1.SelectorMismatchReason},
+			Action:     "RollOut",
+		},
+		{
+			Conditions: []string{infrav1.ProgressingCondition},
+			Reasons:    []string{infrav1.RolloutCompleteReason},
+			Action:     "RollOut",
+			Message:    "Every machine is available and up to date",
+		},
+	},
+	Warnings: []string{
+		infrav1.RevisionNotFoundReason,
+		infrav1.ProgressDeadlineExceededReason,
+		infrav1.SelectorMismatchReason,
+	},
 }
 
-// tell makes an event of a notice.
-func (r *Reconciler) tell(d *infrav1.CAPTMachineDeployment, related runtime.Object, n notice) {
-	r.Recorder.Eventf(d, related, n.kind, n.reason, n.action, "%s", n.text)
+// tell records an event about a deployment.
+func (r *Reconciler) tell(d *infrav1.CAPTMachineDeployment, related runtime.Object, e reconcile.Event) {
+	e.Record(r.Recorder, d, related)
 }
 
-func normal(reason, action, format string, args ...any) notice {
-	return notice{corev1.EventTypeNormal, reason, action, fmt.Sprintf(format, args...)}
+func normal(reason, action, format string, args ...any) reconcile.Event {
+	return reconcile.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
 }
 
-func setCreated(name string, size int32, revision int64) notice {
+func setCreated(name string, size int32, revision int64) reconcile.Event {
 	return normal("SetCreated", "Create", "Created CAPTMachineSet %s with %d machines for revision %d", name, size, revision)
 }
 
-func setScaled(name string, from, to int32) notice {
+func setScaled(name string, from, to int32) reconcile.Event {
 	if to > from {
 		return normal("ScaledUp", "Scale", "Scaled up CAPTMachineSet %s from %d to %d", name, from, to)
 	}
 	return normal("ScaledDown", "Scale", "Scaled down CAPTMachineSet %s from %d to %d", name, from, to)
 }
 
-func setAdopted(name string) notice {
-	return normal("SetAdopted", "Adopt", "Adopted CAPTMachineSet %s, whose labels match and which nobody controlled", name)
+func setAdopted(name string) reconcile.Event {
+	return normal("SetAdopted", "Adopt", "Adopted CAPTMachineSet %s: its labels match and it has no controller", name)
 }
 
-func setReleased(name string) notice {
-	return normal("SetReleased", "Release", "Released CAPTMachineSet %s, whose labels do not match any more", name)
+func setReleased(name string) reconcile.Event {
+	return normal("SetReleased", "Release", "Released CAPTMachineSet %s: its labels no longer match", name)
 }
 
-func rolledBack(revision int64, changed bool) notice {
+func rolledBack(revision int64, changed bool) reconcile.Event {
 	if !changed {
-		return normal("RollbackUnchanged", "Rollback", "The template of revision %d is in place already", revision)
+		return normal("RollbackUnchanged", "Rollback", "The template of revision %d is already in use", revision)
 	}
 	return normal("RolledBack", "Rollback", "Returned to the template of revision %d", revision)
-}
-
-// announce makes an event of each transition that people care about.
-func (r *Reconciler) announce(_ context.Context, _ *scope, d *infrav1.CAPTMachineDeployment, was, is metav1.Condition) {
-	if n, ok := transition(was, is); ok {
-		r.tell(d, nil, n)
-	}
-}
-
-// transition is the event of a change of the condition Progressing, if it has
-// one.
-func transition(was, is metav1.Condition) (notice, bool) {
-	if is.Type != infrav1.ProgressingCondition || was.Reason == is.Reason {
-		return notice{}, false
-	}
-	switch is.Reason {
-	case infrav1.RevisionNotFoundReason:
-		return notice{corev1.EventTypeWarning, is.Reason, "Rollback", is.Message}, true
-	case infrav1.ProgressDeadlineExceededReason, infrav1.SelectorMismatchReason:
-		return notice{corev1.EventTypeWarning, is.Reason, "RollOut", is.Message}, true
-	case infrav1.RolloutCompleteReason:
-		return normal(is.Reason, "RollOut", "Every machine is available and up to date"), true
-	}
-	return notice{}, false
 }

@@ -84,7 +84,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.CAPTMachinePool, scope](r.Recorder, transitionEvents),
 	}
 }
 

@@ -7,30 +7,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// notice is an event about a set.
-type notice struct {
-	reason, action, text string
+// tell records an event about a set. The related object may be nil.
+func (r *Reconciler) tell(set *infrav1.CAPTMachineSet, related runtime.Object, e reconcile.Event) {
+	e.Record(r.Recorder, set, related)
 }
 
-// tell makes an event of a notice. What it relates to may be nil.
-func (r *Reconciler) tell(set *infrav1.CAPTMachineSet, related runtime.Object, n notice) {
-	r.Recorder.Eventf(set, related, corev1.EventTypeNormal, n.reason, n.action, "%s", n.text)
+func normal(reason, action, format string, args ...any) reconcile.Event {
+	return reconcile.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
 }
 
-func scaledUp(names []string) notice {
-	return notice{"ScaledUp", "Create", fmt.Sprintf("Created %d machines: %s", len(names), listed(names))}
+func scaledUp(names []string) reconcile.Event {
+	return normal("ScaledUp", "Create", "Created %d machines: %s", len(names), listed(names))
 }
 
-func scaledDown(names []string) notice {
-	return notice{"ScaledDown", "Delete", fmt.Sprintf("Deleted %d machines: %s", len(names), listed(names))}
+func scaledDown(names []string) reconcile.Event {
+	return normal("ScaledDown", "Delete", "Deleted %d machines: %s", len(names), listed(names))
 }
 
-func machineAdopted(name string) notice {
-	return notice{"MachineAdopted", "Adopt", fmt.Sprintf("Adopted machine %s, whose labels match and which nobody controlled", name)}
+func machineAdopted(name string) reconcile.Event {
+	return normal("MachineAdopted", "Adopt", "Adopted machine %s: its labels match and it has no controller", name)
 }
 
-func machineReleased(name string) notice {
-	return notice{"MachineReleased", "Release", fmt.Sprintf("Released machine %s, whose labels do not match any more", name)}
+func machineReleased(name string) reconcile.Event {
+	return normal("MachineReleased", "Release", "Released machine %s: its labels no longer match", name)
 }

@@ -81,7 +81,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, 
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DeletableCondition, Run: r.unused},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.WorkspaceProviderConfig, scope](r.Recorder, transitionEvents),
 	}
 }
 

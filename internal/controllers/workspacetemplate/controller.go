@@ -71,7 +71,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope]
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DeletableCondition, Run: r.unused},
 		},
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.WorkspaceTemplate, scope](r.Recorder, transitionEvents),
 	}
 }
 

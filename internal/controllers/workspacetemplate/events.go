@@ -1,38 +1,23 @@
 package workspacetemplate
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// announce makes an event of each transition that people care about.
-func (r *Reconciler) announce(_ context.Context, _ *scope, template *infrav1.WorkspaceTemplate, was, is metav1.Condition) {
-	if kind, action := eventOf(was, is); kind != "" {
-		r.Recorder.Eventf(template, nil, kind, is.Reason, action, "%s", message(is))
-	}
+// transitionEvents announce an invalid module, the end of that problem, and a
+// deletion that has to wait.
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Inspect"},
+		{Conditions: []string{infrav1.ModuleValidCondition}, When: wasFalse, Type: corev1.EventTypeNormal, Action: "Inspect"},
+		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Delete"},
+	},
 }
 
-func message(is metav1.Condition) string {
-	if is.Message != "" {
-		return is.Message
-	}
-	return is.Type + " is " + string(is.Status)
-}
-
-// eventOf tells which event a transition is, if any: a module that is not
-// valid, its mending, and a deletion that has to wait.
-func eventOf(was, is metav1.Condition) (kind, action string) {
-	switch {
-	case is.Type == infrav1.ModuleValidCondition && is.Status == metav1.ConditionFalse:
-		return corev1.EventTypeWarning, "Inspect"
-	case is.Type == infrav1.ModuleValidCondition && was.Status == metav1.ConditionFalse:
-		return corev1.EventTypeNormal, "Inspect"
-	case is.Type == infrav1.DeletableCondition && is.Status == metav1.ConditionFalse:
-		return corev1.EventTypeWarning, "Delete"
-	}
-	return "", ""
+func wasFalse(previous, _ metav1.Condition) bool {
+	return previous.Status == metav1.ConditionFalse
 }
