@@ -1,5 +1,5 @@
-// Package placeholder reads and resolves the ${name} placeholders that people
-// write in names, values and manifests. $${ stands for a literal ${.
+// Package placeholder parses and expands ${name} placeholders in names, values
+// and manifests. $${ stands for a literal ${.
 package placeholder
 
 import (
@@ -14,40 +14,40 @@ import (
 // quotes. A missing brace can make the piece as long as its line.
 const longestPiece = 40
 
-// Part is a piece of a text: a placeholder where Name is set, else literal text.
+// Part is a piece of a text: a placeholder if Name is set, literal text otherwise.
 type Part struct {
-	// Literal is text that stays as it is, with $${ already turned into ${.
+	// Literal is the literal text, with $${ already replaced by ${.
 	Literal string
 	// Name is the name between the braces.
 	Name string
-	// Offset is the byte at which the part begins in the text.
+	// Offset is the byte offset of the part in the text.
 	Offset int
 }
 
-// SyntaxError is a ${ that begins no placeholder.
+// SyntaxError reports a ${ that does not start a valid placeholder.
 type SyntaxError struct {
-	// Text is the malformed piece as written.
+	// Text is the malformed piece of the text, truncated.
 	Text string
-	// Offset is the byte at which it begins.
+	// Offset is the byte offset of the piece in the text.
 	Offset int
-	// Line is the line it is on, counted from 1.
+	// Line is the line of the piece, counted from 1.
 	Line int
-	// Problem says what is wrong with it.
+	// Problem describes what is wrong.
 	Problem string
 }
 
-// Error says what is wrong and what to write instead.
+// Error returns the problem and what to write instead.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s (line %d) %s: write ${NAME}, or $${ for a literal ${", e.Text, e.Line, e.Problem)
 }
 
-// UnresolvedError lists placeholders that have no value.
+// UnresolvedError reports placeholders that have no value.
 type UnresolvedError struct {
-	// Names are the names without a value, in the order they appear.
+	// Names are the names without a value, in order of appearance.
 	Names []string
 }
 
-// Error names every placeholder without a value.
+// Error lists every placeholder without a value.
 func (e *UnresolvedError) Error() string {
 	quoted := make([]string, len(e.Names))
 	for i, name := range e.Names {
@@ -59,8 +59,8 @@ func (e *UnresolvedError) Error() string {
 	return strings.Join(quoted, ", ") + " have no value"
 }
 
-// Parse splits a text into literal text and placeholders. A malformed
-// placeholder is a *SyntaxError.
+// Parse splits a text into literal text and placeholders. It returns a
+// *SyntaxError for a malformed placeholder.
 func Parse(text string) ([]Part, error) {
 	var parts []Part
 	var literal strings.Builder
@@ -94,8 +94,8 @@ func Parse(text string) ([]Part, error) {
 	return parts, nil
 }
 
-// Names returns the names of a text's placeholders, each once, in the order
-// they appear.
+// Names returns the distinct names of a text's placeholders, in order of
+// appearance. It returns a *SyntaxError for a malformed placeholder.
 func Names(text string) ([]string, error) {
 	parts, err := Parse(text)
 	if err != nil {
@@ -110,9 +110,9 @@ func Names(text string) ([]string, error) {
 	return names, nil
 }
 
-// Expand replaces every placeholder by its value. A malformed placeholder is a
-// *SyntaxError; names that lookup does not know are an *UnresolvedError. Values
-// are taken as they are: placeholders inside them are not resolved.
+// Expand replaces every placeholder by the value that lookup returns. It returns
+// a *SyntaxError for a malformed placeholder, and an *UnresolvedError if lookup
+// does not find a name. Placeholders inside values are not expanded.
 func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
 	parts, err := Parse(text)
 	if err != nil {
@@ -137,7 +137,7 @@ func Expand(text string, lookup func(name string) (string, bool)) (string, error
 	return out.String(), nil
 }
 
-// parseName returns the name of the placeholder that begins at the offset.
+// parseName returns the name of the placeholder at the offset.
 func parseName(text string, offset int) (string, error) {
 	fail := func(piece, problem string) error {
 		return &SyntaxError{
@@ -155,7 +155,7 @@ func parseName(text string, offset int) (string, error) {
 	case name == "":
 		return "", fail(line[:end+1], "has no name")
 	case !validName(name):
-		return "", fail(line[:end+1], "is not a name of letters, digits, '_', '-' and '.' that starts with a letter or '_'")
+		return "", fail(line[:end+1], "has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')")
 	}
 	return name, nil
 }

@@ -34,16 +34,16 @@ func TestParse_splitsLiteralsAndNames(t *testing.T) {
 	}
 }
 
-func TestParse_refusesMalformedPlaceholders(t *testing.T) {
+func TestParse_rejectsMalformedPlaceholders(t *testing.T) {
 	tests := map[string]string{
 		"${":              "${ (line 1) has no closing brace: write ${NAME}, or $${ for a literal ${",
 		"a\nb ${c\n}":     "${c (line 2) has no closing brace",
 		"${}":             "${} (line 1) has no name",
-		"${a b}":          "${a b} (line 1) is not a name of letters, digits, '_', '-' and '.' that starts with a letter or '_'",
-		"${1a}":           "${1a} (line 1) is not a name",
-		"${é}":            "${é} (line 1) is not a name",
-		"${A:-default}":   "${A:-default} (line 1) is not a name",
-		"ok ${a} ${${b}}": "${${b} (line 1) is not a name",
+		"${a b}":          "${a b} (line 1) has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')",
+		"${1a}":           "${1a} (line 1) has an invalid name",
+		"${é}":            "${é} (line 1) has an invalid name",
+		"${A:-default}":   "${A:-default} (line 1) has an invalid name",
+		"ok ${a} ${${b}}": "${${b} (line 1) has an invalid name",
 		"${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… (line 1)",
 	}
 	for text, want := range tests {
@@ -64,7 +64,7 @@ func TestNames_returnsEachOnceInOrder(t *testing.T) {
 	g.Expect(names).To(Equal([]string{"b", "a"}))
 }
 
-func TestExpand_resolvesOnce(t *testing.T) {
+func TestExpand_doesNotExpandValues(t *testing.T) {
 	g := NewWithT(t)
 	values := map[string]string{"a": "${b}", "b": "x", "empty": ""}
 	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
@@ -74,7 +74,7 @@ func TestExpand_resolvesOnce(t *testing.T) {
 	g.Expect(out).To(Equal("<${b}||${b}>"))
 }
 
-func TestExpand_namesEveryUnresolvedPlaceholder(t *testing.T) {
+func TestExpand_listsEveryUnresolvedPlaceholder(t *testing.T) {
 	g := NewWithT(t)
 	none := func(string) (string, bool) { return "", false }
 
