@@ -1,5 +1,5 @@
-// Package usage tells which workspaces use a template or a provider config, so
-// that neither goes before what was made with it.
+// Package usage finds the workspaces that use a template or a provider config.
+// Neither may be deleted before the workspaces whose resources it can destroy.
 package usage
 
 import (
@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// templateIndex finds the workspaces of a template in every namespace.
+// templateIndex is the index of workspaces by template, over all namespaces.
 const templateIndex = "capt.template"
 
-// Index lets the cache find workspaces by their template. It is called once,
-// before the manager starts.
+// Index adds the index that Finder needs to the cache. Call it once, before the
+// manager starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, templateIndex, func(obj client.Object) []string {
 		apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
@@ -34,21 +35,24 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Finder finds workspaces. The cache answers first; only when it knows of no
-// workspace the API server is asked, because the cache may be behind and what
-// depends on the answer cannot be undone.
+// Finder finds workspaces. It reads the cache first. If the cache has no
+// matching workspace, it reads from the API server, because the cache may be
+// stale and a deletion cannot be undone.
 type Finder struct {
-	// Cache must have been given to Index.
+	// Cache is a cache with the index of Index.
 	Cache client.Reader
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
-	// Namespace is the only one that the manager sees; empty is all.
+	// Namespace is the namespace that the manager is restricted to; empty means
+	// all namespaces.
 	Namespace string
 }
 
-// OfTemplate lists the workspaces that use a template, in any namespace.
+// OfTemplate returns the workspaces that use a template, in all namespaces.
 func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]client.ObjectKey, error) {
-	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) { return apply.Spec.TemplateRef.Key(apply.Namespace) == template, nil }
+	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+		return apply.Spec.TemplateRef.Key(apply.Namespace) == template, nil
+	}
 	found, err := list(ctx, f.Cache, uses, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(found) > 0 {
 		return found, err
@@ -56,19 +60,20 @@ func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]cl
 	return list(ctx, f.Live, uses, client.InNamespace(f.Namespace))
 }
 
-// OfProviderConfig lists the workspaces that use a provider config: those in
-// its namespace whose template, wherever that is, names it.
+// OfProviderConfig returns the workspaces that use a provider config: those in
+// its namespace whose template refers to it. The template may be in another
+// namespace.
 func (f Finder) OfProviderConfig(ctx context.Context, config client.ObjectKey) ([]client.ObjectKey, error) {
-	found, err := list(ctx, f.Cache, f.names(ctx, f.Cache, config.Name), client.InNamespace(config.Namespace), client.UnsafeDisableDeepCopy)
+	found, err := list(ctx, f.Cache, f.usesConfig(ctx, f.Cache, config.Name), client.InNamespace(config.Namespace), client.UnsafeDisableDeepCopy)
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
-	return list(ctx, f.Live, f.names(ctx, f.Live, config.Name), client.InNamespace(config.Namespace))
+	return list(ctx, f.Live, f.usesConfig(ctx, f.Live, config.Name), client.InNamespace(config.Namespace))
 }
 
-// names tells of a workspace whether its template names the provider config. A
-// template that does not exist names none.
-func (f Finder) names(ctx context.Context, reader client.Reader, config string) func(*infrav1.WorkspaceTemplateApply) (bool, error) {
+// usesConfig returns a function that reports whether the template of a workspace
+// refers to the provider config. A template that does not exist refers to none.
+func (f Finder) usesConfig(ctx context.Context, reader client.Reader, config string) func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 	known := map[client.ObjectKey]bool{}
 	return func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 		key := apply.Spec.TemplateRef.Key(apply.Namespace)
@@ -90,7 +95,7 @@ func (f Finder) names(ctx context.Context, reader client.Reader, config string) 
 	}
 }
 
-// list returns the workspaces that match, by name.
+// list returns the matching workspaces, sorted.
 func list(ctx context.Context, reader client.Reader, match func(*infrav1.WorkspaceTemplateApply) (bool, error), options ...client.ListOption) ([]client.ObjectKey, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := reader.List(ctx, &applies, options...); err != nil {
@@ -110,22 +115,18 @@ func list(ctx context.Context, reader client.Reader, match func(*infrav1.Workspa
 	return found, nil
 }
 
-// mostNamed is how many workspaces a wait names.
-const mostNamed = 5
+// maxListed is how many workspaces a message lists.
+const maxListed = 5
 
-// Wait waits until nobody uses the object any more. A watch of the workspaces
-// has to end the wait.
+// Wait returns a wait if there are users, and nil otherwise. The caller's watch
+// of the workspaces must end the wait.
 func Wait(users []client.ObjectKey) error {
 	if len(users) == 0 {
 		return nil
 	}
 	var names []string
-	for _, key := range users[:min(len(users), mostNamed)] {
+	for _, key := range users {
 		names = append(names, key.String())
 	}
-	text := strings.Join(names, ", ")
-	if more := len(users) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return fault.Wait(infrav1.InUseReason, "Needed to destroy what was made with it, until these WorkspaceTemplateApplies are gone: %s", text)
+	return fault.Wait(infrav1.InUseReason, "Required to destroy the resources of these WorkspaceTemplateApplies; delete them first: %s", message.List(names, maxListed))
 }

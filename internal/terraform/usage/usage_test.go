@@ -12,14 +12,14 @@ import (
 	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
-func TestWait_namesSomeOfTheUsers(t *testing.T) {
+func TestWait_listsAFewUsers(t *testing.T) {
 	tests := []struct {
-		users int
-		ends  string
+		users  int
+		suffix string
 	}{
-		{users: 1, ends: "gone: team-a/w0"},
-		{users: 5, ends: "gone: team-a/w0, team-a/w1, team-a/w2, team-a/w3, team-a/w4"},
-		{users: 7, ends: "team-a/w4 and 2 more"},
+		{users: 1, suffix: "first: team-a/w0"},
+		{users: 5, suffix: "first: team-a/w0, team-a/w1, team-a/w2, team-a/w3, team-a/w4"},
+		{users: 7, suffix: "team-a/w4 and 2 more"},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.users), func(t *testing.T) {
@@ -33,11 +33,11 @@ func TestWait_namesSomeOfTheUsers(t *testing.T) {
 
 			g.Expect(ok).To(BeTrue())
 			g.Expect(waiting.Reason).To(Equal(infrav1.InUseReason))
-			g.Expect(waiting.Message()).To(HaveSuffix(tt.ends))
+			g.Expect(waiting.Message()).To(HaveSuffix(tt.suffix))
 		})
 	}
 }
 
-func TestWait_endsWithoutUsers(t *testing.T) {
+func TestWait_isNilWithoutUsers(t *testing.T) {
 	NewWithT(t).Expect(usage.Wait(nil)).To(Succeed())
 }
