@@ -37,19 +37,19 @@ type Step[S any] struct {
 	// Message, if set, gives the message of the condition when it is True.
 	Message func(s *S) string
 
-	// Revisit, if set, is asked after the step succeeded for how soon it has to
+	// RequeueAfter, if set, is asked after the step succeeded for how soon it has to
 	// run again although no watch fires, as before a token expires. Zero means
 	// never; a moment that has passed counts as shortly.
-	Revisit func(s *S) time.Duration
+	RequeueAfter func(s *S) time.Duration
 
 	// Informational marks a step whose wait or stall is worth a condition but
 	// stops nothing: the list goes on, and Ready does not count it.
 	Informational bool
 
-	// GoesOn, if set, is asked after a wait or a stall whether the steps after
+	// ContinueIf, if set, is asked after a wait or a stall whether the steps after
 	// it run nevertheless, as a token is renewed while an upgrade goes on. Ready
 	// counts the step all the same.
-	GoesOn func(s *S) bool
+	ContinueIf func(s *S) bool
 }
 
 // walk runs the steps in order, records the condition of each one it reaches
@@ -68,7 +68,7 @@ func walk[S any](ctx context.Context, obj Object, steps []Step[S], s *S) verdict
 		again := sooner(all.again, v.again)
 		switch {
 		case v.kind == passed || step.Informational && v.isFault():
-		case v.isFault() && step.GoesOn != nil && step.GoesOn(s):
+		case v.isFault() && step.ContinueIf != nil && step.ContinueIf(s):
 			if all.kind == passed {
 				all = v
 			}
@@ -99,8 +99,8 @@ func (step Step[S]) pass(s *S) verdict {
 	if step.Message != nil {
 		v.message = step.Message(s)
 	}
-	if step.Revisit != nil {
-		v.again = step.Revisit(s)
+	if step.RequeueAfter != nil {
+		v.again = step.RequeueAfter(s)
 		if v.again < 0 {
 			v.again = soon
 		}

@@ -85,7 +85,7 @@ func TestWalk_revisits(t *testing.T) {
 		return func(*scope) time.Duration { return d }
 	}
 	ok := Step[scope]{Run: step("", ends(nil)).Run}
-	revisit := func(d time.Duration) Step[scope] { return Step[scope]{Run: ok.Run, Revisit: in(d)} }
+	revisit := func(d time.Duration) Step[scope] { return Step[scope]{Run: ok.Run, RequeueAfter: in(d)} }
 	wait := func(err error) Step[scope] { return step(endpointReady, ends(err)) }
 
 	tests := []struct {
@@ -167,7 +167,7 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 	}
 }
 
-func TestWalk_goesOnAfterAnInformationalWait(t *testing.T) {
+func TestWalk_continuesAfterAnInformationalWait(t *testing.T) {
 	g := NewWithT(t)
 	obj := newThing()
 	s := &scope{}
@@ -196,13 +196,13 @@ func TestWalk_stopsAtAnInformationalStepThatFails(t *testing.T) {
 	g.Expect(s.ran).To(Equal([]string{networkReady}))
 }
 
-func TestWalk_goesOnWhereAStepSaysSo(t *testing.T) {
+func TestWalk_continuesWhereAStepSaysSo(t *testing.T) {
 	later := fault.WaitFor(time.Minute, "Later", "later")
 	tests := []struct {
 		name string
 		end  error
-		// goesOn is what the first step answers, last how the last step ends.
-		goesOn bool
+		// continues is what the first step answers, last how the last step ends.
+		continues bool
 		last   error
 		ran    int
 		want   kind
@@ -220,7 +220,7 @@ func TestWalk_goesOnWhereAStepSaysSo(t *testing.T) {
 			g := NewWithT(t)
 			obj, s := newThing(), &scope{}
 			first := step(networkReady, ends(tt.end))
-			first.GoesOn = func(*scope) bool { return tt.goesOn }
+			first.ContinueIf = func(*scope) bool { return tt.continues }
 			steps := []Step[scope]{first, step(networkGone, ends(nil)), step(endpointReady, ends(tt.last))}
 
 			v := walk(t.Context(), obj, steps, s)

@@ -116,8 +116,8 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 		Finalizer:   addonsv1.CAPTAddonFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Condition: addonsv1.RenderedCondition, Run: r.render, GoesOn: always},
-			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, Revisit: revisit},
+			{Condition: addonsv1.RenderedCondition, Run: r.render, ContinueIf: always},
+			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, RequeueAfter: revisit},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: addonsv1.RemovedCondition, Run: r.uninstall},

@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) aloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
 	return r.frame(
 		[]reconcile.Step[scope]{
-			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, GoesOn: provisioned},
+			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
 			{Condition: infrav1.NodeReadyCondition, Run: r.node, Message: nodeMessage},
 		},
 		[]reconcile.Step[scope]{
@@ -117,7 +117,7 @@ func (r *Reconciler) aloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] 
 func (r *Reconciler) drivenFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
 	return r.frame(
 		[]reconcile.Step[scope]{
-			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, GoesOn: provisioned},
+			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
 			{Condition: infrav1.NodeReadyCondition, Run: r.node, Message: nodeMessage, Informational: true},
 		},
 		[]reconcile.Step[scope]{

@@ -71,11 +71,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineDeployment, sc
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.look},
-			{Condition: infrav1.AvailableCondition, Run: r.available, GoesOn: func(*scope) bool { return true }},
+			{Condition: infrav1.AvailableCondition, Run: r.available, ContinueIf: func(*scope) bool { return true }},
 			{Run: r.advance},
 			{
 				Condition: infrav1.ProgressingCondition, Run: r.progress, Informational: true,
-				ReasonOf: progressReason, Message: progressMessage, Revisit: untilDeadline,
+				ReasonOf: progressReason, Message: progressMessage, RequeueAfter: untilDeadline,
 			},
 			{Run: r.complete},
 		},

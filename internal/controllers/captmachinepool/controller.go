@@ -77,7 +77,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 		Finalizer:   infrav1.CAPTMachinePoolFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Condition: infrav1.NodeGroupReadyCondition, Run: r.nodeGroup, Message: nodeGroupMessage, GoesOn: provisioned},
+			{Condition: infrav1.NodeGroupReadyCondition, Run: r.nodeGroup, Message: nodeGroupMessage, ContinueIf: provisioned},
 			{Condition: infrav1.MembersKnownCondition, Run: r.members, Informational: true},
 			{Condition: infrav1.ReplicasReadyCondition, Run: replicas, ReasonOf: replicasReason, Message: replicasMessage},
 		},

@@ -87,8 +87,8 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineSet, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.belong},
-			{Condition: infrav1.ReplicasInSyncCondition, Run: r.replicas, GoesOn: func(s *scope) bool { return s.looked }},
-			{Condition: infrav1.MachinesReadyCondition, Run: r.machinesReady, Revisit: r.nextAvailable},
+			{Condition: infrav1.ReplicasInSyncCondition, Run: r.replicas, ContinueIf: func(s *scope) bool { return s.looked }},
+			{Condition: infrav1.MachinesReadyCondition, Run: r.machinesReady, RequeueAfter: r.nextAvailable},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.ReplicasInSyncCondition, Run: r.deleteMachines},

@@ -111,7 +111,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Condition: infrav1.InputsValidCondition, Run: r.meanwhile(r.inputs)},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
-			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: driftMessage, Revisit: r.nextDrift, Informational: true},
+			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: driftMessage, RequeueAfter: r.nextDrift, Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
