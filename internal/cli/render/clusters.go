@@ -8,11 +8,9 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/controllers/captcluster"
 	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
-	"github.com/appthrust/capt/internal/controllers/captmachine"
-	"github.com/appthrust/capt/internal/controllers/captmachinepool"
 )
 
 // cluster renders the workspaces of a cluster, and first what Cluster API makes
@@ -31,19 +29,19 @@ func (r *renderer) cluster(ctx context.Context, cluster *clusterv1.Cluster) {
 	}
 	infra := r.infrastructure(cluster)
 	apply := r.controlPlane(cluster, infra)
-	surroundings, err := nodes.Known(cluster, r.controlPlaneOf(cluster), apply, infra)
+	info, err := desired.NewClusterInfo(cluster, r.controlPlaneOf(cluster), apply, infra)
 	if err != nil {
 		r.problem(cluster, err)
 		return
 	}
-	around := around{Surroundings: surroundings, open: apply == nil || len(apply.Status.Outputs) == 0}
+	around := around{ClusterInfo: info, open: apply == nil || len(apply.Status.Outputs) == 0}
 	r.pools(cluster, around)
 	r.machines(cluster, around)
 }
 
 // around is what is known of a cluster where nodes are made.
 type around struct {
-	*nodes.Surroundings
+	*desired.ClusterInfo
 	// open tells that the control plane's outputs are not known, of which nodes
 	// may be given any.
 	open bool
@@ -121,7 +119,7 @@ func (r *renderer) pools(cluster *clusterv1.Cluster, around around) {
 			continue
 		}
 		if template := r.template(pool.Namespace, pool.Spec.WorkspaceTemplateRef); template != nil {
-			wanted, err := captmachinepool.Workspace(cluster, owner, pool, around.Surroundings, template)
+			wanted, err := (&desired.MachinePool{Cluster: cluster, Pool: pool, Owner: owner, Info: around.ClusterInfo}).Workspace(template)
 			r.workspace(pool, wanted, err, around.open)
 		}
 	}
@@ -142,7 +140,7 @@ func (r *renderer) machines(cluster *clusterv1.Cluster, around around) {
 		if ref := machine.Spec.NodeGroupRef; ref != nil {
 			pool = find[*infrav1.CAPTMachinePool](r, machine.Namespace, ref.Name)
 		}
-		wanted, err := captmachine.Workspace(cluster, machine, pool, around.Surroundings, template)
+		wanted, err := (&desired.Machine{Cluster: cluster, Machine: machine, Pool: pool, Info: around.ClusterInfo}).Workspace(template)
 		r.workspace(machine, wanted, err, around.open)
 	}
 }

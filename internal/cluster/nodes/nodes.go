@@ -1,3 +1,6 @@
+// Package nodes contains what the controllers of machines and of machine pools
+// share: reading what is known about the cluster that nodes join, the
+// preconditions of new nodes, and the nodes of workload clusters.
 package nodes
 
 import (

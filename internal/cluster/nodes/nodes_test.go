@@ -23,25 +23,6 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-func TestMinor_isWhatManagedServicesKnow(t *testing.T) {
-	for text, want := range map[string]string{
-		"v1.33.2": "1.33", "1.33": "1.33", "v1.33.2-eks-1234567": "1.33", "": "", "latest": "",
-	} {
-		NewWithT(t).Expect(nodes.Minor(text)).To(Equal(want), "%q", text)
-	}
-}
-
-func TestTaints_ofLaterListsWin(t *testing.T) {
-	got := nodes.Taints(
-		[]infrav1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}, {Key: "b", Effect: "NoExecute"}},
-		[]infrav1.Taint{{Key: "a", Value: "2", Effect: "NoSchedule"}, {Key: "a", Value: "3", Effect: "NoExecute"}},
-	)
-	NewWithT(t).Expect(got).To(Equal([]nodes.Taint{
-		{Key: "a", Value: "2", Effect: "NoSchedule"}, {Key: "b", Value: "", Effect: "NoExecute"}, {Key: "a", Value: "3", Effect: "NoExecute"},
-	}))
-	NewWithT(t).Expect(nodes.Taints(nil)).To(BeEmpty())
-}
-
 func TestStart_waitsForOneThingAfterAnother(t *testing.T) {
 	now := metav1.Now()
 	cluster := func(infra, controlPlane bool) *clusterv1.Cluster {

@@ -10,9 +10,13 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
+
+func scopeOf(spec infrav1.CAPTMachineSpec) *scope {
+	return &scope{machine: &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}, Spec: spec}}
+}
 
 func TestCustody_isReadFromTheOwners(t *testing.T) {
 	ref := func(apiVersion, kind string) metav1.OwnerReference {
@@ -142,7 +146,7 @@ func TestExemption_sparesWhatNeedsNoDrain(t *testing.T) {
 			reason: infrav1.DrainSkippedReason, message: "The Cluster is being deleted",
 		},
 		"a control plane that goes": {
-			change: func(s *scope) { s.surroundings = &nodes.Surroundings{ControlPlaneLeaving: true} },
+			change: func(s *scope) { s.info = &desired.ClusterInfo{ControlPlaneDeleting: true} },
 			reason: infrav1.DrainSkippedReason, message: "The control plane is being deleted",
 		},
 		"no control plane yet": {

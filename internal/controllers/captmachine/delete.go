@@ -55,7 +55,7 @@ func (r *Reconciler) lookAround(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var err error
-	s.surroundings, err = nodes.Look(ctx, r.Client, r.Workspaces, s.cluster)
+	s.info, err = nodes.ClusterInfo(ctx, r.Client, r.Workspaces, s.cluster)
 	return err
 }
 
@@ -88,7 +88,7 @@ func (s *scope) clusterLeaves() string {
 		return "The Cluster is gone"
 	case !s.cluster.DeletionTimestamp.IsZero():
 		return "The Cluster is being deleted"
-	case s.surroundings != nil && s.surroundings.ControlPlaneLeaving:
+	case s.info != nil && s.info.ControlPlaneDeleting:
 		return "The control plane is being deleted"
 	}
 	if done := s.cluster.Status.Initialization.ControlPlaneInitialized; done == nil || !*done {

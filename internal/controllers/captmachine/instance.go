@@ -6,11 +6,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -27,7 +27,7 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	if s.surroundings, err = nodes.Look(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
+	if s.info, err = nodes.ClusterInfo(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
 		return err
 	}
 	if err := r.readPool(ctx, s); err != nil {
@@ -37,7 +37,7 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := s.wanted(template)
+	wanted, err := s.desired().Workspace(template)
 	if err != nil {
 		return err
 	}
@@ -57,25 +57,9 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	return s.takeOver()
 }
 
-func (s *scope) wanted(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
-	variables, err := s.variables(template)
-	if err != nil {
-		return workspace.Wanted{}, err
-	}
-	return workspace.Wanted{
-		Name: s.machine.Name, Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: s.machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{providerIDOutput},
-		},
-	}, nil
-}
-
-// Workspace is the workspace that makes a new machine below no Machine of
-// Cluster API's. The pool is the one whose settings it shares, or nil.
-func Workspace(cluster *clusterv1.Cluster, machine *infrav1.CAPTMachine, pool *infrav1.CAPTMachinePool, surroundings *nodes.Surroundings, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
-	s := &scope{cluster: cluster, machine: machine, pool: pool, surroundings: surroundings}
-	return s.wanted(template)
+// desired returns the machine with the objects that decide about its workspace.
+func (s *scope) desired() *desired.Machine {
+	return &desired.Machine{Cluster: s.cluster, Machine: s.machine, Owner: s.owner, Pool: s.pool, Info: s.info, Existing: s.apply}
 }
 
 // start is what the instance waits for before it is made.
@@ -127,7 +111,7 @@ func (s *scope) takeOver() error {
 	}
 	status.FailureDomain = told.zone
 	if told.zone == "" {
-		status.FailureDomain = s.zone()
+		status.FailureDomain = s.desired().Zone()
 	}
 	if !s.identified {
 		return fault.WaitFor(time.Second, infrav1.WaitingForProviderIDReason, "The provider ID is being written")

@@ -8,15 +8,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // The outputs that a machine is read from.
 const (
-	providerIDOutput = "provider_id"
-	nodeNameOutput   = "node_name"
-	zoneOutput       = "availability_zone"
-	addressesOutput  = "addresses"
+	nodeNameOutput  = "node_name"
+	zoneOutput      = "availability_zone"
+	addressesOutput = "addresses"
 )
 
 // What the status takes.
@@ -38,20 +38,20 @@ type outputs struct {
 func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 	var o outputs
 	for name, into := range map[string]any{
-		providerIDOutput: &o.providerID, nodeNameOutput: &o.nodeName, zoneOutput: &o.zone, addressesOutput: &o.addresses,
+		desired.ProviderIDOutput: &o.providerID, nodeNameOutput: &o.nodeName, zoneOutput: &o.zone, addressesOutput: &o.addresses,
 	} {
 		if err := workspace.Output(apply, name, into); err != nil {
 			return o, err
 		}
 	}
 	if o.providerID == "" {
-		return o, fmt.Errorf("output %s is empty or sensitive: it must be the provider ID that the node has", providerIDOutput)
+		return o, fmt.Errorf("output %s is empty or sensitive: it must be the provider ID that the node has", desired.ProviderIDOutput)
 	}
 	for _, text := range []struct {
 		name, value string
 		limit       int
 	}{
-		{providerIDOutput, o.providerID, maxProviderID}, {nodeNameOutput, o.nodeName, maxNodeName}, {zoneOutput, o.zone, maxZone},
+		{desired.ProviderIDOutput, o.providerID, maxProviderID}, {nodeNameOutput, o.nodeName, maxNodeName}, {zoneOutput, o.zone, maxZone},
 	} {
 		if len(text.value) > text.limit {
 			return o, fmt.Errorf("output %s is longer than %d characters", text.name, text.limit)

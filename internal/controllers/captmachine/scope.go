@@ -15,7 +15,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -31,9 +31,9 @@ type scope struct {
 	identified bool
 
 	// What the first step fills in.
-	surroundings *nodes.Surroundings
-	pool         *infrav1.CAPTMachinePool
-	apply        *infrav1.WorkspaceTemplateApply
+	info  *desired.ClusterInfo
+	pool  *infrav1.CAPTMachinePool
+	apply *infrav1.WorkspaceTemplateApply
 	// updating tells what an instance that is there waits for.
 	updating string
 

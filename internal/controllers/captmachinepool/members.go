@@ -43,8 +43,8 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	found := compare(s.told, list.Items)
-	if !s.managedElsewhere() && int(s.desired()) != len(s.told.list) {
-		found.short = fmt.Sprintf("%d of %d", len(s.told.list), s.desired())
+	if !s.desired().ReplicasManagedExternally() && int(s.desired().Replicas()) != len(s.told.list) {
+		found.short = fmt.Sprintf("%d of %d", len(s.told.list), s.desired().Replicas())
 	}
 	request, wait := found.ask(s.told.list, s.lastRun(), s.shortSince(), s.now)
 	switch {

@@ -47,7 +47,7 @@ func TestOutputs_areSortedAndChecked(t *testing.T) {
 
 func TestTakeOver_showsTheNodesOnceTheyCanBeRead(t *testing.T) {
 	g := NewWithT(t)
-	s := scopeOf(infrav1.CAPTMachinePoolSpec{}, 2)
+	s := &scope{pool: &infrav1.CAPTMachinePool{}}
 	s.apply = &infrav1.WorkspaceTemplateApply{}
 	s.apply.Status.Outputs = map[string]infrav1.Value{"provider_id_list": {Raw: []byte(`["b","a"]`)}}
 

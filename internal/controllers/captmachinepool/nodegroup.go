@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -24,17 +22,14 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	if err := s.bounds(); err != nil {
-		return err
-	}
-	if s.surroundings, err = nodes.Look(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
+	if s.info, err = nodes.ClusterInfo(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
 		return err
 	}
 	template, err := r.Workspaces.Template(ctx, s.pool.Namespace, s.pool.Spec.WorkspaceTemplateRef)
 	if err != nil {
 		return err
 	}
-	wanted, err := s.wanted(template)
+	wanted, err := s.desired().Workspace(template)
 	if err != nil {
 		return err
 	}
@@ -48,49 +43,12 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	return s.takeOver()
 }
 
-func (s *scope) wanted(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
-	variables, err := s.variables(template)
-	if err != nil {
-		return workspace.Wanted{}, err
-	}
-	return workspace.Wanted{
-		Name: s.pool.Name, Cluster: s.cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: s.pool.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{listOutput},
-		},
-	}, nil
-}
-
-// Workspace is the workspace that makes a new node group.
-func Workspace(cluster *clusterv1.Cluster, owner *clusterv1.MachinePool, pool *infrav1.CAPTMachinePool, surroundings *nodes.Surroundings, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
-	s := &scope{cluster: cluster, owner: owner, pool: pool, surroundings: surroundings}
-	if err := s.bounds(); err != nil {
-		return workspace.Wanted{}, err
-	}
-	return s.wanted(template)
-}
-
 // start is what the node group waits for before it is made.
 func (s *scope) start() nodes.Start {
 	return nodes.Start{
 		Cluster: s.cluster, Owner: "MachinePool " + s.owner.Name, Leaving: !s.owner.DeletionTimestamp.IsZero(),
 		Bootstrap: s.owner.Spec.Template.Spec.Bootstrap.DataSecretName,
 	}
-}
-
-// bounds refuses a number of nodes that the cloud would refuse in the middle of
-// a run.
-func (s *scope) bounds() error {
-	scaling := s.pool.Spec.Scaling
-	if scaling == nil || s.managedElsewhere() {
-		return nil
-	}
-	if wanted := s.desired(); wanted < *scaling.MinSize || wanted > *scaling.MaxSize {
-		return fault.Stall(infrav1.ReplicasOutOfBoundsReason,
-			"MachinePool %s wants %d nodes, but spec.scaling allows %d to %d: change one of them", s.owner.Name, wanted, *scaling.MinSize, *scaling.MaxSize)
-	}
-	return nil
 }
 
 // takeOver shows what the outputs tell. Cluster API reads the list of nodes once

@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // The outputs that a pool is read from.
 const (
-	listOutput       = "provider_id_list"
 	providerIDOutput = "provider_id"
 	selectorOutput   = "node_selector"
 )
@@ -33,10 +33,10 @@ type outputs struct {
 // outputsOf reads the outputs, and refuses what the API would refuse.
 func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 	var o outputs
-	if value, found := apply.Status.Outputs[listOutput]; !found || string(value.Raw) == "null" {
-		return o, fmt.Errorf("output %s is null or sensitive: it must be the list of the nodes' provider IDs", listOutput)
+	if value, found := apply.Status.Outputs[desired.ProviderIDListOutput]; !found || string(value.Raw) == "null" {
+		return o, fmt.Errorf("output %s is null or sensitive: it must be the list of the nodes' provider IDs", desired.ProviderIDListOutput)
 	}
-	for name, into := range map[string]any{listOutput: &o.list, providerIDOutput: &o.providerID, selectorOutput: &o.selector} {
+	for name, into := range map[string]any{desired.ProviderIDListOutput: &o.list, providerIDOutput: &o.providerID, selectorOutput: &o.selector} {
 		if err := workspace.Output(apply, name, into); err != nil {
 			return o, err
 		}
@@ -44,15 +44,15 @@ func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 	slices.Sort(o.list)
 	o.list = slices.Compact(o.list)
 	if len(o.list) > maxNodes {
-		return o, fmt.Errorf("output %s has more than %d entries", listOutput, maxNodes)
+		return o, fmt.Errorf("output %s has more than %d entries", desired.ProviderIDListOutput, maxNodes)
 	}
 	for _, id := range append([]string{o.providerID}, o.list...) {
 		if len(id) > maxProviderID {
-			return o, fmt.Errorf("outputs %s and %s hold provider IDs of at most %d characters", listOutput, providerIDOutput, maxProviderID)
+			return o, fmt.Errorf("outputs %s and %s hold provider IDs of at most %d characters", desired.ProviderIDListOutput, providerIDOutput, maxProviderID)
 		}
 	}
 	if slices.Contains(o.list, "") {
-		return o, fmt.Errorf("output %s has an empty entry: leave out what is not known", listOutput)
+		return o, fmt.Errorf("output %s has an empty entry: leave out what is not known", desired.ProviderIDListOutput)
 	}
 	return o, nil
 }

@@ -9,11 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -29,8 +28,8 @@ type scope struct {
 	listed []string
 
 	// What the first step fills in.
-	surroundings *nodes.Surroundings
-	apply        *infrav1.WorkspaceTemplateApply
+	info  *desired.ClusterInfo
+	apply *infrav1.WorkspaceTemplateApply
 	// settled tells that the workspace is applied as it is wanted, and told what
 	// it says of the pool.
 	settled bool
@@ -59,16 +58,7 @@ func (r *Reconciler) scope(ctx context.Context, pool *infrav1.CAPTMachinePool, c
 
 func (s *scope) clusterKey() client.ObjectKey { return client.ObjectKeyFromObject(s.cluster) }
 
-// managedElsewhere tells whether another system decides how many nodes there
-// are.
-func (s *scope) managedElsewhere() bool {
-	return annotations.ReplicasManagedByExternalAutoscaler(s.owner)
-}
-
-// desired is how many nodes the MachinePool wants.
-func (s *scope) desired() int32 {
-	if s.owner.Spec.Replicas == nil {
-		return 1
-	}
-	return *s.owner.Spec.Replicas
+// desired returns the pool with the objects that decide about its workspace.
+func (s *scope) desired() *desired.MachinePool {
+	return &desired.MachinePool{Cluster: s.cluster, Pool: s.pool, Owner: s.owner, Info: s.info, Existing: s.apply}
 }

@@ -1,4 +1,4 @@
-package captmachine
+package desired
 
 import (
 	"encoding/json"
@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// templateOf is a template that has been inspected and declares variables.
-func templateOf(variables ...string) *infrav1.WorkspaceTemplate {
+// inspectedTemplate returns an inspected template that declares variables.
+func inspectedTemplate(variables ...string) *infrav1.WorkspaceTemplate {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 	for _, name := range variables {
 		template.Status.Variables = append(template.Status.Variables, infrav1.DeclaredVariable{Name: name})
@@ -24,14 +23,14 @@ func templateOf(variables ...string) *infrav1.WorkspaceTemplate {
 	return template
 }
 
-func scopeOf(spec infrav1.CAPTMachineSpec) *scope {
-	return &scope{
-		machine:      &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}, Spec: spec},
-		surroundings: &nodes.Surroundings{ClusterName: "production", Version: "1.33"},
+func newMachine(spec infrav1.CAPTMachineSpec) *Machine {
+	return &Machine{
+		Machine: &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}, Spec: spec},
+		Info:    &ClusterInfo{Name: "production", Version: "1.33"},
 	}
 }
 
-func TestVariables_followTheFields(t *testing.T) {
+func TestMachine_setsVariablesFromFields(t *testing.T) {
 	owner := func(change func(*clusterv1.MachineSpec)) *clusterv1.Machine {
 		m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{Version: "v1.32.4"}}
 		change(&m.Spec)
@@ -49,11 +48,11 @@ func TestVariables_followTheFields(t *testing.T) {
 		declared []string
 		want     string
 	}{
-		"a machine alone": {
+		"standalone machine": {
 			declared: []string{"name", "cluster_name", "kubernetes_version", "labels", "bootstrap_secret_name"},
 			want:     `{"name":"worker-0","cluster_name":"production","kubernetes_version":"1.33"}`,
 		},
-		"a template that takes next to nothing": {declared: []string{"name"}, want: `{"name":"worker-0"}`},
+		"template with one variable": {declared: []string{"name"}, want: `{"name":"worker-0"}`},
 		"every field": {
 			spec: infrav1.CAPTMachineSpec{
 				InstanceType: "m7g.large", Labels: map[string]string{"a": "b"}, Tags: map[string]string{"c": "d"}, FailureDomain: "1a",
@@ -63,7 +62,7 @@ func TestVariables_followTheFields(t *testing.T) {
 			want: `{"instance_type":"m7g.large","labels":{"a":"b"},"tags":{"c":"d"},"availability_zone":"1a","taints":[
 				{"key":"dedicated","value":"gpu","effect":"NoSchedule"},{"key":"dedicated","value":"","effect":"NoExecute"}]}`,
 		},
-		"a Machine above decides version and zone": {
+		"owning Machine decides version and zone": {
 			spec: infrav1.CAPTMachineSpec{FailureDomain: "1a"},
 			owner: owner(func(m *clusterv1.MachineSpec) {
 				m.FailureDomain, m.Bootstrap.DataSecretName = "1c", new("worker-0-data")
@@ -71,17 +70,17 @@ func TestVariables_followTheFields(t *testing.T) {
 			declared: []string{"kubernetes_version", "availability_zone", "bootstrap_secret_name"},
 			want:     `{"kubernetes_version":"1.32","availability_zone":"1c","bootstrap_secret_name":"worker-0-data"}`,
 		},
-		"a Machine without bootstrap data": {
+		"owning Machine without bootstrap data": {
 			owner:    owner(func(m *clusterv1.MachineSpec) { m.Bootstrap.DataSecretName = new("") }),
 			declared: []string{"bootstrap_secret_name"}, want: `{}`,
 		},
-		"settings of a pool": {
+		"settings of the pool": {
 			pool:     pool,
 			declared: []string{"instance_type", "labels", "taints", "tags", "ami_type", "disk_size", "capacity_type"},
 			want: `{"instance_type":"m7g.large","labels":{"pool":"a","tier":"spot"},"tags":{"team":"platform"},"ami_type":"BOTTLEROCKET_ARM_64","disk_size":50,
 				"capacity_type":"SPOT","taints":[{"key":"spot","value":"","effect":"NoSchedule"},{"key":"dedicated","value":"a","effect":"NoSchedule"}]}`,
 		},
-		"own settings win over those of a pool": {
+		"own settings take precedence over the pool": {
 			spec: infrav1.CAPTMachineSpec{
 				InstanceType: "c7g.large", Labels: map[string]string{"pool": "b"}, Tags: map[string]string{"team": "data"},
 				Taints: []infrav1.Taint{{Key: "dedicated", Value: "b", Effect: "NoSchedule"}},
@@ -90,7 +89,7 @@ func TestVariables_followTheFields(t *testing.T) {
 			want: `{"instance_type":"c7g.large","labels":{"pool":"b","tier":"spot"},"tags":{"team":"data"},
 				"taints":[{"key":"spot","value":"","effect":"NoSchedule"},{"key":"dedicated","value":"b","effect":"NoSchedule"}]}`,
 		},
-		"a person's own values win over everything": {
+		"spec.variables takes precedence over everything": {
 			spec:     infrav1.CAPTMachineSpec{InstanceType: "m7g.large", Variables: map[string]infrav1.Value{"instance_type": infrav1.StringValue("x"), "extra": {Raw: []byte(`[1,true]`)}}},
 			declared: []string{"instance_type", "extra"},
 			want:     `{"instance_type":"x","extra":[1,true]}`,
@@ -98,9 +97,9 @@ func TestVariables_followTheFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := scopeOf(c.spec)
-			s.owner, s.pool = c.owner, c.pool
-			got, err := s.variables(templateOf(c.declared...))
+			m := newMachine(c.spec)
+			m.Owner, m.Pool = c.owner, c.pool
+			got, err := m.variables(inspectedTemplate(c.declared...))
 			g.Expect(err).NotTo(HaveOccurred())
 			text, err := json.Marshal(got)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -109,7 +108,7 @@ func TestVariables_followTheFields(t *testing.T) {
 	}
 }
 
-func TestVariables_refuseWhatTheTemplateDoesNotTake(t *testing.T) {
+func TestMachine_refusesFieldsWithoutVariable(t *testing.T) {
 	pool := &infrav1.CAPTMachinePool{Spec: infrav1.CAPTMachinePoolSpec{Taints: []infrav1.Taint{{Key: "spot", Effect: "NoSchedule"}}}}
 	for name, c := range map[string]struct {
 		spec  infrav1.CAPTMachineSpec
@@ -117,19 +116,19 @@ func TestVariables_refuseWhatTheTemplateDoesNotTake(t *testing.T) {
 		pool  *infrav1.CAPTMachinePool
 		want  string
 	}{
-		"an instance type": {spec: infrav1.CAPTMachineSpec{InstanceType: "m7g.large"}, want: "spec.instanceType (variable instance_type)"},
-		"a zone":           {spec: infrav1.CAPTMachineSpec{FailureDomain: "1a"}, want: "spec.failureDomain (variable availability_zone)"},
-		"a Machine's zone": {
+		"instance type": {spec: infrav1.CAPTMachineSpec{InstanceType: "m7g.large"}, want: "spec.instanceType (variable instance_type)"},
+		"zone":          {spec: infrav1.CAPTMachineSpec{FailureDomain: "1a"}, want: "spec.failureDomain (variable availability_zone)"},
+		"zone of the Machine": {
 			owner: &clusterv1.Machine{Spec: clusterv1.MachineSpec{FailureDomain: "1a"}},
 			want:  "spec.failureDomain of the Machine (variable availability_zone)",
 		},
-		"taints of a pool": {pool: pool, want: "spec.nodeGroupRef with its taints (variable taints)"},
+		"taints of the pool": {pool: pool, want: "spec.nodeGroupRef with its taints (variable taints)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := scopeOf(c.spec)
-			s.owner, s.pool = c.owner, c.pool
-			_, err := s.variables(templateOf("name"))
+			m := newMachine(c.spec)
+			m.Owner, m.Pool = c.owner, c.pool
+			_, err := m.variables(inspectedTemplate("name"))
 			stalled, ok := fault.AsStalled(err)
 			g.Expect(ok).To(BeTrue(), "%v", err)
 			g.Expect(stalled.Reason).To(Equal(infrav1.FieldNotTakenReason))
@@ -138,21 +137,21 @@ func TestVariables_refuseWhatTheTemplateDoesNotTake(t *testing.T) {
 	}
 }
 
-func TestVariables_stayForAnInstanceThatIsThere(t *testing.T) {
+func TestMachine_pinsVariablesOfExistingInstance(t *testing.T) {
 	g := NewWithT(t)
-	s := scopeOf(infrav1.CAPTMachineSpec{Labels: map[string]string{"a": "new"}})
-	s.apply = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
+	m := newMachine(infrav1.CAPTMachineSpec{Labels: map[string]string{"a": "new"}})
+	m.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
 		"kubernetes_version": infrav1.StringValue("1.32"), "labels": {Raw: []byte(`{"a":"old"}`)},
 	}}}
-	template := templateOf("kubernetes_version", "labels")
+	template := inspectedTemplate("kubernetes_version", "labels")
 
-	made, err := s.variables(template)
+	created, err := m.variables(template)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(made["kubernetes_version"].String()).To(Equal("1.33"), "nothing has been made yet")
+	g.Expect(created["kubernetes_version"].String()).To(Equal("1.33"), "the instance does not exist yet")
 
-	s.machine.Spec.ProviderID = "test:///1"
-	kept, err := s.variables(template)
+	m.Machine.Spec.ProviderID = "test:///1"
+	pinned, err := m.variables(template)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane replaces no node")
-	g.Expect(kept["labels"].String()).To(Equal(`{"a":"new"}`), "what people ask of the machine reaches it")
+	g.Expect(pinned["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane must not replace the node")
+	g.Expect(pinned["labels"].String()).To(Equal(`{"a":"new"}`), "fields of the machine reach the instance")
 }

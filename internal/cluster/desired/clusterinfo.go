@@ -1,0 +1,99 @@
+package desired
+
+import (
+	"maps"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+)
+
+// fieldVariables are the variables that fields of machines and pools set. An
+// output of the control plane's workspace with such a name is not passed on.
+var fieldVariables = map[string]bool{
+	"name": true, "cluster_name": true, "kubernetes_version": true, "bootstrap_secret_name": true,
+	"instance_type": true, "instance_types": true, "labels": true, "taints": true, "tags": true,
+	"availability_zone": true, "availability_zones": true, "ami_type": true, "capacity_type": true, "disk_size": true,
+	"min_size": true, "max_size": true, "desired_size": true, "max_unavailable": true, "max_unavailable_percentage": true,
+}
+
+// ClusterInfo is what is known about the cluster that nodes join.
+type ClusterInfo struct {
+	// Name is the name of the cluster at the cloud provider.
+	Name string
+	// Version is the minor version of the API server, or empty.
+	Version string
+	// ControlPlaneDeleting reports whether the control plane is being deleted.
+	ControlPlaneDeleting bool
+
+	values map[string]any
+}
+
+// NewClusterInfo returns what the objects of a cluster say about it. controlPlane
+// and infra are nil if another provider owns them. apply is the workspace of the
+// control plane, or nil if it does not exist.
+func NewClusterInfo(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply, infra *infrav1.CAPTCluster) (*ClusterInfo, error) {
+	info := &ClusterInfo{Name: cluster.Name, values: map[string]any{}}
+	if controlPlane != nil {
+		if err := info.addControlPlane(controlPlane, apply); err != nil {
+			return nil, err
+		}
+	}
+	if infra != nil {
+		info.addInfrastructure(infra)
+	}
+	if endpoint := cluster.Spec.ControlPlaneEndpoint; endpoint.IsValid() {
+		info.add("cluster_endpoint", "https://"+endpoint.String())
+	}
+	return info, nil
+}
+
+// addControlPlane adds the outputs of the control plane's workspace.
+func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPlane, apply *infrav1.WorkspaceTemplateApply) error {
+	c.ControlPlaneDeleting = !controlPlane.DeletionTimestamp.IsZero()
+	version := controlPlane.Status.Version
+	if version == "" {
+		version = controlPlane.Spec.Version
+	}
+	c.Version = minorOf(version)
+	if config := controlPlane.Spec.ControlPlaneConfig; config != nil && config.Region != "" {
+		c.add("region", config.Region)
+	}
+	if apply == nil {
+		return nil
+	}
+	for name, value := range apply.Status.Outputs {
+		if !fieldVariables[name] && string(value.Raw) != "null" {
+			c.add(name, value)
+		}
+	}
+	return workspace.Output(apply, "cluster_name", &c.Name)
+}
+
+func (c *ClusterInfo) addInfrastructure(infra *infrav1.CAPTCluster) {
+	c.add("region", infra.Spec.Region)
+	if infra.Status.VPCID != "" {
+		c.values["vpc_id"] = infra.Status.VPCID
+	}
+	if len(infra.Status.SubnetIDs) > 0 {
+		c.values["subnet_ids"] = infra.Status.SubnetIDs
+	}
+}
+
+// add sets a value unless it is empty or already set.
+func (c *ClusterInfo) add(name string, value any) {
+	if _, found := c.values[name]; !found && value != "" {
+		c.values[name] = value
+	}
+}
+
+// offer offers everything that is known to a template. Pinned variables keep
+// their value, because a change could replace the node.
+func (c *ClusterInfo) offer(values *workspace.Values, pinned map[string]infrav1.Value) {
+	for _, name := range slices.Sorted(maps.Keys(c.values)) {
+		offerPinned(values, pinned, name, c.values[name])
+	}
+}

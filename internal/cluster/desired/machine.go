@@ -1,0 +1,162 @@
+package desired
+
+import (
+	"maps"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+)
+
+// ProviderIDOutput is the output with the provider ID of a machine's instance.
+const ProviderIDOutput = "provider_id"
+
+// Machine is a CAPTMachine with the objects that decide about its workspace.
+type Machine struct {
+	Cluster *clusterv1.Cluster
+	Machine *infrav1.CAPTMachine
+	// Owner is the Machine of Cluster API that owns it, or nil.
+	Owner *clusterv1.Machine
+	// Pool is the CAPTMachinePool of spec.nodeGroupRef, or nil.
+	Pool *infrav1.CAPTMachinePool
+	// Info is what is known about the cluster.
+	Info *ClusterInfo
+	// Existing is the workspace that exists, or nil.
+	Existing *infrav1.WorkspaceTemplateApply
+}
+
+// Workspace returns the workspace that creates the instance.
+func (m *Machine) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	variables, err := m.variables(template)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: m.Machine.Name, Cluster: m.Cluster.Name, Connection: connectionSecret,
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: m.Machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{ProviderIDOutput},
+		},
+	}, nil
+}
+
+// connectionSecret returns the name of the connection Secret of a workspace.
+func connectionSecret(workspace string) string { return workspace + "-connection" }
+
+// variables returns the variables of the template, by the names that the API
+// documents.
+func (m *Machine) variables(template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
+	values, err := workspace.NewValues(template)
+	if err != nil {
+		return nil, err
+	}
+	pinned := m.pinned()
+	m.Info.offer(values, pinned)
+	values.Give("name", m.Machine.Name)
+	values.Give("cluster_name", m.Info.Name)
+	m.setOwner(values, pinned)
+	m.setFields(values, pinned)
+	values.Override(m.Machine.Spec.Variables)
+	return values.Result()
+}
+
+// pinned returns the variables of an existing instance. Only the fields of the
+// machine itself change an instance. To follow a change of its cluster, the
+// machine is replaced, which drains the node first.
+func (m *Machine) pinned() map[string]infrav1.Value {
+	if m.Existing == nil || m.Machine.Spec.ProviderID == "" {
+		return nil
+	}
+	return m.Existing.Spec.Variables
+}
+
+// setOwner sets the variables that the owning Machine decides. Without one, the
+// version is that of the control plane.
+func (m *Machine) setOwner(values *workspace.Values, pinned map[string]infrav1.Value) {
+	version := m.Info.Version
+	if m.Owner != nil {
+		if minor := minorOf(m.Owner.Spec.Version); minor != "" {
+			version = minor
+		}
+		if name := m.Owner.Spec.Bootstrap.DataSecretName; name != nil && *name != "" {
+			offerPinned(values, pinned, "bootstrap_secret_name", *name)
+		}
+	}
+	if version != "" {
+		offerPinned(values, pinned, "kubernetes_version", version)
+	}
+}
+
+// setFields sets the variables of fields of the machine and of its pool. Fields
+// that decide where pods run are never ignored silently.
+func (m *Machine) setFields(values *workspace.Values, pinned map[string]infrav1.Value) {
+	spec, shared := &m.Machine.Spec, &infrav1.CAPTMachinePoolSpec{}
+	if m.Pool != nil {
+		shared = &m.Pool.Spec
+		m.offerPoolFields(values, pinned)
+	}
+	if spec.InstanceType != "" {
+		values.Demand("spec.instanceType", "instance_type", spec.InstanceType)
+	}
+	if labels := merge(shared.Labels, spec.Labels); len(labels) > 0 {
+		values.Demand(fieldName("labels", len(spec.Labels)), "labels", labels)
+	}
+	if taints := taints(shared.Taints, spec.Taints); len(taints) > 0 {
+		values.Demand(fieldName("taints", len(spec.Taints)), "taints", taints)
+	}
+	switch tags := merge(shared.Tags, spec.Tags); {
+	case len(spec.Tags) > 0:
+		values.Demand("spec.tags", "tags", tags)
+	case len(tags) > 0:
+		values.Offer("tags", tags)
+	}
+	if zone := m.Zone(); zone != "" {
+		field := "spec.failureDomain"
+		if zone != spec.FailureDomain {
+			field = "spec.failureDomain of the Machine"
+		}
+		values.Demand(field, "availability_zone", zone)
+	}
+}
+
+// fieldName returns the name of the field that a setting comes from. own is the
+// number of entries that the machine itself has.
+func fieldName(name string, own int) string {
+	if own == 0 {
+		return "spec.nodeGroupRef with its " + name
+	}
+	return "spec." + name
+}
+
+// offerPoolFields offers the settings of the pool that the machine does not set.
+func (m *Machine) offerPoolFields(values *workspace.Values, pinned map[string]infrav1.Value) {
+	shared := &m.Pool.Spec
+	if len(shared.InstanceTypes) > 0 && m.Machine.Spec.InstanceType == "" {
+		offerPinned(values, pinned, "instance_type", shared.InstanceTypes[0])
+	}
+	if shared.AMIType != "" {
+		offerPinned(values, pinned, "ami_type", shared.AMIType)
+	}
+	if shared.DiskSizeGiB != nil {
+		offerPinned(values, pinned, "disk_size", *shared.DiskSizeGiB)
+	}
+	if capacity := capacityType(shared.CapacityType); capacity != "" {
+		offerPinned(values, pinned, "capacity_type", capacity)
+	}
+}
+
+// Zone returns the desired failure domain, or an empty string. That of the
+// owning Machine takes precedence.
+func (m *Machine) Zone() string {
+	if m.Owner != nil && m.Owner.Spec.FailureDomain != "" {
+		return m.Owner.Spec.FailureDomain
+	}
+	return m.Machine.Spec.FailureDomain
+}
+
+func merge(shared, own map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, shared)
+	maps.Copy(all, own)
+	return all
+}
