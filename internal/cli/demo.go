@@ -21,13 +21,13 @@ import (
 
 // runDemo brings the environment up, makes the demo's cluster and shows how it
 // becomes ready.
-func (o *Options) runDemo(cmd *cobra.Command, environment *environment.Environment, addons bool) error {
+func (o *Options) runDemo(cmd *cobra.Command, env *environment.Environment, addons bool) error {
 	ctx, began := cmd.Context(), time.Now()
-	status, err := o.bringUp(ctx, environment)
+	status, err := o.bringUp(ctx, env)
 	if err != nil {
 		return err
 	}
-	demo, err := demo.New(environment, status, addons)
+	demo, err := demo.New(env, status, addons)
 	if err != nil {
 		return err
 	}
@@ -38,16 +38,16 @@ func (o *Options) runDemo(cmd *cobra.Command, environment *environment.Environme
 		return fmt.Errorf("the cluster %s is not ready: %w", demo.Name(), err)
 	}
 	fmt.Fprintln(o.Out)
-	if err := o.showTree(ctx, environment, demo.Name()); err != nil {
+	if err := o.showTree(ctx, env, demo.Name()); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(began).Seconds())
-	return o.showNext(cmd, environment, demo.Name(), addons)
+	return o.showNext(cmd, env, demo.Name(), addons)
 }
 
 // showTree shows the cluster as describe does.
-func (o *Options) showTree(ctx context.Context, environment *environment.Environment, name string) error {
-	c, err := environment.Client()
+func (o *Options) showTree(ctx context.Context, env *environment.Environment, name string) error {
+	c, err := env.Client()
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (o *Options) showTree(ctx context.Context, environment *environment.Environ
 }
 
 // showNext says what to try.
-func (o *Options) showNext(cmd *cobra.Command, environment *environment.Environment, cluster string, addons bool) error {
-	status, err := environment.Status(cmd.Context())
+func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, cluster string, addons bool) error {
+	status, err := env.Status(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -71,19 +71,19 @@ func (o *Options) showNext(cmd *cobra.Command, environment *environment.Environm
 		self = invocation(path)
 	}
 	kubectl := "kubectl"
-	if path, err := environment.Program(kubectl); err == nil {
+	if path, err := env.Program(kubectl); err == nil {
 		kubectl = invocation(path)
 	}
 	arguments := ""
-	if environment.Name != environment.DefaultName {
-		arguments = " " + environment.Name
+	if env.Name != environment.DefaultName {
+		arguments = " " + env.Name
 	}
 	if dir := cmd.Flag("dir"); dir.Changed {
 		arguments += " --dir " + dir.Value.String()
 	}
 	lines := []string{
 		"# the management cluster",
-		"export KUBECONFIG=" + environment.Kubeconfig(),
+		"export KUBECONFIG=" + env.Kubeconfig(),
 		kubectl + " get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 	}
 	lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster), self+" status"+arguments)

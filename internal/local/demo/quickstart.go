@@ -49,9 +49,9 @@ type Progress struct {
 
 // New prepares the demo of an environment that is up, and applies nothing.
 // Without add-ons the cluster gets neither Flux nor Karpenter.
-func New(environment *environment.Environment, status *environment.Status, addons bool) (*Demo, error) {
-	d := &Demo{environment: environment, addons: addons}
-	root, err := environment.Root()
+func New(env *environment.Environment, status *environment.Status, addons bool) (*Demo, error) {
+	d := &Demo{environment: env, addons: addons}
+	root, err := env.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,14 @@ func New(environment *environment.Environment, status *environment.Status, addon
 		return nil, errors.New("examples/quickstart.yaml must hold one Cluster")
 	}
 	d.name = d.cluster[0].GetName()
-	if d.client, err = environment.Client(); err != nil {
+	if d.client, err = env.Client(); err != nil {
 		return nil, err
 	}
 	if !addons {
 		return d, nil
 	}
 	for _, program := range []string{"source-controller", "helm-controller", "karpenter-kwok"} {
-		if _, err := environment.Program(program); err != nil {
+		if _, err := env.Program(program); err != nil {
 			return nil, err
 		}
 	}
