@@ -127,6 +127,15 @@ test-job: build ## Run the tests that run pods, on a real node; needs root, cont
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
 	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
 
+# The packages that decide and touch nothing: no API server, no process, no clock.
+PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render ./internal/addon/targetpath ./internal/addon/versions \
+           ./internal/cluster/desired ./internal/cluster/machines ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue
+MUTANTS ?= 40
+
+.PHONY: mutate
+mutate: ## Change operators in the pure packages, and check that their tests notice; MUTANTS=… for each package, SEED=… chooses which.
+	@cd dev && go run ./mutate -dir .. -mutants $(MUTANTS) $(if $(filter command line,$(origin SEED)),-seed $(SEED)) $$(cd .. && go list $(PURE))
+
 SEED      ?= 1
 SCHEDULES ?= 12
 
