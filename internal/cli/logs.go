@@ -76,7 +76,7 @@ func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *core
 	if !follow {
 		_, err := show(secret)
 		if err == nil && len(printed) == 0 {
-			fmt.Fprintf(o.Err, "Run %s has written no log yet: follow it with -f\n", record.RunOf(secret))
+			fmt.Fprintf(o.Err, "Run %s has written no log yet: follow it with -f\n", record.RunID(secret))
 		}
 		return err
 	}

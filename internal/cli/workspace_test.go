@@ -163,7 +163,7 @@ func TestUnlock_breaksOnlyWhatNobodyHolds(t *testing.T) {
 	w.Expect(apply.Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation), "not even by --yes")
 
 	// Its runner is gone.
-	w.Expect(record.FinishWithout(secret, &terraform.Result{RunID: "net-r1", Outcome: "Lost"})).To(Succeed())
+	w.Expect(record.SetResult(secret, &terraform.Result{RunID: "net-r1", Outcome: "Lost"})).To(Succeed())
 	w.Expect(env.Client.Update(w.ctx, secret)).To(Succeed())
 	w.Expect(w.run("unlock", "net").code).To(Equal(2), "somebody has to be asked")
 	a = w.run("unlock", "net", "--yes", "--no-wait")

@@ -62,7 +62,7 @@ func clientOptions() client.Options {
 // appears or changes. The Secrets of runs and states are left out: there are
 // many, they change all the time, and nobody refers to them.
 func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
-	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, append(record.Untracked(), addonsv1.ComponentAddon))
+	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, append(record.InternalComponents(), addonsv1.ComponentAddon))
 	if err != nil {
 		return nil, fmt.Errorf("selecting people's objects: %w", err)
 	}

@@ -110,7 +110,7 @@ func (t *trial) harmPart(ctx context.Context, m mishap) error {
 
 // kill signals a process if it still is the one that was meant.
 func kill(p controlplane.Process, signal syscall.Signal) bool {
-	started, err := record.ProcessStarted(p.PID)
+	started, err := record.ProcessStartTime(p.PID)
 	same := strings.HasSuffix(p.Started, fmt.Sprintf("/%d", started))
 	return err == nil && same && syscall.Kill(p.PID, signal) == nil
 }

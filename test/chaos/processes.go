@@ -87,7 +87,7 @@ func (w *world) tool(dir string, pid int) (process, bool) {
 	if !found || len(parts) < 2 {
 		return process{}, false
 	}
-	if _, err := record.ProcessStarted(pid); err != nil {
+	if _, err := record.ProcessStartTime(pid); err != nil {
 		return process{}, false
 	}
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -125,7 +125,7 @@ func (g *guard) watch(ctx context.Context, w *world) {
 func (g *guard) add(workspace string, one, other int) {
 	// Both must still be there: the list was not read in one moment.
 	for _, pid := range []int{one, other} {
-		if _, err := record.ProcessStarted(pid); err != nil {
+		if _, err := record.ProcessStartTime(pid); err != nil {
 			return
 		}
 	}

@@ -329,7 +329,7 @@ func TestExamine_findsLocksWhoseHolderIsGone(t *testing.T) {
 	run := func(id, identity string, finished bool) *corev1.Secret {
 		secret := &corev1.Secret{ObjectMeta: p.meta(record.SecretName(id)), Data: map[string][]byte{"identity": []byte(identity)}}
 		if finished {
-			p.g.Expect(record.FinishWithout(secret, &terraform.Result{})).To(Succeed())
+			p.g.Expect(record.SetResult(secret, &terraform.Result{})).To(Succeed())
 		}
 		return secret
 	}

@@ -58,7 +58,7 @@ func RunIDs(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 	var ids []string
 	for i := range list.Items {
 		if metav1.IsControlledBy(&list.Items[i], apply) {
-			ids = append(ids, record.RunOf(&list.Items[i]))
+			ids = append(ids, record.RunID(&list.Items[i]))
 		}
 	}
 	slices.SortFunc(ids, func(a, b string) int { return runNumber(b) - runNumber(a) })
@@ -171,7 +171,7 @@ func Snapshots(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 				continue
 			}
 			s := Snapshot{
-				Name: items[i].Name, Kind: component, Run: record.RunOf(&items[i]), Taken: items[i].CreationTimestamp,
+				Name: items[i].Name, Kind: component, Run: record.RunID(&items[i]), Taken: items[i].CreationTimestamp,
 				Restored: apply.Status.HandledRestore == items[i].Name,
 			}
 			s.look(whole, items)

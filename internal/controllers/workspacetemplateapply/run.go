@@ -52,7 +52,7 @@ func (r *Reconciler) meanwhile(step func(context.Context, *scope) error) func(co
 			r.queue.Release(s.slot())
 			return err
 		}
-		if !record.Begun(run.secret) {
+		if !record.Claimed(run.secret) {
 			return err
 		}
 		attended := r.attend(ctx, s, run)
@@ -344,7 +344,7 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	}
 	// Should the runner vanish where no watch sees it, the clock does.
 	again := time.Minute
-	if !record.Begun(run.secret) {
+	if !record.Claimed(run.secret) {
 		// No watch tells what keeps a pod from beginning.
 		again = 10 * time.Second
 	}
@@ -372,7 +372,7 @@ func (r *Reconciler) lost(ctx context.Context, run *runRecord) error {
 		return err
 	}
 	now := r.Now()
-	err = record.FinishWithout(&fresh, &terraform.Result{
+	err = record.SetResult(&fresh, &terraform.Result{
 		RunID: run.id, Operation: run.operation(), Outcome: outcomeLost, Class: terraform.ClassTransient,
 		StartedAt: fresh.CreationTimestamp.Time, FinishedAt: now,
 		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "The runner is gone", Detail: strings.TrimSpace("It left no result; the next run goes on from the state. " + why)}},

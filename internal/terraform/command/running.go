@@ -82,7 +82,7 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) er
 // a second interrupt as an order to give up without saving its state. That it
 // was interrupted is written down first, for the engine may die at any moment.
 func interruptOnce(dir string, pid int) error {
-	started, err := record.ProcessStarted(pid)
+	started, err := record.ProcessStartTime(pid)
 	if err != nil {
 		return nil //nolint:nilerr // It has just ended.
 	}

@@ -35,7 +35,7 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 	if err != nil {
 		return err
 	}
-	meta := record.Owned(request.Workspace, record.ComponentRun, run.ID)
+	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
 	meta.Name, meta.OwnerReferences = name(run.ID), nil
 	account := run.Pod.ServiceAccountName
 	if account == "" {
@@ -84,7 +84,7 @@ func (e *Executor) revoke(ctx context.Context, namespace, name string) error {
 // workspace.
 func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
 	var roles rbacv1.RoleList
-	labels := client.MatchingLabels(record.Owned(workspace, record.ComponentRun, "").Labels)
+	labels := client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)
 	if err := e.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
 		return fmt.Errorf("listing the accounts of a workspace: %w", err)
 	}

@@ -64,7 +64,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if err != nil {
 		return err
 	}
-	if record.Begun(secret) || record.Finished(secret) {
+	if record.Claimed(secret) || record.Finished(secret) {
 		return nil
 	}
 	request, err := record.Request(secret)
@@ -125,7 +125,7 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 // giveUp ends a run that nobody has begun, so that no runner takes it up.
 func (e *Executor) giveUp(ctx context.Context, run terraform.Run) error {
 	secret, err := e.secret(ctx, run)
-	if err != nil || record.Begun(secret) || record.Finished(secret) {
+	if err != nil || record.Claimed(secret) || record.Finished(secret) {
 		return err
 	}
 	now := time.Now()
@@ -136,7 +136,7 @@ func (e *Executor) giveUp(ctx context.Context, run terraform.Run) error {
 			Severity: terraform.SeverityError, Summary: "Stopped before it began", Detail: "The run was stopped while its pod was starting; nothing was done.",
 		}},
 	}
-	if err := record.FinishWithout(secret, result); err != nil {
+	if err := record.SetResult(secret, result); err != nil {
 		return err
 	}
 	return e.Client.Update(ctx, secret)

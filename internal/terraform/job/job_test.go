@@ -54,7 +54,7 @@ func TestStart_startsNothingThatHasBegun(t *testing.T) {
 func TestStart_waitsForWhatAnEarlierWorkspaceLeft(t *testing.T) {
 	w := newWorld(t)
 	workspace := w.workspace("again")
-	old := record.Owned(terraform.WorkspaceRef{Namespace: w.namespace, Name: "again", UID: "earlier"}, record.ComponentRun, "again-r1")
+	old := record.LocalMeta(terraform.WorkspaceRef{Namespace: w.namespace, Name: "again", UID: "earlier"}, record.ComponentRun, "again-r1")
 	old.Name = "capt-run-again-r1"
 	left := &batchv1.Job{ObjectMeta: *old.DeepCopy(), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "example.com/c:1"}},

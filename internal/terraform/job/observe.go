@@ -21,7 +21,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 	if err != nil {
 		return terraform.LivenessUnknown, err
 	}
-	if !record.Begun(secret) {
+	if !record.Claimed(secret) {
 		liveness, err := e.observeJob(ctx, run, secret)
 		if err != nil || liveness != terraform.LivenessGone {
 			return liveness, err

@@ -36,7 +36,7 @@ const (
 // job is the Job of a run. It never tries again: that is for the controller to
 // decide, who knows what the run has done.
 func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {
-	meta := record.Owned(request.Workspace, record.ComponentRun, run.ID)
+	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
 	pod, err := e.pod(run, request)
 	if err != nil {
 		return nil, err

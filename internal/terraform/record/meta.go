@@ -25,7 +25,7 @@ const (
 // Nothing blocks the owner's deletion, for then a deletion in the foreground
 // would take away what is needed to destroy.
 func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
-	meta := Owned(workspace, component, runID)
+	meta := LocalMeta(workspace, component, runID)
 	meta.Labels[moveLabel] = ""
 	return meta
 }
@@ -38,9 +38,9 @@ func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 	return meta
 }
 
-// Owned is the metadata of an object that belongs to a workspace and stays when
+// LocalMeta is the metadata of an object that belongs to a workspace and stays when
 // it moves.
-func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
+func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	controller := true
 	meta := metav1.ObjectMeta{
 		Namespace: workspace.Namespace,
@@ -66,8 +66,8 @@ func Owned(workspace terraform.WorkspaceRef, component, runID string) metav1.Obj
 	return meta
 }
 
-// RunOf is the run that an object belongs to.
-func RunOf(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
+// RunID is the run that an object belongs to.
+func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
 // SnapshotName is the whole under which the state before a run is kept.
 func SnapshotName(runID string) string { return "snapshot-" + runID }

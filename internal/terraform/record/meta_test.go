@@ -27,7 +27,7 @@ func TestMeta_belongsToTheWorkspaceAndMoves(t *testing.T) {
 		g.Expect(validation.IsQualifiedName(key)).To(BeEmpty())
 		g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty())
 	}
-	g.Expect(record.RunOf(&meta)).To(Equal("long-r1"))
+	g.Expect(record.RunID(&meta)).To(Equal("long-r1"))
 	owner := metav1.GetControllerOf(&meta)
 	g.Expect(owner).NotTo(BeNil())
 	g.Expect(owner.Name).To(Equal(workspace.Name), "the owner is named in full")
@@ -36,9 +36,9 @@ func TestMeta_belongsToTheWorkspaceAndMoves(t *testing.T) {
 
 func TestOwned_staysWhenTheWorkspaceMoves(t *testing.T) {
 	g := NewWithT(t)
-	meta := record.Owned(terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}, record.ComponentRun, "")
+	meta := record.LocalMeta(terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}, record.ComponentRun, "")
 	g.Expect(meta.Labels).NotTo(HaveKey("clusterctl.cluster.x-k8s.io/move"))
-	g.Expect(record.RunOf(&meta)).To(BeEmpty())
+	g.Expect(record.RunID(&meta)).To(BeEmpty())
 }
 
 func TestMeta_isNotShared(t *testing.T) {

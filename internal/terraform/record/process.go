@@ -18,9 +18,9 @@ func BootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// ProcessStarted returns when a process began, in clock ticks since boot.
+// ProcessStartTime returns when a process began, in clock ticks since boot.
 // Together with the pid it identifies a process for good.
-func ProcessStarted(pid int) (int64, error) {
+func ProcessStartTime(pid int) (int64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("reading process %d: %w", pid, err)
@@ -47,7 +47,7 @@ func ProcessStarted(pid int) (int64, error) {
 
 // Alive tells whether the process of an identity of this machine exists.
 func (i *Identity) Alive() bool {
-	started, err := ProcessStarted(i.PID)
+	started, err := ProcessStartTime(i.PID)
 	if errors.Is(err, os.ErrNotExist) {
 		return false
 	}

@@ -27,21 +27,21 @@ func rename(t *testing.T, name string) {
 }
 
 func TestProcessStarted_isNotMisledByNames(t *testing.T) {
-	want, err := record.ProcessStarted(os.Getpid())
+	want, err := record.ProcessStartTime(os.Getpid())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(want).To(BeNumerically(">", 0))
 	for _, name := range []string{"two words", "(a)", "a) b", ") S 1 1 1", "a) (b", "))) ", "x)", "tab\there"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			rename(t, name)
-			g.Expect(record.ProcessStarted(os.Getpid())).To(Equal(want))
+			g.Expect(record.ProcessStartTime(os.Getpid())).To(Equal(want))
 		})
 	}
 }
 
 func TestIdentity_Alive(t *testing.T) {
 	g := NewWithT(t)
-	started, err := record.ProcessStarted(os.Getpid())
+	started, err := record.ProcessStartTime(os.Getpid())
 	g.Expect(err).NotTo(HaveOccurred())
 	self := record.Identity{PID: os.Getpid(), Started: started}
 	g.Expect(self.Alive()).To(BeTrue())
@@ -56,19 +56,19 @@ func TestIdentity_Alive_notAfterTheEnd(t *testing.T) {
 	stdin, err := cmd.StdinPipe()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(cmd.Start()).To(Succeed())
-	started, err := record.ProcessStarted(cmd.Process.Pid)
+	started, err := record.ProcessStartTime(cmd.Process.Pid)
 	g.Expect(err).NotTo(HaveOccurred())
 	child := record.Identity{PID: cmd.Process.Pid, Started: started}
 	g.Expect(child.Alive()).To(BeTrue())
 
 	g.Expect(stdin.Close()).To(Succeed())
 	g.Eventually(child.Alive).Should(BeFalse(), "a process that has ended and that nobody waited for does nothing any more")
-	_, err = record.ProcessStarted(cmd.Process.Pid)
+	_, err = record.ProcessStartTime(cmd.Process.Pid)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 
 	g.Expect(cmd.Wait()).To(Succeed())
 	g.Expect(child.Alive()).To(BeFalse())
-	_, err = record.ProcessStarted(cmd.Process.Pid)
+	_, err = record.ProcessStartTime(cmd.Process.Pid)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 }
 

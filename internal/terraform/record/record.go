@@ -134,8 +134,8 @@ func Result(secret *corev1.Secret) (*terraform.Result, error) {
 // Finished tells whether a run has ended, without decoding the result.
 func Finished(secret *corev1.Secret) bool { return len(secret.Data[keyResult]) > 0 }
 
-// Begun tells whether somebody carries out, or has carried out, the run.
-func Begun(secret *corev1.Secret) bool { return len(secret.Data[keyIdentity]) > 0 }
+// Claimed tells whether somebody carries out, or has carried out, the run.
+func Claimed(secret *corev1.Secret) bool { return len(secret.Data[keyIdentity]) > 0 }
 
 // Log returns the log of a run so far.
 func Log(secret *corev1.Secret) ([]byte, error) {
@@ -146,8 +146,8 @@ func Log(secret *corev1.Secret) ([]byte, error) {
 	return gunzip(data)
 }
 
-// FinishWithout records the end of a run whose runner is gone without a word.
-func FinishWithout(secret *corev1.Secret, result *terraform.Result) error {
+// SetResult records the end of a run whose runner is gone without a word.
+func SetResult(secret *corev1.Secret, result *terraform.Result) error {
 	data, err := pack(result)
 	if err != nil {
 		return fmt.Errorf("packing the result: %w", err)

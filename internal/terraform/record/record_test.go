@@ -36,7 +36,7 @@ func TestRun_requestRoundTrips(t *testing.T) {
 	g.Expect(secret.Name).To(Equal("capt-run-hello-r1"))
 	g.Expect(secret.Namespace).To(Equal("n"))
 	g.Expect(secret.Labels).To(HaveKeyWithValue("a", "b"))
-	g.Expect(record.Begun(secret)).To(BeFalse())
+	g.Expect(record.Claimed(secret)).To(BeFalse())
 	g.Expect(record.Finished(secret)).To(BeFalse())
 	request, err := record.Request(secret)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -72,7 +72,7 @@ func TestRun_corruptRecordsAreNamed(t *testing.T) {
 	}
 	g.Expect(logErr).To(HaveOccurred())
 	g.Expect(record.Finished(broken)).To(BeTrue())
-	g.Expect(record.Begun(broken)).To(BeTrue())
+	g.Expect(record.Claimed(broken)).To(BeTrue())
 }
 
 // merge applies a JSON merge patch as the API server does.
@@ -117,7 +117,7 @@ func TestClaimPatch_holdsOnlyForTheVersionThatWasRead(t *testing.T) {
 	secret := merge(g, newRun(g), patch)
 
 	g.Expect(secret.ResourceVersion).To(Equal("17"), "a conflict when somebody else was faster")
-	g.Expect(record.Begun(secret)).To(BeTrue())
+	g.Expect(record.Claimed(secret)).To(BeTrue())
 	g.Expect(record.Finished(secret)).To(BeFalse())
 	got, err := record.RunIdentity(secret)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -169,7 +169,7 @@ func TestFinishPatch_removesTheRequest(t *testing.T) {
 	}
 
 	g.Expect(record.Finished(secret)).To(BeTrue())
-	g.Expect(record.Begun(secret)).To(BeTrue(), "who carried it out stays known")
+	g.Expect(record.Claimed(secret)).To(BeTrue(), "who carried it out stays known")
 	g.Expect(secret.Data).To(HaveLen(3), "identity, log and result")
 	_, err = record.Request(secret)
 	g.Expect(err).To(MatchError(ContainSubstring("has no request")))
@@ -189,7 +189,7 @@ func TestFinishWithout_removesTheRequestAndKeepsTheRest(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	secret = merge(g, secret, progress)
 
-	g.Expect(record.FinishWithout(secret, &terraform.Result{RunID: "hello-r1", Outcome: "Lost"})).To(Succeed())
+	g.Expect(record.SetResult(secret, &terraform.Result{RunID: "hello-r1", Outcome: "Lost"})).To(Succeed())
 
 	g.Expect(record.Finished(secret)).To(BeTrue())
 	g.Expect(secret.Data).NotTo(HaveKey("request"))
@@ -199,7 +199,7 @@ func TestFinishWithout_removesTheRequestAndKeepsTheRest(t *testing.T) {
 	g.Expect(result.Outcome).To(BeEquivalentTo("Lost"))
 
 	trimmed := &corev1.Secret{}
-	g.Expect(record.FinishWithout(trimmed, &terraform.Result{RunID: "hello-r1"})).To(Succeed())
+	g.Expect(record.SetResult(trimmed, &terraform.Result{RunID: "hello-r1"})).To(Succeed())
 	g.Expect(record.Finished(trimmed)).To(BeTrue(), "even of a Secret that was emptied")
 }
 

@@ -18,7 +18,7 @@ func Trim(secret *corev1.Secret) {
 	}
 }
 
-// Untracked are the components whose Secrets nobody refers to by name.
-func Untracked() []string {
+// InternalComponents are the components whose Secrets nobody refers to by name.
+func InternalComponents() []string {
 	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue}
 }

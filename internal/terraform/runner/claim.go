@@ -26,7 +26,7 @@ func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the run: %w", err)
 		}
-		if record.Begun(secret) || record.Finished(secret) {
+		if record.Claimed(secret) || record.Finished(secret) {
 			return nil, errTaken
 		}
 		request, err := record.Request(secret)
@@ -84,7 +84,7 @@ func Self() (record.Identity, error) {
 	if err != nil {
 		return record.Identity{}, fmt.Errorf("finding the host's name: %w", err)
 	}
-	started, err := record.ProcessStarted(os.Getpid())
+	started, err := record.ProcessStartTime(os.Getpid())
 	if err != nil {
 		return record.Identity{}, err
 	}

@@ -90,7 +90,7 @@ func (r *Runner) applyKept(ctx context.Context, run *running) error {
 	if err != nil {
 		return fmt.Errorf("fetching the kept plan: %w", err)
 	}
-	if id := record.PlanID(content, record.RunOf(first)); id != run.request.Plan.ID {
+	if id := record.PlanID(content, record.RunID(first)); id != run.request.Plan.ID {
 		return terminal("Wrong plan", fmt.Errorf("the kept plan is %s, not %s", id, run.request.Plan.ID))
 	}
 	// What is protected may have changed since the plan was made.

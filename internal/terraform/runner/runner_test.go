@@ -223,7 +223,7 @@ func TestStore_goesOnWhereItWasInterrupted(t *testing.T) {
 	got, first, err := r.load(t.Context(), "n", "snapshot-x")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got).To(Equal(content))
-	g.Expect(record.RunOf(first)).To(Equal("hello-r2"))
+	g.Expect(record.RunID(first)).To(Equal("hello-r2"))
 	g.Expect(first.Type).To(Equal(corev1.SecretTypeOpaque))
 	g.Expect(a.objects).To(HaveLen(1))
 }
