@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/message"
 )
 
@@ -46,7 +47,7 @@ func (m *Matrix) Check(component, version, kubernetes string) error {
 	if err != nil {
 		return err
 	}
-	k, err := ParseMinor(kubernetes)
+	k, err := kubeversion.Parse(kubernetes)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (c *Component) nearest(v Version) Version {
 
 // advise says which version of the component is for a Kubernetes, and else which
 // Kubernetes the tested version is for.
-func (c *Component) advise(k Minor) string {
+func (c *Component) advise(k kubeversion.Minor) string {
 	first, last := -1, -1
 	for i, r := range c.Rows {
 		if r.Kubernetes.Contains(k) {

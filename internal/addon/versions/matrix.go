@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/addons"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 // Matrix is a set of components with the versions that are known of them.
@@ -51,9 +52,9 @@ type Row struct {
 // Range is a range of Kubernetes' minor versions, both ends included.
 type Range struct {
 	// Min is the oldest.
-	Min Minor `json:"min"`
+	Min kubeversion.Minor `json:"min"`
 	// Max is the newest. Nil: every later one.
-	Max *Minor `json:"max,omitempty"`
+	Max *kubeversion.Minor `json:"max,omitempty"`
 }
 
 // Requirement is another component that must be there.
@@ -152,7 +153,7 @@ func (c *Component) row(v Version) *Row {
 }
 
 // Contains tells whether a Kubernetes version is in the range.
-func (r Range) Contains(k Minor) bool {
+func (r Range) Contains(k kubeversion.Minor) bool {
 	return !k.Less(r.Min) && (r.Max == nil || !r.Max.Less(k))
 }
 

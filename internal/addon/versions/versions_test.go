@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/addons"
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 func builtIn(t *testing.T) *versions.Matrix {
@@ -29,7 +30,7 @@ func TestDefault_everyRowIsForItsOwnKubernetesAndNoOther(t *testing.T) {
 				g := NewWithT(t)
 				last := r.Kubernetes.Max
 				if last == nil {
-					last = &versions.Minor{Major: 1, Minor: r.Kubernetes.Min.Minor + 20}
+					last = &kubeversion.Minor{Major: 1, Minor: r.Kubernetes.Min.Minor + 20}
 				}
 				for minor := r.Kubernetes.Min.Minor; minor <= last.Minor; minor++ {
 					g.Expect(m.Check(c.Name, r.From.String(), fmt.Sprintf("v1.%d.3", minor))).To(Succeed())
@@ -168,7 +169,7 @@ func TestCheck_refusesWhatIsNoVersion(t *testing.T) {
 	g := NewWithT(t)
 	m := builtIn(t)
 	g.Expect(m.Check("karpenter", "latest", "1.36")).To(MatchError(`"latest" is no version: write one such as 1.14.1`))
-	g.Expect(m.Check("karpenter", "1.14.1", "latest")).To(MatchError(`"latest" is no version of Kubernetes: write one such as 1.36`))
+	g.Expect(m.Check("karpenter", "1.14.1", "latest")).To(MatchError(`"latest" is not a Kubernetes version: write one such as 1.36`))
 }
 
 func TestCheckRequired_asksForAFluxThatTakesLiteralValues(t *testing.T) {
@@ -186,25 +187,6 @@ func TestCheckRequired_asksForAFluxThatTakesLiteralValues(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(m.Requires("flux", "2.9.5")).To(BeEmpty())
-}
-
-func TestParseMinor_readsWhatClustersReport(t *testing.T) {
-	tests := map[string]string{
-		"1.34": "1.34", "v1.34": "1.34", "1.34.2": "1.34", "v1.34.2-eks-1a2b3c4": "1.34", "1.34+": "1.34", "v1.37.0-alpha.1+abc": "1.37",
-		"": "", "1": "", "1.x": "", "one.two": "", "1.34.": "",
-	}
-	for text, want := range tests {
-		t.Run(text, func(t *testing.T) {
-			g := NewWithT(t)
-			got, err := versions.ParseMinor(text)
-			if want == "" {
-				g.Expect(err).To(MatchError(ContainSubstring("is no version of Kubernetes")))
-				return
-			}
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.String()).To(Equal(want))
-		})
-	}
 }
 
 func TestLoad_refusesAMatrixThatCannotBeTrusted(t *testing.T) {
