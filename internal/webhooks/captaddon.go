@@ -49,7 +49,7 @@ func checkMatrix(path *field.Path, a *addonsv1.CAPTAddon) field.ErrorList {
 	}
 	at, value := path.Child("versions", "matrix"), a.Spec.Versions.Matrix
 	if slices.Contains(matrix.Names(), value) {
-		at, value = path.Child("versions", "version"), versions.VersionOf(a)
+		at, value = path.Child("versions", "version"), versions.AddonVersion(a)
 		if a.Spec.Helm != nil {
 			at = path.Child("helm", "chart", "version")
 		}

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/blang/semver/v4"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -19,7 +19,13 @@ import (
 )
 
 func sorted(versions []string) []string {
-	slices.SortFunc(versions, func(a, b string) int { return semver.MustParse(a).Compare(semver.MustParse(b)) })
+	slices.SortFunc(versions, func(a, b string) int {
+		order, err := version.MustParseSemantic(a).Compare(b)
+		if err != nil {
+			panic(err)
+		}
+		return order
+	})
 	return versions
 }
 

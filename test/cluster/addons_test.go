@@ -245,7 +245,7 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service is refused: ")
 	w.Eventually(func() string { return w.standing("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))
 	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other: ring-a → ring-b → ring-a")
-	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it is for Kubernetes >=1.30 <1.36, not v1.37.1")
+	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
 
 	t.Log("mending one mends it alone")
 	change(w, "key", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Connection.Keys = []string{"cluster_name"} })

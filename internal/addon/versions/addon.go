@@ -9,25 +9,25 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 )
 
-// Unfit tells why an add-on is not for a version of Kubernetes, or nil: by its
-// own range, and by the matrix that it names.
-func (m *Matrix) Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error {
-	want := addon.Spec.Versions
-	if want == nil {
+// CheckAddon returns an error unless an add-on supports a version of Kubernetes,
+// according to its own range and to its component in the matrix.
+func (m *Matrix) CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error {
+	spec := addon.Spec.Versions
+	if spec == nil {
 		return nil
 	}
-	if want.Kubernetes != "" && !InRange(want.Kubernetes, kubernetes) {
-		return fmt.Errorf("it is for Kubernetes %s, not %s: change versions.kubernetes, or take another version of the add-on", want.Kubernetes, kubernetes)
+	if spec.Kubernetes != "" && !InRange(spec.Kubernetes, kubernetes) {
+		return fmt.Errorf("it supports Kubernetes %s, not %s: change versions.kubernetes, or use another version of the add-on", spec.Kubernetes, kubernetes)
 	}
-	if of := VersionOf(addon); want.Matrix != "" && of != "" {
-		return m.Check(want.Matrix, of, kubernetes)
+	if installs := AddonVersion(addon); spec.Matrix != "" && installs != "" {
+		return m.Check(spec.Matrix, installs, kubernetes)
 	}
 	return nil
 }
 
-// VersionOf is the version of what an add-on installs: its chart's, else what it
-// says of its manifests.
-func VersionOf(addon *addonsv1.CAPTAddon) string {
+// AddonVersion returns the version of the component that an add-on installs:
+// that of its chart, or spec.versions.version for manifests.
+func AddonVersion(addon *addonsv1.CAPTAddon) string {
 	if addon.Spec.Helm != nil {
 		return addon.Spec.Helm.Chart.Version
 	}
@@ -37,8 +37,9 @@ func VersionOf(addon *addonsv1.CAPTAddon) string {
 	return ""
 }
 
-// InRange tells whether a version is in a range such as ">=1.29 <1.38". What
-// cannot be read is in no range.
+// InRange reports whether a version satisfies all limits of a range such as
+// ">=1.29 <1.38". A suffix of the version, such as -eks-1a2b3c4, is ignored. A
+// version or limit that does not parse is not in range.
 func InRange(limits, text string) bool {
 	v, err := version.ParseGeneric(text)
 	if err != nil {
@@ -47,24 +48,23 @@ func InRange(limits, text string) bool {
 	for limit := range strings.FieldsSeq(limits) {
 		operator := limit[:len(limit)-len(strings.TrimLeft(limit, "<>="))]
 		bound, err := version.ParseGeneric(limit[len(operator):])
-		if err != nil || !holds(v, operator, bound) {
+		if err != nil || !satisfies(v, operator, bound) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds compares versions. A bound without a patch means the whole minor.
-func holds(v *version.Version, operator string, bound *version.Version) bool {
-	order := 1
-	switch {
-	case v.EqualTo(bound):
-		order = 0
+// satisfies reports whether "v operator bound" is true. A bound without a patch
+// stands for all patches of its minor version.
+func satisfies(v *version.Version, operator string, bound *version.Version) bool {
+	order := 0
+	switch wholeMinor := len(bound.Components()) < 3; {
+	case wholeMinor && v.Major() == bound.Major() && v.Minor() == bound.Minor():
 	case v.LessThan(bound):
 		order = -1
-	}
-	if len(bound.Components()) < 3 && v.Major() == bound.Major() && v.Minor() == bound.Minor() {
-		order = 0
+	case v.GreaterThan(bound):
+		order = 1
 	}
 	switch operator {
 	case ">=":

@@ -8,40 +8,41 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// Unsupported is a version that is not for a Kubernetes, or too old for another
-// component.
-type Unsupported struct {
-	// Component and Version are what was asked about.
+// UnsupportedError is a version that does not support a Kubernetes version, or
+// that is too old for another component.
+type UnsupportedError struct {
+	// Component and Version are what was checked.
 	Component, Version string
-	// Kubernetes is the version it is not for. Empty where another component is
-	// the trouble.
+	// Kubernetes is the version that is not supported. It is empty if another
+	// component is the cause.
 	Kubernetes string
-	// Sources are the addresses where it is written.
+	// Sources are the URLs that document the support.
 	Sources []string
 
 	message string
 }
 
-// Error says which versions fit.
-func (e *Unsupported) Error() string { return e.message }
+// Error returns what is supported.
+func (e *UnsupportedError) Error() string { return e.message }
 
-// Unknown is a component or version that the matrix does not have. It is no
-// verdict: nothing is known.
-type Unknown struct {
-	// Component and Version are what was asked about. Version is empty where the
-	// component is not known.
+// UnknownError is a component or version that the matrix does not contain. It
+// may be supported or not.
+type UnknownError struct {
+	// Component and Version are what was checked. Version is empty if the
+	// component is unknown.
 	Component, Version string
-	// Nearest is the nearest thing that is known.
+	// Nearest is the nearest name or version in the matrix.
 	Nearest string
 
 	message string
 }
 
-// Error names what is known.
-func (e *Unknown) Error() string { return e.message }
+// Error returns what the matrix contains.
+func (e *UnknownError) Error() string { return e.message }
 
-// Check tells whether a version of a component is for a version of Kubernetes. The
-// error is an *Unsupported or an *Unknown, or says that a version cannot be read.
+// Check returns an error unless a version of a component supports a version of
+// Kubernetes: an *UnsupportedError, an *UnknownError, or the error of a version
+// that does not parse.
 func (m *Matrix) Check(component, version, kubernetes string) error {
 	c, v, row, err := m.find(component, version)
 	if err != nil {
@@ -54,14 +55,14 @@ func (m *Matrix) Check(component, version, kubernetes string) error {
 	if row.Kubernetes.Contains(k) {
 		return nil
 	}
-	return &Unsupported{
+	return &UnsupportedError{
 		Component: component, Version: version, Kubernetes: kubernetes, Sources: row.Sources,
-		message: fmt.Sprintf("%s %s is for Kubernetes %s, not %s: %s", c.Title, v, row.Kubernetes, k, c.advise(k)),
+		message: fmt.Sprintf("%s %s supports Kubernetes %s, not %s: %s", c.Title, v, row.Kubernetes, k, c.advice(k)),
 	}
 }
 
-// Requires lists what a version of a component needs besides Kubernetes. The error
-// is an *Unknown, or says that the version cannot be read.
+// Requires returns the components that a version of a component requires. The
+// error is an *UnknownError, or that of a version that does not parse.
 func (m *Matrix) Requires(component, version string) ([]Requirement, error) {
 	c, _, _, err := m.find(component, version)
 	if err != nil {
@@ -70,27 +71,27 @@ func (m *Matrix) Requires(component, version string) ([]Requirement, error) {
 	return c.Requires, nil
 }
 
-// CheckRequired tells whether a component that is installed in some version serves
-// another. The error is an *Unsupported or an *Unknown, or says that a version
-// cannot be read. Nothing is required of a component that is not mentioned.
+// CheckRequired returns an error if an installed version of another component is
+// too old for a component: an *UnsupportedError, an *UnknownError, or the error
+// of a version that does not parse. A component that is not required passes.
 func (m *Matrix) CheckRequired(component, version, other, otherVersion string) error {
-	needs, err := m.Requires(component, version)
+	requirements, err := m.Requires(component, version)
 	if err != nil {
 		return err
 	}
-	for _, r := range needs {
+	for _, r := range requirements {
 		if r.Component != other {
 			continue
 		}
-		v, err := ParseVersion(otherVersion)
+		installed, err := ParseVersion(otherVersion)
 		if err != nil {
 			return err
 		}
-		if v.LT(r.From.Version) {
-			return &Unsupported{
+		if installed.LessThan(r.From.Version) {
+			return &UnsupportedError{
 				Component: component, Version: version, Sources: []string{r.Source},
-				message: fmt.Sprintf("%s %s needs %s %s or newer, and %s is installed: %s", m.component(component).Title,
-					strings.TrimPrefix(version, "v"), m.component(other).Title, r.From, v, r.Why),
+				message: fmt.Sprintf("%s %s requires %s %s or newer, and %s is installed: %s", m.component(component).Title,
+					strings.TrimPrefix(version, "v"), m.component(other).Title, r.From, installed, r.Why),
 			}
 		}
 	}
@@ -105,7 +106,7 @@ func (m *Matrix) find(component, version string) (*Component, Version, *Row, err
 		if found {
 			text = fmt.Sprintf("the version matrix has no %q: did you mean %s?", component, nearest)
 		}
-		return nil, Version{}, nil, &Unknown{Component: component, Nearest: nearest, message: text}
+		return nil, Version{}, nil, &UnknownError{Component: component, Nearest: nearest, message: text}
 	}
 	v, err := ParseVersion(version)
 	if err != nil {
@@ -113,28 +114,29 @@ func (m *Matrix) find(component, version string) (*Component, Version, *Row, err
 	}
 	row := c.row(v)
 	if row == nil {
-		near := c.nearest(v)
-		return nil, Version{}, nil, &Unknown{
-			Component: component, Version: version, Nearest: near.String(),
-			message: fmt.Sprintf("the version matrix knows %s from %s until %s, not %s: the nearest that it knows is %s",
-				c.Title, c.Rows[0].From, c.Rows[len(c.Rows)-1].Until, v, near),
+		nearest := c.nearest(v)
+		return nil, Version{}, nil, &UnknownError{
+			Component: component, Version: version, Nearest: nearest.String(),
+			message: fmt.Sprintf("the version matrix has %s from %s until %s, not %s: the nearest known version is %s",
+				c.Title, c.Rows[0].From, c.Rows[len(c.Rows)-1].Until, v, nearest),
 		}
 	}
 	return c, v, row, nil
 }
 
-// nearest is the known version next to one that is not. Older ones are next to the
-// first, newer ones to the tested, because the last of the rows need not exist.
+// nearest returns the known version nearest to an unknown one: the first for
+// older versions, the tested one for newer versions. The last version of the
+// last row may not exist.
 func (c *Component) nearest(v Version) Version {
-	if first := c.Rows[0].From; v.LT(first.Version) {
+	if first := c.Rows[0].From; v.LessThan(first.Version) {
 		return first
 	}
 	return c.Tested
 }
 
-// advise says which version of the component is for a Kubernetes, and else which
-// Kubernetes the tested version is for.
-func (c *Component) advise(k kubeversion.Minor) string {
+// advice names the versions of the component that support a Kubernetes version,
+// or the Kubernetes versions that the tested version supports.
+func (c *Component) advice(k kubeversion.Minor) string {
 	first, last := -1, -1
 	for i, r := range c.Rows {
 		if r.Kubernetes.Contains(k) {
@@ -147,11 +149,11 @@ func (c *Component) advise(k kubeversion.Minor) string {
 	tested := c.row(c.Tested).Kubernetes
 	switch {
 	case first < 0:
-		return fmt.Sprintf("no known %s is for Kubernetes %s; %s is for %s", c.Title, k, c.Tested, tested)
+		return fmt.Sprintf("no known %s supports Kubernetes %s; %s supports %s", c.Title, k, c.Tested, tested)
 	case last < len(c.Rows)-1:
 		return fmt.Sprintf("use %s %s or newer, but older than %s", c.Title, c.Rows[first].From, c.Rows[last].Until)
 	case tested.Contains(k):
-		return fmt.Sprintf("use %s %s or newer (%s is for Kubernetes %s)", c.Title, c.Rows[first].From, c.Tested, tested)
+		return fmt.Sprintf("use %s %s or newer (%s supports Kubernetes %s)", c.Title, c.Rows[first].From, c.Tested, tested)
 	}
 	return fmt.Sprintf("use %s %s or newer", c.Title, c.Rows[first].From)
 }

@@ -1,5 +1,5 @@
-// Package versions knows which versions of Kubernetes and of the things that
-// add-ons install fit together. The knowledge is data with its sources, in
+// Package versions checks which versions of Kubernetes and of add-on components
+// work together. The compatibility matrix is data with its sources, in
 // addons/versions.yaml.
 package versions
 
@@ -10,66 +10,66 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/addons"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
-// Matrix is a set of components with the versions that are known of them.
+// Matrix is a list of components with their known versions.
 type Matrix struct {
 	// Components are in the order of the file.
 	Components []Component `json:"components"`
 }
 
-// Component is something that an add-on installs.
+// Component is a program that an add-on installs.
 type Component struct {
-	// Name is what spec.versions.matrix of an add-on says.
+	// Name is the value of an add-on's spec.versions.matrix.
 	Name string `json:"name"`
-	// Title is how people call it.
+	// Title is the name to show to users.
 	Title string `json:"title"`
 	// Tested is the version that the built-in add-on installs.
 	Tested Version `json:"tested"`
-	// Requires is what every version of it needs besides.
+	// Requires are the components that every version of this one requires.
 	Requires []Requirement `json:"requires,omitempty"`
-	// Rows are in the order of their versions, without gaps or overlaps.
+	// Rows are sorted by version, without gaps or overlaps.
 	Rows []Row `json:"rows"`
 }
 
-// Row says which Kubernetes a range of versions is for.
+// Row states which Kubernetes versions a range of component versions supports.
 type Row struct {
 	// From is the first version of the row.
 	From Version `json:"from"`
 	// Until is the first version after the row.
 	Until Version `json:"until"`
-	// Kubernetes is the range of Kubernetes versions.
+	// Kubernetes is the range of supported Kubernetes versions.
 	Kubernetes Range `json:"kubernetes"`
-	// Sources are the addresses where it is written.
+	// Sources are the URLs that document the support.
 	Sources []string `json:"sources"`
 }
 
-// Range is a range of Kubernetes' minor versions, both ends included.
+// Range is a range of Kubernetes minor versions, both ends included.
 type Range struct {
-	// Min is the oldest.
+	// Min is the oldest version.
 	Min kubeversion.Minor `json:"min"`
-	// Max is the newest. Nil: every later one.
+	// Max is the newest version. Nil means that there is no upper limit.
 	Max *kubeversion.Minor `json:"max,omitempty"`
 }
 
-// Requirement is another component that must be there.
+// Requirement is another component that must be installed.
 type Requirement struct {
-	// Component is the other component's name.
+	// Component is the name of the other component.
 	Component string `json:"component"`
-	// From is the oldest version of it that serves.
+	// From is its oldest sufficient version.
 	From Version `json:"from"`
-	// Why says what it is needed for.
+	// Why states what it is required for.
 	Why string `json:"why"`
-	// Source is the address where it is written.
+	// Source is the URL that documents the requirement.
 	Source string `json:"source"`
 }
 
-// Default returns the built-in matrix. It is read once.
+// Default returns the built-in matrix, which is loaded once.
 var Default = sync.OnceValues(func() (*Matrix, error) {
 	text, err := addons.Files.ReadFile(addons.VersionsFile)
 	if err != nil {
@@ -78,8 +78,8 @@ var Default = sync.OnceValues(func() (*Matrix, error) {
 	return Load(text)
 })
 
-// Load reads a matrix. Fields that it does not know are an error, and so are rows
-// out of order, with gaps or without a source.
+// Load parses a matrix. It fails on unknown fields, on rows that are out of
+// order, have gaps or name no source, and on missing versions.
 func Load(text []byte) (*Matrix, error) {
 	m := &Matrix{}
 	if err := yaml.UnmarshalStrict(text, m); err != nil {
@@ -87,10 +87,14 @@ func Load(text []byte) (*Matrix, error) {
 	}
 	var errs []error
 	for i := range m.Components {
-		errs = append(errs, m.Components[i].validate()...)
-		for _, r := range m.Components[i].Requires {
+		c := &m.Components[i]
+		errs = append(errs, c.validate()...)
+		for _, r := range c.Requires {
 			if m.component(r.Component) == nil {
-				errs = append(errs, fmt.Errorf("%s requires %s, which is no component", m.Components[i].Name, r.Component))
+				errs = append(errs, fmt.Errorf("%s requires %s, which is not a component", c.Name, r.Component))
+			}
+			if r.From.Version == nil {
+				errs = append(errs, fmt.Errorf("%s requires %s without a version", c.Name, r.Component))
 			}
 		}
 	}
@@ -102,32 +106,36 @@ func Load(text []byte) (*Matrix, error) {
 
 func (c *Component) validate() []error {
 	var errs []error
-	complain := func(format string, args ...any) {
+	report := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", c.Name, fmt.Sprintf(format, args...)))
 	}
-	if c.Name == "" || c.Title == "" || len(c.Rows) == 0 {
-		complain("needs a name, a title and rows")
+	if c.Name == "" || c.Title == "" || c.Tested.Version == nil || len(c.Rows) == 0 {
+		report("name, title, tested and rows are required")
 		return errs
 	}
 	for i, r := range c.Rows {
+		if r.From.Version == nil || r.Until.Version == nil {
+			report("row %d needs from and until", i+1)
+			return errs
+		}
 		switch {
 		case len(r.Sources) == 0:
-			complain("the row from %s names no source", r.From)
-		case !r.From.LT(r.Until.Version):
-			complain("the row from %s ends at %s, before it begins", r.From, r.Until)
+			report("the row from %s names no source", r.From)
+		case !r.From.LessThan(r.Until.Version):
+			report("the row from %s ends at %s, before it begins", r.From, r.Until)
 		case r.Kubernetes.Max != nil && r.Kubernetes.Max.Less(r.Kubernetes.Min):
-			complain("the row from %s is for Kubernetes %s, which is empty", r.From, r.Kubernetes)
-		case i > 0 && !c.Rows[i-1].Until.EQ(r.From.Version):
-			complain("the row from %s does not follow the one until %s", r.From, c.Rows[i-1].Until)
+			report("the row from %s supports Kubernetes %s, which is an empty range", r.From, r.Kubernetes)
+		case i > 0 && !c.Rows[i-1].Until.EqualTo(r.From.Version):
+			report("the row from %s does not follow the one until %s", r.From, c.Rows[i-1].Until)
 		}
 	}
 	if c.row(c.Tested) == nil {
-		complain("the tested version %s is in no row", c.Tested)
+		report("the tested version %s is in no row", c.Tested)
 	}
 	return errs
 }
 
-// Names lists the components.
+// Names returns the names of the components.
 func (m *Matrix) Names() []string {
 	names := make([]string, len(m.Components))
 	for i := range m.Components {
@@ -143,21 +151,23 @@ func (m *Matrix) component(name string) *Component {
 	return nil
 }
 
-// row is the row of a version. A pre-release counts as the version it leads to.
+// row returns the row of a version, or nil. A pre-release is in the row of its
+// release.
 func (c *Component) row(v Version) *Row {
-	v.Pre, v.Build = nil, nil
-	if i := slices.IndexFunc(c.Rows, func(r Row) bool { return v.GE(r.From.Version) && v.LT(r.Until.Version) }); i >= 0 {
+	release := version.MajorMinor(v.Major(), v.Minor()).WithPatch(v.Patch())
+	contains := func(r Row) bool { return release.AtLeast(r.From.Version) && release.LessThan(r.Until.Version) }
+	if i := slices.IndexFunc(c.Rows, contains); i >= 0 {
 		return &c.Rows[i]
 	}
 	return nil
 }
 
-// Contains tells whether a Kubernetes version is in the range.
+// Contains reports whether a Kubernetes version is in the range.
 func (r Range) Contains(k kubeversion.Minor) bool {
 	return !k.Less(r.Min) && (r.Max == nil || !r.Max.Less(k))
 }
 
-// String is the range as people say it.
+// String returns the range in words, such as "1.26 to 1.36".
 func (r Range) String() string {
 	switch {
 	case r.Max == nil:
@@ -168,19 +178,19 @@ func (r Range) String() string {
 	return r.Min.String() + " to " + r.Max.String()
 }
 
-// Version is a version of a component, such as 1.14.1.
-type Version struct{ semver.Version }
+// Version is a semantic version of a component, such as 1.14.1.
+type Version struct{ *version.Version }
 
-// ParseVersion reads a version, with or without a leading v.
+// ParseVersion parses a semantic version, with or without a leading v.
 func ParseVersion(text string) (Version, error) {
-	v, err := semver.Parse(strings.TrimPrefix(text, "v"))
-	if err != nil {
-		return Version{}, fmt.Errorf("%q is no version: write one such as 1.14.1", text)
+	v, err := version.ParseSemantic(text)
+	if err != nil || strings.TrimSpace(text) != text {
+		return Version{}, fmt.Errorf("%q is not a version: write one such as 1.14.1", text)
 	}
 	return Version{Version: v}, nil
 }
 
-// UnmarshalJSON reads a version.
+// UnmarshalJSON parses a version.
 func (v *Version) UnmarshalJSON(text []byte) error {
 	parsed, err := ParseVersion(strings.Trim(string(text), `"`))
 	*v = parsed

@@ -41,8 +41,8 @@ const (
 
 // Versions knows which versions fit together.
 type Versions interface {
-	// Unfit tells why an add-on is not for a version of Kubernetes, or nil.
-	Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error
+	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
+	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
 // Migration hands releases over. Its methods block until a stage is done or ctx

@@ -175,7 +175,7 @@ func (m *Migration) blockForward(w *world, r *Report) {
 			r.block("add-on %s selects clusters by expressions: give the Cluster the labels by hand", addon.Name)
 		}
 		if m.Versions != nil && w.facts().KubernetesVersion != "" {
-			if err := m.Versions.Unfit(addon, w.facts().KubernetesVersion); err != nil {
+			if err := m.Versions.CheckAddon(addon, w.facts().KubernetesVersion); err != nil {
 				r.block("add-on %s: %v", addon.Name, err)
 			}
 		}

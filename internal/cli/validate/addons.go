@@ -73,9 +73,9 @@ func (s *set) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
 	}
 	told := s.kubernetesVersions(addon)
 	for _, kubernetes := range told {
-		s.addVersion(o, path, s.Versions.Unfit(addon, kubernetes))
+		s.addVersion(o, path, s.Versions.CheckAddon(addon, kubernetes))
 	}
-	if of := versions.VersionOf(addon); len(told) == 0 && addon.Spec.Versions.Matrix != "" && of != "" {
+	if of := versions.AddonVersion(addon); len(told) == 0 && addon.Spec.Versions.Matrix != "" && of != "" {
 		_, err := s.Versions.Requires(addon.Spec.Versions.Matrix, of)
 		s.addVersion(o, path, err)
 	}
@@ -86,7 +86,7 @@ func (s *set) addVersion(o *Object, path string, err error) {
 		return
 	}
 	severity := Error
-	if _, unknown := errors.AsType[*versions.Unknown](err); unknown {
+	if _, unknown := errors.AsType[*versions.UnknownError](err); unknown {
 		severity = Warning
 	}
 	s.add(o.finding(severity, RuleVersion, path, err.Error()))

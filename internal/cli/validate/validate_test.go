@@ -227,9 +227,9 @@ func TestCheck_asksTheVersionMatrix(t *testing.T) {
 	g.Expect(check(t, addon+cluster("v1.33.0"), validate.Options{Versions: matrix})).NotTo(ContainElement(HaveField("Rule", validate.RuleVersion)))
 	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "not 1.20"))
 	newer := strings.Replace(addon, "version: 1.14.1", "version: 99.0.0", 1)
-	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(unfit(validate.Warning, "the nearest that it knows is"))
+	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(unfit(validate.Warning, "the nearest known version is"))
 	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
-	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "it is for Kubernetes >=1.34, not v1.33.0"))
+	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "it supports Kubernetes >=1.34, not v1.33.0"))
 }
 
 func TestCheck_isQuickWithManyFiles(t *testing.T) {

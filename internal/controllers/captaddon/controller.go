@@ -39,8 +39,8 @@ import (
 
 // Versions knows which versions fit together.
 type Versions interface {
-	// Unfit tells why an add-on is not for a version of Kubernetes, or nil.
-	Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error
+	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
+	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
 // Charts knows what values a chart takes. Takes may block for the time of a

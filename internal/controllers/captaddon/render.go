@@ -94,7 +94,7 @@ func (r *Reconciler) fits(s *scope, st *standing) error {
 	if r.Versions == nil || kubernetes == "" {
 		return nil
 	}
-	if err := r.Versions.Unfit(s.addon, kubernetes); err != nil {
+	if err := r.Versions.CheckAddon(s.addon, kubernetes); err != nil {
 		return fault.Stall(addonsv1.VersionUnsupportedReason, "Add-on %s: %w", s.addon.Name, err)
 	}
 	return nil

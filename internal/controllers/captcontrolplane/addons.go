@@ -15,8 +15,8 @@ import (
 
 // Versions knows which versions fit together.
 type Versions interface {
-	// Unfit tells why an add-on is not for a version of Kubernetes, or nil.
-	Unfit(addon *addonsv1.CAPTAddon, kubernetes string) error
+	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
+	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
 // addonsGone waits until the add-ons have let go of the cluster. Nodes and load
@@ -58,7 +58,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err 
 		if !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == s.clusterName() }) {
 			continue
 		}
-		if unfit := r.Versions.Unfit(addon, next.String()); unfit != nil {
+		if unfit := r.Versions.CheckAddon(addon, next.String()); unfit != nil {
 			why = fault.Wait(addonsv1.VersionUnsupportedReason,
 				"The upgrade to %s waits for add-on %s: %w; to go on as it is, set the annotation %s on the CAPTControlPlane",
 				next, addon.Name, unfit, controlplanev1.SkipVersionChecksAnnotation)
