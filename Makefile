@@ -64,7 +64,7 @@ lint: parts-lint ## Run the linters over every module.
 .PHONY: verify
 verify: generate ## Check that generated files, modules and versions are current.
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
-	@cd dev && go run ./verify -versions ../versions.mk
+	@cd dev && go run ./verify -root ..
 	@git diff --exit-code -- api config templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 	@test -z "$$(git ls-files --others --exclude-standard -- api config templates modules)" || { git ls-files --others --exclude-standard -- api config templates modules; echo "generated files are not committed"; exit 1; }
 
@@ -75,11 +75,11 @@ addons: ## Write the built-in add-ons with the manifests they install to bin/add
 ##@ Quickstart
 
 .PHONY: quickstart
-quickstart: parts build addons ## Bring up CAPT on this machine and make a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
+quickstart: parts build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
 	@bin/captctl up --demo
 
 .PHONY: quickstart-down
-quickstart-down: ## End everything that quickstart started, and remove it.
+quickstart-down: ## Stop and remove everything that quickstart started.
 	@test ! -x bin/captctl || bin/captctl down
 
 ##@ Tests
@@ -107,23 +107,23 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
 .PHONY: e2e
-e2e: parts build addons ## Tell the life of a cluster with Flux and Karpenter, break it in every way, then test-charts; needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Test the life of a cluster with Flux and Karpenter and every fault, then test-migration and test-charts; needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
 	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
-	  $(MAKE) --no-print-directory test-job; else echo "test-job is left out: it needs root, containerd, runc and the CNI plugins"; fi
+	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
 .PHONY: test-quickstart
-test-quickstart: parts build addons ## Run what quickstart does, twice, with crashes between, and see that nothing is left.
+test-quickstart: parts build addons ## Run the steps of quickstart as a test, twice, with crashes in between, and check that nothing is left.
 	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart
 
 .PHONY: test-migration
-test-migration: parts build addons ## Move a running Karpenter from Terraform to Flux and back, with crashes between; the Helm provider is a stand-in.
+test-migration: parts build addons ## Move a running Karpenter from Terraform to Flux and back, with crashes in between; the Helm provider is a stand-in.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/migration
 
 .PHONY: test-job
-test-job: build ## Run the tests that run pods, on a real node; needs root, containerd, runc and the CNI plugins.
+test-job: build ## Run the tests that need pods, on a real node; needs root, containerd, runc and the CNI plugins.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
 	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
 
@@ -146,9 +146,9 @@ chaos: parts-test build ## Kill everything at random while workspaces change, an
 ##@ Benchmarks
 
 .PHONY: scale
-scale: parts-test build ## Make 200 clusters at once and count what is written once they rest; numbers go to out/scale.json.
+scale: parts-test build ## Create 200 clusters at once and count the writes at rest; numbers go to out/scale.json.
 	CAPT_FLEET=200 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
 
 .PHONY: bench
-bench: parts-test build ## Measure the engine beside the bare tool, a restart and the rest with many workspaces; numbers go to out/bench.json.
+bench: parts-test build ## Measure the engine beside the bare binary, a restart, and the manager at rest; numbers go to out/bench.json.
 	go run ./test/bench -out out/bench.json
