@@ -77,7 +77,7 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 	// A template that would destroy the release is refused, after its plan.
 	out, err = w.run("--to", "careless", "--cluster", name, "--apply", "--yes")
 	w.Expect(err).To(HaveOccurred())
-	w.Expect(out).To(And(ContainSubstring("would delete helm_release.karpenter"), ContainSubstring("the template is v1 again")))
+	w.Expect(out).To(And(ContainSubstring("would delete helm_release.karpenter"), ContainSubstring("template v1 was restored")))
 	now := w.untouched()
 	for _, key := range []string{"template", "annotations", "workspace", "uids", "state"} {
 		w.Expect(now[key]).To(Equal(before[key]), key)

@@ -19,29 +19,30 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// installAddons makes what does not exist. What exists is left as it is.
-func (m *Migration) installAddons(ctx context.Context, w *world) (string, error) {
+// installAddons creates the objects of Install that do not exist. It changes no
+// existing object.
+func (m *Migration) installAddons(ctx context.Context, s *clusterState) (string, error) {
 	for _, obj := range m.Install {
-		made := obj.DeepCopy()
-		made.SetNamespace(w.key.Namespace)
-		if err := m.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("making %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		created := obj.DeepCopy()
+		created.SetNamespace(s.key.Namespace)
+		if err := m.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
+			return "", fmt.Errorf("creating %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
-	return fmt.Sprintf("the add-ons %s and %s exist", m.Flux, m.Addon), nil
+	return fmt.Sprintf("add-ons %s and %s exist", m.Flux, m.Addon), nil
 }
 
 // startFlux labels the cluster and waits for Flux.
-func (m *Migration) startFlux(ctx context.Context, w *world) (string, error) {
-	if err := m.label(ctx, w, w.flux); err != nil {
+func (m *Migration) startFlux(ctx context.Context, s *clusterState) (string, error) {
+	if err := m.labelCluster(ctx, s, s.flux); err != nil {
 		return "", err
 	}
-	return "Flux runs in the cluster", m.waitReady(ctx, w, m.Flux)
+	return "Flux is running in the cluster", m.waitForAddon(ctx, s, m.Flux)
 }
 
-// label gives the cluster the labels that an add-on asks for.
-func (m *Migration) label(ctx context.Context, w *world, addon *addonsv1.CAPTAddon) error {
-	return m.editCluster(ctx, w, func(cluster *clusterv1.Cluster) {
+// labelCluster sets the labels by which an add-on selects the cluster.
+func (m *Migration) labelCluster(ctx context.Context, s *clusterState, addon *addonsv1.CAPTAddon) error {
+	return m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) {
 		if cluster.Labels == nil {
 			cluster.Labels = map[string]string{}
 		}
@@ -49,64 +50,51 @@ func (m *Migration) label(ctx context.Context, w *world, addon *addonsv1.CAPTAdd
 	})
 }
 
-func (m *Migration) editCluster(ctx context.Context, w *world, edit func(*clusterv1.Cluster)) error {
+func (m *Migration) editCluster(ctx context.Context, s *clusterState, edit func(*clusterv1.Cluster)) error {
 	cluster := &clusterv1.Cluster{}
-	if err := m.Client.Get(ctx, w.key, cluster); err != nil {
-		return fmt.Errorf("reading Cluster %s: %w", w.key.Name, err)
+	if err := m.Client.Get(ctx, s.key, cluster); err != nil {
+		return fmt.Errorf("reading Cluster %s: %w", s.key.Name, err)
 	}
 	before := cluster.DeepCopy()
 	edit(cluster)
 	if err := m.Client.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("changing Cluster %s: %w", w.key.Name, err)
+		return fmt.Errorf("changing Cluster %s: %w", s.key.Name, err)
 	}
 	return nil
 }
 
-// waitReady waits until an add-on is ready in the cluster.
-func (m *Migration) waitReady(ctx context.Context, w *world, name string) error {
-	return until(ctx, func() (string, error) {
+// waitForAddon waits until an add-on is ready in the cluster.
+func (m *Migration) waitForAddon(ctx context.Context, s *clusterState, name string) error {
+	return poll(ctx, func() (string, error) {
 		addon := &addonsv1.CAPTAddon{}
-		if err := m.Client.Get(ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: name}, addon); err != nil {
+		if err := m.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, addon); err != nil {
 			return "", fmt.Errorf("reading add-on %s: %w", name, err)
 		}
-		if err := m.Client.Get(ctx, w.key, w.cluster); err != nil {
-			return "", fmt.Errorf("reading Cluster %s: %w", w.key.Name, err)
+		if err := m.Client.Get(ctx, s.key, s.cluster); err != nil {
+			return "", fmt.Errorf("reading Cluster %s: %w", s.key.Name, err)
 		}
-		return w.ready(addon), nil
+		return s.addonPending(addon), nil
 	})
 }
 
-// forget has Terraform let go of the release. A plan that does anything else is
-// not applied, and the template is put back.
-func (m *Migration) forget(ctx context.Context, w *world) (string, error) {
-	back := w.controlPlane.DeepCopy()
-	old := m.fromOf(w)
-	plan, err := m.carryOut(ctx, w, change{
+// forgetRelease makes Terraform forget the release. It applies no plan that does
+// anything else, and restores the old template then.
+func (m *Migration) forgetRelease(ctx context.Context, s *clusterState) (string, error) {
+	previous := s.controlPlane.DeepCopy()
+	oldTemplate := m.oldTemplateName(s)
+	plan, err := m.applyChange(ctx, s, change{
 		template: m.To,
-		edit: func(cp *controlplanev1.CAPTControlPlane) {
-			rec := recordOf(cp)
-			rec.From, rec.To = old, m.To
-			if cp.Spec.WorkspaceTemplateRef.Name != m.To {
-				for _, name := range m.dropped(w) {
-					if rec.Dropped == nil {
-						rec.Dropped = map[string]infrav1.Value{}
-					}
-					rec.Dropped[name] = cp.Spec.Variables[name]
-					delete(cp.Spec.Variables, name)
-				}
-			}
-			keep(cp, rec)
-		},
-		seen:  func(ws *infrav1.WorkspaceTemplateApply) bool { return ws.Spec.TemplateRef.Name == m.To },
-		check: checkForget,
+		edit:     func(cp *controlplanev1.CAPTControlPlane) { m.dropVariables(cp, s, oldTemplate) },
+		reached:  func(ws *infrav1.WorkspaceTemplateApply) bool { return ws.Spec.TemplateRef.Name == m.To },
+		check:    checkForget,
 	})
-	if errors.Is(err, errRefused) {
-		return "", errors.Join(fmt.Errorf("%w; the template is %s again", err, old), m.undo(ctx, w, back, old))
+	if errors.Is(err, errNotApplied) {
+		return "", errors.Join(fmt.Errorf("%w; template %s was restored", err, oldTemplate), m.restoreOldTemplate(ctx, s, previous, oldTemplate))
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := m.settled(ctx, w, m.To); err != nil {
+	if err := m.waitAndRestoreApproval(ctx, s, m.To); err != nil {
 		return "", err
 	}
 	if plan == nil {
@@ -115,6 +103,24 @@ func (m *Migration) forget(ctx context.Context, w *world) (string, error) {
 	return fmt.Sprintf("plan %s was applied: %d to add, %d to change, %d to destroy, forgotten %v", plan.ID, plan.Add, plan.Change, plan.Destroy, forgottenBy(plan)), nil
 }
 
+// dropVariables removes the variables that the new template does not declare, and
+// records them for a rollback.
+func (m *Migration) dropVariables(cp *controlplanev1.CAPTControlPlane, s *clusterState, oldTemplate string) {
+	rec := recordOf(cp)
+	rec.From, rec.To = oldTemplate, m.To
+	if cp.Spec.WorkspaceTemplateRef.Name != m.To {
+		for _, name := range m.droppedVariables(s) {
+			if rec.Dropped == nil {
+				rec.Dropped = map[string]infrav1.Value{}
+			}
+			rec.Dropped[name] = cp.Spec.Variables[name]
+			delete(cp.Spec.Variables, name)
+		}
+	}
+	setRecord(cp, rec)
+}
+
+// forgottenBy returns the addresses that a plan forgets.
 func forgottenBy(plan *infrav1.PlanStatus) []string {
 	var addresses []string
 	for _, c := range plan.Changes {
@@ -125,15 +131,15 @@ func forgottenBy(plan *infrav1.PlanStatus) []string {
 	return addresses
 }
 
-// undo puts template and variables back as they were.
-func (m *Migration) undo(ctx context.Context, w *world, back *controlplanev1.CAPTControlPlane, template string) error {
-	now, err := m.read(ctx, w.key)
+// restoreOldTemplate restores template and variables after a refused migration.
+func (m *Migration) restoreOldTemplate(ctx context.Context, s *clusterState, previous *controlplanev1.CAPTControlPlane, template string) error {
+	current, err := m.read(ctx, s.key)
 	if err != nil {
 		return err
 	}
-	err = m.edit(ctx, now, change{template: template, edit: func(cp *controlplanev1.CAPTControlPlane) {
+	err = m.editControlPlane(ctx, current, change{template: template, edit: func(cp *controlplanev1.CAPTControlPlane) {
 		rec := recordOf(cp)
-		cp.Spec.Variables = maps.Clone(back.Spec.Variables)
+		cp.Spec.Variables = maps.Clone(previous.Spec.Variables)
 		if len(rec.Dropped) > 0 && cp.Spec.Variables == nil {
 			cp.Spec.Variables = map[string]infrav1.Value{}
 		}
@@ -143,82 +149,80 @@ func (m *Migration) undo(ctx context.Context, w *world, back *controlplanev1.CAP
 	if err != nil {
 		return err
 	}
-	return m.settled(ctx, w, template)
+	return m.waitAndRestoreApproval(ctx, s, template)
 }
 
-// adopt lets Flux take the release over.
-func (m *Migration) adopt(ctx context.Context, w *world) (string, error) {
-	if w.managed == nil {
-		if err := m.remember(ctx, w); err != nil {
+// adoptRelease labels the cluster and waits until Flux has adopted the release.
+func (m *Migration) adoptRelease(ctx context.Context, s *clusterState) (string, error) {
+	if s.fluxRelease == nil {
+		if err := m.recordWorkloads(ctx, s); err != nil {
 			return "", err
 		}
 	}
-	if err := m.label(ctx, w, w.addon); err != nil {
+	if err := m.labelCluster(ctx, s, s.addon); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Flux keeps the release %s/%s", w.release.Namespace, w.release.Name), m.waitReady(ctx, w, m.Addon)
+	return fmt.Sprintf("Flux manages the release %s/%s", s.release.Namespace, s.release.Name), m.waitForAddon(ctx, s, m.Addon)
 }
 
-// remember records what runs now.
-func (m *Migration) remember(ctx context.Context, w *world) error {
-	return m.editRecord(ctx, w, func(rec *record) {
-		rec.Before, rec.Revision = &w.runs, w.release.Revision
+// recordWorkloads records the running workloads and the revision of the release.
+func (m *Migration) recordWorkloads(ctx context.Context, s *clusterState) error {
+	return m.editRecord(ctx, s, func(rec *record) {
+		rec.Before, rec.Revision = &s.running, s.release.Revision
 		if rec.From == "" {
-			rec.From, rec.To = m.fromOf(w), m.To
+			rec.From, rec.To = m.oldTemplateName(s), m.To
 		}
 	})
 }
 
-// editRecord changes what the control plane remembers.
-func (m *Migration) editRecord(ctx context.Context, w *world, edit func(*record)) error {
-	return m.edit(ctx, w, change{template: w.template(), edit: func(cp *controlplanev1.CAPTControlPlane) {
+func (m *Migration) editRecord(ctx context.Context, s *clusterState, edit func(*record)) error {
+	return m.editControlPlane(ctx, s, change{template: s.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) {
 		rec := recordOf(cp)
 		edit(rec)
-		keep(cp, rec)
+		setRecord(cp, rec)
 	}})
 }
 
-// finish compares what runs with what ran, and records the end.
-func (m *Migration) finish(ctx context.Context, w *world) (string, error) {
-	if w.record == nil || w.record.MigratedAt != nil {
+// finishMigration compares the workloads with those before the migration, and
+// records that it is complete.
+func (m *Migration) finishMigration(ctx context.Context, s *clusterState) (string, error) {
+	if s.record == nil || s.record.MigratedAt != nil {
 		return "the cluster is migrated", nil
 	}
-	text, err := w.compareRunning()
+	text, err := s.compareWorkloads()
 	if err != nil {
 		return "", err
 	}
-	return text, m.editRecord(ctx, w, func(rec *record) { rec.MigratedAt = &metav1.Time{Time: m.Now()} })
+	return text, m.editRecord(ctx, s, func(rec *record) { rec.MigratedAt = &metav1.Time{Time: m.Now()} })
 }
 
-// compareRunning tells whether the release that runs is the one that ran.
-func (w *world) compareRunning() (string, error) {
-	if w.release == nil {
-		return "", fmt.Errorf("%s: the release is gone: install it again with the add-on or the old template", w.key.Name)
+// compareWorkloads returns an error if the running release is not the one that ran
+// before the migration, and otherwise a message about what changed.
+func (s *clusterState) compareWorkloads() (string, error) {
+	if s.release == nil {
+		return "", fmt.Errorf("%s: the release no longer exists: install it with the add-on or the old template", s.key.Name)
 	}
-	if w.record == nil || w.record.Before == nil {
-		return fmt.Sprintf("revision %d of the release runs", w.release.Revision), nil
+	if s.record == nil || s.record.Before == nil {
+		return fmt.Sprintf("revision %d of the release is running", s.release.Revision), nil
 	}
-	before := w.record.Before
-	if !maps.Equal(before.Deployments, w.runs.Deployments) {
-		return "", fmt.Errorf("%s: the Deployments are not the same as before: %v, now %v", w.key.Name, before.Deployments, w.runs.Deployments)
+	before := s.record.Before
+	if !maps.Equal(before.Deployments, s.running.Deployments) {
+		return "", fmt.Errorf("%s: the Deployments were replaced: before %v, now %v", s.key.Name, before.Deployments, s.running.Deployments)
 	}
-	if w.release.Revision < w.record.Revision {
-		return "", fmt.Errorf("%s: the release began anew: it is at revision %d and was at %d", w.key.Name, w.release.Revision, w.record.Revision)
+	if s.release.Revision < s.record.Revision {
+		return "", fmt.Errorf("%s: the release was reinstalled: its revision was %d and is %d", s.key.Name, s.record.Revision, s.release.Revision)
 	}
-	history := fmt.Sprintf("revision %d became %d", w.record.Revision, w.release.Revision)
-	if w.record.Revision == w.release.Revision {
-		history = fmt.Sprintf("still at revision %d", w.release.Revision)
+	history := fmt.Sprintf("revision %d became %d", s.record.Revision, s.release.Revision)
+	if s.record.Revision == s.release.Revision {
+		history = fmt.Sprintf("still at revision %d", s.release.Revision)
 	}
-	if maps.EqualFunc(before.Pods, w.runs.Pods, slices.Equal) {
-		pods := 0
-		for _, of := range w.runs.Pods {
-			pods += len(of)
-		}
-		return fmt.Sprintf("the same Deployment and the same %d pods run, %s", pods, history), nil
+	if maps.EqualFunc(before.Pods, s.running.Pods, slices.Equal) {
+		return fmt.Sprintf("the same Deployment and the same %d pods are running, %s", s.running.pods(), history), nil
 	}
-	return "the same Deployment runs, some of its pods were replaced, " + history, nil
+	return "the same Deployment is running, some of its pods were replaced, " + history, nil
 }
 
+// recordOf returns the record of a control plane, or an empty one.
 func recordOf(cp *controlplanev1.CAPTControlPlane) *record {
 	rec := &record{}
 	if text, found := cp.Annotations[RecordAnnotation]; found && json.Unmarshal([]byte(text), rec) != nil {
@@ -227,21 +231,14 @@ func recordOf(cp *controlplanev1.CAPTControlPlane) *record {
 	return rec
 }
 
-func keep(cp *controlplanev1.CAPTControlPlane, rec *record) {
+func setRecord(cp *controlplanev1.CAPTControlPlane, rec *record) {
 	text, err := json.Marshal(rec)
 	if err != nil {
-		// Everything in it came from JSON.
+		// Cannot happen: the raw values in the record were decoded from JSON.
 		return
 	}
 	if cp.Annotations == nil {
 		cp.Annotations = map[string]string{}
 	}
 	cp.Annotations[RecordAnnotation] = string(text)
-}
-
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,84 +16,103 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// change is a change of the control plane whose plan is seen before it is applied.
+// change is a change of the control plane whose plan is checked before it is
+// applied.
 type change struct {
-	// template is the one that the control plane is to have.
+	// template is the desired template of the control plane.
 	template string
-	// edit changes the rest of the control plane. It may be called again.
+	// edit changes the rest of the control plane. It may be called repeatedly.
 	edit func(*controlplanev1.CAPTControlPlane)
-	// seen tells whether the change has reached the workspace.
-	seen func(*infrav1.WorkspaceTemplateApply) bool
-	// check refuses a plan.
+	// reached reports whether the change has reached the workspace.
+	reached func(*infrav1.WorkspaceTemplateApply) bool
+	// check returns an error for a plan that must not be applied.
 	check func(*infrav1.PlanStatus) error
 }
 
-// mostPlans is how often a plan may fail before the change is taken back.
-const mostPlans = 2
+// maxFailedPlans is how often planning may fail before the change is undone.
+const maxFailedPlans = 2
 
-// errRefused is a plan that was not applied.
-var errRefused = errors.New("nothing was applied")
+// errNotApplied means that a change was refused before anything was applied.
+var errNotApplied = errors.New("nothing was applied")
 
-// carryOut makes a change. From the first moment at which the workspace can see
-// the change, its plans wait for approval, and one is approved only when the check
-// has passed it. The approval stays so until releaseApproval.
-func (m *Migration) carryOut(ctx context.Context, w *world, c change) (*infrav1.PlanStatus, error) {
-	if err := m.holdApproval(ctx, w); err != nil {
+// applyChange writes a change and waits until the workspace has applied it. Before
+// the workspace can observe the change, its plans are made to wait for approval.
+// A plan is approved only if it passes the check. The approval mode stays Manual
+// until restoreApproval. The result is the approved plan, or nil if none was needed.
+func (m *Migration) applyChange(ctx context.Context, s *clusterState, c change) (*infrav1.PlanStatus, error) {
+	if err := m.requireApproval(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := m.edit(ctx, w, c); err != nil {
+	if err := m.editControlPlane(ctx, s, c); err != nil {
 		return nil, err
 	}
-	var applied *infrav1.PlanStatus
-	return applied, until(ctx, func() (string, error) {
+	var approved *infrav1.PlanStatus
+	err := poll(ctx, func() (string, error) {
 		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
-			return "", fmt.Errorf("reading workspace %s: %w", w.workspace.Name, err)
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
+			return "", fmt.Errorf("reading workspace %s: %w", s.workspace.Name, err)
 		}
-		if !c.seen(ws) {
-			return "CAPT has not handed the change to workspace " + ws.Name + " yet", nil
+		plan, pending, err := c.progress(ws)
+		if err != nil || plan == nil {
+			return pending, err
 		}
-		outcome := workspace.Outcome(ws)
-		if outcome == nil {
-			return "", nil
-		}
-		plan := waitingPlan(ws)
-		if plan == nil {
-			_, stalled := fault.AsStalled(outcome)
-			switch planned := ws.Spec.ApprovedPlan != ""; {
-			case !planned && (stalled || failing(ws)):
-				return "", fmt.Errorf("%w: %w", errRefused, outcome)
-			case stalled:
-				return "", outcome
-			}
-			return outcome.Error(), nil
-		}
-		if err := c.check(plan); err != nil {
-			return "", fmt.Errorf("%w: %w", errRefused, err)
-		}
-		applied = plan
+		approved = plan
 		if ws.Spec.ApprovedPlan == plan.ID {
-			return "plan " + plan.ID + " is being applied", nil
+			return pending, nil
 		}
-		before := ws.DeepCopy()
-		ws.Spec.ApprovedPlan = plan.ID
-		// The lock makes sure that it is the workspace that was looked at.
-		err := m.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if err := ignoreConflict(err); err != nil {
-			return "", fmt.Errorf("approving plan %s: %w", plan.ID, err)
-		}
-		return "plan " + plan.ID + " was approved", nil
+		return pending, m.approve(ctx, ws, plan)
 	})
+	return approved, err
 }
 
-// failing tells whether plans of what is asked for now fail again and again.
-func failing(ws *infrav1.WorkspaceTemplateApply) bool {
+// progress decides what a workspace needs to apply the change: the plan to approve,
+// if one waits and passes the check, and what is pending. The change is applied when
+// nothing is pending.
+func (c change) progress(ws *infrav1.WorkspaceTemplateApply) (plan *infrav1.PlanStatus, pending string, err error) {
+	if !c.reached(ws) {
+		return nil, "CAPT has not updated workspace " + ws.Name + " yet", nil
+	}
+	outcome := workspace.Outcome(ws)
+	if outcome == nil {
+		return nil, "", nil
+	}
+	if plan = waitingPlan(ws); plan != nil {
+		if err := c.check(plan); err != nil {
+			return nil, "", fmt.Errorf("%w: %w", errNotApplied, err)
+		}
+		return plan, "plan " + plan.ID + " is approved", nil
+	}
+	_, stalled := fault.AsStalled(outcome)
+	switch approved := ws.Spec.ApprovedPlan != ""; {
+	case !approved && (stalled || planningFails(ws)):
+		return nil, "", fmt.Errorf("%w: %w", errNotApplied, outcome)
+	case stalled:
+		return nil, "", outcome
+	}
+	return nil, outcome.Error(), nil
+}
+
+// approve approves a plan of the workspace, unless the workspace has changed since
+// it was read.
+func (m *Migration) approve(ctx context.Context, ws *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) error {
+	before := ws.DeepCopy()
+	ws.Spec.ApprovedPlan = plan.ID
+	err := m.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("approving plan %s: %w", plan.ID, err)
+	}
+	return nil
+}
+
+// planningFails reports whether planning the workspace's current generation has
+// failed repeatedly.
+func planningFails(ws *infrav1.WorkspaceTemplateApply) bool {
 	applied := conditions.Get(ws, infrav1.AppliedCondition)
 	return applied != nil && applied.Reason == infrav1.RetryingReason && applied.ObservedGeneration == ws.Generation &&
-		ws.Status.Failure != nil && ws.Status.Failure.Attempts >= mostPlans
+		ws.Status.Failure != nil && ws.Status.Failure.Attempts >= maxFailedPlans
 }
 
-// waitingPlan is the plan that waits for approval, or nil.
+// waitingPlan returns the plan that waits for approval, or nil.
 func waitingPlan(ws *infrav1.WorkspaceTemplateApply) *infrav1.PlanStatus {
 	applied := conditions.Get(ws, infrav1.AppliedCondition)
 	if applied == nil || applied.ObservedGeneration != ws.Generation || ws.Status.Plan == nil || ws.Status.Plan.Waiting == nil || !*ws.Status.Plan.Waiting {
@@ -104,34 +124,35 @@ func waitingPlan(ws *infrav1.WorkspaceTemplateApply) *infrav1.PlanStatus {
 	return ws.Status.Plan
 }
 
-// edit writes the change.
-func (m *Migration) edit(ctx context.Context, w *world, c change) error {
+// editControlPlane writes the change to the control plane or, if Cluster API
+// manages the template, to the topology of the Cluster.
+func (m *Migration) editControlPlane(ctx context.Context, s *clusterState, c change) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		cp := &controlplanev1.CAPTControlPlane{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(w.controlPlane), cp); err != nil {
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.controlPlane), cp); err != nil {
 			return err
 		}
 		before := cp.DeepCopy()
 		c.edit(cp)
-		if w.class == nil {
+		if s.class == nil {
 			cp.Spec.WorkspaceTemplateRef.Name = c.template
 		}
 		return m.Client.Patch(ctx, cp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return fmt.Errorf("changing CAPTControlPlane %s: %w", w.controlPlane.Name, err)
+		return fmt.Errorf("changing CAPTControlPlane %s: %w", s.controlPlane.Name, err)
 	}
-	if w.class != nil && w.template() != c.template {
-		return m.setVariable(ctx, w.key, w.class.variable, c.template)
+	if s.class != nil && s.templateName() != c.template {
+		return m.setVariable(ctx, s.key, s.class.variable, c.template)
 	}
 	return nil
 }
 
-// holdApproval has the workspace's plans wait for approval, and remembers how it
-// was.
-func (m *Migration) holdApproval(ctx context.Context, w *world) error {
-	return m.editWorkspace(ctx, w, func(ws *infrav1.WorkspaceTemplateApply) {
-		if _, held := ws.Annotations[approvalAnnotation]; held {
+// requireApproval makes the workspace's plans wait for approval, and records the
+// previous approval mode.
+func (m *Migration) requireApproval(ctx context.Context, s *clusterState) error {
+	return m.editWorkspace(ctx, s, func(ws *infrav1.WorkspaceTemplateApply) {
+		if _, recorded := ws.Annotations[approvalAnnotation]; recorded {
 			return
 		}
 		if ws.Annotations == nil {
@@ -145,11 +166,11 @@ func (m *Migration) holdApproval(ctx context.Context, w *world) error {
 	})
 }
 
-// releaseApproval puts the approval back.
-func (m *Migration) releaseApproval(ctx context.Context, w *world) error {
-	return m.editWorkspace(ctx, w, func(ws *infrav1.WorkspaceTemplateApply) {
-		before, held := ws.Annotations[approvalAnnotation]
-		if !held {
+// restoreApproval restores the approval mode from before the migration.
+func (m *Migration) restoreApproval(ctx context.Context, s *clusterState) error {
+	return m.editWorkspace(ctx, s, func(ws *infrav1.WorkspaceTemplateApply) {
+		before, recorded := ws.Annotations[approvalAnnotation]
+		if !recorded {
 			return
 		}
 		delete(ws.Annotations, approvalAnnotation)
@@ -160,10 +181,10 @@ func (m *Migration) releaseApproval(ctx context.Context, w *world) error {
 	})
 }
 
-func (m *Migration) editWorkspace(ctx context.Context, w *world, edit func(*infrav1.WorkspaceTemplateApply)) error {
+func (m *Migration) editWorkspace(ctx context.Context, s *clusterState, edit func(*infrav1.WorkspaceTemplateApply)) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
 			return err
 		}
 		before := ws.DeepCopy()
@@ -171,31 +192,31 @@ func (m *Migration) editWorkspace(ctx context.Context, w *world, edit func(*infr
 		return m.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return fmt.Errorf("changing the approval of workspace %s: %w", w.workspace.Name, err)
+		return fmt.Errorf("changing the approval of workspace %s: %w", s.workspace.Name, err)
 	}
 	return nil
 }
 
-// settled waits until the workspace is applied with a template, lets go of its
-// approval, and waits until CAPT has seen that.
-func (m *Migration) settled(ctx context.Context, w *world, template string) error {
-	if err := m.waitApplied(ctx, w, template); err != nil {
+// waitAndRestoreApproval waits until the workspace has applied a template, restores
+// its approval mode, and waits until CAPT has observed that.
+func (m *Migration) waitAndRestoreApproval(ctx context.Context, s *clusterState, template string) error {
+	if err := m.waitApplied(ctx, s, template); err != nil {
 		return err
 	}
-	if err := m.releaseApproval(ctx, w); err != nil {
+	if err := m.restoreApproval(ctx, s); err != nil {
 		return err
 	}
-	return m.waitApplied(ctx, w, template)
+	return m.waitApplied(ctx, s, template)
 }
 
-func (m *Migration) waitApplied(ctx context.Context, w *world, template string) error {
-	return until(ctx, func() (string, error) {
+func (m *Migration) waitApplied(ctx context.Context, s *clusterState, template string) error {
+	return poll(ctx, func() (string, error) {
 		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
-			return "", fmt.Errorf("reading workspace %s: %w", w.workspace.Name, err)
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
+			return "", fmt.Errorf("reading workspace %s: %w", s.workspace.Name, err)
 		}
 		if ws.Spec.TemplateRef.Name != template {
-			return "CAPT has not handed the template " + template + " to workspace " + ws.Name + " yet", nil
+			return "CAPT has not set template " + template + " on workspace " + ws.Name + " yet", nil
 		}
 		if outcome := workspace.Outcome(ws); outcome != nil {
 			return outcome.Error(), nil

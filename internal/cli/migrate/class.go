@@ -10,16 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// templatePath is where a class sets the name of the template.
+// templatePath is the path that a patch of a class sets to choose the
+// WorkspaceTemplate.
 const templatePath = "/spec/template/spec/workspaceTemplateRef/name"
 
-// class is the ClusterClass of a cluster: Cluster API decides the template then,
-// and would undo a change of the control plane.
+// class is the ClusterClass of a cluster. Cluster API then manages the template, and
+// would revert a change of the control plane.
 type class struct {
 	name string
 	// template is the CAPTControlPlaneTemplate of the class.
 	template string
-	// variable is the one that sets the name of the WorkspaceTemplate, or empty.
+	// variable is the name of the variable that chooses the WorkspaceTemplate, or
+	// empty.
 	variable string
 }
 
@@ -32,11 +34,11 @@ func (m *Migration) readClass(ctx context.Context, cluster *clusterv1.Cluster) (
 	if err := m.Client.Get(ctx, key, found); err != nil {
 		return nil, fmt.Errorf("reading ClusterClass %s: %w", key.Name, err)
 	}
-	return classOf(found), nil
+	return newClass(found), nil
 }
 
-// classOf finds the variable that sets the template.
-func classOf(found *clusterv1.ClusterClass) *class {
+// newClass finds the variable that chooses the template.
+func newClass(found *clusterv1.ClusterClass) *class {
 	c := &class{name: found.Name, template: found.Spec.ControlPlane.TemplateRef.Name}
 	for _, patch := range found.Spec.Patches {
 		for _, definition := range patch.Definitions {
@@ -50,9 +52,9 @@ func classOf(found *clusterv1.ClusterClass) *class {
 	return c
 }
 
-// advice says what to change where the class has no such variable.
+// advice returns what to change if the class has no such variable.
 func (c *class) advice(to string) string {
-	return fmt.Sprintf("the cluster is of ClusterClass %s, whose CAPTControlPlaneTemplate %s names the template for all its clusters: give the class a variable with a patch of %s, and set it to %s when asked",
+	return fmt.Sprintf("CAPTControlPlaneTemplate %[2]s of ClusterClass %[1]s sets one template for all clusters: add a variable to the class with a patch of %[3]s; captctl then sets it to %[4]s",
 		c.name, c.template, templatePath, to)
 }
 

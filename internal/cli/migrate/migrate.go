@@ -1,6 +1,6 @@
-// Package migrate hands Karpenter's release over from Terraform to Flux, and back,
-// while it runs. What is to be done is read off the clusters each time, so a
-// migration that was interrupted at any point goes on where it stopped.
+// Package migrate moves a running Karpenter release from Terraform to Flux, and
+// back. It derives the remaining work from the clusters before each stage, so an
+// interrupted migration continues where it stopped.
 package migrate
 
 import (
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -23,53 +24,54 @@ const (
 )
 
 const (
-	// RecordAnnotation keeps, on a CAPTControlPlane, what a migration has to
-	// remember: what ran before, and what a rollback has to put back.
+	// RecordAnnotation holds, on a CAPTControlPlane, what the clusters do not show
+	// during a migration: the workloads before it, and what a rollback restores.
 	RecordAnnotation = "capt.appthrust.io/karpenter-migration"
-	// approvalAnnotation keeps, on a workspace, what its approval was.
+	// approvalAnnotation holds, on a workspace, its approval mode before the
+	// migration.
 	approvalAnnotation = "capt.appthrust.io/approval-before-migration"
-	// ImportVariable is the variable by which the old template takes a running
-	// release into the state, as namespace/name.
+	// ImportVariable is the variable that makes the old template import a running
+	// release, given as namespace/name, into its state.
 	ImportVariable = "karpenter_import"
-	// unset stands for no approval in the annotation.
+	// unset is the value of approvalAnnotation for an empty approval mode.
 	unset = "unset"
 
-	lookInterval = 300 * time.Millisecond
-	// mostTurns is how often a stage is gone through before something is wrong.
-	mostTurns = 3
+	pollInterval = 300 * time.Millisecond
+	// maxAttempts is how often a stage may run before the migration gives up.
+	maxAttempts = 3
 )
 
-// Versions knows which versions fit together.
+// Versions checks which versions are compatible.
 type Versions interface {
 	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
 	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
-// Migration hands releases over. Its methods block until a stage is done or ctx
-// ends, and may be called again at any time.
+// Migration migrates clusters. Apply and Rollback block until all stages are
+// complete or ctx ends. They may be repeated at any time.
 type Migration struct {
-	// Client reaches the management cluster without a cache.
+	// Client is an uncached client of the management cluster.
 	Client client.Client
-	// Reach makes a client of a workload cluster out of its kubeconfig.
-	Reach func(kubeconfig []byte) (client.Client, error)
-	// Versions, if set, are checked before anything is done.
+	// WorkloadClient returns a client for the workload cluster of a kubeconfig.
+	WorkloadClient func(kubeconfig []byte) (client.Client, error)
+	// Versions, if set, are checked before anything changes.
 	Versions Versions
 	// From and To are the names of the old and the new template.
 	From, To string
 	// Flux and Addon are the names of the add-ons.
 	Flux, Addon string
-	// Install are the add-ons and what they need, made if they do not exist.
+	// Install are the add-ons and the objects they need. Those that do not exist
+	// are created.
 	Install []*unstructured.Unstructured
-	// AllowUpgrade lets Flux bring another version of the chart than the one
-	// that runs.
+	// AllowUpgrade lets Flux install a chart version other than the running one.
 	AllowUpgrade bool
-	// Progress, if set, is told of each stage as it begins and ends.
+	// Progress, if set, is called when a stage starts and when it is complete.
 	Progress func(Event)
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Event is a stage that begins or has ended.
+// Event reports that a stage has started or is complete.
 type Event struct {
 	Cluster string `json:"cluster"`
 	Stage   Stage  `json:"stage"`
@@ -77,7 +79,7 @@ type Event struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Stage is one part of a migration or of its way back.
+// Stage is a part of a migration or of a rollback.
 type Stage string
 
 // The stages of a migration, and of a rollback.
@@ -93,91 +95,95 @@ const (
 	StageDone Stage = "Done"
 )
 
-// Preview tells what Apply would do to a cluster. It changes nothing.
+// action performs a stage and returns a message about its result.
+type action func(context.Context, *clusterState) (string, error)
+
+// Preview returns what Apply would do to a cluster. It changes nothing.
 func (m *Migration) Preview(ctx context.Context, key client.ObjectKey) (*Report, error) {
-	w, err := m.read(ctx, key)
+	s, err := m.read(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return m.forward(w), nil
+	return m.planMigration(s), nil
 }
 
-// PreviewRollback tells what Rollback would do to a cluster. It changes nothing.
+// PreviewRollback returns what Rollback would do to a cluster. It changes nothing.
 func (m *Migration) PreviewRollback(ctx context.Context, key client.ObjectKey) (*Report, error) {
-	w, err := m.read(ctx, key)
+	s, err := m.read(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return m.backward(w), nil
+	return m.planRollback(s), nil
 }
 
-// Apply migrates a cluster. A cluster that something blocks is left as it is.
+// Apply migrates a cluster to Flux. It changes nothing in a cluster whose report
+// has blockers.
 func (m *Migration) Apply(ctx context.Context, key client.ObjectKey) (*Report, error) {
-	return m.walk(ctx, key, m.forward, map[Stage]func(context.Context, *world) (string, error){
-		StageAddons: m.installAddons, StageFlux: m.startFlux, StageForget: m.forget, StageAdopt: m.adopt,
-	}, m.finish)
+	return m.run(ctx, key, m.planMigration, map[Stage]action{
+		StageAddons: m.installAddons, StageFlux: m.startFlux, StageForget: m.forgetRelease, StageAdopt: m.adoptRelease,
+		StageDone: m.finishMigration,
+	})
 }
 
-// Rollback gives the release back to Terraform. Flux itself stays.
+// Rollback returns the release to Terraform. Flux itself stays in the cluster.
 func (m *Migration) Rollback(ctx context.Context, key client.ObjectKey) (*Report, error) {
-	return m.walk(ctx, key, m.backward, map[Stage]func(context.Context, *world) (string, error){
-		StageRelease: m.release, StageImport: m.takeBack,
-	}, m.forgetRecord)
+	return m.run(ctx, key, m.planRollback, map[Stage]action{
+		StageRelease: m.releaseFromFlux, StageImport: m.importRelease,
+		StageDone: m.finishRollback,
+	})
 }
 
-// walk goes through the stages that are left, reading everything anew before each.
-func (m *Migration) walk(ctx context.Context, key client.ObjectKey, plan func(*world) *Report,
-	acts map[Stage]func(context.Context, *world) (string, error), end func(context.Context, *world) (string, error),
-) (*Report, error) {
-	turns := map[Stage]int{}
+// run performs the remaining stages. It reads the clusters again before each.
+func (m *Migration) run(ctx context.Context, key client.ObjectKey, plan func(*clusterState) *Report, actions map[Stage]action) (*Report, error) {
+	attempts := map[Stage]int{}
 	for {
-		w, err := m.read(ctx, key)
+		s, err := m.read(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		report := plan(w)
+		report := plan(s)
 		if len(report.Blockers) > 0 {
 			return report, fmt.Errorf("%s: %s", key.Name, report.Blockers[0])
 		}
 		stage := report.Next()
 		if stage == StageDone {
-			text, err := end(ctx, w)
+			text, err := actions[stage](ctx, s)
 			if err == nil {
-				m.tell(key, stage, true, text)
+				m.progress(key, stage, true, text)
 			}
 			return report, err
 		}
-		if turns[stage]++; turns[stage] > mostTurns {
-			return report, fmt.Errorf("%s: stage %s has to be done again: something works against it; see the conditions of the Cluster and its add-ons", key.Name, stage)
+		if attempts[stage]++; attempts[stage] > maxAttempts {
+			return report, fmt.Errorf("%s: stage %s was undone %d times: check the conditions of the Cluster and its add-ons", key.Name, stage, maxAttempts)
 		}
-		m.tell(key, stage, false, report.text(stage))
-		text, err := acts[stage](ctx, w)
+		m.progress(key, stage, false, report.text(stage))
+		text, err := actions[stage](ctx, s)
 		if err != nil {
 			return report, fmt.Errorf("%s: %s: %w", key.Name, stage, err)
 		}
-		m.tell(key, stage, true, text)
+		m.progress(key, stage, true, text)
 	}
 }
 
-func (m *Migration) tell(key client.ObjectKey, stage Stage, done bool, message string) {
+func (m *Migration) progress(key client.ObjectKey, stage Stage, done bool, message string) {
 	if m.Progress != nil {
 		m.Progress(Event{Cluster: key.Name, Stage: stage, Done: done, Message: message})
 	}
 }
 
-// until looks again and again until nothing is waited for.
-func until(ctx context.Context, look func() (waits string, err error)) error {
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
-	for {
-		waits, err := look()
-		if err != nil || waits == "" {
-			return err
+// poll calls check until nothing is pending. When ctx ends, the error contains the
+// cause and what was pending last.
+func poll(ctx context.Context, check func() (pending string, err error)) error {
+	last := ""
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		pending, err := check()
+		if err == nil {
+			last = pending
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %s", context.Cause(ctx), waits)
-		case <-ticker.C:
-		}
+		return pending == "", err
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %s", context.Cause(ctx), last)
 	}
+	return err
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -11,19 +12,20 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	addonrender "github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
-// largestRelease bounds what a release may unpack to.
-const largestRelease = 32 << 20
+// maxReleaseSize is the maximum size of an uncompressed release.
+const maxReleaseSize = 32 << 20
 
-// helmRelease is what Helm keeps of a release.
+// helmRelease is a revision of a release as Helm stores it.
 type helmRelease struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -36,53 +38,62 @@ type helmRelease struct {
 			Name    string `json:"name"`
 			Version string `json:"version"`
 		} `json:"metadata"`
-		// Values are the chart's own.
+		// Values are the defaults of the chart.
 		Values map[string]any `json:"values"`
 	} `json:"chart"`
-	// Config are the values that were given.
+	// Config are the values that the user gave.
 	Config   map[string]any `json:"config"`
 	Manifest string         `json:"manifest"`
 }
 
-// decodeRelease reads the content of a Secret of Helm's. Errors quote nothing of
-// it: values may be secret.
+// decodeRelease decodes the content of one of Helm's Secrets. Errors quote nothing
+// of it, because values may be secret.
+//
+// Helm exports its decoder only through its storage driver, which links an SQL
+// client.
 func decodeRelease(data []byte) (*helmRelease, error) {
 	packed, err := base64.StdEncoding.DecodeString(string(data))
 	if err != nil {
-		return nil, errors.New("the release is not in base64")
+		return nil, errors.New("the release is not base64")
 	}
 	if bytes.HasPrefix(packed, []byte{0x1f, 0x8b}) {
 		reader, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
-			return nil, errors.New("the release cannot be unpacked")
+			return nil, errors.New("the release is not valid gzip data")
 		}
-		if packed, err = io.ReadAll(io.LimitReader(reader, largestRelease)); err != nil {
-			return nil, errors.New("the release cannot be unpacked")
+		if packed, err = io.ReadAll(io.LimitReader(reader, maxReleaseSize)); err != nil {
+			return nil, errors.New("the release is not valid gzip data")
 		}
 	}
 	release := &helmRelease{}
 	if err := json.Unmarshal(packed, release); err != nil {
-		return nil, errors.New("the release is no JSON")
+		return nil, errors.New("the release is not JSON")
 	}
 	return release, nil
 }
 
-// findReleases lists the newest revision of each release of a chart.
+// findReleases returns the installed releases of a chart.
 func findReleases(ctx context.Context, c client.Client, chart string) ([]*helmRelease, error) {
 	var secrets corev1.SecretList
 	if err := c.List(ctx, &secrets, client.MatchingLabels{"owner": "helm"}); err != nil {
-		return nil, fmt.Errorf("listing Helm's releases: %w", err)
+		return nil, fmt.Errorf("listing Helm releases: %w", err)
 	}
-	newest := map[string]*corev1.Secret{}
-	for i := range secrets.Items {
-		s := &secrets.Items[i]
+	return latestReleases(secrets.Items, chart)
+}
+
+// latestReleases returns the latest revision of each release of a chart, sorted by
+// namespace and name. Releases that are uninstalled are not among them.
+func latestReleases(secrets []corev1.Secret, chart string) ([]*helmRelease, error) {
+	latest := map[string]*corev1.Secret{}
+	for i := range secrets {
+		s := &secrets[i]
 		key := s.Namespace + "/" + s.Labels["name"]
-		if newest[key] == nil || revisionOf(s) > revisionOf(newest[key]) {
-			newest[key] = s
+		if latest[key] == nil || revisionOf(s) > revisionOf(latest[key]) {
+			latest[key] = s
 		}
 	}
 	var found []*helmRelease
-	for _, s := range newest {
+	for _, s := range latest {
 		release, err := decodeRelease(s.Data["release"])
 		if err != nil {
 			return nil, fmt.Errorf("reading Secret %s/%s: %w", s.Namespace, s.Name, err)
@@ -92,7 +103,7 @@ func findReleases(ctx context.Context, c client.Client, chart string) ([]*helmRe
 		}
 	}
 	slices.SortFunc(found, func(a, b *helmRelease) int {
-		return bytes.Compare([]byte(a.Namespace+"/"+a.Name), []byte(b.Namespace+"/"+b.Name))
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return found, nil
 }
@@ -105,16 +116,26 @@ func revisionOf(s *corev1.Secret) int {
 	return n
 }
 
-// running is what a release runs, by name: the uids tell whether it stayed.
-type running struct {
+// workloadUIDs are the UIDs of a release's Deployments and of their pods, by the
+// namespace/name of the Deployment. An object with another UID was replaced.
+type workloadUIDs struct {
 	Deployments map[string]string   `json:"deployments,omitempty"`
 	Pods        map[string][]string `json:"pods,omitempty"`
 }
 
-// lookAt reads the Deployments of a release and their pods.
-func lookAt(ctx context.Context, c client.Client, release *helmRelease) (running, error) {
-	found := running{Deployments: map[string]string{}, Pods: map[string][]string{}}
-	objects, err := addonrender.Parse([]byte(release.Manifest))
+// pods returns the number of pods.
+func (w workloadUIDs) pods() int {
+	n := 0
+	for _, uids := range w.Pods {
+		n += len(uids)
+	}
+	return n
+}
+
+// readWorkloadUIDs reads the Deployments of a release and their pods.
+func readWorkloadUIDs(ctx context.Context, c client.Client, release *helmRelease) (workloadUIDs, error) {
+	found := workloadUIDs{Deployments: map[string]string{}, Pods: map[string][]string{}}
+	objects, err := manifest.Parse([]byte(release.Manifest))
 	if err != nil {
 		return found, fmt.Errorf("reading the manifest of release %s: %w", release.Name, err)
 	}
@@ -122,10 +143,7 @@ func lookAt(ctx context.Context, c client.Client, release *helmRelease) (running
 		if obj.GetKind() != "Deployment" {
 			continue
 		}
-		namespace := obj.GetNamespace()
-		if namespace == "" {
-			namespace = release.Namespace
-		}
+		namespace := cmp.Or(obj.GetNamespace(), release.Namespace)
 		deployment := &appsv1.Deployment{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: obj.GetName()}, deployment); err != nil {
 			return found, fmt.Errorf("reading Deployment %s/%s: %w", namespace, obj.GetName(), err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -15,29 +16,28 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// Restarts tells whether pods will be replaced.
+// Restarts is the prediction whether pods will be replaced.
 type Restarts string
 
-// Whether pods will be replaced.
+// The predictions.
 const (
 	RestartsNo       Restarts = "No"
 	RestartsPossible Restarts = "Possible"
 	RestartsUnknown  Restarts = "Unknown"
 )
 
-// Report is what will happen to one cluster, or what keeps it from happening.
+// Report is what a migration or rollback will do to a cluster, or what blocks it.
 type Report struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
 	Template  string `json:"template,omitempty"`
-	// Release is the release that changes hands.
+	// Release is the release to migrate.
 	Release *Release    `json:"release,omitempty"`
 	Stages  []StagePlan `json:"stages"`
-	// DifferingValues are the paths of the chart's values that Flux will set to
-	// something else than what runs now.
+	// DifferingValues are the paths of the chart's values that Flux will change.
 	DifferingValues []string `json:"differingValues,omitempty"`
 	Restarts        Restarts `json:"restarts"`
-	// Blockers keep the cluster from being touched.
+	// Blockers are the reasons why the cluster cannot be migrated.
 	Blockers []string `json:"blockers,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
 }
@@ -49,20 +49,20 @@ type Release struct {
 	Chart     string `json:"chart"`
 	Version   string `json:"version"`
 	Revision  int    `json:"revision"`
-	// Pods is how many pods it runs.
+	// Pods is the number of its pods.
 	Pods int `json:"pods"`
-	// ManagedByFlux tells whether Flux has a HelmRelease for it.
+	// ManagedByFlux reports whether Flux has a HelmRelease for it.
 	ManagedByFlux bool `json:"managedByFlux"`
 }
 
-// StagePlan is one stage: done, or what it will do.
+// StagePlan is a stage and what it will do.
 type StagePlan struct {
 	Name Stage  `json:"name"`
 	Done bool   `json:"done"`
 	Text string `json:"text"`
 }
 
-// Next is the first stage that is not done.
+// Next returns the first stage that is not done.
 func (r *Report) Next() Stage {
 	for _, s := range r.Stages {
 		if !s.Done {
@@ -89,218 +89,213 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-func (w *world) report() *Report {
-	r := &Report{Namespace: w.key.Namespace, Cluster: w.key.Name, Restarts: RestartsUnknown}
-	if w.controlPlane != nil {
-		r.Template = w.template()
+func (s *clusterState) newReport() *Report {
+	r := &Report{Namespace: s.key.Namespace, Cluster: s.key.Name, Restarts: RestartsUnknown}
+	if s.controlPlane != nil {
+		r.Template = s.templateName()
 	}
-	if w.release != nil {
-		pods := 0
-		for _, of := range w.runs.Pods {
-			pods += len(of)
-		}
+	if s.release != nil {
 		r.Release = &Release{
-			Namespace: w.release.Namespace, Name: w.release.Name, Chart: w.release.Chart.Metadata.Name,
-			Version: w.release.Chart.Metadata.Version, Revision: w.release.Revision, Pods: pods, ManagedByFlux: w.managed != nil,
+			Namespace: s.release.Namespace, Name: s.release.Name, Chart: s.release.Chart.Metadata.Name,
+			Version: s.release.Chart.Metadata.Version, Revision: s.release.Revision, Pods: s.running.pods(), ManagedByFlux: s.fluxRelease != nil,
 		}
 	}
 	return r
 }
 
-// forward plans the migration.
-func (m *Migration) forward(w *world) *Report {
-	r := w.report()
-	if !m.sound(w, r) {
+// planMigration decides what a migration of the cluster will do.
+func (m *Migration) planMigration(s *clusterState) *Report {
+	r := s.newReport()
+	if !m.checkCluster(s, r) {
 		return r
 	}
-	if w.addon == nil || w.addon.Spec.Helm == nil || w.flux == nil {
-		r.block("the add-ons %s and %s are not both in namespace %s: install them, or name the directory with their files by --addons (make addons writes bin/addons)", m.Flux, m.Addon, w.key.Namespace)
+	if s.addon == nil || s.addon.Spec.Helm == nil || s.flux == nil {
+		r.block("add-ons %s and %s must both exist in namespace %s: install them, or pass the directory of their files with --addons (make addons writes bin/addons)", m.Flux, m.Addon, s.key.Namespace)
 		return r
 	}
-	release := w.addon.Spec.Helm.Namespace + "/" + w.releaseName()
 	r.Stages = []StagePlan{
-		{StageAddons, w.installed, fmt.Sprintf("make the add-ons %s and %s, which do not select the cluster yet", m.Flux, m.Addon)},
-		{StageFlux, w.installed && w.ready(w.flux) == "", fmt.Sprintf("label the Cluster %s and wait until Flux runs in it", pairs(w.flux))},
-		{StageForget, w.switched(m.To), fmt.Sprintf("change the template from %s to %s; the plan is applied only if it forgets the %s and destroys nothing", m.fromOf(w), m.To, releaseType)},
-		{StageAdopt, w.installed && w.ready(w.addon) == "", fmt.Sprintf("label the Cluster %s; Flux adopts the release %s as it runs", pairs(w.addon), release)},
+		{StageAddons, s.addonsExist, fmt.Sprintf("create the add-ons %s and %s, which do not select the cluster yet", m.Flux, m.Addon)},
+		{StageFlux, s.addonsExist && s.addonPending(s.flux) == "", fmt.Sprintf("label the Cluster %s and wait until Flux is running in it", labelPairs(s.flux))},
+		{StageForget, s.hasApplied(m.To), fmt.Sprintf("change the template from %s to %s; the plan is applied only if it forgets the %s and destroys nothing", m.oldTemplateName(s), m.To, releaseType)},
+		{StageAdopt, s.addonsExist && s.addonPending(s.addon) == "", fmt.Sprintf("label the Cluster %s; Flux adopts the running release %s", labelPairs(s.addon), s.releaseID())},
 	}
-	m.compare(w, r)
-	m.blockForward(w, r)
-	m.warn(w, r)
+	m.compareValues(s, r)
+	m.blockMigration(s, r)
+	m.addNotes(s, r)
 	return r
 }
 
-// sound finds what keeps a cluster from being touched at all.
-func (m *Migration) sound(w *world, r *Report) bool {
+// checkCluster reports whether the cluster can be migrated or rolled back at all,
+// and adds what blocks it.
+func (m *Migration) checkCluster(s *clusterState, r *Report) bool {
 	switch {
-	case w.controlPlane == nil:
-		r.block("its control plane is no CAPTControlPlane: only those can be migrated")
-	case w.cluster.Spec.Paused != nil && *w.cluster.Spec.Paused:
+	case s.controlPlane == nil:
+		r.block("the control plane is not a CAPTControlPlane")
+	case s.cluster.Spec.Paused != nil && *s.cluster.Spec.Paused:
 		r.block("the Cluster is paused: unpause it")
-	case !w.cluster.DeletionTimestamp.IsZero():
+	case !s.cluster.DeletionTimestamp.IsZero():
 		r.block("the Cluster is being deleted")
-	case w.workspace == nil:
+	case s.workspace == nil:
 		r.block("the control plane has no workspace yet: wait until it is ready")
-	case w.template() != m.fromOf(w) && w.template() != m.To:
-		r.block("it uses the template %s, neither %s nor %s: name the two by --from and --to", w.template(), m.fromOf(w), m.To)
-	case w.unreachable != nil:
-		r.block("the workload cluster cannot be reached: %v", w.unreachable)
+	case s.templateName() != m.oldTemplateName(s) && s.templateName() != m.To:
+		r.block("the control plane uses template %s, neither %s nor %s: pass the old and the new template with --from and --to", s.templateName(), m.oldTemplateName(s), m.To)
+	case s.unreachable != nil:
+		r.block("the workload cluster is unreachable: %v", s.unreachable)
 	}
 	return len(r.Blockers) == 0
 }
 
-// switched tells whether a template is applied, and nothing is left of the switch.
-func (w *world) switched(to string) bool {
-	_, pending := w.workspace.Annotations[approvalAnnotation]
-	return w.template() == to && w.workspace.Spec.TemplateRef.Name == to && workspace.Outcome(w.workspace) == nil && !pending
+// hasApplied reports whether the workspace has applied a template and has its own
+// approval mode again.
+func (s *clusterState) hasApplied(template string) bool {
+	_, approvalChanged := s.workspace.Annotations[approvalAnnotation]
+	return s.templateName() == template && s.workspace.Spec.TemplateRef.Name == template && workspace.Outcome(s.workspace) == nil && !approvalChanged
 }
 
-func (m *Migration) blockForward(w *world, r *Report) {
-	if w.to == nil {
+func (m *Migration) blockMigration(s *clusterState, r *Report) {
+	if s.newTemplate == nil {
 		r.block("WorkspaceTemplate %s does not exist: apply it, for example templates/%s.yaml", m.To, m.To)
 	}
-	if w.template() != m.To {
-		if ready := conditions.Get(w.controlPlane, infrav1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != w.controlPlane.Generation {
-			r.block("the control plane is not ready: see `kubectl describe captcontrolplane %s`", w.controlPlane.Name)
+	if s.templateName() != m.To {
+		if ready := conditions.Get(s.controlPlane, infrav1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != s.controlPlane.Generation {
+			r.block("the control plane is not ready: see `kubectl describe captcontrolplane %s`", s.controlPlane.Name)
 		}
-		if w.class != nil && w.class.variable == "" {
-			r.block("%s", w.class.advice(m.To))
+		if s.class != nil && s.class.variable == "" {
+			r.block("%s", s.class.advice(m.To))
 		}
-		if dropped := m.dropped(w); w.class != nil && len(dropped) > 0 {
-			r.block("the variables %s come from ClusterClass %s and are not of %s: take them out of the class first", strings.Join(dropped, ", "), w.class.name, m.To)
+		if dropped := m.droppedVariables(s); s.class != nil && len(dropped) > 0 {
+			r.block("ClusterClass %s sets the variables %s, which template %s does not declare: remove them from the class", s.class.name, strings.Join(dropped, ", "), m.To)
 		}
 	}
-	for _, addon := range []*addonsv1.CAPTAddon{w.flux, w.addon} {
-		if len(addon.Spec.ClusterSelector.MatchExpressions) > 0 && !selects(addon, w.cluster.Labels) {
-			r.block("add-on %s selects clusters by expressions: give the Cluster the labels by hand", addon.Name)
+	for _, addon := range []*addonsv1.CAPTAddon{s.flux, s.addon} {
+		if len(addon.Spec.ClusterSelector.MatchExpressions) > 0 && !selects(addon, s.cluster.Labels) {
+			r.block("add-on %s selects clusters by expressions: label the Cluster yourself", addon.Name)
 		}
-		if m.Versions != nil && w.facts().KubernetesVersion != "" {
-			if err := m.Versions.CheckAddon(addon, w.facts().KubernetesVersion); err != nil {
+		if version := s.renderCluster().KubernetesVersion; m.Versions != nil && version != "" {
+			if err := m.Versions.CheckAddon(addon, version); err != nil {
 				r.block("add-on %s: %v", addon.Name, err)
 			}
 		}
 	}
-	m.blockRelease(w, r)
-	m.blockOutputs(w, r)
+	m.blockRelease(s, r)
+	m.blockOutputs(s, r)
 }
 
-func (m *Migration) blockRelease(w *world, r *Report) {
-	helm := w.addon.Spec.Helm
+func (m *Migration) blockRelease(s *clusterState, r *Report) {
+	helm := s.addon.Spec.Helm
 	switch {
-	case w.release == nil && len(w.releases) > 0:
-		r.block("the release runs as %s/%s, and add-on %s is about %s/%s: change helm.namespace and helm.releaseName of the add-on, or give the cluster one of its own",
-			w.releases[0].Namespace, w.releases[0].Name, w.addon.Name, helm.Namespace, w.releaseName())
-	case w.release == nil:
-		r.block("no release of the chart %s runs in the cluster: there is nothing to migrate; label the Cluster %s to install it", helm.Chart.Name, pairs(w.addon))
-	case w.release.Info.Status != "deployed" && w.managed == nil:
-		r.block("the release %s/%s is %s: bring it to deployed first (helm history, helm rollback)", w.release.Namespace, w.release.Name, w.release.Info.Status)
-	case !w.sameChart() && w.managed == nil && !m.AllowUpgrade:
-		r.block("chart %s runs and add-on %s brings %s, so pods would be replaced: set helm.chart.version to %s for now and raise it as a second step, or pass --allow-upgrade",
-			w.release.Chart.Metadata.Version, w.addon.Name, helm.Chart.Version, w.release.Chart.Metadata.Version)
+	case s.release == nil && len(s.releases) > 0:
+		r.block("the running release is %s/%s, but add-on %s installs %s: change helm.namespace and helm.releaseName of the add-on, or create another add-on for this cluster",
+			s.releases[0].Namespace, s.releases[0].Name, s.addon.Name, s.releaseID())
+	case s.release == nil:
+		r.block("the cluster has no release of chart %s to migrate: label the Cluster %s to install one", helm.Chart.Name, labelPairs(s.addon))
+	case s.release.Info.Status != "deployed" && s.fluxRelease == nil:
+		r.block("release %s/%s has status %s: bring it to status deployed first (helm history, helm rollback)", s.release.Namespace, s.release.Name, s.release.Info.Status)
+	case !s.sameChart() && s.fluxRelease == nil && !m.AllowUpgrade:
+		r.block("chart version %[1]s is running and add-on %[2]s installs %[3]s, which replaces pods: set helm.chart.version to %[1]s and upgrade after the migration, or pass --allow-upgrade",
+			s.release.Chart.Metadata.Version, s.addon.Name, helm.Chart.Version)
 	}
 }
 
-// blockOutputs asks for the outputs that the release needs: they are there, or
-// the new template has them.
-func (m *Migration) blockOutputs(w *world, r *Report) {
-	for _, v := range w.addon.Spec.Helm.ValuesFrom {
-		if _, found := w.connection[v.ValuesKey]; found || v.Default != nil || v.Optional != nil && *v.Optional {
+// blockOutputs adds a blocker for each output that the release needs and that
+// neither the connection Secret nor the new template has.
+func (m *Migration) blockOutputs(s *clusterState, r *Report) {
+	for _, v := range s.addon.Spec.Helm.ValuesFrom {
+		if _, found := s.connection[v.ValuesKey]; found || v.Default != nil || v.Optional != nil && *v.Optional {
 			continue
 		}
-		if w.to != nil && w.template() != m.To {
-			if len(w.to.Status.Outputs) == 0 || slices.ContainsFunc(w.to.Status.Outputs, func(o infrav1.DeclaredOutput) bool { return o.Name == v.ValuesKey }) {
-				r.note("the output %s is not in Secret %s yet: it is looked for again before Flux adopts", v.ValuesKey, w.connectionSecret)
+		if s.newTemplate != nil && s.templateName() != m.To {
+			outputs := s.newTemplate.Status.Outputs
+			if len(outputs) == 0 || slices.ContainsFunc(outputs, func(o infrav1.DeclaredOutput) bool { return o.Name == v.ValuesKey }) {
+				r.note("output %s is not in Secret %s yet: it is checked again before Flux adopts the release", v.ValuesKey, s.connectionSecret)
 				continue
 			}
 		}
-		r.block("add-on %s needs the output %s, which Secret %s does not have: add it to the template %s", w.addon.Name, v.ValuesKey, w.connectionSecret, m.To)
+		r.block("add-on %s needs output %s, which is not in Secret %s: add it to template %s", s.addon.Name, v.ValuesKey, s.connectionSecret, m.To)
 	}
 }
 
-// compare tells which values Flux will change.
-func (m *Migration) compare(w *world, r *Report) {
-	if w.release == nil {
+// compareValues adds the values that Flux will change.
+func (m *Migration) compareValues(s *clusterState, r *Report) {
+	if s.release == nil {
 		return
 	}
-	rendered, err := addonrender.Render(addonrender.Input{Addon: w.addon, Cluster: w.facts(), Connection: w.connection, Sources: map[string]map[string][]byte{}})
+	rendered, err := addonrender.Render(addonrender.Input{Addon: s.addon, Cluster: s.renderCluster(), Connection: s.connection, Sources: map[string]map[string][]byte{}})
 	if err != nil {
-		r.note("which values differ is not known: %v", err)
+		r.note("values cannot be compared: %v", err)
 		return
 	}
 	values, err := fluxValues(rendered)
 	if err != nil {
-		r.note("which values differ is not known: %v", err)
+		r.note("values cannot be compared: %v", err)
 		return
 	}
-	own := w.release.Chart.Values
-	r.DifferingValues = differences(overlay(own, w.release.Config), overlay(own, values))
+	defaults := s.release.Chart.Values
+	r.DifferingValues = differences(overlay(defaults, s.release.Config), overlay(defaults, values))
 	r.Restarts = RestartsPossible
-	if len(r.DifferingValues) == 0 && w.sameChart() {
+	if len(r.DifferingValues) == 0 && s.sameChart() {
 		r.Restarts = RestartsNo
 	}
 }
 
-// sameChart tells whether the version that runs is the add-on's. Flux appends the
-// digest of what it fetched.
-func (w *world) sameChart() bool {
-	runs, _, _ := strings.Cut(w.release.Chart.Metadata.Version, "+")
-	brings, _, _ := strings.Cut(w.addon.Spec.Helm.Chart.Version, "+")
-	return strings.TrimPrefix(runs, "v") == strings.TrimPrefix(brings, "v")
+// sameChart reports whether the running chart version is the add-on's. Flux appends
+// the digest of the chart to the version, which does not count.
+func (s *clusterState) sameChart() bool {
+	running, _, _ := strings.Cut(s.release.Chart.Metadata.Version, "+")
+	desired, _, _ := strings.Cut(s.addon.Spec.Helm.Chart.Version, "+")
+	return strings.TrimPrefix(running, "v") == strings.TrimPrefix(desired, "v")
 }
 
-// warn says what else the labels do.
-func (m *Migration) warn(w *world, r *Report) {
-	after := maps.Clone(w.cluster.Labels)
+// addNotes adds the side effects of the migration.
+func (m *Migration) addNotes(s *clusterState, r *Report) {
+	after := maps.Clone(s.cluster.Labels)
 	if after == nil {
 		after = map[string]string{}
 	}
-	maps.Copy(after, w.flux.Spec.ClusterSelector.MatchLabels)
-	maps.Copy(after, w.addon.Spec.ClusterSelector.MatchLabels)
-	for i := range w.all {
-		a := &w.all[i]
-		if a.Name != m.Flux && a.Name != m.Addon && !selects(a, w.cluster.Labels) && selects(a, after) {
-			r.note("the labels also bring the add-on %s: what it installs replaces objects of the same names", a.Name)
+	maps.Copy(after, s.flux.Spec.ClusterSelector.MatchLabels)
+	maps.Copy(after, s.addon.Spec.ClusterSelector.MatchLabels)
+	for i := range s.addons {
+		a := &s.addons[i]
+		if a.Name != m.Flux && a.Name != m.Addon && !selects(a, s.cluster.Labels) && selects(a, after) {
+			r.note("the labels also select add-on %s, which replaces existing objects of the same names", a.Name)
 		}
 	}
-	if dropped := m.dropped(w); len(dropped) > 0 {
-		r.note("the variables %s are not of %s and leave the control plane; a rollback puts them back", strings.Join(dropped, ", "), m.To)
+	if dropped := m.droppedVariables(s); len(dropped) > 0 {
+		r.note("template %s does not declare the variables %s, which are removed from the control plane; a rollback restores them", m.To, strings.Join(dropped, ", "))
 	}
-	if w.release != nil && !w.sameChart() {
-		r.note("chart %s becomes %s when Flux adopts", w.release.Chart.Metadata.Version, w.addon.Spec.Helm.Chart.Version)
+	if s.release != nil && !s.sameChart() {
+		r.note("chart version %s becomes %s when Flux adopts the release", s.release.Chart.Metadata.Version, s.addon.Spec.Helm.Chart.Version)
 	}
 	if r.Next() == StageDone {
-		r.note("the cluster is migrated: nothing is left to do")
+		r.note("the cluster is migrated: nothing to do")
 	}
 }
 
-// onlyOld are the variables that CAPT's own old template has and the new one has
-// not.
-var onlyOld = []string{"karpenter_values", "karpenter_additional_sets", ImportVariable}
+// oldVariables are the variables that only the old one of CAPT's own templates
+// declares.
+var oldVariables = []string{"karpenter_values", "karpenter_additional_sets", ImportVariable}
 
-// dropped are the variables of the control plane that the new template does not
-// take.
-func (m *Migration) dropped(w *world) []string {
-	if w.template() == m.To {
+// droppedVariables returns the variables of the control plane that the new template
+// does not declare.
+func (m *Migration) droppedVariables(s *clusterState) []string {
+	if s.templateName() == m.To {
 		return nil
 	}
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(w.controlPlane.Spec.Variables)) {
-		takes := !slices.Contains(onlyOld, name)
-		if w.to != nil && len(w.to.Status.Variables) > 0 {
-			takes = slices.ContainsFunc(w.to.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == name })
+	for _, name := range slices.Sorted(maps.Keys(s.controlPlane.Spec.Variables)) {
+		declared := !slices.Contains(oldVariables, name)
+		if s.newTemplate != nil && len(s.newTemplate.Status.Variables) > 0 {
+			declared = slices.ContainsFunc(s.newTemplate.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == name })
 		}
-		if !takes {
+		if !declared {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// pairs are the labels that an add-on asks for.
-func pairs(addon *addonsv1.CAPTAddon) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(addon.Spec.ClusterSelector.MatchLabels)) {
-		all = append(all, key+"="+addon.Spec.ClusterSelector.MatchLabels[key])
-	}
-	return strings.Join(all, ",")
+// labelPairs returns the labels by which an add-on selects clusters, as
+// key=value,key=value.
+func labelPairs(addon *addonsv1.CAPTAddon) string {
+	return labels.Set(addon.Spec.ClusterSelector.MatchLabels).String()
 }

@@ -19,73 +19,76 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// backward plans the rollback.
-func (m *Migration) backward(w *world) *Report {
-	r := w.report()
-	if !m.sound(w, r) {
+// planRollback decides what a rollback of the cluster will do.
+func (m *Migration) planRollback(s *clusterState) *Report {
+	r := s.newReport()
+	if !m.checkCluster(s, r) {
 		return r
 	}
-	if w.addon == nil || w.addon.Spec.Helm == nil {
-		r.block("the add-on %s is not in namespace %s: nothing tells which release is meant", m.Addon, w.key.Namespace)
+	if s.addon == nil || s.addon.Spec.Helm == nil {
+		r.block("add-on %s does not exist in namespace %s: it names the release to return to Terraform", m.Addon, s.key.Namespace)
 		return r
 	}
-	from := m.fromOf(w)
-	release := w.addon.Spec.Helm.Namespace + "/" + w.releaseName()
-	_, importing := w.controlPlane.Spec.Variables[ImportVariable]
-	way := fmt.Sprintf("with %s=%s; the plan is applied only if it imports the %s and destroys nothing", ImportVariable, release, releaseType)
-	if !w.imports() {
-		way = fmt.Sprintf("which takes the running release over by upgrade_install; the plan is applied only if it makes the %s and destroys nothing", releaseType)
+	oldTemplate := m.oldTemplateName(s)
+	_, importing := s.controlPlane.Spec.Variables[ImportVariable]
+	method := fmt.Sprintf("with %s=%s; the plan is applied only if it imports the %s and destroys nothing", ImportVariable, s.releaseID(), releaseType)
+	if !s.importsRelease() {
+		method = fmt.Sprintf("which takes over the running release with upgrade_install; the plan is applied only if it creates the %s and destroys nothing", releaseType)
 	}
 	r.Stages = []StagePlan{
-		{StageRelease, m.released(w), fmt.Sprintf("take the label %s from the Cluster and delete the HelmRelease of %s, suspended, so that what runs stays", pairs(w.addon), release)},
-		{StageImport, w.switched(from) && !importing, fmt.Sprintf("change the template from %s to %s, %s", m.To, from, way)},
+		{StageRelease, m.isReleased(s), fmt.Sprintf("remove the label %s from the Cluster, then suspend and delete the HelmRelease of %s, which keeps its workloads", labelPairs(s.addon), s.releaseID())},
+		{StageImport, s.hasApplied(oldTemplate) && !importing, fmt.Sprintf("change the template from %s to %s, %s", m.To, oldTemplate, method)},
 	}
 	r.Restarts = RestartsNo
-	if w.record == nil || slices.ContainsFunc(onlyOld, func(name string) bool { _, found := w.record.Dropped[name]; return found }) {
+	if s.record == nil || slices.ContainsFunc(oldVariables, func(name string) bool { _, found := s.record.Dropped[name]; return found }) {
 		r.Restarts = RestartsPossible
 	}
-	for _, name := range m.affected(w) {
+	for _, name := range m.deselectedAddons(s) {
 		if name != m.Addon {
-			r.note("what the add-on %s has installed is left in the cluster: nobody keeps it from then on", name)
+			r.note("the objects of add-on %s stay in the cluster, but CAPT no longer manages them", name)
 		}
 	}
-	switch {
-	case w.from == nil:
-		r.block("WorkspaceTemplate %s does not exist: apply it, or name another by --from", from)
-	case !w.imports() && w.from.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline && !strings.Contains(w.from.Spec.Template.Spec.ForProvider.Module, "upgrade_install"):
-		r.block("the template %s has neither the variable %s nor upgrade_install, by which Terraform takes the running release back: see docs/migration.md", from, ImportVariable)
-	case w.class != nil && w.class.variable == "" && w.template() != from:
-		r.block("%s", w.class.advice(from))
-	case w.release == nil && w.template() == m.To:
-		r.block("no release %s runs: there is nothing to take back; Terraform would install it anew", release)
-	case w.managed != nil && w.managed.GetLabels()[addonsv1.AddonLabel] != w.addon.Name:
-		r.block("HelmRelease %s/%s is not the add-on's: delete it suspended, or label it %s=%s", w.managed.GetNamespace(), w.managed.GetName(), addonsv1.AddonLabel, w.addon.Name)
-	}
+	m.blockRollback(s, r)
 	if r.Next() == StageDone {
-		r.note("Terraform has the release: nothing is left to do")
+		r.note("Terraform manages the release: nothing to do")
 	}
 	return r
 }
 
-// imports tells whether the old template gets the release back by an import block.
-// Otherwise it takes the release over where it would install it.
-func (w *world) imports() bool {
-	return w.from != nil && slices.ContainsFunc(w.from.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == ImportVariable })
+func (m *Migration) blockRollback(s *clusterState, r *Report) {
+	oldTemplate := m.oldTemplateName(s)
+	switch {
+	case s.oldTemplate == nil:
+		r.block("WorkspaceTemplate %s does not exist: apply it, or pass another with --from", oldTemplate)
+	case !s.importsRelease() && s.oldTemplate.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline && !strings.Contains(s.oldTemplate.Spec.Template.Spec.ForProvider.Module, "upgrade_install"):
+		r.block("template %s has neither the variable %s nor upgrade_install, so Terraform cannot take over the running release: see docs/migration.md", oldTemplate, ImportVariable)
+	case s.class != nil && s.class.variable == "" && s.templateName() != oldTemplate:
+		r.block("%s", s.class.advice(oldTemplate))
+	case s.release == nil && s.templateName() == m.To:
+		r.block("release %s does not exist, so Terraform would install it instead of taking it over", s.releaseID())
+	case s.fluxRelease != nil && s.fluxRelease.GetLabels()[addonsv1.AddonLabel] != s.addon.Name:
+		r.block("HelmRelease %s/%s does not belong to the add-on: suspend and delete it, or label it %s=%s", s.fluxRelease.GetNamespace(), s.fluxRelease.GetName(), addonsv1.AddonLabel, s.addon.Name)
+	}
 }
 
-// released tells whether neither CAPT nor Flux keeps the release.
-func (m *Migration) released(w *world) bool {
-	_, leaving := w.cluster.Annotations[addonsv1.LeaveAddonsAnnotation]
-	return !selects(w.addon, w.cluster.Labels) && w.standing(w.addon) == nil && w.managed == nil && !leaving
+// importsRelease reports whether the old template imports the release with an
+// import block. Otherwise it takes over the release when it installs it.
+func (s *clusterState) importsRelease() bool {
+	return s.oldTemplate != nil && slices.ContainsFunc(s.oldTemplate.Status.Variables, func(v infrav1.DeclaredVariable) bool { return v.Name == ImportVariable })
 }
 
-// taken are the labels that are taken from the cluster: those of the add-on that
-// Flux does not need.
-func (w *world) taken() []string {
+// isReleased reports whether neither CAPT nor Flux manages the release.
+func (m *Migration) isReleased(s *clusterState) bool {
+	_, leaving := s.cluster.Annotations[addonsv1.LeaveAddonsAnnotation]
+	return !selects(s.addon, s.cluster.Labels) && s.addonStatus(s.addon) == nil && s.fluxRelease == nil && !leaving
+}
+
+// labelsToRemove returns the keys of the add-on's labels that Flux does not need.
+func (s *clusterState) labelsToRemove() []string {
 	var keys []string
-	for key := range w.addon.Spec.ClusterSelector.MatchLabels {
-		if w.flux != nil {
-			if _, needed := w.flux.Spec.ClusterSelector.MatchLabels[key]; needed {
+	for key := range s.addon.Spec.ClusterSelector.MatchLabels {
+		if s.flux != nil {
+			if _, needed := s.flux.Spec.ClusterSelector.MatchLabels[key]; needed {
 				continue
 			}
 		}
@@ -94,136 +97,139 @@ func (w *world) taken() []string {
 	return keys
 }
 
-// affected are the add-ons that no longer select the cluster then. Karpenter's
-// node pools may be among them: removed, they would take their nodes with them.
-func (m *Migration) affected(w *world) []string {
+// deselectedAddons returns the add-ons that no longer select the cluster without
+// labelsToRemove, and those of an interrupted rollback. One of them may own
+// Karpenter's node pools, whose nodes would be deleted with them.
+func (m *Migration) deselectedAddons(s *clusterState) []string {
 	names := map[string]bool{}
-	for name := range strings.SplitSeq(w.cluster.Annotations[addonsv1.LeaveAddonsAnnotation], ",") {
+	for name := range strings.SplitSeq(s.cluster.Annotations[addonsv1.LeaveAddonsAnnotation], ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			names[name] = true
 		}
 	}
-	after := maps.Clone(w.cluster.Labels)
-	for _, key := range w.taken() {
+	after := maps.Clone(s.cluster.Labels)
+	for _, key := range s.labelsToRemove() {
 		delete(after, key)
 	}
-	for i := range w.all {
-		if selects(&w.all[i], w.cluster.Labels) && !selects(&w.all[i], after) {
-			names[w.all[i].Name] = true
+	for i := range s.addons {
+		if selects(&s.addons[i], s.cluster.Labels) && !selects(&s.addons[i], after) {
+			names[s.addons[i].Name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-// release takes the release from CAPT and Flux, and leaves everything running.
-func (m *Migration) release(ctx context.Context, w *world) (string, error) {
-	if w.release != nil && (w.record == nil || w.record.MigratedAt != nil) {
-		if err := m.remember(ctx, w); err != nil {
+// releaseFromFlux stops CAPT and Flux from managing the release and keeps all
+// workloads.
+func (m *Migration) releaseFromFlux(ctx context.Context, s *clusterState) (string, error) {
+	if s.release != nil && (s.record == nil || s.record.MigratedAt != nil) {
+		if err := m.recordWorkloads(ctx, s); err != nil {
 			return "", err
 		}
-		if err := m.editRecord(ctx, w, func(rec *record) { rec.MigratedAt = nil }); err != nil {
+		if err := m.editRecord(ctx, s, func(rec *record) { rec.MigratedAt = nil }); err != nil {
 			return "", err
 		}
 	}
-	names := m.affected(w)
-	// One write: the labels go together with the word that everything stays.
-	err := m.editCluster(ctx, w, func(cluster *clusterv1.Cluster) {
+	names := m.deselectedAddons(s)
+	// A single write: CAPT must not observe the removed labels without the
+	// annotation that keeps the add-ons' objects.
+	err := m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) {
 		if cluster.Annotations == nil {
 			cluster.Annotations = map[string]string{}
 		}
 		if len(names) > 0 {
 			cluster.Annotations[addonsv1.LeaveAddonsAnnotation] = strings.Join(names, ",")
 		}
-		for _, key := range w.taken() {
+		for _, key := range s.labelsToRemove() {
 			delete(cluster.Labels, key)
 		}
 	})
 	if err != nil {
 		return "", err
 	}
-	if err := m.waitLeft(ctx, w, names); err != nil {
+	if err := m.waitDeselected(ctx, s, names); err != nil {
 		return "", err
 	}
-	if w.managed != nil {
-		if err := m.dropHelmRelease(ctx, w); err != nil {
+	if s.fluxRelease != nil {
+		if err := m.deleteFluxRelease(ctx, s); err != nil {
 			return "", err
 		}
 	}
-	err = m.editCluster(ctx, w, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
-	return "Flux no longer keeps the release, which still runs", err
+	err = m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
+	return "Flux no longer manages the release, which is still running", err
 }
 
-// waitLeft waits until CAPT has let go of the cluster.
-func (m *Migration) waitLeft(ctx context.Context, w *world, names []string) error {
-	return until(ctx, func() (string, error) {
+// waitDeselected waits until CAPT no longer manages the add-ons in the cluster.
+func (m *Migration) waitDeselected(ctx context.Context, s *clusterState, names []string) error {
+	return poll(ctx, func() (string, error) {
 		var list addonsv1.CAPTAddonList
-		if err := m.Client.List(ctx, &list, client.InNamespace(w.key.Namespace)); err != nil {
+		if err := m.Client.List(ctx, &list, client.InNamespace(s.key.Namespace)); err != nil {
 			return "", fmt.Errorf("listing add-ons: %w", err)
 		}
 		for i := range list.Items {
-			if slices.Contains(names, list.Items[i].Name) && w.standing(&list.Items[i]) != nil {
-				return "add-on " + list.Items[i].Name + " has not let go of the cluster yet", nil
+			if slices.Contains(names, list.Items[i].Name) && s.addonStatus(&list.Items[i]) != nil {
+				return "CAPT still manages add-on " + list.Items[i].Name + " in the cluster", nil
 			}
 		}
 		return "", nil
 	})
 }
 
-// dropHelmRelease deletes Flux' objects of the release. Flux uninstalls nothing
-// when its object is suspended.
-func (m *Migration) dropHelmRelease(ctx context.Context, w *world) error {
-	hr := w.managed.DeepCopy()
-	if err := w.workload.Patch(ctx, hr, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))); err != nil {
+// deleteFluxRelease deletes Flux's objects for the release. The HelmRelease is
+// suspended first, so that Flux does not uninstall the release.
+func (m *Migration) deleteFluxRelease(ctx context.Context, s *clusterState) error {
+	hr := s.fluxRelease.DeepCopy()
+	if err := s.workload.Patch(ctx, hr, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))); err != nil {
 		return fmt.Errorf("suspending HelmRelease %s: %w", hr.GetName(), err)
 	}
-	// Only the object that was seen suspended is deleted.
+	// The preconditions make sure that the deleted object is still suspended.
 	version := hr.GetResourceVersion()
 	uid := hr.GetUID()
-	err := w.workload.Delete(ctx, hr, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	err := s.workload.Delete(ctx, hr, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if apierrors.IsConflict(err) {
-		return m.dropHelmRelease(ctx, w)
+		return m.deleteFluxRelease(ctx, s)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting HelmRelease %s: %w", hr.GetName(), err)
 	}
-	err = until(ctx, func() (string, error) {
-		err := w.workload.Get(ctx, client.ObjectKeyFromObject(hr), hr)
+	err = poll(ctx, func() (string, error) {
+		err := s.workload.Get(ctx, client.ObjectKeyFromObject(hr), hr)
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
 		if err != nil {
 			return "", fmt.Errorf("reading HelmRelease %s: %w", hr.GetName(), err)
 		}
-		return "Flux has not let go of HelmRelease " + hr.GetName() + " yet: its helm-controller must run", nil
+		return "Flux has not removed its finalizer from HelmRelease " + hr.GetName() + " yet: helm-controller must be running", nil
 	})
 	if err != nil {
 		return err
 	}
-	return m.dropSources(ctx, w)
+	return m.deleteFluxSources(ctx, s)
 }
 
-// dropSources deletes what only Flux has used: where the chart comes from, and
-// the outputs.
-func (m *Migration) dropSources(ctx context.Context, w *world) error {
+// deleteFluxSources deletes the add-on's objects that only its HelmRelease used: the
+// chart's source and the Secret with the outputs.
+func (m *Migration) deleteFluxSources(ctx context.Context, s *clusterState) error {
 	source := "HelmRepository"
-	if _, found, err := unstructured.NestedMap(w.managed.Object, "spec", "chartRef"); err == nil && found {
+	if _, found, err := unstructured.NestedMap(s.fluxRelease.Object, "spec", "chartRef"); err == nil && found {
 		source = "OCIRepository"
 	}
 	for _, of := range []struct {
 		gvk  schema.GroupVersionKind
 		name string
 	}{
-		{schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: source}, w.addon.Name},
-		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, w.addon.Name + "-connection"},
+		{schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: source}, s.addon.Name},
+		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, s.addon.Name + "-connection"},
 	} {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(of.gvk)
-		err := w.workload.Get(ctx, client.ObjectKey{Namespace: w.managed.GetNamespace(), Name: of.name}, obj)
-		if apierrors.IsNotFound(err) || err == nil && obj.GetLabels()[addonsv1.AddonLabel] != w.addon.Name {
+		err := s.workload.Get(ctx, client.ObjectKey{Namespace: s.fluxRelease.GetNamespace(), Name: of.name}, obj)
+		if apierrors.IsNotFound(err) || err == nil && obj.GetLabels()[addonsv1.AddonLabel] != s.addon.Name {
 			continue
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(w.workload.Delete(ctx, obj))
+			err = client.IgnoreNotFound(s.workload.Delete(ctx, obj))
 		}
 		if err != nil {
 			return fmt.Errorf("deleting %s %s: %w", of.gvk.Kind, of.name, err)
@@ -232,43 +238,42 @@ func (m *Migration) dropSources(ctx context.Context, w *world) error {
 	return nil
 }
 
-// takeBack has Terraform import the release, then takes the order to import it
-// away again, which must change nothing.
-func (m *Migration) takeBack(ctx context.Context, w *world) (string, error) {
-	from := m.fromOf(w)
-	id := w.addon.Spec.Helm.Namespace + "/" + w.releaseName()
-	back := w.controlPlane.DeepCopy()
-	imports, check := w.imports(), checkTakeOver
+// importRelease makes Terraform import the release, then removes ImportVariable,
+// which must change nothing.
+func (m *Migration) importRelease(ctx context.Context, s *clusterState) (string, error) {
+	oldTemplate := m.oldTemplateName(s)
+	previous := s.controlPlane.DeepCopy()
+	imports, check := s.importsRelease(), checkTakeOver
 	if imports {
 		check = checkImport
 	}
-	plan, err := m.carryOut(ctx, w, change{
-		template: from,
+	plan, err := m.applyChange(ctx, s, change{
+		template: oldTemplate,
 		edit: func(cp *controlplanev1.CAPTControlPlane) {
 			if cp.Spec.Variables == nil {
 				cp.Spec.Variables = map[string]infrav1.Value{}
 			}
 			maps.Copy(cp.Spec.Variables, recordOf(cp).Dropped)
 			if imports {
-				cp.Spec.Variables[ImportVariable] = infrav1.StringValue(id)
+				cp.Spec.Variables[ImportVariable] = infrav1.StringValue(s.releaseID())
 			}
 		},
-		seen: func(ws *infrav1.WorkspaceTemplateApply) bool {
+		reached: func(ws *infrav1.WorkspaceTemplateApply) bool {
 			_, given := ws.Spec.Variables[ImportVariable]
-			return ws.Spec.TemplateRef.Name == from && given == imports
+			return ws.Spec.TemplateRef.Name == oldTemplate && given == imports
 		},
 		check: check,
 	})
-	if errors.Is(err, errRefused) && back.Spec.WorkspaceTemplateRef.Name == m.To {
-		return "", errors.Join(fmt.Errorf("%w; the template is %s again and the release runs without a keeper: migrate again, or mend the old template", err, m.To), m.restore(ctx, w, back))
+	if errors.Is(err, errNotApplied) && previous.Spec.WorkspaceTemplateRef.Name == m.To {
+		return "", errors.Join(fmt.Errorf("%w; template %s was restored, and neither Flux nor Terraform manages the release: migrate again, or fix the old template", err, m.To), m.restoreNewTemplate(ctx, s, previous))
 	}
 	if err != nil {
 		return "", err
 	}
-	_, err = m.carryOut(ctx, w, change{
-		template: from,
+	_, err = m.applyChange(ctx, s, change{
+		template: oldTemplate,
 		edit:     func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Spec.Variables, ImportVariable) },
-		seen: func(ws *infrav1.WorkspaceTemplateApply) bool {
+		reached: func(ws *infrav1.WorkspaceTemplateApply) bool {
 			_, given := ws.Spec.Variables[ImportVariable]
 			return !given
 		},
@@ -277,34 +282,35 @@ func (m *Migration) takeBack(ctx context.Context, w *world) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := "Terraform has the release again"
+	text := "Terraform manages the release"
 	if plan != nil {
 		text += fmt.Sprintf(": plan %s was applied: %d to add, %d to change, %d to destroy", plan.ID, plan.Add, plan.Change, plan.Destroy)
 	}
-	return text, m.settled(ctx, w, from)
+	return text, m.waitAndRestoreApproval(ctx, s, oldTemplate)
 }
 
-// restore puts the new template back after a refused rollback.
-func (m *Migration) restore(ctx context.Context, w *world, back *controlplanev1.CAPTControlPlane) error {
-	now, err := m.read(ctx, w.key)
+// restoreNewTemplate restores template and variables after a refused rollback.
+func (m *Migration) restoreNewTemplate(ctx context.Context, s *clusterState, previous *controlplanev1.CAPTControlPlane) error {
+	current, err := m.read(ctx, s.key)
 	if err != nil {
 		return err
 	}
-	err = m.edit(ctx, now, change{template: m.To, edit: func(cp *controlplanev1.CAPTControlPlane) { cp.Spec.Variables = maps.Clone(back.Spec.Variables) }})
+	err = m.editControlPlane(ctx, current, change{template: m.To, edit: func(cp *controlplanev1.CAPTControlPlane) { cp.Spec.Variables = maps.Clone(previous.Spec.Variables) }})
 	if err != nil {
 		return err
 	}
-	return m.settled(ctx, w, m.To)
+	return m.waitAndRestoreApproval(ctx, s, m.To)
 }
 
-// forgetRecord ends a rollback.
-func (m *Migration) forgetRecord(ctx context.Context, w *world) (string, error) {
-	if w.record == nil {
-		return "Terraform has the release", nil
+// finishRollback compares the workloads with those before the rollback, and removes
+// the record.
+func (m *Migration) finishRollback(ctx context.Context, s *clusterState) (string, error) {
+	if s.record == nil {
+		return "Terraform manages the release", nil
 	}
-	text, err := w.compareRunning()
+	text, err := s.compareWorkloads()
 	if err != nil {
 		return "", err
 	}
-	return text, m.edit(ctx, w, change{template: w.template(), edit: func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Annotations, RecordAnnotation) }})
+	return text, m.editControlPlane(ctx, s, change{template: s.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Annotations, RecordAnnotation) }})
 }

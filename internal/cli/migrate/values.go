@@ -14,17 +14,18 @@ import (
 
 	addonrender "github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/addon/targetpath"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
-// fluxValues are the values that Flux will give to the chart, out of what CAPT
-// renders for the cluster.
+// fluxValues returns the values that Flux will give to the chart, computed from the
+// manifests that CAPT renders for the cluster.
 func fluxValues(rendered *addonrender.Rendered) (map[string]any, error) {
 	values, data := map[string]any{}, map[string]string{}
 	var references []any
 	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := addonrender.Parse(rendered.Data[key])
+		objects, err := manifest.Parse(rendered.Data[key])
 		if err != nil {
-			return nil, fmt.Errorf("reading what is rendered: %w", err)
+			return nil, fmt.Errorf("reading the rendered add-on: %w", err)
 		}
 		for _, obj := range objects {
 			switch {
@@ -37,7 +38,7 @@ func fluxValues(rendered *addonrender.Rendered) (map[string]any, error) {
 				data, _, err = unstructured.NestedStringMap(obj.Object, "data")
 			}
 			if err != nil {
-				return nil, fmt.Errorf("reading what is rendered: %w", err)
+				return nil, fmt.Errorf("reading the rendered add-on: %w", err)
 			}
 		}
 	}
@@ -62,7 +63,8 @@ func fluxValues(rendered *addonrender.Rendered) (map[string]any, error) {
 	return values, nil
 }
 
-// scalar is a value as Helm's --set takes it, or the text itself.
+// scalar returns the value that Helm's --set parses from a text, or the text itself
+// if it is literal.
 func scalar(text string, literal bool) any {
 	if literal {
 		return text
@@ -81,7 +83,7 @@ func scalar(text string, literal bool) any {
 	return text
 }
 
-// put sets a value at a path.
+// put returns a copy of in with a value set at a path.
 func put(in any, path []targetpath.Segment, value any) any {
 	if len(path) == 0 {
 		return value
@@ -95,8 +97,8 @@ func put(in any, path []targetpath.Segment, value any) any {
 		list[path[0].Index] = put(list[path[0].Index], path[1:], value)
 		return list
 	}
-	had, _ := in.(map[string]any)
-	out := maps.Clone(had)
+	existing, _ := in.(map[string]any)
+	out := maps.Clone(existing)
 	if out == nil {
 		out = map[string]any{}
 	}
@@ -104,8 +106,8 @@ func put(in any, path []targetpath.Segment, value any) any {
 	return out
 }
 
-// overlay lays values over the chart's own, as Helm does: maps are merged, null
-// takes a value away, everything else is replaced.
+// overlay merges values over the chart's defaults as Helm does: maps are merged,
+// null removes a value, everything else is replaced.
 func overlay(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	if out == nil {
@@ -128,12 +130,12 @@ func overlay(under, over map[string]any) map[string]any {
 	return out
 }
 
-// differences are the paths at which two sets of values differ. It names keys,
-// never values.
+// differences returns the paths at which two sets of values differ. It never returns
+// values, which may be secret.
 func differences(a, b map[string]any) []string {
 	flatA, flatB := map[string]any{}, map[string]any{}
-	flatten(normal(a), nil, flatA)
-	flatten(normal(b), nil, flatB)
+	flatten(normalize(a), nil, flatA)
+	flatten(normalize(b), nil, flatB)
 	names := map[string]bool{}
 	for key, value := range flatA {
 		if other, found := flatB[key]; !found || !reflect.DeepEqual(value, other) {
@@ -148,8 +150,9 @@ func differences(a, b map[string]any) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// normal makes numbers and lists comparable.
-func normal(values map[string]any) map[string]any {
+// normalize converts values to the types that JSON decodes to, which makes them
+// comparable.
+func normalize(values map[string]any) map[string]any {
 	out := map[string]any{}
 	text, err := json.Marshal(values)
 	if err != nil || json.Unmarshal(text, &out) != nil {
@@ -158,7 +161,7 @@ func normal(values map[string]any) map[string]any {
 	return out
 }
 
-// flatten lists the values by path. An empty map is nothing.
+// flatten adds the values to into by their path. Empty maps have no entry.
 func flatten(values map[string]any, at []targetpath.Segment, into map[string]any) {
 	for key, value := range values {
 		path := append(slices.Clone(at), targetpath.Segment{Name: key})
