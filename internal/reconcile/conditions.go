@@ -7,41 +7,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
 const (
-	// maxMessage bounds a message well below what the API server accepts.
+	// maxMessage is the length limit of a condition message, in bytes. The API
+	// server accepts 32768.
 	maxMessage = 4096
-	// maxErrorMessage bounds what a condition tells of an unexpected error; the
-	// log has the rest.
+	// maxErrorMessage is the length limit of an unexpected error in a condition.
+	// The log has the whole error.
 	maxErrorMessage = 256
 )
 
-// record writes a verdict into the condition it is about. A conflict tells
-// nothing about the condition, so it leaves it alone.
-func record(obj Object, v verdict) {
-	if v.condition == "" || v.kind == conflicted {
+// setStepCondition writes the outcome of a step into its condition. A conflict
+// leaves the condition unchanged.
+func setStepCondition(obj Object, o outcome) {
+	if o.condition == "" || o.class == conflicted {
 		return
 	}
 	set(obj, metav1.Condition{
-		Type:    v.condition,
-		Status:  v.status(),
-		Reason:  v.reason,
-		Message: truncate(v.message, maxMessage),
-	}, v.kind == failed)
+		Type:    o.condition,
+		Status:  o.status(),
+		Reason:  o.reason,
+		Message: message.Truncate(o.message, maxMessage),
+	}, o.class == failed)
 }
 
-// summarise writes Ready from the conditions of the list that ran, whose last
-// verdict is v. The first one that is not True, in the order of the list, is
-// the cause; those after it were not reached and may be out of date.
-func summarise(obj Object, types []string, v verdict) {
+// summarise writes Ready from the conditions of the steps that ran, which ended
+// with o. The first condition that is not True, in the order of the steps, is
+// the cause. The ones after it were not reached and may be out of date.
+func summarise(obj Object, types []string, o outcome) {
 	ready := metav1.Condition{
 		Type:   clusterv1.ReadyCondition,
 		Status: metav1.ConditionTrue,
 		Reason: clusterv1.ReadyReason,
 	}
-	if v.kind != passed && v.kind != conflicted && v.condition == "" {
-		ready.Status, ready.Reason, ready.Message = v.status(), v.reason, truncate(v.message, maxMessage)
+	if o.class != passed && o.class != conflicted && o.condition == "" {
+		ready.Status, ready.Reason, ready.Message = o.status(), o.reason, message.Truncate(o.message, maxMessage)
 	} else if cause := firstNotTrue(obj, types); cause != nil {
 		ready.Status, ready.Reason, ready.Message = cause.Status, cause.Reason, cause.Type
 		if cause.Message != "" {
@@ -51,7 +54,7 @@ func summarise(obj Object, types []string, v verdict) {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		ready.Status, ready.Reason = metav1.ConditionFalse, clusterv1.DeletingReason
 	}
-	set(obj, ready, v.kind == failed)
+	set(obj, ready, o.class == failed)
 }
 
 func firstNotTrue(obj Object, types []string) *metav1.Condition {
@@ -71,43 +74,35 @@ func firstNotTrue(obj Object, types []string) *metav1.Condition {
 	return nil
 }
 
-// set writes a condition for the present generation. The text of an unexpected
-// error often carries a request id or a port that differs on every attempt:
-// such a change alone is not written, because each write would wake the
-// reconciler again and defeat the growing delay between attempts.
+// set writes a condition for the current generation. The text of an unexpected
+// error often contains a request ID or a port that differs on every attempt.
+// Such a difference alone is not written: each write would trigger another
+// reconcile and defeat the exponential backoff.
 func set(obj Object, c metav1.Condition, unexpected bool) {
-	if was := conditions.Get(obj, c.Type); unexpected && was != nil &&
-		was.Status == c.Status && was.Reason == c.Reason && alike(was.Message, c.Message) {
-		c.Message = was.Message
+	if previous := conditions.Get(obj, c.Type); unexpected && previous != nil &&
+		previous.Status == c.Status && previous.Reason == c.Reason && differsOnlyInIDs(previous.Message, c.Message) {
+		c.Message = previous.Message
 	}
 	conditions.Set(obj, c)
 }
 
 var (
-	// volatile matches the words of a message that contain a digit.
-	volatile = regexp.MustCompile(`[\pL\pN_-]*\pN[\pL\pN_-]*`)
-	// query matches the query of a URL, where a presigned request keeps its
+	// wordWithDigit matches the words of a message that contain a digit.
+	wordWithDigit = regexp.MustCompile(`[\pL\pN_-]*\pN[\pL\pN_-]*`)
+	// urlQuery matches a URL with its query, where a presigned request has its
 	// signature.
-	query = regexp.MustCompile(`(://[^\s"'?]*\?)[^\s"']*`)
+	urlQuery = regexp.MustCompile(`(://[^\s"'?]*\?)[^\s"']*`)
 )
 
-// alike tells whether two messages differ in nothing but numbers and ids.
-func alike(a, b string) bool {
-	return a == b || volatile.ReplaceAllString(a, "0") == volatile.ReplaceAllString(b, "0")
+// differsOnlyInIDs reports whether two messages are the same except for numbers
+// and IDs.
+func differsOnlyInIDs(a, b string) bool {
+	return a == b || wordWithDigit.ReplaceAllString(a, "0") == wordWithDigit.ReplaceAllString(b, "0")
 }
 
-// short is what a condition tells of an unexpected error: one line, without
+// errorMessage returns an unexpected error as one line for a condition, without
 // the queries of URLs.
-func short(err error) string {
+func errorMessage(err error) string {
 	line := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return truncate(query.ReplaceAllString(line, "${1}REDACTED"), maxErrorMessage)
-}
-
-// truncate cuts a text to at most limit bytes, between two characters.
-func truncate(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "…"
-	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
+	return message.Truncate(urlQuery.ReplaceAllString(line, "${1}REDACTED"), maxErrorMessage)
 }

@@ -1,6 +1,6 @@
-// Package reconcile is the frame that every controller hangs its steps in:
+// Package reconcile implements the reconcile loop that all controllers share:
 // fetch, finalizer, pause, steps, persist. It sets the conditions, summarises
-// them once and patches once; a controller only says what its steps are.
+// them once and patches once. A controller defines only its steps.
 package reconcile
 
 import (
@@ -19,58 +19,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// cacheLag is how long a cache usually takes to see a write.
+// cacheLag is the usual delay between a write and its watch event.
 const cacheLag = 10 * time.Millisecond
 
-// Object is a kind whose status.conditions are metav1 conditions. A kind that
-// also has SetObservedGeneration(int64) gets the generation its steps saw.
+// Object is an API object with metav1 conditions. If it also has a method
+// SetObservedGeneration(int64), Frame sets the generation that the steps observe.
 type Object interface {
 	client.Object
 	conditions.Setter
 }
 
-// Frame reconciles objects of the pointer type T by running steps over a scope
-// S, which holds what was read for one run. Its fields are set once, before
-// the first Reconcile.
+// Frame reconciles objects of the pointer type T by running steps on a scope S.
+// The scope holds the data of one run. Fields must not change after the first
+// Reconcile.
 type Frame[T Object, S any] struct {
 	Client client.Client
 
-	// WatchFilter, if set, leaves alone every object whose label
-	// cluster.x-k8s.io/watch-filter has another value.
+	// WatchFilter, if set, restricts the frame to objects with this value of the
+	// label cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 
-	// Finalizer is added before anything else happens to an object, and removed
-	// when the Delete list ended. A kind without one is left alone once it is
-	// being deleted.
+	// Finalizer is added to an object before the first step runs, and removed
+	// after the last step of Delete passed. If it is empty, objects that are being
+	// deleted are ignored.
 	Finalizer string
 
-	// Cluster finds the Cluster whose pausing pauses the object, or nil. It
-	// defaults to OwnerCluster; the controller has to watch what it looks for.
-	// Its error decides Ready, as that of a step decides its condition.
+	// Cluster returns the Cluster whose spec.paused pauses the object, or nil. It
+	// defaults to OwnerCluster. The controller must watch the Cluster. An error
+	// decides Ready as the error of a step decides its condition.
 	Cluster func(ctx context.Context, obj T) (*clusterv1.Cluster, error)
 
-	// Scope reads what the steps share. The Cluster may be nil. Its error
-	// decides Ready, as that of a step decides its condition.
+	// Scope reads the data that the steps share. The Cluster may be nil. An error
+	// decides Ready as the error of a step decides its condition.
 	Scope func(ctx context.Context, obj T, cluster *clusterv1.Cluster) (*S, error)
 
-	// Steps bring the object to what it asks for.
+	// Steps bring the object to its desired state.
 	Steps []Step[S]
 
-	// Delete takes back what the steps made.
+	// Delete removes what the steps created. It replaces Steps for an object that
+	// is being deleted.
 	Delete []Step[S]
 
-	// OnTransition, if set, is told of each condition whose status or reason
-	// changed, Ready and Paused included, once the change has been written. The
-	// scope is nil when the run did not come as far as making it. A condition
-	// that is new was nothing but its type.
-	OnTransition func(ctx context.Context, s *S, obj T, was, is metav1.Condition)
+	// OnTransition, if set, is called for each condition whose status or reason
+	// changed, Ready and Paused included, after the change was written. The scope
+	// is nil if the run ended before Scope returned one. The previous value of a
+	// new condition has only its type.
+	OnTransition func(ctx context.Context, s *S, obj T, previous, current metav1.Condition)
 
-	// latest is the version of each object that was written last.
+	// latest maps object keys to the resource version of the last write.
 	latest sync.Map
 }
 
-// Reconcile runs the frame on one object, unless another system manages it. Waits and stalls are no errors; what
-// it returns as an error is to be retried with a growing delay.
+// Reconcile runs the steps of one object, unless another system manages it.
+// Waits and stalls are not errors. Errors are retried with exponential backoff.
 func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := newObject[T]()
 	if err := f.Client.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -82,7 +83,7 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 
 	switch {
-	case f.behind(obj):
+	case f.isStale(obj):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	case externallyManaged(obj):
 		return ctrl.Result{}, nil
@@ -94,7 +95,7 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		}
 	case f.Finalizer != "":
 		if err := ensureFinalizer(ctx, f.Client, obj, f.Finalizer); err != nil {
-			return judge(client.IgnoreNotFound(err)).result(nil)
+			return classify(client.IgnoreNotFound(err)).result(nil)
 		}
 	}
 
@@ -103,29 +104,29 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, fmt.Errorf("copying object: %T copies to another type", obj)
 	}
 
-	s, v := f.run(ctx, obj)
+	s, o := f.run(ctx, obj)
 
 	written, err := f.persist(ctx, before, obj)
 	if written {
 		f.announce(ctx, s, obj, before.GetConditions())
 	}
-	return v.result(err)
+	return o.result(err)
 }
 
 // run does everything between fetching and persisting. It changes the object
-// in memory only.
-func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, verdict) {
+// only in memory.
+func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 	cluster, err := f.cluster(ctx, obj)
 	if err != nil {
-		return nil, f.unprepared(obj, err)
+		return nil, f.endEarly(obj, err)
 	}
 
-	switch paused, was := pause(obj, f.kind(obj), cluster); {
+	switch paused, wasPaused := pause(obj, f.kind(obj), cluster); {
 	case paused:
-		return nil, verdict{kind: passed}
-	case was:
-		// Nobody may read Paused while steps run, so it is written first.
-		return nil, verdict{kind: passed, again: soon}
+		return nil, outcome{class: passed}
+	case wasPaused:
+		// Paused must be False before steps run, so it is written first.
+		return nil, outcome{class: passed, requeueAfter: retryDelay}
 	}
 	if o, ok := any(obj).(interface{ SetObservedGeneration(generation int64) }); ok {
 		o.SetObservedGeneration(obj.GetGeneration())
@@ -133,7 +134,7 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, verdict) {
 
 	s, err := f.Scope(ctx, obj, cluster)
 	if err != nil {
-		return nil, f.unprepared(obj, err)
+		return nil, f.endEarly(obj, err)
 	}
 
 	deleting := !obj.GetDeletionTimestamp().IsZero()
@@ -141,21 +142,22 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, verdict) {
 	if deleting {
 		steps = f.Delete
 	}
-	v := walk(ctx, obj, steps, s)
-	summarise(obj, counted(steps), v)
-	if deleting && v.kind == passed {
+	o := runSteps(ctx, obj, steps, s)
+	summarise(obj, summarisedTypes(steps), o)
+	if deleting && o.class == passed {
 		controllerutil.RemoveFinalizer(obj, f.Finalizer)
 	}
-	return s, v
+	return s, o
 }
 
-// unprepared is the verdict on a run that did not come to its first step.
-func (f *Frame[T, S]) unprepared(obj T, err error) verdict {
-	v := judge(err)
-	if v.kind != conflicted {
-		summarise(obj, nil, v)
+// endEarly writes Ready for a run that failed before its first step, and returns
+// the outcome of the run.
+func (f *Frame[T, S]) endEarly(obj T, err error) outcome {
+	o := classify(err)
+	if o.class != conflicted {
+		summarise(obj, nil, o)
 	}
-	return v
+	return o
 }
 
 func (f *Frame[T, S]) cluster(ctx context.Context, obj T) (*clusterv1.Cluster, error) {
@@ -168,10 +170,10 @@ func (f *Frame[T, S]) cluster(ctx context.Context, obj T) (*clusterv1.Cluster, e
 func (f *Frame[T, S]) announce(ctx context.Context, s *S, obj T, before []metav1.Condition) {
 	log := ctrl.LoggerFrom(ctx)
 	for _, t := range transitions(before, obj.GetConditions()) {
-		log.V(1).Info("Condition changed", "condition", t.is.Type,
-			"status", t.is.Status, "reason", t.is.Reason, "message", t.is.Message)
+		log.V(1).Info("Condition changed", "condition", t.current.Type,
+			"status", t.current.Status, "reason", t.current.Reason, "message", t.current.Message)
 		if f.OnTransition != nil {
-			f.OnTransition(ctx, s, obj, t.was, t.is)
+			f.OnTransition(ctx, s, obj, t.previous, t.current)
 		}
 	}
 }

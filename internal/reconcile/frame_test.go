@@ -16,30 +16,30 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// endings are the ways in which a list of steps can end.
+// endings returns step lists for each way in which a run can end.
 func endings() map[string][]Step[scope] {
 	return map[string][]Step[scope]{
-		"passed":  {step(networkReady, ends(nil))},
-		"waiting": {step(networkReady, ends(fault.Wait("InProgress", "3 of 9")))},
-		"clocked": {step(networkReady, ends(fault.WaitFor(time.Hour, "InProgress", "3 of 9")))},
-		"stalled": {step(networkReady, ends(fault.Stall("RunFailed", "denied")))},
-		"failed":  {step(networkReady, ends(errBoom))},
+		"passed":   {step(networkReady, returns(nil))},
+		"waiting":  {step(networkReady, returns(fault.Wait("InProgress", "3 of 9")))},
+		"requeued": {step(networkReady, returns(fault.WaitFor(time.Hour, "InProgress", "3 of 9")))},
+		"stalled":  {step(networkReady, returns(fault.Stall("RunFailed", "denied")))},
+		"failed":   {step(networkReady, returns(errBoom))},
 	}
 }
 
 func TestReconcile_runsTheSteps(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(labelled), cluster(false))
-	b := newBench(w, step(networkReady, ends(nil)), step("", ends(nil)), step(endpointReady, ends(nil)))
+	server := newAPIServer(t, newThing(labelled), cluster(false))
+	frame := newTestFrame(server, step(networkReady, returns(nil)), step("", returns(nil)), step(endpointReady, returns(nil)))
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
-	g.Expect(b.last.ran).To(Equal([]string{networkReady, "", endpointReady}))
-	g.Expect(b.last.cluster.Name).To(Equal("c"))
+	g.Expect(frame.last.ran).To(Equal([]string{networkReady, "", endpointReady}))
+	g.Expect(frame.last.cluster.Name).To(Equal("c"))
 
-	obj := w.get()
+	obj := server.get()
 	g.Expect(obj.Status.ObservedGeneration).To(BeEquivalentTo(3))
 	g.Expect(obj.Status.Conditions).To(HaveLen(4))
 	for _, ready := range []string{networkReady, endpointReady, clusterv1.ReadyCondition} {
@@ -51,69 +51,69 @@ func TestReconcile_runsTheSteps(t *testing.T) {
 	}
 }
 
-func TestReconcile_objectThatDoesNotExist(t *testing.T) {
+func TestReconcile_ignoresAnObjectThatDoesNotExist(t *testing.T) {
 	g := NewWithT(t)
-	result, err := newBench(newWorld(t)).reconcile(t)
+	result, err := newTestFrame(newAPIServer(t)).reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
 }
 
-func TestReconcile_objectThatCannotBeRead(t *testing.T) {
+func TestReconcile_failsIfTheObjectCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
 	refused := errors.New("connection refused")
-	w := newWorld(t, newThing())
-	b := newBench(w, step(networkReady, ends(nil)))
-	b.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
+	frame.Client = interceptor.NewClient(server.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return refused
 		},
 	})
 
-	_, err := b.reconcile(t)
+	_, err := frame.reconcile(t)
 
 	g.Expect(err).To(MatchError(refused))
-	g.Expect(b.last).To(BeNil())
+	g.Expect(frame.last).To(BeNil())
 }
 
-func TestReconcile_writesOnceAndThenRests(t *testing.T) {
+func TestReconcile_writesOnlyChanges(t *testing.T) {
 	for name, steps := range endings() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t, newThing(func(o *thing) { o.Status.ObservedGeneration = o.Generation }))
-			b := newBench(w, steps...)
+			server := newAPIServer(t, newThing(func(o *thing) { o.Status.ObservedGeneration = o.Generation }))
+			frame := newTestFrame(server, steps...)
 
-			_, _ = b.reconcile(t)
-			g.Expect(w.writes).To(Equal([]string{"status"}))
+			_, _ = frame.reconcile(t)
+			g.Expect(server.writes).To(Equal([]string{"status"}))
 
-			w.writes = nil
-			version := w.get().ResourceVersion
-			_, _ = b.reconcile(t)
-			g.Expect(b.last.ran).NotTo(BeEmpty())
-			g.Expect(w.writes).To(BeEmpty(), "nothing changed, so nothing is written")
-			g.Expect(w.get().ResourceVersion).To(Equal(version))
+			server.writes = nil
+			version := server.get().ResourceVersion
+			_, _ = frame.reconcile(t)
+			g.Expect(frame.last.ran).NotTo(BeEmpty())
+			g.Expect(server.writes).To(BeEmpty(), "nothing changed")
+			g.Expect(server.get().ResourceVersion).To(Equal(version))
 		})
 	}
 }
 
 func TestReconcile_persistsWhatStepsChanged(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
-	b := newBench(w)
-	b.Steps = []Step[scope]{{Run: func(_ context.Context, s *scope) error {
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server)
+	frame.Steps = []Step[scope]{{Run: func(_ context.Context, s *scope) error {
 		s.obj.Status.RunID = "run-1"
 		s.obj.Spec.Endpoint = "host"
 		return fault.Wait("InProgress", "3 of 9")
 	}}}
 
-	_, err := b.reconcile(t)
+	_, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.get().Status.RunID).To(Equal("run-1"))
-	g.Expect(w.get().Spec.Endpoint).To(Equal("host"))
-	g.Expect(stateOf(w.get(), clusterv1.ReadyCondition)).To(Equal(state{"False", "InProgress", "3 of 9"}))
+	g.Expect(server.get().Status.RunID).To(Equal("run-1"))
+	g.Expect(server.get().Spec.Endpoint).To(Equal("host"))
+	g.Expect(stateOf(server.get(), clusterv1.ReadyCondition)).To(Equal(state{"False", "InProgress", "3 of 9"}))
 }
 
-func TestReconcile_scopeDecidesReady(t *testing.T) {
+func TestReconcile_setsReadyFromAScopeError(t *testing.T) {
 	tests := []struct {
 		name string
 		obj  *thing
@@ -130,15 +130,15 @@ func TestReconcile_scopeDecidesReady(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t, tt.obj)
-			b := newBench(w)
-			b.Scope = func(context.Context, *thing, *clusterv1.Cluster) (*scope, error) { return nil, tt.err }
+			server := newAPIServer(t, tt.obj)
+			frame := newTestFrame(server)
+			frame.Scope = func(context.Context, *thing, *clusterv1.Cluster) (*scope, error) { return nil, tt.err }
 
-			_, err := b.reconcile(t)
+			_, err := frame.reconcile(t)
 
 			g.Expect(err != nil).To(Equal(tt.fail))
-			g.Expect(stateOf(w.get(), clusterv1.ReadyCondition)).To(Equal(tt.want))
-			g.Expect(w.get().Finalizers).To(Equal([]string{testFinalizer}))
+			g.Expect(stateOf(server.get(), clusterv1.ReadyCondition)).To(Equal(tt.want))
+			g.Expect(server.get().Finalizers).To(Equal([]string{testFinalizer}))
 		})
 	}
 }
@@ -155,151 +155,151 @@ func TestReconcile_pause(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t, tt.objs...)
-			b := newBench(w, step(networkReady, ends(nil)))
-			b.Delete = []Step[scope]{step(networkGone, ends(nil))}
+			server := newAPIServer(t, tt.objs...)
+			frame := newTestFrame(server, step(networkReady, returns(nil)))
+			frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-			result, err := b.reconcile(t)
+			result, err := frame.reconcile(t)
 
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(result.IsZero()).To(BeTrue())
-			g.Expect(b.last).To(BeNil(), "nothing runs while paused")
-			g.Expect(w.writes).To(Equal([]string{"status"}))
-			g.Expect(w.get().Finalizers).To(Equal([]string{testFinalizer}))
-			g.Expect(w.get().Status.ObservedGeneration).To(BeZero())
-			g.Expect(w.get().Status.Conditions).To(ConsistOf(
+			g.Expect(frame.last).To(BeNil(), "nothing runs while paused")
+			g.Expect(server.writes).To(Equal([]string{"status"}))
+			g.Expect(server.get().Finalizers).To(Equal([]string{testFinalizer}))
+			g.Expect(server.get().Status.ObservedGeneration).To(BeZero())
+			g.Expect(server.get().Status.Conditions).To(ConsistOf(
 				And(HaveField("Type", clusterv1.PausedCondition), HaveField("Status", BeEquivalentTo("True"))),
 			))
 
-			w.writes = nil
-			_, err = b.reconcile(t)
+			server.writes = nil
+			_, err = frame.reconcile(t)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(w.writes).To(BeEmpty())
+			g.Expect(server.writes).To(BeEmpty())
 		})
 	}
 }
 
-func TestReconcile_unpausesBeforeItActs(t *testing.T) {
+func TestReconcile_writesThatItIsNotPausedBeforeItRunsSteps(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(withCondition(condition{Type: clusterv1.PausedCondition, Status: "True", Reason: "Paused"})))
-	b := newBench(w, step(networkReady, ends(nil)))
+	server := newAPIServer(t, newThing(withCondition(condition{Type: clusterv1.PausedCondition, Status: "True", Reason: "Paused"})))
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.RequeueAfter).To(Equal(soon))
-	g.Expect(b.last).To(BeNil())
-	g.Expect(stateOf(w.get(), clusterv1.PausedCondition)).To(Equal(state{"False", "NotPaused", ""}))
+	g.Expect(result.RequeueAfter).To(Equal(retryDelay))
+	g.Expect(frame.last).To(BeNil())
+	g.Expect(stateOf(server.get(), clusterv1.PausedCondition)).To(Equal(state{"False", "NotPaused", ""}))
 
-	_, err = b.reconcile(t)
+	_, err = frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(b.last.ran).To(Equal([]string{networkReady}))
+	g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
 }
 
-func TestReconcile_doesNothingWhileItsClusterIsUnknown(t *testing.T) {
+func TestReconcile_waitsForItsCluster(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(labelled))
-	b := newBench(w, step(networkReady, ends(nil)))
+	server := newAPIServer(t, newThing(labelled))
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
-	g.Expect(b.last).To(BeNil())
-	g.Expect(stateOf(w.get(), clusterv1.ReadyCondition)).To(Equal(
+	g.Expect(frame.last).To(BeNil())
+	g.Expect(stateOf(server.get(), clusterv1.ReadyCondition)).To(Equal(
 		state{"False", WaitingForClusterReason, "Cluster default/c does not exist"}))
 }
 
-func TestReconcile_asksForTheClusterItWasTold(t *testing.T) {
+func TestReconcile_usesTheClusterFunction(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
-	b := newBench(w, step(networkReady, ends(nil)))
-	b.Cluster = func(context.Context, *thing) (*clusterv1.Cluster, error) { return cluster(true), nil }
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
+	frame.Cluster = func(context.Context, *thing) (*clusterv1.Cluster, error) { return cluster(true), nil }
 
-	_, err := b.reconcile(t)
+	_, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(conditions.IsTrue(w.get(), clusterv1.PausedCondition)).To(BeTrue())
+	g.Expect(conditions.IsTrue(server.get(), clusterv1.PausedCondition)).To(BeTrue())
 }
 
-func TestReconcile_panicsAreNotSwallowed(t *testing.T) {
+func TestReconcile_doesNotRecoverFromPanics(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
-	b := newBench(w, step(networkReady, func() error { panic("bug") }))
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server, step(networkReady, func() error { panic("bug") }))
 
-	g.Expect(func() { _, _ = b.reconcile(t) }).To(PanicWith("bug"))
-	g.Expect(w.writes).To(BeEmpty(), "half a run is not written")
+	g.Expect(func() { _, _ = frame.reconcile(t) }).To(PanicWith("bug"))
+	g.Expect(server.writes).To(BeEmpty(), "an incomplete run is not written")
 }
 
 func TestReconcile_addsTheFinalizerFirst(t *testing.T) {
-	t.Run("and goes on", func(t *testing.T) {
+	t.Run("and runs the steps", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing(func(o *thing) { o.Finalizers = []string{otherFinalizer} }))
-		b := newBench(w, step(networkReady, func() error {
-			g.Expect(w.get().Finalizers).To(ConsistOf(otherFinalizer, testFinalizer))
-			g.Expect(w.writes).To(Equal([]string{"object"}))
+		server := newAPIServer(t, newThing(func(o *thing) { o.Finalizers = []string{otherFinalizer} }))
+		frame := newTestFrame(server, step(networkReady, func() error {
+			g.Expect(server.get().Finalizers).To(ConsistOf(otherFinalizer, testFinalizer))
+			g.Expect(server.writes).To(Equal([]string{"object"}))
 			return nil
 		}))
 
-		_, err := b.reconcile(t)
+		_, err := frame.reconcile(t)
 
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(b.last.ran).To(Equal([]string{networkReady}))
-		g.Expect(w.get().Finalizers).To(ConsistOf(otherFinalizer, testFinalizer))
+		g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
+		g.Expect(server.get().Finalizers).To(ConsistOf(otherFinalizer, testFinalizer))
 	})
 
-	t.Run("or does nothing", func(t *testing.T) {
+	t.Run("and runs no step if that fails", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing(withoutFinalizer))
-		w.failPatch = errBoom
-		b := newBench(w, step(networkReady, ends(nil)))
+		server := newAPIServer(t, newThing(withoutFinalizer))
+		server.failPatch = errBoom
+		frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-		_, err := b.reconcile(t)
+		_, err := frame.reconcile(t)
 
 		g.Expect(err).To(MatchError(errBoom))
-		g.Expect(b.last).To(BeNil())
+		g.Expect(frame.last).To(BeNil())
 	})
 
-	t.Run("and waits quietly when somebody was faster", func(t *testing.T) {
+	t.Run("and requeues after a conflict", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing(withoutFinalizer))
-		w.beforePatch = func(ctx context.Context, c client.WithWatch) {
-			other := w.get()
+		server := newAPIServer(t, newThing(withoutFinalizer))
+		server.beforePatch = func(ctx context.Context, c client.WithWatch) {
+			other := server.get()
 			other.Finalizers = []string{otherFinalizer}
 			g.Expect(c.Update(ctx, other)).To(Succeed())
 		}
-		b := newBench(w, step(networkReady, ends(nil)))
+		frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-		result, err := b.reconcile(t)
+		result, err := frame.reconcile(t)
 
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result.RequeueAfter).To(Equal(soon))
-		g.Expect(b.last).To(BeNil())
+		g.Expect(result.RequeueAfter).To(Equal(retryDelay))
+		g.Expect(frame.last).To(BeNil())
 	})
 
-	t.Run("unless the kind has none", func(t *testing.T) {
+	t.Run("unless the frame has none", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing(withoutFinalizer))
-		b := newBench(w, step(networkReady, ends(nil)))
-		b.Finalizer = ""
+		server := newAPIServer(t, newThing(withoutFinalizer))
+		frame := newTestFrame(server, step(networkReady, returns(nil)))
+		frame.Finalizer = ""
 
-		_, err := b.reconcile(t)
+		_, err := frame.reconcile(t)
 
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(b.last.ran).To(Equal([]string{networkReady}))
-		g.Expect(w.get().Finalizers).To(BeEmpty())
+		g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
+		g.Expect(server.get().Finalizers).To(BeEmpty())
 	})
 }
 
 func TestReconcile_deletion(t *testing.T) {
 	tests := []struct {
-		name  string
-		err   error
-		gone  bool
-		fail  bool
-		want  state
-		ready state
+		name    string
+		err     error
+		deleted bool
+		fail    bool
+		want    state
+		ready   state
 	}{
-		{name: "passed", err: nil, gone: true},
+		{name: "passed", err: nil, deleted: true},
 		{
 			name: "waiting", err: fault.Wait("Draining", "2 nodes left"),
 			want: state{"False", "Draining", "2 nodes left"}, ready: state{"False", "Deleting", "NetworkGone: 2 nodes left"},
@@ -317,17 +317,17 @@ func TestReconcile_deletion(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t, newThing(deleting))
-			b := newBench(w, step(networkReady, ends(nil)))
-			b.Delete = []Step[scope]{step(endpointReady, ends(nil)), step(networkGone, ends(tt.err))}
+			server := newAPIServer(t, newThing(deleting))
+			frame := newTestFrame(server, step(networkReady, returns(nil)))
+			frame.Delete = []Step[scope]{step(endpointReady, returns(nil)), step(networkGone, returns(tt.err))}
 
-			_, err := b.reconcile(t)
+			_, err := frame.reconcile(t)
 
 			g.Expect(err != nil).To(Equal(tt.fail))
-			g.Expect(b.last.ran).To(Equal([]string{endpointReady, networkGone}), "the delete list, and it alone")
+			g.Expect(frame.last.ran).To(Equal([]string{endpointReady, networkGone}), "only the Delete steps run")
 			obj := &thing{}
-			err = w.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj)
-			if tt.gone {
+			err = server.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj)
+			if tt.deleted {
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 				return
 			}
@@ -339,31 +339,31 @@ func TestReconcile_deletion(t *testing.T) {
 	}
 }
 
-func TestReconcile_deletionLeavesTheFinalizersOfOthers(t *testing.T) {
+func TestReconcile_deletionKeepsOtherFinalizers(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(deleting, func(o *thing) { o.Finalizers = []string{otherFinalizer, testFinalizer} }))
-	b := newBench(w)
-	b.Delete = []Step[scope]{step(networkGone, ends(nil))}
+	server := newAPIServer(t, newThing(deleting, func(o *thing) { o.Finalizers = []string{otherFinalizer, testFinalizer} }))
+	frame := newTestFrame(server)
+	frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-	_, err := b.reconcile(t)
+	_, err := frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.get().Finalizers).To(Equal([]string{otherFinalizer}))
+	g.Expect(server.get().Finalizers).To(Equal([]string{otherFinalizer}))
 
-	w.writes = nil
-	_, err = b.reconcile(t)
+	server.writes = nil
+	_, err = frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(b.last).To(BeNil(), "what has been taken back is not taken back twice")
-	g.Expect(w.writes).To(BeEmpty(), "nor does a deleting object get the finalizer again")
+	g.Expect(frame.last).To(BeNil(), "the Delete steps do not run twice")
+	g.Expect(server.writes).To(BeEmpty(), "the finalizer is not added again")
 }
 
-func TestReconcile_deletionGoesOnWithoutItsCluster(t *testing.T) {
+func TestReconcile_deletionDoesNotWaitForItsCluster(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(deleting, labelled))
-	b := newBench(w)
-	b.Delete = []Step[scope]{step(networkGone, ends(nil))}
+	server := newAPIServer(t, newThing(deleting, labelled))
+	frame := newTestFrame(server)
+	frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-	_, err := b.reconcile(t)
+	_, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(b.last.ran).To(Equal([]string{networkGone}))
+	g.Expect(frame.last.ran).To(Equal([]string{networkGone}))
 }

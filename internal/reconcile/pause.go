@@ -16,18 +16,17 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// WaitingForClusterReason surfaces when an object names a Cluster that does
-// not exist, or is not in the cache yet.
+// WaitingForClusterReason surfaces when an object refers to a Cluster that does
+// not exist or is not in the cache yet.
 const WaitingForClusterReason = "WaitingForCluster"
 
-// OwnerCluster finds the Cluster that an object belongs to, by owner reference
-// and then by the cluster-name label. It returns nil when the object names
-// none.
+// OwnerCluster returns the Cluster that an object belongs to, by owner reference
+// and then by the cluster-name label. It returns nil if the object has neither.
 //
-// A named Cluster that cannot be found is a wait, not a nil: while objects are
-// being moved to another management cluster, theirs may be there, and paused,
-// before the cache knows it. An object that is being deleted does not wait for
-// it, for a Cluster that was taken away by force does not come back.
+// A Cluster that is not found is a fault.Waiting, not nil: during clusterctl
+// move the Cluster may exist, paused, before it is in the cache. An object that
+// is being deleted does not wait, because a Cluster that was deleted by force is
+// not created again.
 func OwnerCluster(ctx context.Context, c client.Reader, obj client.Object) (*clusterv1.Cluster, error) {
 	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: ownerClusterName(obj)}
 	if key.Name == "" {
@@ -55,17 +54,17 @@ func ownerClusterName(obj client.Object) string {
 	return obj.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
-// pause writes the Paused condition and tells whether the object is paused
-// now, and whether it was when it was read.
-func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, was bool) {
-	was = conditions.IsTrue(obj, clusterv1.PausedCondition)
+// pause writes the Paused condition. It reports whether the object is paused,
+// and whether the condition was True before.
+func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, wasPaused bool) {
+	wasPaused = conditions.IsTrue(obj, clusterv1.PausedCondition)
 
-	var why []string
+	var causes []string
 	if cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
-		why = append(why, "Cluster spec.paused is set to true")
+		causes = append(causes, "Cluster spec.paused is set to true")
 	}
 	if annotations.HasPaused(obj) {
-		why = append(why, fmt.Sprintf("%s has the %s annotation", kind, clusterv1.PausedAnnotation))
+		causes = append(causes, fmt.Sprintf("%s has the %s annotation", kind, clusterv1.PausedAnnotation))
 	}
 
 	c := metav1.Condition{
@@ -73,15 +72,15 @@ func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, was boo
 		Status: metav1.ConditionFalse,
 		Reason: clusterv1.NotPausedReason,
 	}
-	if len(why) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.PausedReason, strings.Join(why, ", ")
+	if len(causes) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.PausedReason, strings.Join(causes, ", ")
 	}
 	conditions.Set(obj, c)
-	return len(why) > 0, was
+	return len(causes) > 0, wasPaused
 }
 
-// externallyManaged tells whether another system manages the object. Cluster
-// API's contract speaks of a label, its code of an annotation.
+// externallyManaged reports whether another system manages the object. The
+// Cluster API contract specifies a label, its code reads an annotation.
 func externallyManaged(obj client.Object) bool {
 	_, labelled := obj.GetLabels()[clusterv1.ManagedByAnnotation]
 	return labelled || annotations.IsExternallyManaged(obj)

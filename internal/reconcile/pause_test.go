@@ -42,7 +42,7 @@ func TestOwnerCluster(t *testing.T) {
 		found  bool
 		waits  bool
 	}{
-		{name: "named by nothing", obj: newThing(), exists: true},
+		{name: "no owner and no label", obj: newThing(), exists: true},
 		{name: "by owner reference", obj: newThing(ownedBy(v2, "Cluster", "c")), exists: true, found: true},
 		{
 			name: "by owner reference of an older version", exists: true, found: true,
@@ -50,24 +50,24 @@ func TestOwnerCluster(t *testing.T) {
 		},
 		{name: "by label", obj: newThing(labelled), exists: true, found: true},
 		{
-			name: "the owner reference goes before the label", exists: true, waits: true,
+			name: "the owner reference has precedence over the label", exists: true, waits: true,
 			obj: newThing(labelled, ownedBy(v2, "Cluster", "another")),
 		},
 		{name: "a Cluster of another group", obj: newThing(ownedBy("example.com/v1", "Cluster", "c")), exists: true},
 		{name: "another kind", obj: newThing(ownedBy(v2, "Machine", "c")), exists: true},
-		{name: "not there", obj: newThing(labelled), waits: true},
-		{name: "not there while deleting", obj: newThing(labelled, deleting)},
-		{name: "there while deleting", obj: newThing(labelled, deleting), exists: true, found: true},
+		{name: "missing", obj: newThing(labelled), waits: true},
+		{name: "missing while deleting", obj: newThing(labelled, deleting)},
+		{name: "existing while deleting", obj: newThing(labelled, deleting), exists: true, found: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t)
+			server := newAPIServer(t)
 			if tt.exists {
-				g.Expect(w.Create(t.Context(), cluster(false))).To(Succeed())
+				g.Expect(server.Create(t.Context(), cluster(false))).To(Succeed())
 			}
 
-			got, err := OwnerCluster(t.Context(), w, tt.obj)
+			got, err := OwnerCluster(t.Context(), server, tt.obj)
 
 			g.Expect(got != nil).To(Equal(tt.found))
 			wait, isWaiting := fault.AsWaiting(err)
@@ -81,10 +81,10 @@ func TestOwnerCluster(t *testing.T) {
 	}
 }
 
-func TestOwnerCluster_readsNoOtherErrorAsMissing(t *testing.T) {
+func TestOwnerCluster_returnsOtherErrors(t *testing.T) {
 	g := NewWithT(t)
 	refused := errors.New("connection refused")
-	c := interceptor.NewClient(newWorld(t).Client.(client.WithWatch), interceptor.Funcs{
+	c := interceptor.NewClient(newAPIServer(t).Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return refused
 		},
@@ -105,8 +105,8 @@ func TestPause(t *testing.T) {
 		want    state
 	}{
 		{name: "no Cluster", obj: newThing(), want: state{"False", "NotPaused", ""}},
-		{name: "a running Cluster", obj: newThing(), cluster: cluster(false), want: state{"False", "NotPaused", ""}},
-		{name: "an unset Cluster", obj: newThing(), cluster: &clusterv1.Cluster{}, want: state{"False", "NotPaused", ""}},
+		{name: "a Cluster that is not paused", obj: newThing(), cluster: cluster(false), want: state{"False", "NotPaused", ""}},
+		{name: "a Cluster without spec.paused", obj: newThing(), cluster: &clusterv1.Cluster{}, want: state{"False", "NotPaused", ""}},
 		{
 			name: "a paused Cluster", obj: newThing(), cluster: cluster(true),
 			paused: true, want: state{"True", "Paused", byCluster},
@@ -124,13 +124,13 @@ func TestPause(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 
-			paused, was := pause(tt.obj, "Thing", tt.cluster)
+			paused, wasPaused := pause(tt.obj, "Thing", tt.cluster)
 			g.Expect(paused).To(Equal(tt.paused))
-			g.Expect(was).To(BeFalse())
+			g.Expect(wasPaused).To(BeFalse())
 			g.Expect(stateOf(tt.obj, clusterv1.PausedCondition)).To(Equal(tt.want))
 
-			_, was = pause(tt.obj, "Thing", tt.cluster)
-			g.Expect(was).To(Equal(tt.paused))
+			_, wasPaused = pause(tt.obj, "Thing", tt.cluster)
+			g.Expect(wasPaused).To(Equal(tt.paused))
 		})
 	}
 }

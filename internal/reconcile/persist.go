@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// ensureFinalizer adds the finalizer in a write of its own, so that nothing is
-// made for an object that could vanish unseen. It refuses to write over a
-// newer version, because a merge patch would drop the finalizers that others
-// added meanwhile.
+// ensureFinalizer adds the finalizer in a write of its own, before any other
+// resource is created, so that deletion always runs the Delete steps. It uses
+// optimistic locking, because a merge patch would drop finalizers that other
+// clients added in the meantime.
 func ensureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	before, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
@@ -31,12 +31,12 @@ func ensureFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 	return nil
 }
 
-// persist writes what changed, and nothing when nothing did: the status in one
-// write, so that nobody reads a condition without what it speaks of, then
-// metadata and spec. It writes on the version that was read and on no other:
-// what was decided on an old version must not replace what is newer. It tells
-// whether the object has what it was given: a deleted object may be gone for
-// good, which is no error.
+// persist writes the changes of an object, if there are any: first the status,
+// in one write so that a condition is never visible without the fields it refers
+// to, then metadata and spec. It writes only if the version that was read is
+// still the current one, because a decision on an old version must not replace
+// newer data. It reports whether the object was written. An object that was
+// being deleted and no longer exists is not an error.
 func (f *Frame[T, S]) persist(ctx context.Context, before, obj T) (written bool, err error) {
 	status, rest, err := changes(before, obj)
 	if err == nil && status != nil {
@@ -59,8 +59,8 @@ func (f *Frame[T, S]) persist(ctx context.Context, before, obj T) (written bool,
 
 type patcher func(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error
 
-// send patches the version that obj has. What comes back does not replace what
-// is in memory, except for the version.
+// send patches the resource version of obj. Of the response only the new
+// resource version is copied to obj.
 func (f *Frame[T, S]) send(ctx context.Context, patch patcher, obj T, body map[string]any) error {
 	meta, _ := body["metadata"].(map[string]any)
 	if meta == nil {
@@ -72,20 +72,20 @@ func (f *Frame[T, S]) send(ctx context.Context, patch patcher, obj T, body map[s
 	if err != nil {
 		return fmt.Errorf("encoding patch: %w", err)
 	}
-	answer, ok := obj.DeepCopyObject().(T)
+	response, ok := obj.DeepCopyObject().(T)
 	if !ok {
 		return fmt.Errorf("copying object: %T copies to another type", obj)
 	}
-	if err := patch(ctx, answer, client.RawPatch(types.MergePatchType, data)); err != nil {
+	if err := patch(ctx, response, client.RawPatch(types.MergePatchType, data)); err != nil {
 		return err
 	}
-	obj.SetResourceVersion(answer.GetResourceVersion())
+	obj.SetResourceVersion(response.GetResourceVersion())
 	f.latest.Store(client.ObjectKeyFromObject(obj), obj.GetResourceVersion())
 	return nil
 }
 
-// changes is the merge patch from one version to another: that of the status,
-// and that of everything else. Each is nil when nothing changed.
+// changes returns the merge patch between two versions of an object: that of the
+// status and that of the rest. Each is nil if nothing changed.
 func changes(from, to client.Object) (status, rest map[string]any, err error) {
 	data, err := client.MergeFrom(from).Data(to)
 	if err != nil {
@@ -104,8 +104,9 @@ func changes(from, to client.Object) (status, rest map[string]any, err error) {
 	return status, rest, nil
 }
 
-// behind tells whether the cache has not seen yet what this frame wrote last.
-func (f *Frame[T, S]) behind(obj T) bool {
+// isStale reports whether obj is older than the last write of this frame, because
+// the cache has not caught up.
+func (f *Frame[T, S]) isStale(obj T) bool {
 	key := client.ObjectKeyFromObject(obj)
 	latest, found := f.latest.Load(key)
 	if !found {
@@ -119,13 +120,13 @@ func (f *Frame[T, S]) behind(obj T) bool {
 	return false
 }
 
-// isConflict tells whether an error is nothing but somebody else having written
-// first.
+// isConflict reports whether all parts of an error are conflicts: another client
+// wrote first.
 func isConflict(err error) bool {
 	return every(err, apierrors.IsConflict)
 }
 
-// every tells whether each error that err was made of matches.
+// every reports whether all parts of a joined error match.
 func every(err error, match func(error) bool) bool {
 	for _, branch := range branches(err) {
 		if !match(branch) {

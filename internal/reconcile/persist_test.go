@@ -28,8 +28,8 @@ func TestIsConflict(t *testing.T) {
 		{name: "a conflict among others", err: agg(errConflict, errBoom)},
 		{name: "another error", err: errBoom},
 		{name: "a timeout", err: agg(deadline.Err())},
-		{name: "a cancelled run", err: agg(context.Canceled)},
-		{name: "gone", err: agg(errNotFound)},
+		{name: "a canceled run", err: agg(context.Canceled)},
+		{name: "not found", err: agg(errNotFound)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,152 +38,153 @@ func TestIsConflict(t *testing.T) {
 	}
 }
 
-func TestEnsureFinalizer_refusesToDropThoseOfOthers(t *testing.T) {
+func TestEnsureFinalizer_keepsOtherFinalizers(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(withoutFinalizer))
-	stale := w.get()
-	other := w.get()
+	server := newAPIServer(t, newThing(withoutFinalizer))
+	stale := server.get()
+	other := server.get()
 	other.Finalizers = []string{otherFinalizer}
-	g.Expect(w.Update(t.Context(), other)).To(Succeed())
+	g.Expect(server.Update(t.Context(), other)).To(Succeed())
 
-	err := ensureFinalizer(t.Context(), w, stale, testFinalizer)
+	err := ensureFinalizer(t.Context(), server, stale, testFinalizer)
 
 	g.Expect(isConflict(err)).To(BeTrue())
-	g.Expect(w.get().Finalizers).To(Equal([]string{otherFinalizer}))
+	g.Expect(server.get().Finalizers).To(Equal([]string{otherFinalizer}))
 }
 
-func TestReconcile_lostStatusWrites(t *testing.T) {
-	lost := errors.New("etcdserver: request timed out")
+func TestReconcile_retriesFailedStatusWrites(t *testing.T) {
+	timeout := errors.New("etcdserver: request timed out")
 	for name, steps := range endings() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld(t, newThing())
-			b := newBench(w, steps...)
-			var told int
-			b.OnTransition = func(context.Context, *scope, *thing, condition, condition) { told++ }
+			server := newAPIServer(t, newThing())
+			frame := newTestFrame(server, steps...)
+			var calls int
+			frame.OnTransition = func(context.Context, *scope, *thing, condition, condition) { calls++ }
 
-			w.failStatus = lost
-			_, err := b.reconcile(t)
-			g.Expect(err).To(MatchError(ContainSubstring(lost.Error())))
-			g.Expect(w.get().Status.Conditions).To(BeEmpty())
-			g.Expect(told).To(BeZero(), "nothing happened that anybody could read")
+			server.failStatus = timeout
+			_, err := frame.reconcile(t)
+			g.Expect(err).To(MatchError(ContainSubstring(timeout.Error())))
+			g.Expect(server.get().Status.Conditions).To(BeEmpty())
+			g.Expect(calls).To(BeZero(), "nothing was written")
 
-			w.failStatus = nil
-			_, _ = b.reconcile(t)
-			g.Expect(stateOf(w.get(), networkReady)).NotTo(Equal(state{}))
-			g.Expect(told).To(Equal(3), "the step, Ready and Paused")
+			server.failStatus = nil
+			_, _ = frame.reconcile(t)
+			g.Expect(stateOf(server.get(), networkReady)).NotTo(Equal(state{}))
+			g.Expect(calls).To(Equal(3), "the step, Ready and Paused")
 		})
 	}
 }
 
 func TestReconcile_conflictingStatusWrites(t *testing.T) {
-	t.Run("are retried quietly when they go on", func(t *testing.T) {
+	t.Run("are requeued", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing())
-		w.failStatus = errConflict
+		server := newAPIServer(t, newThing())
+		server.failStatus = errConflict
 
-		result, err := newBench(w, step(networkReady, ends(nil))).reconcile(t)
+		result, err := newTestFrame(server, step(networkReady, returns(nil))).reconcile(t)
 
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result.RequeueAfter).To(Equal(soon))
+		g.Expect(result.RequeueAfter).To(Equal(retryDelay))
 	})
 
-	t.Run("do not undo what others wrote meanwhile", func(t *testing.T) {
+	t.Run("do not overwrite other clients", func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld(t, newThing())
+		server := newAPIServer(t, newThing())
 		first := true
-		b := newBench(w, step(networkReady, func() error {
+		frame := newTestFrame(server, step(networkReady, func() error {
 			if !first {
 				return nil
 			}
 			first = false
-			other := w.get()
+			other := server.get()
 			other.Labels = map[string]string{"theirs": "kept"}
-			if err := w.Update(t.Context(), other); err != nil {
+			if err := server.Update(t.Context(), other); err != nil {
 				return err
 			}
 			other.Status.Conditions = []condition{
 				{Type: "Theirs", Status: "True", Reason: "Kept"},
 				{Type: networkReady, Status: "False", Reason: "Usurped"},
 			}
-			return w.Status().Update(t.Context(), other)
+			return server.Status().Update(t.Context(), other)
 		}))
 
-		result, err := b.reconcile(t)
+		result, err := frame.reconcile(t)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(result.RequeueAfter).To(Equal(soon), "what was decided on an old version is not written")
-		g.Expect(stateOf(w.get(), networkReady).reason).To(Equal("Usurped"))
+		g.Expect(result.RequeueAfter).To(Equal(retryDelay), "a decision on an old version is not written")
+		g.Expect(stateOf(server.get(), networkReady).reason).To(Equal("Usurped"))
 
-		_, err = b.reconcile(t)
+		_, err = frame.reconcile(t)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(w.get().Labels).To(HaveKeyWithValue("theirs", "kept"))
-		g.Expect(stateOf(w.get(), "Theirs")).To(Equal(state{"True", "Kept", ""}))
-		g.Expect(stateOf(w.get(), networkReady)).To(Equal(state{"True", "Ready", ""}), "the next look decides on what is there")
+		g.Expect(server.get().Labels).To(HaveKeyWithValue("theirs", "kept"))
+		g.Expect(stateOf(server.get(), "Theirs")).To(Equal(state{"True", "Kept", ""}))
+		g.Expect(stateOf(server.get(), networkReady)).To(Equal(state{"True", "Ready", ""}), "the next run observes the current version")
 	})
 }
 
-// strip makes the object vanish, as somebody who removes its finalizers does.
-func strip(w *world) func() error {
+// strip returns a step function that removes the finalizers and deletes the
+// object.
+func strip(server *apiServer) func() error {
 	return func() error {
-		obj := w.get()
+		obj := server.get()
 		obj.Finalizers = nil
-		if err := w.Update(w.t.Context(), obj); err != nil {
+		if err := server.Update(server.t.Context(), obj); err != nil {
 			return err
 		}
-		return client.IgnoreNotFound(w.Delete(w.t.Context(), obj))
+		return client.IgnoreNotFound(server.Delete(server.t.Context(), obj))
 	}
 }
 
-func TestReconcile_goneWhileItWasBeingDeleted(t *testing.T) {
+func TestReconcile_ignoresAnObjectThatVanishedWhileDeleting(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(deleting))
-	b := newBench(w)
-	b.Delete = []Step[scope]{step(networkGone, strip(w))}
-	b.OnTransition = func(context.Context, *scope, *thing, condition, condition) {
-		t.Error("a transition of an object that is gone was told")
+	server := newAPIServer(t, newThing(deleting))
+	frame := newTestFrame(server)
+	frame.Delete = []Step[scope]{step(networkGone, strip(server))}
+	frame.OnTransition = func(context.Context, *scope, *thing, condition, condition) {
+		t.Error("OnTransition was called for an object that does not exist")
 	}
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
 }
 
-func TestReconcile_goneWhileNobodyKnewOfADeletion(t *testing.T) {
+func TestReconcile_failsIfAnObjectVanishedWithoutDeletion(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
-	b := newBench(w, step(networkReady, strip(w)))
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server, step(networkReady, strip(server)))
 
-	_, err := b.reconcile(t)
-	g.Expect(err).To(HaveOccurred(), "the write was lost; the next run finds out why")
+	_, err := frame.reconcile(t)
+	g.Expect(err).To(HaveOccurred(), "the write failed")
 
-	_, err = b.reconcile(t)
+	_, err = frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestReconcile_goneBeforeItsFinalizerWasAdded(t *testing.T) {
+func TestReconcile_ignoresAnObjectThatVanishedBeforeItsFinalizer(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing(withoutFinalizer))
-	w.failPatch = errNotFound
-	b := newBench(w, step(networkReady, ends(nil)))
+	server := newAPIServer(t, newThing(withoutFinalizer))
+	server.failPatch = errNotFound
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
-	g.Expect(b.last).To(BeNil())
+	g.Expect(frame.last).To(BeNil())
 }
 
-func TestReconcile_waitsForACacheThatIsBehind(t *testing.T) {
+func TestReconcile_requeuesWhileTheCacheIsStale(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
-	b := newBench(w, step(networkReady, ends(nil)))
-	key := client.ObjectKeyFromObject(w.get())
-	b.latest.Store(key, "99999999")
+	server := newAPIServer(t, newThing())
+	frame := newTestFrame(server, step(networkReady, returns(nil)))
+	key := client.ObjectKeyFromObject(server.get())
+	frame.latest.Store(key, "99999999")
 
-	result, err := b.reconcile(t)
+	result, err := frame.reconcile(t)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.RequeueAfter).To(Equal(cacheLag))
-	g.Expect(b.last).To(BeNil(), "nothing is decided on what is known to be old")
+	g.Expect(frame.last).To(BeNil(), "no step runs on a stale object")
 }

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Requests brings back the objects of a list that match, for the watch of
-// something they depend on. match must not change what it is given: it may be
-// the cache's own.
+// Requests returns requests for the listed objects that match. It is for the
+// watch of an object that they depend on. match must not modify its argument,
+// which may be shared with the cache.
 func Requests[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, match func(T) bool, options ...client.ListOption) []ctrl.Request {
 	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing objects failed", "list", fmt.Sprintf("%T", list))

@@ -9,107 +9,109 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Step is one entry of a controller's table of contents.
+// Step is one step of a controller.
 type Step[S any] struct {
-	// Condition is the type of the condition that the step decides. A step
-	// without one is pure work; when it ends early, Ready alone says so.
+	// Condition is the type of the condition that the step decides. If a step
+	// without a condition ends early, only Ready reports it.
 	Condition string
 
-	// Run reads, decides and asks. It may change the object's status and spec
-	// in memory; it never writes a condition, patches the object or sleeps, and
-	// it must be idempotent, for it runs on every reconcile that reaches it.
+	// Run reads the current state, decides, and requests changes. It may change
+	// the object's status and spec in memory. It must not write a condition,
+	// patch the object or sleep, and it must be idempotent: it runs on every
+	// reconcile that reaches it.
 	//
 	// Its error decides the condition: nil makes it True, a fault.Waiting or
-	// fault.Stalled makes it False with that reason, a conflict leaves it as it
-	// was, and anything else makes it Unknown. Each error ends the list; all but
-	// the faults are retried.
+	// fault.Stalled makes it False with that reason, a conflict leaves it
+	// unchanged, and any other error makes it Unknown. Each error ends the list.
+	// All except the faults are retried.
 	Run func(ctx context.Context, s *S) error
 
-	// Reason is the reason of the condition when it is True. It defaults to
-	// what Cluster API says: Ready for FooReady, Available for FooAvailable, the
-	// type itself otherwise.
+	// Reason is the reason of the True condition. It defaults to the reason that
+	// Cluster API uses: Ready for FooReady, Available for FooAvailable, and the
+	// condition type otherwise.
 	Reason string
 
-	// ReasonOf, if set, gives the reason of the condition when it is True and
-	// more than one is possible. An empty answer falls back to Reason.
+	// ReasonOf, if set, returns the reason of the True condition. It is for
+	// conditions with several such reasons. If it returns an empty string, Reason
+	// applies.
 	ReasonOf func(s *S) string
 
-	// Message, if set, gives the message of the condition when it is True.
+	// Message, if set, returns the message of the True condition.
 	Message func(s *S) string
 
-	// RequeueAfter, if set, is asked after the step succeeded for how soon it has to
-	// run again although no watch fires, as before a token expires. Zero means
-	// never; a moment that has passed counts as shortly.
+	// RequeueAfter, if set, is called after the step succeeded. It returns when
+	// the step has to run again without a watch event, for example before a token
+	// expires. Zero means never; a negative value means a short delay.
 	RequeueAfter func(s *S) time.Duration
 
-	// Informational marks a step whose wait or stall is worth a condition but
-	// stops nothing: the list goes on, and Ready does not count it.
+	// Informational marks a step whose wait or stall sets a condition but stops
+	// nothing: the following steps run, and Ready ignores the condition.
 	Informational bool
 
-	// ContinueIf, if set, is asked after a wait or a stall whether the steps after
-	// it run nevertheless, as a token is renewed while an upgrade goes on. Ready
-	// counts the step all the same.
+	// ContinueIf, if set, is called after a wait or a stall. It reports whether
+	// the following steps run nevertheless, for example to renew a token during an
+	// upgrade. Ready still counts the step.
 	ContinueIf func(s *S) bool
 }
 
-// walk runs the steps in order, records the condition of each one it reaches
-// and stops at the first that does not pass. The conditions of the others stay
-// as they were. What it returns is the first verdict that Ready has to tell of,
-// or the one that stopped it.
-func walk[S any](ctx context.Context, obj Object, steps []Step[S], s *S) verdict {
-	all := verdict{kind: passed}
+// runSteps runs the steps in order, sets the condition of each one it reaches,
+// and stops at the first that does not pass. The conditions of the steps after
+// it are unchanged. It returns the first outcome that Ready has to report, or
+// the one that stopped the list.
+func runSteps[S any](ctx context.Context, obj Object, steps []Step[S], s *S) outcome {
+	total := outcome{class: passed}
 	for _, step := range steps {
-		v := judge(step.Run(ctx, s))
-		if v.kind == passed {
-			v = step.pass(s)
+		o := classify(step.Run(ctx, s))
+		if o.class == passed {
+			o = step.passed(s)
 		}
-		v.condition = step.Condition
-		record(obj, v)
-		again := sooner(all.again, v.again)
+		o.condition = step.Condition
+		setStepCondition(obj, o)
+		requeueAfter := sooner(total.requeueAfter, o.requeueAfter)
 		switch {
-		case v.kind == passed || step.Informational && v.isFault():
-		case v.isFault() && step.ContinueIf != nil && step.ContinueIf(s):
-			if all.kind == passed {
-				all = v
+		case o.class == passed || step.Informational && o.isFault():
+		case o.isFault() && step.ContinueIf != nil && step.ContinueIf(s):
+			if total.class == passed {
+				total = o
 			}
-		case v.kind > all.kind || all.kind == passed:
-			v.again = again
-			return v
+		case o.class > total.class || total.class == passed:
+			o.requeueAfter = requeueAfter
+			return o
 		default:
-			all.again = again
-			return all
+			total.requeueAfter = requeueAfter
+			return total
 		}
-		all.again = again
+		total.requeueAfter = requeueAfter
 	}
-	return all
+	return total
 }
 
-// pass is the verdict on a step that succeeded.
-func (step Step[S]) pass(s *S) verdict {
-	v := verdict{kind: passed}
+// passed returns the outcome of a step that succeeded.
+func (step Step[S]) passed(s *S) outcome {
+	o := outcome{class: passed}
 	if step.ReasonOf != nil {
-		v.reason = step.ReasonOf(s)
+		o.reason = step.ReasonOf(s)
 	}
-	if v.reason == "" {
-		v.reason = step.Reason
+	if o.reason == "" {
+		o.reason = step.Reason
 	}
-	if v.reason == "" {
-		v.reason = passReason(step.Condition)
+	if o.reason == "" {
+		o.reason = defaultReason(step.Condition)
 	}
 	if step.Message != nil {
-		v.message = step.Message(s)
+		o.message = step.Message(s)
 	}
 	if step.RequeueAfter != nil {
-		v.again = step.RequeueAfter(s)
-		if v.again < 0 {
-			v.again = soon
+		o.requeueAfter = step.RequeueAfter(s)
+		if o.requeueAfter < 0 {
+			o.requeueAfter = retryDelay
 		}
 	}
-	return v
+	return o
 }
 
-// passReason is the reason Cluster API gives to a condition that is True.
-func passReason(conditionType string) string {
+// defaultReason returns the reason that Cluster API gives to a True condition.
+func defaultReason(conditionType string) string {
 	for _, reason := range []string{
 		clusterv1.ReadyReason, clusterv1.AvailableReason, clusterv1.UpToDateReason,
 	} {
@@ -120,13 +122,13 @@ func passReason(conditionType string) string {
 	return conditionType
 }
 
-// counted lists the condition types that Ready sums up, in order.
-func counted[S any](steps []Step[S]) []string {
-	return conditionsOf(slices.DeleteFunc(slices.Clone(steps), func(step Step[S]) bool { return step.Informational }))
+// summarisedTypes returns the condition types that Ready summarises, in order.
+func summarisedTypes[S any](steps []Step[S]) []string {
+	return conditionTypes(slices.DeleteFunc(slices.Clone(steps), func(step Step[S]) bool { return step.Informational }))
 }
 
-// conditionsOf lists the condition types of the steps, in order.
-func conditionsOf[S any](steps []Step[S]) []string {
+// conditionTypes returns the condition types of the steps, in order.
+func conditionTypes[S any](steps []Step[S]) []string {
 	var types []string
 	for _, step := range steps {
 		if step.Condition != "" {

@@ -13,51 +13,51 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-func TestWalk_conditionsFollowFromErrors(t *testing.T) {
-	was := withCondition(metav1.Condition{Type: networkReady, Status: metav1.ConditionTrue, Reason: "Before"})
+func TestRunSteps_setsConditionsFromErrors(t *testing.T) {
+	previous := withCondition(metav1.Condition{Type: networkReady, Status: metav1.ConditionTrue, Reason: "Before"})
 	tests := []struct {
-		name string
-		err  error
-		want state
-		kind kind
+		name  string
+		err   error
+		want  state
+		class class
 	}{
-		{name: "nil", err: nil, want: state{"True", "Ready", ""}, kind: passed},
+		{name: "nil", err: nil, want: state{"True", "Ready", ""}, class: passed},
 		{
 			name: "wait", err: fault.Wait("InProgress", "3 of 9"),
-			want: state{"False", "InProgress", "3 of 9"}, kind: waiting,
+			want: state{"False", "InProgress", "3 of 9"}, class: waiting,
 		},
 		{
-			name: "wrapped wait", err: fmt.Errorf("making network: %w", fault.Wait("InProgress", "3 of 9")),
-			want: state{"False", "InProgress", "3 of 9"}, kind: waiting,
+			name: "wrapped wait", err: fmt.Errorf("creating network: %w", fault.Wait("InProgress", "3 of 9")),
+			want: state{"False", "InProgress", "3 of 9"}, class: waiting,
 		},
 		{
 			name: "stall", err: fault.Stall("RunFailed", "denied"),
-			want: state{"False", "RunFailed", "denied"}, kind: stalled,
+			want: state{"False", "RunFailed", "denied"}, class: stalled,
 		},
 		{
-			name: "anything else", err: errors.New("connection refused"),
-			want: state{"Unknown", "InternalError", "connection refused"}, kind: failed,
+			name: "any other error", err: errors.New("connection refused"),
+			want: state{"Unknown", "InternalError", "connection refused"}, class: failed,
 		},
 		{
-			name: "conflict leaves it as it was", err: fmt.Errorf("updating run: %w", errConflict),
-			want: state{"True", "Before", ""}, kind: conflicted,
+			name: "a conflict leaves it unchanged", err: fmt.Errorf("updating run: %w", errConflict),
+			want: state{"True", "Before", ""}, class: conflicted,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			obj := newThing(was)
+			obj := newThing(previous)
 
-			v := walk(t.Context(), obj, []Step[scope]{step(networkReady, ends(tt.err))}, &scope{})
+			o := runSteps(t.Context(), obj, []Step[scope]{step(networkReady, returns(tt.err))}, &scope{})
 
-			g.Expect(v.kind).To(Equal(tt.kind))
+			g.Expect(o.class).To(Equal(tt.class))
 			g.Expect(stateOf(obj, networkReady)).To(Equal(tt.want))
 			g.Expect(conditions.Get(obj, networkReady).ObservedGeneration).To(BeEquivalentTo(3))
 		})
 	}
 }
 
-func TestWalk_stopsAtTheFirstStepThatDoesNotPass(t *testing.T) {
+func TestRunSteps_stopsAtTheFirstStepThatDoesNotPass(t *testing.T) {
 	for _, err := range []error{
 		fault.Wait("W", "w"), fault.Stall("S", "s"), errors.New("boom"), errConflict,
 	} {
@@ -68,58 +68,58 @@ func TestWalk_stopsAtTheFirstStepThatDoesNotPass(t *testing.T) {
 			obj.Generation = 4
 			s := &scope{}
 
-			walk(t.Context(), obj, []Step[scope]{
-				step(networkReady, ends(nil)), step(endpointReady, ends(err)), step(networkGone, ends(nil)),
+			runSteps(t.Context(), obj, []Step[scope]{
+				step(networkReady, returns(nil)), step(endpointReady, returns(err)), step(networkGone, returns(nil)),
 			}, s)
 
 			g.Expect(s.ran).To(Equal([]string{networkReady, endpointReady}))
 			g.Expect(conditions.Get(obj, networkGone)).To(HaveField("Reason", "Before"))
 			g.Expect(conditions.Get(obj, networkGone)).To(HaveField("ObservedGeneration", BeEquivalentTo(3)),
-				"a condition of a step not reached says nothing about this generation")
+				"the condition of a step that did not run keeps its generation")
 		})
 	}
 }
 
-func TestWalk_revisits(t *testing.T) {
+func TestRunSteps_requeues(t *testing.T) {
 	in := func(d time.Duration) func(*scope) time.Duration {
 		return func(*scope) time.Duration { return d }
 	}
-	ok := Step[scope]{Run: step("", ends(nil)).Run}
-	revisit := func(d time.Duration) Step[scope] { return Step[scope]{Run: ok.Run, RequeueAfter: in(d)} }
-	wait := func(err error) Step[scope] { return step(endpointReady, ends(err)) }
+	ok := Step[scope]{Run: step("", returns(nil)).Run}
+	requeue := func(d time.Duration) Step[scope] { return Step[scope]{Run: ok.Run, RequeueAfter: in(d)} }
+	wait := func(err error) Step[scope] { return step(endpointReady, returns(err)) }
 
 	tests := []struct {
 		name  string
 		steps []Step[scope]
 		want  time.Duration
 	}{
-		{name: "no step asks", steps: []Step[scope]{ok}, want: 0},
-		{name: "never", steps: []Step[scope]{revisit(0)}, want: 0},
-		{name: "one asks", steps: []Step[scope]{ok, revisit(time.Hour), ok}, want: time.Hour},
-		{name: "the soonest counts", steps: []Step[scope]{revisit(time.Hour), revisit(time.Minute)}, want: time.Minute},
-		{name: "a passed moment is shortly", steps: []Step[scope]{revisit(-time.Hour)}, want: soon},
+		{name: "no step requeues", steps: []Step[scope]{ok}, want: 0},
+		{name: "never", steps: []Step[scope]{requeue(0)}, want: 0},
+		{name: "one requeues", steps: []Step[scope]{ok, requeue(time.Hour), ok}, want: time.Hour},
+		{name: "the shortest delay wins", steps: []Step[scope]{requeue(time.Hour), requeue(time.Minute)}, want: time.Minute},
+		{name: "a negative delay is a short delay", steps: []Step[scope]{requeue(-time.Hour)}, want: retryDelay},
 		{
-			name:  "a wait for a watch does not lose it",
-			steps: []Step[scope]{revisit(time.Hour), wait(fault.Wait("W", "w"))}, want: time.Hour,
+			name:  "a wait for a watch keeps the delay",
+			steps: []Step[scope]{requeue(time.Hour), wait(fault.Wait("W", "w"))}, want: time.Hour,
 		},
 		{
-			name:  "a wait on the clock may be sooner",
-			steps: []Step[scope]{revisit(time.Hour), wait(fault.WaitFor(time.Minute, "W", "w"))}, want: time.Minute,
+			name:  "a wait with a shorter delay",
+			steps: []Step[scope]{requeue(time.Hour), wait(fault.WaitFor(time.Minute, "W", "w"))}, want: time.Minute,
 		},
 		{
-			name:  "a wait on the clock may be later",
-			steps: []Step[scope]{revisit(time.Minute), wait(fault.WaitFor(time.Hour, "W", "w"))}, want: time.Minute,
+			name:  "a wait with a longer delay",
+			steps: []Step[scope]{requeue(time.Minute), wait(fault.WaitFor(time.Hour, "W", "w"))}, want: time.Minute,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(walk(t.Context(), newThing(), tt.steps, &scope{}).again).To(Equal(tt.want))
+			g.Expect(runSteps(t.Context(), newThing(), tt.steps, &scope{}).requeueAfter).To(Equal(tt.want))
 		})
 	}
 }
 
-func TestStep_saysWhyItIsTrue(t *testing.T) {
+func TestStep_reasonOfATrueCondition(t *testing.T) {
 	tests := []struct {
 		name string
 		step Step[scope]
@@ -131,7 +131,7 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 			name: "MachinesUpToDate is UpToDate", step: Step[scope]{Condition: "MachinesUpToDate"},
 			want: state{"True", "UpToDate", ""},
 		},
-		{name: "another is itself", step: Step[scope]{Condition: "Drained"}, want: state{"True", "Drained", ""}},
+		{name: "another is the condition type", step: Step[scope]{Condition: "Drained"}, want: state{"True", "Drained", ""}},
 		{
 			name: "its own reason and message",
 			step: Step[scope]{
@@ -141,7 +141,7 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 			want: state{"True", "Provisioned", "endpoint e"},
 		},
 		{
-			name: "a reason out of several",
+			name: "ReasonOf wins",
 			step: Step[scope]{
 				Condition: "FooReady", Reason: "Provisioned",
 				ReasonOf: func(s *scope) string { return "Endpoint" + s.obj.Spec.Endpoint },
@@ -149,7 +149,7 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 			want: state{"True", "Endpointe", ""},
 		},
 		{
-			name: "no reason out of several",
+			name: "an empty ReasonOf",
 			step: Step[scope]{Condition: "FooReady", Reason: "Provisioned", ReasonOf: func(*scope) string { return "" }},
 			want: state{"True", "Provisioned", ""},
 		},
@@ -158,79 +158,80 @@ func TestStep_saysWhyItIsTrue(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			obj := newThing(func(o *thing) { o.Spec.Endpoint = "e" })
-			tt.step.Run = step("", ends(nil)).Run
+			tt.step.Run = step("", returns(nil)).Run
 
-			walk(t.Context(), obj, []Step[scope]{tt.step}, &scope{obj: obj})
+			runSteps(t.Context(), obj, []Step[scope]{tt.step}, &scope{obj: obj})
 
 			g.Expect(stateOf(obj, tt.step.Condition)).To(Equal(tt.want))
 		})
 	}
 }
 
-func TestWalk_continuesAfterAnInformationalWait(t *testing.T) {
+func TestRunSteps_continuesAfterAnInformationalWait(t *testing.T) {
 	g := NewWithT(t)
 	obj := newThing()
 	s := &scope{}
-	drift := step(networkReady, ends(fault.WaitFor(time.Minute, "DriftDetected", "1 resource")))
+	drift := step(networkReady, returns(fault.WaitFor(time.Minute, "DriftDetected", "1 resource")))
 	drift.Informational = true
-	steps := []Step[scope]{drift, step(endpointReady, ends(nil))}
+	steps := []Step[scope]{drift, step(endpointReady, returns(nil))}
 
-	v := walk(t.Context(), obj, steps, s)
-	summarise(obj, counted(steps), v)
+	o := runSteps(t.Context(), obj, steps, s)
+	summarise(obj, summarisedTypes(steps), o)
 
 	g.Expect(s.ran).To(Equal([]string{networkReady, endpointReady}))
 	g.Expect(stateOf(obj, networkReady)).To(Equal(state{"False", "DriftDetected", "1 resource"}))
-	g.Expect(stateOf(obj, "Ready").status).To(BeEquivalentTo("True"), "Ready does not count it")
-	g.Expect(v.again).To(Equal(time.Minute), "its clock is kept")
+	g.Expect(stateOf(obj, "Ready").status).To(BeEquivalentTo("True"), "Ready ignores it")
+	g.Expect(o.requeueAfter).To(Equal(time.Minute), "its delay is kept")
 }
 
-func TestWalk_stopsAtAnInformationalStepThatFails(t *testing.T) {
+func TestRunSteps_stopsAtAnInformationalStepThatFails(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{}
-	broken := step(networkReady, ends(errors.New("boom")))
+	broken := step(networkReady, returns(errors.New("boom")))
 	broken.Informational = true
 
-	v := walk(t.Context(), newThing(), []Step[scope]{broken, step(endpointReady, ends(nil))}, s)
+	o := runSteps(t.Context(), newThing(), []Step[scope]{broken, step(endpointReady, returns(nil))}, s)
 
-	g.Expect(v.kind).To(Equal(failed))
+	g.Expect(o.class).To(Equal(failed))
 	g.Expect(s.ran).To(Equal([]string{networkReady}))
 }
 
-func TestWalk_continuesWhereAStepSaysSo(t *testing.T) {
+func TestRunSteps_continueIf(t *testing.T) {
 	later := fault.WaitFor(time.Minute, "Later", "later")
 	tests := []struct {
 		name string
 		end  error
-		// continues is what the first step answers, last how the last step ends.
+		// continues is the result of ContinueIf of the first step, last the error
+		// of the last step.
 		continues bool
-		last   error
-		ran    int
-		want   kind
-		reason string
+		last      error
+		ran       int
+		want      class
+		reason    string
 	}{
 		{"a wait", fault.Wait("Upgrading", "u"), true, nil, 3, waiting, "Upgrading"},
 		{"a stall", fault.Stall("RunFailed", "r"), true, nil, 3, stalled, "RunFailed"},
-		{"not when it says no", fault.Wait("Upgrading", "u"), false, nil, 1, waiting, "Upgrading"},
-		{"never after a failure", errors.New("boom"), true, nil, 1, failed, "InternalError"},
-		{"the first wait is told", fault.Wait("Upgrading", "u"), true, later, 3, waiting, "Upgrading"},
-		{"a failure after it wins", fault.Stall("RunFailed", "r"), true, errors.New("boom"), 3, failed, "RunFailed"},
+		{"not if ContinueIf is false", fault.Wait("Upgrading", "u"), false, nil, 1, waiting, "Upgrading"},
+		{"not after a failure", errors.New("boom"), true, nil, 1, failed, "InternalError"},
+		{"the first wait is reported", fault.Wait("Upgrading", "u"), true, later, 3, waiting, "Upgrading"},
+		{"a later failure wins", fault.Stall("RunFailed", "r"), true, errors.New("boom"), 3, failed, "RunFailed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			obj, s := newThing(), &scope{}
-			first := step(networkReady, ends(tt.end))
+			first := step(networkReady, returns(tt.end))
 			first.ContinueIf = func(*scope) bool { return tt.continues }
-			steps := []Step[scope]{first, step(networkGone, ends(nil)), step(endpointReady, ends(tt.last))}
+			steps := []Step[scope]{first, step(networkGone, returns(nil)), step(endpointReady, returns(tt.last))}
 
-			v := walk(t.Context(), obj, steps, s)
-			summarise(obj, counted(steps), v)
+			o := runSteps(t.Context(), obj, steps, s)
+			summarise(obj, summarisedTypes(steps), o)
 
 			g.Expect(s.ran).To(HaveLen(tt.ran))
-			g.Expect(v.kind).To(Equal(tt.want))
+			g.Expect(o.class).To(Equal(tt.want))
 			g.Expect(stateOf(obj, "Ready").reason).To(Equal(tt.reason))
 			if errors.Is(tt.last, later) {
-				g.Expect(v.again).To(Equal(time.Minute), "the clock of a later step is kept")
+				g.Expect(o.requeueAfter).To(Equal(time.Minute), "the delay of a later step is kept")
 			}
 		})
 	}

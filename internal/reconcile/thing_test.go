@@ -26,7 +26,7 @@ const (
 	networkGone   = "NetworkGone"
 )
 
-// thing is the smallest kind that a frame can hold.
+// thing is a minimal API object.
 type thing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -81,8 +81,8 @@ func withCondition(c metav1.Condition) func(*thing) {
 	}
 }
 
-// world is an API server that counts its writes and fails on request.
-type world struct {
+// apiServer is a fake API server that records its writes and fails on request.
+type apiServer struct {
 	client.Client
 
 	t           *testing.T
@@ -92,7 +92,7 @@ type world struct {
 	beforePatch func(ctx context.Context, c client.WithWatch)
 }
 
-func newWorld(t *testing.T, objs ...client.Object) *world {
+func newAPIServer(t *testing.T, objs ...client.Object) *apiServer {
 	t.Helper()
 	g := NewWithT(t)
 
@@ -102,82 +102,82 @@ func newWorld(t *testing.T, objs ...client.Object) *world {
 	metav1.AddToGroupVersion(scheme, gv)
 	g.Expect(clusterv1.AddToScheme(scheme)).To(Succeed())
 
-	w := &world{t: t}
-	w.Client = fake.NewClientBuilder().WithScheme(scheme).
+	server := &apiServer{t: t}
+	server.Client = fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(objs...).WithStatusSubresource(&thing{}).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: w.patch, SubResourcePatch: w.patchStatus}).
+		WithInterceptorFuncs(interceptor.Funcs{Patch: server.patch, SubResourcePatch: server.patchStatus}).
 		Build()
-	return w
+	return server
 }
 
-func (w *world) patch(
+func (server *apiServer) patch(
 	ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption,
 ) error {
-	if w.beforePatch != nil {
-		w.beforePatch(ctx, c)
+	if server.beforePatch != nil {
+		server.beforePatch(ctx, c)
 	}
-	w.writes = append(w.writes, "object")
-	if w.failPatch != nil {
-		return w.failPatch
+	server.writes = append(server.writes, "object")
+	if server.failPatch != nil {
+		return server.failPatch
 	}
 	return c.Patch(ctx, obj, p, opts...)
 }
 
-func (w *world) patchStatus(
+func (server *apiServer) patchStatus(
 	ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch,
 	opts ...client.SubResourcePatchOption,
 ) error {
-	w.writes = append(w.writes, sub)
-	if w.failStatus != nil {
-		return w.failStatus
+	server.writes = append(server.writes, sub)
+	if server.failStatus != nil {
+		return server.failStatus
 	}
 	return c.SubResource(sub).Patch(ctx, obj, p, opts...)
 }
 
-func (w *world) get() *thing {
-	w.t.Helper()
+func (server *apiServer) get() *thing {
+	server.t.Helper()
 	obj := &thing{}
-	NewWithT(w.t).Expect(w.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj)).To(Succeed())
+	NewWithT(server.t).Expect(server.Get(server.t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj)).To(Succeed())
 	return obj
 }
 
-// scope is what the steps of a test share.
+// scope is the data that the steps of a test share.
 type scope struct {
 	obj     *thing
 	cluster *clusterv1.Cluster
 	ran     []string
 }
 
-// bench is a frame over things, with the scope of its last run.
-type bench struct {
+// testFrame is a frame for things. It keeps the scope of its last run.
+type testFrame struct {
 	Frame[*thing, scope]
 
 	last *scope
 }
 
-func newBench(w *world, steps ...Step[scope]) *bench {
-	b := &bench{}
-	b.Frame = Frame[*thing, scope]{
-		Client:    w.Client,
+func newTestFrame(server *apiServer, steps ...Step[scope]) *testFrame {
+	frame := &testFrame{}
+	frame.Frame = Frame[*thing, scope]{
+		Client:    server.Client,
 		Finalizer: testFinalizer,
 		Steps:     steps,
 		Scope: func(_ context.Context, obj *thing, cluster *clusterv1.Cluster) (*scope, error) {
-			b.last = &scope{obj: obj, cluster: cluster}
-			return b.last, nil
+			frame.last = &scope{obj: obj, cluster: cluster}
+			return frame.last, nil
 		},
 	}
-	return b
+	return frame
 }
 
-func (b *bench) reconcile(t *testing.T) (ctrl.Result, error) {
+func (frame *testFrame) reconcile(t *testing.T) (ctrl.Result, error) {
 	t.Helper()
-	b.last = nil
-	return b.Reconcile(t.Context(), ctrl.Request{
+	frame.last = nil
+	return frame.Reconcile(t.Context(), ctrl.Request{
 		NamespacedName: client.ObjectKey{Namespace: "default", Name: "a"},
 	})
 }
 
-// step returns a step that notes that it ran and ends with what err gives.
+// step returns a step that records that it ran and returns the result of err.
 func step(condition string, err func() error) Step[scope] {
 	return Step[scope]{Condition: condition, Run: func(_ context.Context, s *scope) error {
 		s.ran = append(s.ran, condition)
@@ -185,11 +185,11 @@ func step(condition string, err func() error) Step[scope] {
 	}}
 }
 
-func ends(err error) func() error { return func() error { return err } }
+func returns(err error) func() error { return func() error { return err } }
 
 type condition = metav1.Condition
 
-// state is a condition without the time.
+// state is a condition without time and generation.
 type state struct {
 	status  metav1.ConditionStatus
 	reason  string

@@ -7,21 +7,21 @@ import (
 
 // transition is a condition whose status or reason changed.
 type transition struct {
-	was, is metav1.Condition
+	previous, current metav1.Condition
 }
 
-// transitions lists what changed between two sets of conditions, in the order
-// of the newer one. A condition that was not there before has been nothing but
-// its type.
+// transitions returns the differences between two sets of conditions, in the
+// order of the newer one. The previous value of a new condition has only its
+// type.
 func transitions(before, after []metav1.Condition) []transition {
 	var changed []transition
-	for _, is := range after {
-		was := meta.FindStatusCondition(before, is.Type)
-		if was == nil {
-			was = &metav1.Condition{Type: is.Type}
+	for _, current := range after {
+		previous := meta.FindStatusCondition(before, current.Type)
+		if previous == nil {
+			previous = &metav1.Condition{Type: current.Type}
 		}
-		if was.Status != is.Status || was.Reason != is.Reason {
-			changed = append(changed, transition{was: *was, is: is})
+		if previous.Status != current.Status || previous.Reason != current.Reason {
+			changed = append(changed, transition{previous: *previous, current: current})
 		}
 	}
 	return changed

@@ -23,28 +23,28 @@ func TestTransitions(t *testing.T) {
 		{Type: "Reason", Status: "False", Reason: "New"},
 	}
 	NewWithT(t).Expect(transitions(before, after)).To(Equal([]transition{
-		{was: condition{Type: "New"}, is: after[0]},
-		{was: before[1], is: after[2]},
-		{was: before[2], is: after[3]},
+		{previous: condition{Type: "New"}, current: after[0]},
+		{previous: before[1], current: after[2]},
+		{previous: before[2], current: after[3]},
 	}))
 }
 
-func TestReconcile_tellsTransitionsOnce(t *testing.T) {
+func TestReconcile_announcesTransitionsOnce(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld(t, newThing())
+	server := newAPIServer(t, newThing())
 	var err error
-	b := newBench(w, step(networkReady, func() error { return err }))
-	var told []string
-	b.OnTransition = func(_ context.Context, s *scope, obj *thing, was, is condition) {
+	frame := newTestFrame(server, step(networkReady, func() error { return err }))
+	var announced []string
+	frame.OnTransition = func(_ context.Context, s *scope, obj *thing, previous, current condition) {
 		g.Expect(s).NotTo(BeNil())
-		g.Expect(stateOf(w.get(), is.Type)).To(Equal(stateOf(obj, is.Type)), "told before it was written")
-		told = append(told, is.Type+": "+string(was.Status)+was.Reason+" to "+string(is.Status)+is.Reason)
+		g.Expect(stateOf(server.get(), current.Type)).To(Equal(stateOf(obj, current.Type)), "announced before it was written")
+		announced = append(announced, current.Type+": "+string(previous.Status)+previous.Reason+" to "+string(current.Status)+current.Reason)
 	}
 	run := func() []string {
-		told = nil
-		_, e := b.reconcile(t)
+		announced = nil
+		_, e := frame.reconcile(t)
 		g.Expect(e).NotTo(HaveOccurred())
-		return told
+		return announced
 	}
 
 	err = fault.Wait("InProgress", "1 of 2")
@@ -53,7 +53,7 @@ func TestReconcile_tellsTransitionsOnce(t *testing.T) {
 	))
 	g.Expect(run()).To(BeEmpty())
 	err = fault.Wait("InProgress", "2 of 2")
-	g.Expect(run()).To(BeEmpty(), "a message alone is no transition")
+	g.Expect(run()).To(BeEmpty(), "a new message alone is not a transition")
 	err = fault.Stall("RunFailed", "denied")
 	g.Expect(run()).To(ConsistOf(
 		"NetworkReady: FalseInProgress to FalseRunFailed", "Ready: FalseInProgress to FalseRunFailed",

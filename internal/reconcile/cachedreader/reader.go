@@ -1,10 +1,11 @@
-// Package versioned reads people's Secrets and ConfigMaps once per version. A
-// thousand workspaces that share a credential ask for it a thousand times when
-// the manager starts or the credential changes; the API server is asked once.
+// Package cachedreader caches Secrets and ConfigMaps of users by their resource
+// version. A thousand workspaces that share a credential read it a thousand times
+// when the manager starts or the credential changes. The API server is read once.
 package cachedreader
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,24 +14,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mostKept is how many objects are kept, mostBytes how large one may be that is.
 const (
-	mostKept  = 256
-	mostBytes = 64 << 10
+	// maxObjects is the number of objects that are cached.
+	maxObjects = 256
+	// maxBytes is the size limit of a cached object.
+	maxBytes = 64 << 10
 )
 
-// Reader reads past the cache. A Secret or ConfigMap that it has read before is
-// not read again while the metadata cache knows the same version of it; the
-// event of a newer version brings whoever waits for it back. Everything else is
-// read from the API server each time.
+// Reader reads from the API server. It returns a Secret or ConfigMap from its own
+// cache while the metadata cache has the same resource version. The watch event
+// of a newer version triggers the controllers that depend on it. All other
+// objects are read from the API server every time.
 type Reader struct {
 	live client.Reader
-	// metadata knows the versions.
+	// metadata is a cache of object metadata; it has the resource versions.
 	metadata client.Reader
 
-	mu   sync.Mutex
-	kept map[identity]client.Object
-	// order is the order in which objects were kept, the oldest first.
+	mu     sync.Mutex
+	cached map[identity]client.Object
+	// order lists the cached objects, the oldest first.
 	order []identity
 }
 
@@ -41,10 +43,11 @@ type identity struct {
 	key  client.ObjectKey
 }
 
-// NewReader returns a reader that has kept nothing. metadata is a cache of the
-// metadata of Secrets and ConfigMaps; what it does not know is always read.
+// NewReader returns a reader with an empty cache. metadata is a cache of the
+// metadata of Secrets and ConfigMaps. Objects that it does not contain are always
+// read from the API server.
 func NewReader(live, metadata client.Reader) *Reader {
-	return &Reader{live: live, metadata: metadata, kept: map[identity]client.Object{}}
+	return &Reader{live: live, metadata: metadata, cached: map[identity]client.Object{}}
 }
 
 // List reads from the API server.
@@ -52,27 +55,27 @@ func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return r.live.List(ctx, list, opts...)
 }
 
-// Get reads an object, from the API server unless its version is at hand.
+// Get reads an object, from the API server unless its resource version is cached.
 func (r *Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	gvk, kind := kindOf(obj)
-	if !kind || len(opts) > 0 {
+	gvk, cacheable := kindOf(obj)
+	if !cacheable || len(opts) > 0 {
 		return r.live.Get(ctx, key, obj, opts...)
 	}
 	id := identity{kind: gvk.Kind, key: key}
 	known := &metav1.PartialObjectMetadata{}
 	known.SetGroupVersionKind(gvk)
 	if err := r.metadata.Get(ctx, key, known); err != nil {
-		// Whatever keeps the cache from answering, the API server knows. What is
-		// not watched is not kept.
+		// The API server decides whatever the error is. An object without a watch
+		// must not be cached.
 		return r.live.Get(ctx, key, obj)
 	}
-	if r.take(id, known.GetResourceVersion(), obj) {
+	if r.load(id, known.GetResourceVersion(), obj) {
 		return nil
 	}
 	if err := r.live.Get(ctx, key, obj); err != nil {
 		return err
 	}
-	r.keep(id, obj)
+	r.store(id, obj)
 	return nil
 }
 
@@ -86,42 +89,45 @@ func kindOf(obj client.Object) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// take copies the kept object of the version, if there is one.
-func (r *Reader) take(id identity, version string, into client.Object) bool {
+// load copies the cached object into the given one. It reports whether an object
+// of this resource version is cached.
+func (r *Reader) load(id identity, version string, into client.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept, found := r.kept[id]
-	if !found || kept.GetResourceVersion() != version {
+	cached, found := r.cached[id]
+	if !found || cached.GetResourceVersion() != version {
 		return false
 	}
-	switch kept := kept.(type) {
+	switch cached := cached.(type) {
 	case *corev1.Secret:
-		kept.DeepCopyInto(into.(*corev1.Secret))
+		cached.DeepCopyInto(into.(*corev1.Secret))
 	case *corev1.ConfigMap:
-		kept.DeepCopyInto(into.(*corev1.ConfigMap))
+		cached.DeepCopyInto(into.(*corev1.ConfigMap))
 	}
 	return true
 }
 
-// keep remembers an object in place of its earlier version, and forgets the
-// oldest when there are too many.
-func (r *Reader) keep(id identity, obj client.Object) {
+// store caches an object in place of its earlier version. It removes the oldest
+// object if there are too many. An object above the size limit is not cached.
+func (r *Reader) store(id identity, obj client.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if size(obj) > mostBytes {
-		delete(r.kept, id)
+	if size(obj) > maxBytes {
+		delete(r.cached, id)
+		r.order = slices.DeleteFunc(r.order, func(other identity) bool { return other == id })
 		return
 	}
-	if _, found := r.kept[id]; !found {
+	if _, found := r.cached[id]; !found {
 		r.order = append(r.order, id)
 	}
-	r.kept[id] = obj.DeepCopyObject().(client.Object)
-	for len(r.order) > mostKept {
-		delete(r.kept, r.order[0])
+	r.cached[id] = obj.DeepCopyObject().(client.Object)
+	for len(r.order) > maxObjects {
+		delete(r.cached, r.order[0])
 		r.order = r.order[1:]
 	}
 }
 
+// size returns the size of the data of an object, in bytes.
 func size(obj client.Object) int {
 	n := 0
 	switch obj := obj.(type) {

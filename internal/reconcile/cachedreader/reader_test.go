@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// server counts how often it is read.
+// server is an API server that counts its reads.
 type server struct {
 	client.WithWatch
 	reads int
@@ -31,7 +31,7 @@ func newServer(objects ...client.Object) *server {
 	return s
 }
 
-// metadata is a cache that may be behind.
+// metadata is a metadata cache with the given resource versions.
 type metadata map[client.ObjectKey]string
 
 func (m metadata) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -51,7 +51,7 @@ func secret(name, value string) *corev1.Secret {
 
 var key = client.ObjectKey{Namespace: "n", Name: "s"}
 
-func TestReader_readsAVersionOnce(t *testing.T) {
+func TestReader_readsEachVersionOnce(t *testing.T) {
 	g := NewWithT(t)
 	api := newServer(secret("s", "one"))
 	known := metadata{}
@@ -65,20 +65,20 @@ func TestReader_readsAVersionOnce(t *testing.T) {
 
 	g.Expect(read()).To(Equal("one"))
 	g.Expect(read()).To(Equal("one"))
-	g.Expect(api.reads).To(Equal(2), "the cache knows nothing of it yet")
+	g.Expect(api.reads).To(Equal(2), "the metadata cache does not contain it yet")
 
 	known[key] = got.ResourceVersion
 	g.Expect(read()).To(Equal("one"))
 	got.Data["k"][0] = 'X'
-	g.Expect(read()).To(Equal("one"), "what was handed out may be changed")
-	g.Expect(api.reads).To(Equal(3), "the version is at hand")
+	g.Expect(read()).To(Equal("one"), "a change of the returned object does not reach the cache")
+	g.Expect(api.reads).To(Equal(3), "the version is cached")
 
 	changed := got.DeepCopy()
 	changed.Data["k"] = []byte("two")
 	g.Expect(api.Update(t.Context(), changed)).To(Succeed())
 	known[key] = changed.ResourceVersion
 	g.Expect(read()).To(Equal("two"))
-	g.Expect(api.reads).To(Equal(4), "another version")
+	g.Expect(api.reads).To(Equal(4), "a new version")
 	g.Expect(read()).To(Equal("two"))
 	g.Expect(api.reads).To(Equal(4))
 
@@ -87,10 +87,10 @@ func TestReader_readsAVersionOnce(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(r.Get(t.Context(), key, &got))).To(BeTrue())
 }
 
-func TestReader_keepsAFewSmallObjects(t *testing.T) {
+func TestReader_limitsTheNumberAndSizeOfObjects(t *testing.T) {
 	g := NewWithT(t)
-	objects := []client.Object{secret("large", string(make([]byte, mostBytes+1)))}
-	for i := range mostKept + 5 {
+	objects := []client.Object{secret("large", string(make([]byte, maxBytes+1)))}
+	for i := range maxObjects + 5 {
 		objects = append(objects, secret(fmt.Sprintf("s%d", i), "x"))
 	}
 	known := metadata{}
@@ -102,13 +102,38 @@ func TestReader_keepsAFewSmallObjects(t *testing.T) {
 		g.Expect(r.Get(t.Context(), client.ObjectKeyFromObject(obj), &corev1.Secret{})).To(Succeed())
 	}
 
-	g.Expect(r.kept).To(HaveLen(mostKept))
-	g.Expect(r.order).To(HaveLen(mostKept))
-	g.Expect(r.kept).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "s0"}}), "the oldest goes first")
-	g.Expect(r.kept).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "large"}}))
+	g.Expect(r.cached).To(HaveLen(maxObjects))
+	g.Expect(r.order).To(HaveLen(maxObjects))
+	g.Expect(r.cached).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "s0"}}), "the oldest is removed first")
+	g.Expect(r.cached).NotTo(HaveKey(identity{"Secret", client.ObjectKey{Namespace: "n", Name: "large"}}))
 }
 
-func TestReader_keepsNothingElse(t *testing.T) {
+func TestReader_removesAnObjectThatGrewTooLarge(t *testing.T) {
+	g := NewWithT(t)
+	r := NewReader(newServer(), metadata{})
+	id := identity{"Secret", key}
+
+	r.store(id, secret("s", "small"))
+	r.store(id, secret("s", string(make([]byte, maxBytes+1))))
+	g.Expect(r.cached).To(BeEmpty())
+	g.Expect(r.order).To(BeEmpty())
+
+	r.store(id, secret("s", string(make([]byte, maxBytes))))
+	g.Expect(r.cached).To(HaveKey(id))
+	g.Expect(r.order).To(Equal([]identity{id}))
+}
+
+func TestSize(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(size(secret("s", "four"))).To(Equal(4))
+	g.Expect(size(&corev1.ConfigMap{
+		Data:       map[string]string{"a": "12", "b": "345"},
+		BinaryData: map[string][]byte{"c": []byte("6789")},
+	})).To(Equal(9))
+	g.Expect(size(&corev1.Pod{})).To(BeZero())
+}
+
+func TestReader_cachesNoOtherKinds(t *testing.T) {
 	g := NewWithT(t)
 	api := newServer(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}})
 	r := NewReader(api, metadata{key: "999"})

@@ -1,6 +1,6 @@
-// Package fault names the two ways in which a reconcile step can end early
-// without having failed: it waits for something that will happen, or it is
-// stalled until somebody changes the inputs. Any other error is transient.
+// Package fault defines the two errors with which a reconcile step ends early
+// without having failed: Waiting, for an event that is expected, and Stalled,
+// until a user changes the inputs. All other errors are transient.
 package fault
 
 import (
@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// soonest is how long a wait lasts whose moment has already passed.
-const soonest = time.Second
+// minimumDelay is the delay of a wait that is already over.
+const minimumDelay = time.Second
 
-// Waiting says that something is on its way. What ends the wait is a watch, or
-// the clock when RetryAfter is set.
+// Waiting is the error of a step that waits for an expected event. A watch ends
+// the wait, or a requeue if RetryAfter is set.
 type Waiting struct {
 	// Reason is the reason of the condition, in CamelCase.
 	Reason string
-	// RetryAfter is when to look again; zero means that a watch will tell.
+	// RetryAfter is the delay before the step runs again. Zero means that a watch
+	// triggers the next run.
 	RetryAfter time.Duration
 
 	err error
 }
 
-// Stalled says that trying again is of no use until the inputs change.
+// Stalled is the error of a step that cannot succeed until the inputs change.
 type Stalled struct {
 	// Reason is the reason of the condition, in CamelCase.
 	Reason string
@@ -31,30 +32,30 @@ type Stalled struct {
 	err error
 }
 
-// Wait returns a wait that a watch ends. The format follows fmt.Errorf, so %w
-// keeps a cause.
+// Wait returns a Waiting error that a watch ends. The format follows fmt.Errorf,
+// so %w keeps a cause.
 func Wait(reason, format string, args ...any) error {
 	return &Waiting{Reason: reason, err: fmt.Errorf(format, args...)}
 }
 
-// WaitFor returns a wait that the clock ends, for what no watch can see, such
-// as an interval or the expiry of a token. A moment that has already passed
-// still counts as a wait: it is looked at again shortly.
+// WaitFor returns a Waiting error that ends after a delay. It is for events
+// without a watch, such as the expiry of a token. A delay that is not positive
+// becomes a short one.
 func WaitFor(after time.Duration, reason, format string, args ...any) error {
 	if after <= 0 {
-		after = soonest
+		after = minimumDelay
 	}
 	return &Waiting{Reason: reason, RetryAfter: after, err: fmt.Errorf(format, args...)}
 }
 
-// Stall returns a fault that only a change of the inputs ends. The format
-// follows fmt.Errorf, so %w keeps a cause.
+// Stall returns a Stalled error. The format follows fmt.Errorf, so %w keeps a
+// cause.
 func Stall(reason, format string, args ...any) error {
 	return &Stalled{Reason: reason, err: fmt.Errorf(format, args...)}
 }
 
-// AsWaiting finds a wait in the tree of err. When a wait and a stall are
-// wrapped in each other, the outer one is what err is.
+// AsWaiting returns the first fault in the tree of err if it is a Waiting error.
+// If a wait wraps a stall or the reverse, the outer one counts.
 func AsWaiting(err error) (*Waiting, bool) {
 	var outer fault
 	if !errors.As(err, &outer) {
@@ -64,8 +65,8 @@ func AsWaiting(err error) (*Waiting, bool) {
 	return waiting, ok
 }
 
-// AsStalled finds a stall in the tree of err. When a wait and a stall are
-// wrapped in each other, the outer one is what err is.
+// AsStalled returns the first fault in the tree of err if it is a Stalled error.
+// If a wait wraps a stall or the reverse, the outer one counts.
 func AsStalled(err error) (*Stalled, bool) {
 	var outer fault
 	if !errors.As(err, &outer) {
@@ -75,31 +76,31 @@ func AsStalled(err error) (*Stalled, bool) {
 	return stalled, ok
 }
 
-// fault is either of the two types, whichever errors.As meets first.
+// fault is the interface of Waiting and Stalled, for errors.As.
 type fault interface {
-	// Message is the sentence for a person, without the reason.
+	// Message returns the message of the condition, without the reason.
 	Message() string
 	isFault()
 }
 
-// Message is the sentence for a person, without the reason.
+// Message returns the message of the condition, without the reason.
 func (w *Waiting) Message() string { return w.err.Error() }
 
 // Error returns the reason and the message, for logs.
 func (w *Waiting) Error() string { return w.Reason + ": " + w.Message() }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause for errors.Is and errors.As.
 func (w *Waiting) Unwrap() error { return w.err }
 
 func (*Waiting) isFault() {}
 
-// Message is the sentence for a person, without the reason.
+// Message returns the message of the condition, without the reason.
 func (s *Stalled) Message() string { return s.err.Error() }
 
 // Error returns the reason and the message, for logs.
 func (s *Stalled) Error() string { return s.Reason + ": " + s.Message() }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause for errors.Is and errors.As.
 func (s *Stalled) Unwrap() error { return s.err }
 
 func (*Stalled) isFault() {}

@@ -26,23 +26,23 @@ func TestAsWaitingAndAsStalled(t *testing.T) {
 		message string
 		after   time.Duration
 	}{
-		{name: "nil is no fault", err: nil, want: neither},
-		{name: "another error is no fault", err: io.ErrUnexpectedEOF, want: neither},
+		{name: "nil", err: nil, want: neither},
+		{name: "another error", err: io.ErrUnexpectedEOF, want: neither},
 		{
 			name: "a wait", err: fault.Wait("RunInProgress", "%d of %d", 3, 9),
 			want: waiting, reason: "RunInProgress", message: "3 of 9",
 		},
 		{
-			name: "a wait on the clock", err: fault.WaitFor(time.Minute, "Drift", "next check"),
+			name: "a wait with a delay", err: fault.WaitFor(time.Minute, "Drift", "next check"),
 			want: waiting, reason: "Drift", message: "next check", after: time.Minute,
 		},
 		{
-			name: "a moment that has passed is looked at again shortly",
+			name: "a negative delay becomes a short one",
 			err:  fault.WaitFor(-time.Hour, "Expired", "token"),
 			want: waiting, reason: "Expired", message: "token", after: time.Second,
 		},
 		{
-			name: "a zero duration still ends by the clock",
+			name: "a zero delay becomes a short one",
 			err:  fault.WaitFor(0, "Expired", "token"),
 			want: waiting, reason: "Expired", message: "token", after: time.Second,
 		},
@@ -52,7 +52,7 @@ func TestAsWaitingAndAsStalled(t *testing.T) {
 		},
 		{
 			name: "a wrapped wait keeps its own message",
-			err:  fmt.Errorf("making network: %w", fault.Wait("R", "m")),
+			err:  fmt.Errorf("creating network: %w", fault.Wait("R", "m")),
 			want: waiting, reason: "R", message: "m",
 		},
 		{
