@@ -9,8 +9,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
-	"github.com/appthrust/capt/internal/controllers/captcluster"
-	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // cluster renders the workspaces of a cluster, and first what Cluster API makes
@@ -63,7 +62,7 @@ func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTClust
 	known.Status.VPCID, known.Status.SubnetIDs = infra.Spec.ExistingVPCID, infra.Spec.ExistingSubnetIDs
 	if infra.Spec.VPCTemplateRef != nil {
 		if template := r.template(infra.Namespace, *infra.Spec.VPCTemplateRef); template != nil {
-			wanted, err := captcluster.Workspace(cluster, infra, template)
+			wanted, err := (&desired.Network{Cluster: cluster, Infra: infra}).Workspace(template)
 			r.workspace(infra, wanted, err, false)
 		}
 		known.Status.WorkspaceRef = &infrav1.LocalReference{Name: cluster.Name + "-vpc"}
@@ -94,7 +93,7 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 	if template == nil {
 		return nil
 	}
-	wanted, err := captcontrolplane.Workspace(cluster, controlPlane, infra, template)
+	wanted, err := newControlPlane(cluster, controlPlane, infra, template)
 	r.workspace(controlPlane, wanted, err, infra == nil)
 	applied := &infrav1.WorkspaceTemplateApply{}
 	applied.Status.Outputs = map[string]infrav1.Value{}
@@ -108,6 +107,17 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 		applied.Status.Outputs[output.Name] = value
 	}
 	return applied
+}
+
+// newControlPlane returns the workspace of a control plane that does not exist
+// yet.
+func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+	d := &desired.ControlPlane{Cluster: cluster, ControlPlane: controlPlane, Infra: infra}
+	version, err := d.Version()
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return d.Workspace(template, version.Next)
 }
 
 // pools renders the node groups of a cluster.

@@ -11,6 +11,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -27,7 +28,7 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := Workspace(s.cluster, s.infra, template)
+	wanted, err := (&desired.Network{Cluster: s.cluster, Infra: s.infra}).Workspace(template)
 	if err != nil {
 		return err
 	}
@@ -48,54 +49,6 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// Workspace is the workspace that makes the VPC of a cluster.
-func Workspace(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
-	variables, err := variables(cluster, infra, template)
-	if err != nil {
-		return workspace.Wanted{}, err
-	}
-	return workspace.Wanted{
-		Name: cluster.Name + "-vpc", Cluster: cluster.Name,
-		Connection: func(name string) string { return name + "-connection" },
-		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: *infra.Spec.VPCTemplateRef, Variables: variables, RequiredOutputs: []string{"vpc_id"},
-			RetainWorkspaceOnDelete: infra.Spec.RetainVPCOnDelete,
-		},
-	}, nil
-}
-
-// variables is what the template is given, by the names that the API documents.
-func variables(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
-	values, err := workspace.NewValues(template)
-	if err != nil {
-		return nil, err
-	}
-	spec, config := &infra.Spec, &infrav1.VPCConfig{}
-	if spec.VPCConfig != nil {
-		config = spec.VPCConfig
-	}
-	values.Give("name", cluster.Name+"-vpc")
-	values.Offer("cluster_name", cluster.Name)
-	values.Offer("region", spec.Region)
-	if config.Name != "" {
-		values.Demand("spec.vpcConfig.name", "name", config.Name)
-	}
-	if config.CIDR != "" {
-		values.Demand("spec.vpcConfig.cidr", "cidr", config.CIDR)
-	}
-	if len(config.AvailabilityZones) > 0 {
-		values.Demand("spec.vpcConfig.availabilityZones", "azs", config.AvailabilityZones)
-	}
-	if config.NATGateway != "" {
-		values.Demand("spec.vpcConfig.natGateway", "nat_gateway", config.NATGateway)
-	}
-	if len(spec.AdditionalTags) > 0 {
-		values.Demand("spec.additionalTags", "tags", spec.AdditionalTags)
-	}
-	values.Override(spec.Variables)
-	return values.Result()
-}
-
 // read takes over what the outputs tell. They stay known while a change of the
 // VPC is under way.
 func (s *scope) read(apply *infrav1.WorkspaceTemplateApply) error {
@@ -103,7 +56,7 @@ func (s *scope) read(apply *infrav1.WorkspaceTemplateApply) error {
 		return nil
 	}
 	status := &s.infra.Status
-	if err := workspace.Output(apply, "vpc_id", &status.VPCID); err != nil {
+	if err := workspace.Output(apply, desired.VPCIDOutput, &status.VPCID); err != nil {
 		return err
 	}
 	for _, name := range subnetOutputs {

@@ -10,6 +10,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -39,12 +40,11 @@ func (r *Reconciler) addonsGone(ctx context.Context, s *scope) error {
 	})
 }
 
-// hold keeps an upgrade back while an add-on of the cluster is not for the next
-// version: next stays what it is, and why says which versions fit.
-func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err error) {
-	asked, err := s.asked()
-	if err != nil || asked == nil || *asked == *next || r.Versions == nil {
-		return nil, err
+// hold returns a wait that explains why the next step of an upgrade must not
+// start yet: an add-on of the cluster does not support the version.
+func (r *Reconciler) hold(ctx context.Context, s *scope, version desired.Version) (held, err error) {
+	if !version.Upgrades() || r.Versions == nil {
+		return nil, nil
 	}
 	if _, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]; skipped {
 		return nil, nil
@@ -58,12 +58,10 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, next *minor) (why, err 
 		if !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == s.clusterName() }) {
 			continue
 		}
-		if unfit := r.Versions.CheckAddon(addon, next.String()); unfit != nil {
-			why = fault.Wait(addonsv1.VersionUnsupportedReason,
+		if unfit := r.Versions.CheckAddon(addon, version.Next.String()); unfit != nil {
+			return fault.Wait(addonsv1.VersionUnsupportedReason,
 				"The upgrade to %s waits for add-on %s: %w; to go on as it is, set the annotation %s on the CAPTControlPlane",
-				next, addon.Name, unfit, controlplanev1.SkipVersionChecksAnnotation)
-			*next = *asked
-			return why, nil
+				version.Next, addon.Name, unfit, controlplanev1.SkipVersionChecksAnnotation), nil
 		}
 	}
 	return nil, nil

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -24,15 +25,15 @@ func (r *Reconciler) endpoint(_ context.Context, s *scope) error {
 		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The outputs of the workspace are not known")
 	}
 	var address string
-	if err := workspace.Output(s.apply, endpointOutput, &address); err != nil {
+	if err := workspace.Output(s.apply, desired.EndpointOutput, &address); err != nil {
 		return err
 	}
 	if address == "" {
-		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the address of the API server", endpointOutput, s.apply.Name)
+		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the address of the API server", desired.EndpointOutput, s.apply.Name)
 	}
 	found, err := parseEndpoint(address)
 	if err != nil {
-		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", endpointOutput, s.apply.Name, err)
+		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", desired.EndpointOutput, s.apply.Name, err)
 	}
 	if known := s.controlPlane.Spec.ControlPlaneEndpoint; known.IsValid() && known != found {
 		return fault.Stall(controlplanev1.EndpointChangedReason, "The API server is at %s now, but Cluster API knows it at %s, which cannot change: create a new Cluster, or bring the old address back", found.String(), known.String())

@@ -16,7 +16,7 @@ import (
 // infrastructure waits until the VPC is there and what it is called is known.
 func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.InfrastructureRef
-	if !isOurs(ref) {
+	if !isCAPTCluster(ref) {
 		if done := s.cluster.Status.Initialization.InfrastructureProvisioned; ref.IsDefined() && (done == nil || !*done) {
 			return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "%s %s is not provisioned yet", ref.Kind, ref.Name)
 		}
@@ -38,8 +38,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// isOurs tells whether CAPT makes the infrastructure.
-func isOurs(ref clusterv1.ContractVersionedObjectReference) bool {
+// isCAPTCluster reports whether CAPT creates the infrastructure.
+func isCAPTCluster(ref clusterv1.ContractVersionedObjectReference) bool {
 	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 

@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -47,7 +48,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *scope) error {
 
 // outputKubeconfig takes the kubeconfig from an output.
 func (r *Reconciler) outputKubeconfig(ctx context.Context, s *scope, found *corev1.Secret) error {
-	name := kubeconfigOutput(s.source())
+	name := s.desired().KubeconfigOutput()
 	var connection corev1.Secret
 	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.apply.Status.ConnectionSecretName}
 	if err := r.Client.Get(ctx, key, &connection); client.IgnoreNotFound(err) != nil {
@@ -108,13 +109,13 @@ func (r *Reconciler) tokenKubeconfig(ctx context.Context, s *scope, found *corev
 // target is the cluster that a token is for.
 func (s *scope) target() (aws.Cluster, error) {
 	t := aws.Cluster{Name: s.clusterName()}
-	for name, into := range map[string]*string{endpointOutput: &t.Endpoint, nameOutput: &t.Name, authorityOutput: &t.CA} {
+	for name, into := range map[string]*string{desired.EndpointOutput: &t.Endpoint, desired.ClusterNameOutput: &t.Name, desired.CertificateAuthorityOutput: &t.CA} {
 		if err := workspace.Output(s.apply, name, into); err != nil {
 			return t, err
 		}
 	}
 	if t.CA == "" {
-		return t, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the certificate authority of the API server", authorityOutput, s.apply.Name)
+		return t, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the certificate authority of the API server", desired.CertificateAuthorityOutput, s.apply.Name)
 	}
 	return t, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -52,21 +53,13 @@ func (s *scope) clusterName() string {
 	return s.controlPlane.Labels[clusterv1.ClusterNameLabel]
 }
 
-// region is where the control plane is.
-func (s *scope) region() string {
-	if c := s.controlPlane.Spec.ControlPlaneConfig; c != nil && c.Region != "" {
-		return c.Region
-	}
-	if s.infra != nil {
-		return s.infra.Spec.Region
-	}
-	return ""
+// desired returns what decides about the workspace.
+func (s *scope) desired() *desired.ControlPlane {
+	return &desired.ControlPlane{Cluster: s.cluster, ControlPlane: s.controlPlane, Infra: s.infra, Existing: s.apply}
 }
 
-// source tells how the kubeconfig is made.
-func (s *scope) source() controlplanev1.KubeconfigConfig {
-	if k := s.controlPlane.Spec.Kubeconfig; k != nil {
-		return *k
-	}
-	return controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS}
-}
+// region returns the region of the control plane.
+func (s *scope) region() string { return s.desired().Region() }
+
+// source returns how the kubeconfig is created.
+func (s *scope) source() controlplanev1.KubeconfigConfig { return s.desired().Kubeconfig() }

@@ -7,39 +7,6 @@ import (
 	apiversion "k8s.io/apimachinery/pkg/version"
 )
 
-// minor is a Kubernetes version as managed control planes know it.
-type minor struct{ major, minor uint }
-
-func minorOf(text string) (minor, error) {
-	v, err := version.ParseGeneric(text)
-	if err != nil {
-		return minor{}, fmt.Errorf("reading version %q: %w", text, err)
-	}
-	return minor{major: v.Major(), minor: v.Minor()}, nil
-}
-
-func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
-
-func (m minor) less(other minor) bool {
-	return m.major < other.major || m.major == other.major && m.minor < other.minor
-}
-
-// nextMinor tells which version to ask of the template: the target, but one
-// step beyond what was asked before, and only once that has been reached.
-// Nothing asked before means that there is nothing to upgrade.
-func nextMinor(target minor, asked *minor, reached bool) minor {
-	switch {
-	case asked == nil || target == *asked:
-		return target
-	case !asked.less(target) || !reached:
-		return *asked
-	case asked.major != target.major:
-		return target
-	default:
-		return minor{major: asked.major, minor: asked.minor + 1}
-	}
-}
-
 // observedVersion is the version an API server speaks, without the suffix that
 // clouds add. One that emulates an older version is of that version.
 func observedVersion(info *apiversion.Info) string {

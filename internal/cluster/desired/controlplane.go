@@ -1,0 +1,171 @@
+package desired
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// Outputs of a control plane's workspace.
+const (
+	EndpointOutput             = "cluster_endpoint"
+	ClusterNameOutput          = "cluster_name"
+	CertificateAuthorityOutput = "cluster_certificate_authority_data"
+
+	defaultKubeconfigOutput = "kubeconfig"
+)
+
+// versionVariable is the variable with the Kubernetes version, a minor such as
+// 1.33.
+const versionVariable = "kubernetes_version"
+
+// ControlPlane is a CAPTControlPlane with the objects that decide about its
+// workspace.
+type ControlPlane struct {
+	Cluster      *clusterv1.Cluster
+	ControlPlane *controlplanev1.CAPTControlPlane
+	// Infra is nil if another provider creates the infrastructure.
+	Infra *infrav1.CAPTCluster
+	// Existing is the workspace that exists, or nil.
+	Existing *infrav1.WorkspaceTemplateApply
+}
+
+// Workspace returns the workspace that creates the control plane with a version,
+// which is the Next of Version.
+func (c *ControlPlane) Workspace(template *infrav1.WorkspaceTemplate, version kubeversion.Minor) (workspace.Wanted, error) {
+	variables, err := c.variables(template, version)
+	if err != nil {
+		return workspace.Wanted{}, err
+	}
+	return workspace.Wanted{
+		Name: c.Cluster.Name, Cluster: c.Cluster.Name,
+		Connection: func(name string) string { return name + "-eks-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: c.ControlPlane.Spec.WorkspaceTemplateRef, Variables: variables,
+			RequiredOutputs: c.requiredOutputs(), WaitForWorkspaces: c.waitForWorkspaces(), Timeout: c.timeout(),
+		},
+	}, nil
+}
+
+// Region returns the region of the control plane, or an empty string if it is
+// not known.
+func (c *ControlPlane) Region() string {
+	if config := c.ControlPlane.Spec.ControlPlaneConfig; config != nil && config.Region != "" {
+		return config.Region
+	}
+	if c.Infra != nil {
+		return c.Infra.Spec.Region
+	}
+	return ""
+}
+
+// Kubeconfig returns how the kubeconfig is created. The default is a token for
+// EKS.
+func (c *ControlPlane) Kubeconfig() controlplanev1.KubeconfigConfig {
+	if config := c.ControlPlane.Spec.Kubeconfig; config != nil {
+		return *config
+	}
+	return controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS}
+}
+
+// KubeconfigOutput returns the name of the output with the kubeconfig, for
+// control planes whose kubeconfig comes from an output.
+func (c *ControlPlane) KubeconfigOutput() string {
+	return cmp.Or(c.Kubeconfig().OutputName, defaultKubeconfigOutput)
+}
+
+// requiredOutputs returns the outputs that the endpoint and the kubeconfig come
+// from.
+func (c *ControlPlane) requiredOutputs() []string {
+	if c.Kubeconfig().Source == controlplanev1.KubeconfigSourceOutput {
+		return []string{EndpointOutput, c.KubeconfigOutput()}
+	}
+	return []string{EndpointOutput, CertificateAuthorityOutput}
+}
+
+// waitForWorkspaces makes the run wait for that of the VPC, if CAPT creates it.
+func (c *ControlPlane) waitForWorkspaces() []infrav1.ObjectReference {
+	if c.Infra == nil || c.Infra.Status.WorkspaceRef == nil {
+		return nil
+	}
+	return []infrav1.ObjectReference{{Name: c.Infra.Status.WorkspaceRef.Name}}
+}
+
+// timeout returns the time limit of the run, or nil if the user sets none.
+func (c *ControlPlane) timeout() *metav1.Duration {
+	if config := c.ControlPlane.Spec.ControlPlaneConfig; config != nil && config.Timeouts != nil {
+		return config.Timeouts.Create
+	}
+	return nil
+}
+
+// variables returns the variables of the template, by the names that the API
+// documents.
+func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version kubeversion.Minor) (map[string]infrav1.Value, error) {
+	values, err := workspace.NewValues(template)
+	if err != nil {
+		return nil, err
+	}
+	spec := &c.ControlPlane.Spec
+	if _, found := spec.Variables[versionVariable]; found {
+		return nil, fault.Stall(infrav1.InvalidVariableReason, "spec.variables.%s must not be set: set spec.version", versionVariable)
+	}
+	values.Give(ClusterNameOutput, c.Cluster.Name)
+	values.Offer("region", c.Region())
+	if c.Infra != nil {
+		values.Give("vpc_id", c.Infra.Status.VPCID)
+		values.Give("subnet_ids", c.Infra.Status.SubnetIDs)
+	}
+	values.Demand("spec.version", versionVariable, version.String())
+	if len(spec.AdditionalTags) > 0 {
+		values.Demand("spec.additionalTags", "tags", spec.AdditionalTags)
+	}
+	if config := spec.ControlPlaneConfig; config != nil {
+		demandEndpointAccess(values, config.EndpointAccess)
+		demandAddons(values, config.Addons)
+	}
+	values.Override(spec.Variables)
+	return values.Result()
+}
+
+func demandEndpointAccess(values *workspace.Values, access *controlplanev1.EndpointAccess) {
+	const path = "spec.controlPlaneConfig.endpointAccess."
+	if access == nil {
+		return
+	}
+	if access.Public != nil {
+		values.Demand(path+"public", "endpoint_public_access", *access.Public)
+	}
+	if access.Private != nil {
+		values.Demand(path+"private", "endpoint_private_access", *access.Private)
+	}
+	if len(access.PublicCIDRs) > 0 {
+		values.Demand(path+"publicCIDRs", "endpoint_public_access_cidrs", access.PublicCIDRs)
+	}
+}
+
+// demandAddons sets the EKS add-ons, as the module takes them: settings by the
+// name of the add-on.
+func demandAddons(values *workspace.Values, addons []controlplanev1.ClusterAddon) {
+	if len(addons) == 0 {
+		return
+	}
+	settings := map[string]map[string]string{}
+	for _, addon := range addons {
+		settings[addon.Name] = map[string]string{}
+		if addon.Version != "" {
+			settings[addon.Name]["version"] = addon.Version
+		}
+		if addon.ConfigurationValues != "" {
+			settings[addon.Name]["configuration_values"] = addon.ConfigurationValues
+		}
+	}
+	values.Demand("spec.controlPlaneConfig.addons", "cluster_addons", settings)
+}

@@ -1,0 +1,97 @@
+package desired
+
+import (
+	"fmt"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// Version is the Kubernetes version of a control plane: where it is, where it
+// goes, and the next step on the way.
+type Version struct {
+	// Requested is the version that the existing workspace asks for, or nil for
+	// a new control plane. It records the progress of an upgrade: it survives a
+	// restart of the manager, and a move to another management cluster.
+	Requested *kubeversion.Minor
+	// Next is the version to ask for now.
+	Next kubeversion.Minor
+	// Target is the version of the spec.
+	Target kubeversion.Minor
+}
+
+// Version returns the next version of the control plane. It stalls if the spec
+// asks for a downgrade.
+func (c *ControlPlane) Version() (Version, error) {
+	target, err := kubeversion.Parse(c.ControlPlane.Spec.Version)
+	if err != nil {
+		return Version{}, fault.Stall(infrav1.InvalidVariableReason, "spec.version %q is not a Kubernetes version: write one such as v1.33.0", c.ControlPlane.Spec.Version)
+	}
+	requested, err := c.requestedVersion()
+	if err != nil {
+		return Version{}, err
+	}
+	if requested != nil && target.Less(*requested) {
+		return Version{}, fault.Stall(controlplanev1.DowngradeRefusedReason,
+			"A control plane cannot be downgraded from %s to %s: set spec.version to %s or later", requested, target, requested)
+	}
+	reached := requested != nil && c.hasReached(*requested)
+	return Version{Requested: requested, Next: nextVersion(target, requested, reached), Target: target}, nil
+}
+
+// Upgrades reports whether Next is newer than what the workspace asks for.
+func (v Version) Upgrades() bool { return v.Requested != nil && *v.Requested != v.Next }
+
+// Hold returns the version without the next step of an upgrade.
+func (v Version) Hold() Version {
+	if v.Requested != nil {
+		v.Next = *v.Requested
+	}
+	return v
+}
+
+// requestedVersion returns the version that the existing workspace asks for, or
+// nil.
+func (c *ControlPlane) requestedVersion() (*kubeversion.Minor, error) {
+	if c.Existing == nil {
+		return nil, nil
+	}
+	value, found := c.Existing.Spec.Variables[versionVariable]
+	if !found {
+		return nil, nil
+	}
+	requested, err := kubeversion.Parse(value.String())
+	if err != nil {
+		return nil, fmt.Errorf("reading variable %s of workspace %s: %w", versionVariable, c.Existing.Name, err)
+	}
+	return &requested, nil
+}
+
+// hasReached reports whether the workspace is applied and the API server serves
+// a version or a later one.
+func (c *ControlPlane) hasReached(version kubeversion.Minor) bool {
+	if workspace.Outcome(c.Existing) != nil {
+		return false
+	}
+	current, err := kubeversion.Parse(c.ControlPlane.Status.Version)
+	return err == nil && !current.Less(version)
+}
+
+// nextVersion returns the version to ask for: at most one minor above the
+// requested one, and only once that is reached. A new control plane starts at
+// the target.
+func nextVersion(target kubeversion.Minor, requested *kubeversion.Minor, reached bool) kubeversion.Minor {
+	switch {
+	case requested == nil || target == *requested:
+		return target
+	case !requested.Less(target) || !reached:
+		return *requested
+	case requested.Major != target.Major:
+		return target
+	default:
+		return requested.Next()
+	}
+}
