@@ -9,28 +9,28 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Labels of everything kept beside a workspace. They repeat the API's names, so
-// that the runner stays small.
+// Labels of the objects that belong to a workspace. The names are copied from
+// the API package, which the runner does not import to stay small.
 const (
 	workspaceLabel = "capt.appthrust.io/workspace"
 	componentLabel = "capt.appthrust.io/component"
 	runLabel       = "capt.appthrust.io/run"
-	// moveLabel has clusterctl move take the object along.
+	// moveLabel makes clusterctl move the object.
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
 
-// Meta is the metadata of an object kept beside a workspace, which moves with
-// it. What would be missed for good, the state and its snapshots, has no owner:
-// whatever happens to the workspace's object, the garbage collector leaves them.
-// Nothing blocks the owner's deletion, for then a deletion in the foreground
-// would take away what is needed to destroy.
+// Meta returns the metadata of an object that belongs to a workspace and that
+// clusterctl moves with it. States, snapshots and rescued states have no owner,
+// so that the garbage collector never deletes them. No object blocks the
+// deletion of its owner: a foreground deletion would then delete what a destroy
+// run needs.
 func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	meta := LocalMeta(workspace, component, runID)
 	meta.Labels[moveLabel] = ""
 	return meta
 }
 
-// StateMeta is the metadata of a state and of its lock, without their names.
+// StateMeta returns the metadata of a state and of its lock, without a name.
 func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 	meta := Meta(request.Workspace, ComponentState, "")
 	maps.Copy(meta.Labels, request.Backend.StateLabels())
@@ -38,8 +38,8 @@ func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 	return meta
 }
 
-// LocalMeta is the metadata of an object that belongs to a workspace and stays when
-// it moves.
+// LocalMeta returns the metadata of an object that belongs to a workspace and
+// that clusterctl does not move.
 func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	controller := true
 	meta := metav1.ObjectMeta{
@@ -66,8 +66,8 @@ func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1
 	return meta
 }
 
-// RunID is the run that an object belongs to.
+// RunID returns the ID of the run that an object belongs to, if any.
 func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
-// SnapshotName is the whole under which the state before a run is kept.
+// SnapshotName returns the name of the snapshot of the state before a run.
 func SnapshotName(runID string) string { return "snapshot-" + runID }

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func TestMeta_belongsToTheWorkspaceAndMoves(t *testing.T) {
+func TestMeta_isOwnedByTheWorkspaceAndMoves(t *testing.T) {
 	g := NewWithT(t)
 	workspace := terraform.WorkspaceRef{Namespace: "n", Name: strings.Repeat("long.", 39) + "name", UID: "u"}
 
@@ -30,25 +30,25 @@ func TestMeta_belongsToTheWorkspaceAndMoves(t *testing.T) {
 	g.Expect(record.RunID(&meta)).To(Equal("long-r1"))
 	owner := metav1.GetControllerOf(&meta)
 	g.Expect(owner).NotTo(BeNil())
-	g.Expect(owner.Name).To(Equal(workspace.Name), "the owner is named in full")
+	g.Expect(owner.Name).To(Equal(workspace.Name), "the owner's name is not shortened")
 	g.Expect(owner.UID).To(BeEquivalentTo("u"))
 }
 
-func TestOwned_staysWhenTheWorkspaceMoves(t *testing.T) {
+func TestLocalMeta_doesNotMove(t *testing.T) {
 	g := NewWithT(t)
 	meta := record.LocalMeta(terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}, record.ComponentRun, "")
 	g.Expect(meta.Labels).NotTo(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 	g.Expect(record.RunID(&meta)).To(BeEmpty())
 }
 
-func TestMeta_isNotShared(t *testing.T) {
+func TestMeta_returnsANewMap(t *testing.T) {
 	g := NewWithT(t)
 	workspace := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
 	record.Meta(workspace, record.ComponentRun, "").Labels["mine"] = "x"
 	g.Expect(record.Meta(workspace, record.ComponentRun, "").Labels).NotTo(HaveKey("mine"))
 }
 
-func TestMeta_whatWouldBeMissedHasNoOwner(t *testing.T) {
+func TestMeta_ofStatesHasNoOwner(t *testing.T) {
 	g := NewWithT(t)
 	workspace := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
 	owned := map[string]bool{
@@ -64,7 +64,7 @@ func TestMeta_whatWouldBeMissedHasNoOwner(t *testing.T) {
 	}
 }
 
-func TestStateMeta_isFoundByTerraform(t *testing.T) {
+func TestStateMeta_hasTheLabelsOfTheBackend(t *testing.T) {
 	g := NewWithT(t)
 	request := &terraform.Request{
 		Workspace: terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"},
@@ -76,4 +76,29 @@ func TestStateMeta_isFoundByTerraform(t *testing.T) {
 	g.Expect(meta.Labels).To(HaveKeyWithValue("capt.appthrust.io/component", "state"))
 	g.Expect(meta.Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 	g.Expect(meta.Annotations).To(HaveKeyWithValue("encoding", "gzip"))
+}
+
+func TestNames(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(record.SecretName("hello-r1")).To(Equal("capt-run-hello-r1"))
+	g.Expect(record.SnapshotName("hello-r1")).To(Equal("snapshot-hello-r1"))
+	g.Expect(record.ChunkName(record.SnapshotName("hello-r1"), 0)).To(Equal("capt-snapshot-hello-r1-0"))
+	g.Expect(record.ChunkName("plan-1", 12)).To(Equal("capt-plan-1-12"))
+}
+
+func TestRunID(t *testing.T) {
+	tests := []struct {
+		name   string
+		labels map[string]string
+		want   string
+	}{
+		{"no labels", nil, ""},
+		{"another label", map[string]string{"capt.appthrust.io/workspace": "w"}, ""},
+		{"the label of a run", map[string]string{"capt.appthrust.io/run": "w-r1"}, "w-r1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(record.RunID(&metav1.ObjectMeta{Labels: tt.labels})).To(Equal(tt.want))
+		})
+	}
 }

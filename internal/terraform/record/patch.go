@@ -7,15 +7,15 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// The runner writes by merge patches: it owns its keys, so nothing conflicts,
-// and it never has to read before it writes.
+// The runner writes merge patches. It owns its keys, so its patches never
+// conflict and it need not read before it writes.
 
-// ClaimPatch records who carries out the run. It carries the resource version
-// the Secret was read at, so that of two claims only one succeeds.
+// ClaimPatch returns a patch that records the runner of a run. The patch contains
+// the resource version of the Secret, so that only one of two claims succeeds.
 func ClaimPatch(resourceVersion string, identity Identity) ([]byte, error) {
 	data, err := json.Marshal(identity)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the identity: %w", err)
+		return nil, fmt.Errorf("encoding identity: %w", err)
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": resourceVersion},
@@ -23,50 +23,53 @@ func ClaimPatch(resourceVersion string, identity Identity) ([]byte, error) {
 	})
 }
 
-// ProgressPatch records how far the run is, and its log so far.
+// ProgressPatch returns a patch that records the progress of a run. An empty log
+// leaves the recorded log unchanged.
 func ProgressPatch(progress terraform.Progress, log []byte) ([]byte, error) {
 	data, err := json.Marshal(progress)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the progress: %w", err)
+		return nil, fmt.Errorf("encoding progress: %w", err)
 	}
 	entries := map[string][]byte{keyProgress: data}
 	if len(log) > 0 {
-		if entries[keyLog], err = gzipped(lastLines(log)); err != nil {
-			return nil, fmt.Errorf("packing the log: %w", err)
+		if entries[keyLog], err = compress(lastLines(log)); err != nil {
+			return nil, fmt.Errorf("compressing log: %w", err)
 		}
 	}
 	return json.Marshal(map[string]any{"data": entries})
 }
 
-// FinishPatch records how the run ended. It removes the request, which held
-// credentials.
+// FinishPatch returns a patch that records the result of a run. It removes the
+// request, which contains credentials.
 func FinishPatch(result *terraform.Result, log []byte) ([]byte, error) {
-	data, err := pack(result)
+	data, err := encode(result)
 	if err != nil {
-		return nil, fmt.Errorf("packing the result: %w", err)
+		return nil, fmt.Errorf("compressing result: %w", err)
 	}
-	packedLog, err := gzipped(lastLines(log))
+	compressedLog, err := compress(lastLines(log))
 	if err != nil {
-		return nil, fmt.Errorf("packing the log: %w", err)
+		return nil, fmt.Errorf("compressing log: %w", err)
 	}
 	return json.Marshal(map[string]any{
-		"data": map[string]any{keyResult: data, keyLog: packedLog, keyRequest: nil, keyProgress: nil},
+		"data": map[string]any{keyResult: data, keyLog: compressedLog, keyRequest: nil, keyProgress: nil},
 	})
 }
 
-// logLimit is how much of a log is kept; the end tells more than the beginning.
-const logLimit = 512 << 10
+// maxLogSize is how many bytes of a log are kept. The end is more useful than the
+// beginning.
+const maxLogSize = 512 << 10
 
+// lastLines returns the last whole lines of a log, up to maxLogSize.
 func lastLines(log []byte) []byte {
-	if len(log) <= logLimit {
+	if len(log) <= maxLogSize {
 		return log
 	}
-	cut := log[len(log)-logLimit:]
+	cut := log[len(log)-maxLogSize:]
 	for i, b := range cut {
 		if b == '\n' {
 			cut = cut[i+1:]
 			break
 		}
 	}
-	return append([]byte("(the beginning of the log is left out)\n"), cut...)
+	return append([]byte("(the beginning of the log was dropped)\n"), cut...)
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// chunkSize is how much of a plan or a state one Secret holds; the API server
-// takes 1 MiB.
+// chunkSize is how many bytes of a plan or a state one Secret holds. The API
+// server accepts 1 MiB per object.
 const chunkSize = 900 << 10
 
 const (
 	keyChunk  = "chunk"
 	keyDigest = "sha256"
-	// ChunksAnnotation is how many Secrets hold the whole.
+	// ChunksAnnotation is the number of Secrets that hold the content.
 	ChunksAnnotation = "capt.appthrust.io/chunks"
 )
 
-// PlanID identifies a plan by its content and by the run that made it: two plans
-// of the same moment may have the same content, but are two plans.
+// PlanID returns the ID of a plan. It depends on the content and on the run,
+// because two runs may create plans with the same content.
 func PlanID(plan []byte, runID string) string {
 	sum := sha256.New()
 	sum.Write(plan)
@@ -33,50 +33,50 @@ func PlanID(plan []byte, runID string) string {
 	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// keyChanges holds what a kept plan changes, so that protection is checked again
-// when it is applied.
+// keyChanges holds the changes of a stored plan. Protection is checked again when
+// the plan is applied.
 const keyChanges = "changes"
 
-// SetChanges notes what a kept plan changes.
+// SetChanges stores the changes of a plan in the first Secret of the plan.
 func SetChanges(first *corev1.Secret, changes []terraform.Change) error {
-	data, err := pack(changes)
+	data, err := encode(changes)
 	if err != nil {
-		return fmt.Errorf("packing the changes: %w", err)
+		return fmt.Errorf("compressing changes: %w", err)
 	}
 	first.Data[keyChanges] = data
 	return nil
 }
 
-// Changes returns what a kept plan changes.
+// Changes returns the changes of a stored plan from its first Secret.
 func Changes(first *corev1.Secret) ([]terraform.Change, error) {
 	var changes []terraform.Change
-	found, err := unpack(first, keyChanges, &changes)
-	if err != nil || !found {
-		return nil, orMissing(err, keyChanges)
+	if err := decodeRequired(first, keyChanges, &changes); err != nil {
+		return nil, err
 	}
 	return changes, nil
 }
 
-// ChunkName is the name of the i-th Secret that holds a part of a whole.
-func ChunkName(whole string, i int) string { return "capt-" + whole + "-" + strconv.Itoa(i) }
+// ChunkName returns the name of the i-th Secret of a plan or a state.
+func ChunkName(name string, i int) string { return "capt-" + name + "-" + strconv.Itoa(i) }
 
-// Chunks splits a plan or a state over as many Secrets as it needs.
-func Chunks(whole string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secret, error) {
-	packed, err := gzipped(content)
+// Chunks compresses a plan or a state and splits it over as many Secrets as it
+// needs. The Secrets are the same for the same content.
+func Chunks(name string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secret, error) {
+	compressed, err := compress(content)
 	if err != nil {
-		return nil, fmt.Errorf("packing %s: %w", whole, err)
+		return nil, fmt.Errorf("compressing %s: %w", name, err)
 	}
 	sum := sha256.Sum256(content)
 	var secrets []*corev1.Secret
-	for i := 0; len(packed) > 0 || i == 0; i++ {
-		n := min(len(packed), chunkSize)
+	for i := 0; len(compressed) > 0 || i == 0; i++ {
+		n := min(len(compressed), chunkSize)
 		m := *meta.DeepCopy()
-		m.Name = ChunkName(whole, i)
+		m.Name = ChunkName(name, i)
 		secrets = append(secrets, &corev1.Secret{
 			ObjectMeta: m, Type: corev1.SecretTypeOpaque,
-			Data: map[string][]byte{keyChunk: packed[:n], keyDigest: []byte(hex.EncodeToString(sum[:]))},
+			Data: map[string][]byte{keyChunk: compressed[:n], keyDigest: []byte(hex.EncodeToString(sum[:]))},
 		})
-		packed = packed[n:]
+		compressed = compressed[n:]
 	}
 	for _, s := range secrets {
 		if s.Annotations == nil {
@@ -87,31 +87,32 @@ func Chunks(whole string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Sec
 	return secrets, nil
 }
 
-// ChunkCount tells how many Secrets hold the whole of which this is the first.
+// ChunkCount returns the number of Secrets that hold the content, from the first
+// of them.
 func ChunkCount(first *corev1.Secret) (int, error) {
 	n, err := strconv.Atoi(first.Annotations[ChunksAnnotation])
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s does not say how many Secrets hold the whole", first.Name)
+		return 0, fmt.Errorf("reading Secret %s: annotation %s is not a positive number", first.Name, ChunksAnnotation)
 	}
 	return n, nil
 }
 
-// Join puts a whole together again and checks it.
+// Join returns the content of the Secrets. It verifies the checksum.
 func Join(secrets []*corev1.Secret) ([]byte, error) {
 	if len(secrets) == 0 {
-		return nil, errors.New("nothing to put together")
+		return nil, errors.New("joining chunks: no Secrets")
 	}
-	var packed []byte
+	var compressed []byte
 	for _, s := range secrets {
-		packed = append(packed, s.Data[keyChunk]...)
+		compressed = append(compressed, s.Data[keyChunk]...)
 	}
-	content, err := gunzip(packed)
+	content, err := decompress(compressed)
 	if err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w", secrets[0].Name, err)
+		return nil, fmt.Errorf("decompressing Secret %s: %w", secrets[0].Name, err)
 	}
 	sum := sha256.Sum256(content)
 	if hex.EncodeToString(sum[:]) != string(secrets[0].Data[keyDigest]) {
-		return nil, fmt.Errorf("%s and what belongs to it are not what was stored", secrets[0].Name)
+		return nil, fmt.Errorf("joining chunks of Secret %s: checksum mismatch", secrets[0].Name)
 	}
 	return content, nil
 }

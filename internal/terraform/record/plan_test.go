@@ -15,7 +15,7 @@ import (
 
 func validUTF8(text []byte) bool { return utf8.Valid(text) }
 
-// noise is content that does not pack.
+// noise returns content that cannot be compressed.
 func noise(size int) []byte {
 	source := rand.NewChaCha8([32]byte{1})
 	content := make([]byte, size)
@@ -29,17 +29,17 @@ func chunks(g Gomega, content []byte) []*corev1.Secret {
 	return secrets
 }
 
-func TestChunks_joinToTheWhole(t *testing.T) {
+func TestChunks_joinToTheContent(t *testing.T) {
 	tests := []struct {
 		name    string
 		content []byte
 		count   int
 	}{
-		{"nothing", nil, 1},
-		{"little", []byte("plan"), 1},
-		{"what packs well", make([]byte, 8<<20), 1},
-		{"more than one Secret holds", noise(1 << 20), 2},
-		{"several", noise(3 << 20), 4},
+		{"empty", nil, 1},
+		{"small", []byte("plan"), 1},
+		{"compressible", make([]byte, 8<<20), 1},
+		{"two Secrets", noise(1 << 20), 2},
+		{"four Secrets", noise(3 << 20), 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,33 +51,33 @@ func TestChunks_joinToTheWhole(t *testing.T) {
 			for i, s := range secrets {
 				g.Expect(s.Name).To(Equal(record.ChunkName("plan-1", i)))
 				g.Expect(s.Annotations).To(HaveKeyWithValue("a", "b"))
-				g.Expect(s.Size()).To(BeNumerically("<", 1<<20), "a Secret takes no more")
+				g.Expect(s.Size()).To(BeNumerically("<", 1<<20), "limit of the API server")
 				names[s.Name] = true
 			}
 			g.Expect(names).To(HaveLen(tt.count))
 			g.Expect(record.ChunkCount(secrets[0])).To(Equal(tt.count))
 			content, err := record.Join(secrets)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(string(content) == string(tt.content)).To(BeTrue(), "the content is what it was")
+			g.Expect(string(content) == string(tt.content)).To(BeTrue(), "content differs")
 		})
 	}
 }
 
-func TestChunks_areTheSameEachTime(t *testing.T) {
+func TestChunks_areDeterministic(t *testing.T) {
 	g := NewWithT(t)
 	content := noise(2 << 20)
-	g.Expect(chunks(g, content)).To(Equal(chunks(g, content)), "so that a store that was interrupted can go on")
+	g.Expect(chunks(g, content)).To(Equal(chunks(g, content)), "an interrupted write can be continued")
 }
 
-func TestJoin_noticesWhatIsNotWhatWasStored(t *testing.T) {
+func TestJoin_rejectsCorruptChunks(t *testing.T) {
 	tests := map[string]func([]*corev1.Secret) []*corev1.Secret{
-		"nothing":        func([]*corev1.Secret) []*corev1.Secret { return nil },
-		"a missing part": func(s []*corev1.Secret) []*corev1.Secret { return s[:len(s)-1] },
-		"another order":  func(s []*corev1.Secret) []*corev1.Secret { s[0], s[1] = s[1], s[0]; return s },
-		"a part twice":   func(s []*corev1.Secret) []*corev1.Secret { return append(s, s[len(s)-1]) },
-		"a flipped bit":  func(s []*corev1.Secret) []*corev1.Secret { s[1].Data["chunk"][1000] ^= 1; return s },
-		"an empty part":  func(s []*corev1.Secret) []*corev1.Secret { s[1].Data = nil; return s },
-		"another whole": func(s []*corev1.Secret) []*corev1.Secret {
+		"no chunk":        func([]*corev1.Secret) []*corev1.Secret { return nil },
+		"missing chunk":   func(s []*corev1.Secret) []*corev1.Secret { return s[:len(s)-1] },
+		"wrong order":     func(s []*corev1.Secret) []*corev1.Secret { s[0], s[1] = s[1], s[0]; return s },
+		"duplicate chunk": func(s []*corev1.Secret) []*corev1.Secret { return append(s, s[len(s)-1]) },
+		"flipped bit":     func(s []*corev1.Secret) []*corev1.Secret { s[1].Data["chunk"][1000] ^= 1; return s },
+		"empty chunk":     func(s []*corev1.Secret) []*corev1.Secret { s[1].Data = nil; return s },
+		"other content": func(s []*corev1.Secret) []*corev1.Secret {
 			other, err := record.Chunks("plan-2", []byte("other"), metav1.ObjectMeta{})
 			if err != nil {
 				panic(err)
@@ -86,26 +86,26 @@ func TestJoin_noticesWhatIsNotWhatWasStored(t *testing.T) {
 			return other
 		},
 	}
-	for name, spoil := range tests {
+	for name, corrupt := range tests {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := record.Join(spoil(chunks(g, noise(1<<20))))
+			_, err := record.Join(corrupt(chunks(g, noise(1<<20))))
 			g.Expect(err).To(HaveOccurred())
 		})
 	}
 }
 
-func TestChunkCount_isAtLeastOne(t *testing.T) {
+func TestChunkCount_rejectsInvalidAnnotations(t *testing.T) {
 	for _, count := range []string{"", "0", "-1", "many"} {
 		_, err := record.ChunkCount(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Annotations: map[string]string{record.ChunksAnnotation: count}}})
-		NewWithT(t).Expect(err).To(MatchError(HavePrefix("s ")), count)
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("Secret s: annotation capt.appthrust.io/chunks")), count)
 	}
 }
 
-func TestPlanID_isThatOfOnePlanOfOneRun(t *testing.T) {
+func TestPlanID_dependsOnContentAndRun(t *testing.T) {
 	g := NewWithT(t)
 	id := record.PlanID([]byte("plan"), "hello-r1")
-	g.Expect(id).To(MatchRegexp(`^plan-[0-9a-f]{16}$`), "as spec.approvedPlan takes it")
+	g.Expect(id).To(MatchRegexp(`^plan-[0-9a-f]{16}$`), "the format of spec.approvedPlan")
 	g.Expect(record.PlanID([]byte("plan"), "hello-r1")).To(Equal(id))
 	g.Expect(record.PlanID([]byte("plan"), "hello-r2")).NotTo(Equal(id))
 	g.Expect(record.PlanID([]byte("plan2"), "hello-r1")).NotTo(Equal(id))
@@ -115,7 +115,7 @@ func TestChanges_roundTrip(t *testing.T) {
 	g := NewWithT(t)
 	first := chunks(g, []byte("plan"))[0]
 	_, err := record.Changes(first)
-	g.Expect(err).To(MatchError(ContainSubstring("changes")), "a plan that does not say what it changes is not trusted")
+	g.Expect(err).To(MatchError(ContainSubstring("changes")), "a plan without recorded changes is not trusted")
 
 	changes := []terraform.Change{{Address: "a.b", Action: terraform.ActionDelete, Type: "a"}}
 	g.Expect(record.SetChanges(first, changes)).To(Succeed())

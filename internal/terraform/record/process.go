@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// BootID identifies the machine's current boot; empty where it cannot be known.
+// BootID returns the ID of the machine's current boot, or an empty string if it is
+// unknown.
 func BootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -18,39 +19,48 @@ func BootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// ProcessStartTime returns when a process began, in clock ticks since boot.
-// Together with the pid it identifies a process for good.
+// ProcessStartTime returns the start time of a process in clock ticks since boot.
+// The PID and the start time identify a process until the next boot. The error
+// of a process that has exited is os.ErrNotExist, even if it has not been reaped.
 func ProcessStartTime(pid int) (int64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	// The name, in parentheses, may hold anything; what follows is plain.
-	const startTime = 19
-	_, rest, found := bytes.Cut(stat, []byte(") "))
-	for i := bytes.LastIndex(rest, []byte(") ")); found && i >= 0; i = bytes.LastIndex(rest, []byte(") ")) {
-		rest = rest[i+2:]
-	}
-	fields := strings.Fields(string(rest))
-	if !found || len(fields) <= startTime {
-		return 0, fmt.Errorf("reading process %d: unexpected form", pid)
-	}
-	if fields[0] == "Z" {
-		return 0, fmt.Errorf("process %d has ended: %w", pid, os.ErrNotExist)
-	}
-	started, err := strconv.ParseInt(fields[startTime], 10, 64)
+	started, err := parseStartTime(stat)
 	if err != nil {
 		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
 	return started, nil
 }
 
-// Alive tells whether the process of an identity of this machine exists.
+// parseStartTime returns the start time in the content of /proc/PID/stat.
+func parseStartTime(stat []byte) (int64, error) {
+	// Fields after the name, counted from 0.
+	const state, startTime = 0, 19
+	// The name is in parentheses and may contain any character. The fields after
+	// it are numbers, except for the state.
+	end := bytes.LastIndex(stat, []byte(") "))
+	if end < 0 {
+		return 0, errors.New("unexpected format")
+	}
+	fields := strings.Fields(string(stat[end+len(") "):]))
+	if len(fields) <= startTime {
+		return 0, errors.New("unexpected format")
+	}
+	if fields[state] == "Z" {
+		return 0, fmt.Errorf("process has exited: %w", os.ErrNotExist)
+	}
+	return strconv.ParseInt(fields[startTime], 10, 64)
+}
+
+// Alive reports whether the process of an identity of this machine and boot
+// exists.
 func (i *Identity) Alive() bool {
 	started, err := ProcessStartTime(i.PID)
 	if errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	// Anything else that keeps us from looking proves nothing.
+	// Any other error does not prove that the process has exited.
 	return err != nil || started == i.Started
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// rename gives this process a name for the time of a test.
+// rename changes the name of this process for the duration of a test.
 func rename(t *testing.T, name string) {
 	t.Helper()
 	const comm = "/proc/self/comm"
-	was, err := os.ReadFile(comm)
+	previous, err := os.ReadFile(comm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.WriteFile(comm, was, 0o644) })
+	t.Cleanup(func() { _ = os.WriteFile(comm, previous, 0o644) })
 	if err := os.WriteFile(comm, []byte(name), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestProcessStarted_isNotMisledByNames(t *testing.T) {
+func TestProcessStartTime_acceptsAnyProcessName(t *testing.T) {
 	want, err := record.ProcessStartTime(os.Getpid())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(want).To(BeNumerically(">", 0))
@@ -47,10 +47,10 @@ func TestIdentity_Alive(t *testing.T) {
 	g.Expect(self.Alive()).To(BeTrue())
 
 	reused := record.Identity{PID: os.Getpid(), Started: started - 1}
-	g.Expect(reused.Alive()).To(BeFalse(), "another process has the pid now")
+	g.Expect(reused.Alive()).To(BeFalse(), "another process has the PID")
 }
 
-func TestIdentity_Alive_notAfterTheEnd(t *testing.T) {
+func TestIdentity_Alive_isFalseAfterExit(t *testing.T) {
 	g := NewWithT(t)
 	cmd := exec.Command("cat")
 	stdin, err := cmd.StdinPipe()
@@ -62,7 +62,7 @@ func TestIdentity_Alive_notAfterTheEnd(t *testing.T) {
 	g.Expect(child.Alive()).To(BeTrue())
 
 	g.Expect(stdin.Close()).To(Succeed())
-	g.Eventually(child.Alive).Should(BeFalse(), "a process that has ended and that nobody waited for does nothing any more")
+	g.Eventually(child.Alive).Should(BeFalse(), "a zombie has exited")
 	_, err = record.ProcessStartTime(cmd.Process.Pid)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 
@@ -72,7 +72,7 @@ func TestIdentity_Alive_notAfterTheEnd(t *testing.T) {
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 }
 
-func TestBootID_isThatOfThisBoot(t *testing.T) {
+func TestBootID(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(record.BootID()).To(MatchRegexp(`^[0-9a-f-]{36}$`))
 	g.Expect(record.BootID()).To(Equal(record.BootID()))

@@ -1,6 +1,5 @@
-// Package record keeps runs and plans in Secrets, the one form in which the
-// controller and the runner speak to each other. It encodes and decodes; it
-// talks to nobody.
+// Package record encodes runs, plans and states as Secrets, which is how the
+// controller and the runner communicate. It makes no API calls.
 package record
 
 import (
@@ -19,8 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Components tell apart the Secrets kept beside a workspace; they are values of
-// the component label.
+// Values of the component label, which distinguishes the Secrets of a workspace.
 const (
 	ComponentRun      = "run"
 	ComponentPlan     = "plan"
@@ -38,119 +36,120 @@ const (
 	keyResult   = "result"
 )
 
-// Annotations of a run's Secret, readable without decoding it.
+// Annotations of a run's Secret. They can be read without decoding the data.
 const (
-	// InputsAnnotation is the hash of what the run applies.
+	// InputsAnnotation is the hash of the inputs that the run applies.
 	InputsAnnotation = "capt.appthrust.io/inputs"
-	// OperationAnnotation is what the run does.
+	// OperationAnnotation is the operation of the run.
 	OperationAnnotation = "capt.appthrust.io/operation"
-	// ExecutorAnnotation is who carries out the run.
+	// ExecutorAnnotation is the executor of the run.
 	ExecutorAnnotation = "capt.appthrust.io/executor"
-	// BackendAnnotation is the type of the backend that holds the state.
+	// BackendAnnotation is the type of the backend that stores the state.
 	BackendAnnotation = "capt.appthrust.io/backend"
-	// RequestAnnotation is the person's request that the run answers.
+	// RequestAnnotation is the value of the user's run request that the run
+	// fulfils.
 	RequestAnnotation = "capt.appthrust.io/request"
-	// DriftAnnotation is the person's wish for a comparison with reality that a
-	// run which compares answers.
+	// DriftAnnotation is the value of the user's drift check request that the run
+	// fulfils.
 	DriftAnnotation = "capt.appthrust.io/drift-request"
-	// RestoredAnnotation is the snapshot that was restored last before the run.
+	// RestoredAnnotation is the snapshot that was last restored before the run.
 	RestoredAnnotation = "capt.appthrust.io/restored"
 )
 
-// Identity is who carries out a run. It is recorded before the run touches
+// Identity identifies the runner of a run. It is recorded before the run changes
 // anything, and never changes.
 type Identity struct {
-	// Host and Boot are the machine and its current boot.
+	// Host and Boot are the machine and its boot ID.
 	Host string `json:"host"`
 	Boot string `json:"boot"`
-	// PID and Started are the runner's process and when it began, in clock
-	// ticks since boot; the process leads a session of its own.
+	// PID and Started are the runner's process and its start time in clock ticks
+	// since boot. The process is the leader of its session.
 	PID     int   `json:"pid"`
 	Started int64 `json:"started"`
-	// PodNamespace, PodName and PodUID are set inside a cluster.
+	// PodNamespace, PodName and PodUID are set if the runner is in a pod.
 	PodNamespace string `json:"podNamespace,omitempty"`
 	PodName      string `json:"podName,omitempty"`
 	PodUID       string `json:"podUID,omitempty"`
 }
 
-// SecretName is the name of a run's Secret.
+// SecretName returns the name of a run's Secret.
 func SecretName(runID string) string { return "capt-run-" + runID }
 
-// LabelValue returns a label value for a name of any length.
+// LabelValue returns a valid label value for an object name of any length.
 func LabelValue(name string) string { return Shorten(name, 63) }
 
-// Shorten returns a name of at most longest characters that is the name itself
-// where it fits, and no other name's where it does not.
-func Shorten(name string, longest int) string {
-	if len(name) <= longest {
+// Shorten returns name if it has at most limit bytes. Otherwise it returns a
+// prefix of name with a hash of the whole name, in at most limit bytes.
+func Shorten(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	// No part of a name may end in a dot, a dash or half a character.
-	return strings.TrimRight(strings.ToValidUTF8(name[:longest-9], ""), ".-") + "-" + hex.EncodeToString(sum[:4])
+	// The prefix must not end in a dot, a dash or an incomplete character.
+	return strings.TrimRight(strings.ToValidUTF8(name[:limit-9], ""), ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// NewRun returns the Secret of a run that has not begun.
+// NewRun returns the Secret of a run that no runner has claimed.
 func NewRun(request *terraform.Request, meta metav1.ObjectMeta) (*corev1.Secret, error) {
-	data, err := pack(request)
+	data, err := encode(request)
 	if err != nil {
-		return nil, fmt.Errorf("packing the request: %w", err)
+		return nil, fmt.Errorf("compressing request: %w", err)
 	}
 	meta.Name = SecretName(request.RunID)
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{keyRequest: data}}, nil
 }
 
-// Request returns the request of a run. A finished run has none: it held
-// credentials.
+// Request returns the request of a run. It returns an error for a finished run,
+// whose request was removed because it contains credentials.
 func Request(secret *corev1.Secret) (*terraform.Request, error) {
 	var request terraform.Request
-	found, err := unpack(secret, keyRequest, &request)
-	if err != nil || !found {
-		return nil, orMissing(err, keyRequest)
+	if err := decodeRequired(secret, keyRequest, &request); err != nil {
+		return nil, err
 	}
 	return &request, nil
 }
 
-// RunIdentity returns who carries out a run, or nil if nobody began.
+// RunIdentity returns the runner of a run, or nil if no runner has claimed it.
 func RunIdentity(secret *corev1.Secret) (*Identity, error) {
-	return plain[Identity](secret, keyIdentity)
+	return decodePlain[Identity](secret, keyIdentity)
 }
 
-// Progress returns how far a run is, or nil if it has not said.
+// Progress returns the progress of a run, or nil if the runner has not reported
+// any.
 func Progress(secret *corev1.Secret) (*terraform.Progress, error) {
-	return plain[terraform.Progress](secret, keyProgress)
+	return decodePlain[terraform.Progress](secret, keyProgress)
 }
 
-// Result returns how a run ended, or nil if it has not.
+// Result returns the result of a run, or nil if it has not finished.
 func Result(secret *corev1.Secret) (*terraform.Result, error) {
 	var result terraform.Result
-	found, err := unpack(secret, keyResult, &result)
+	found, err := decode(secret, keyResult, &result)
 	if err != nil || !found {
 		return nil, err
 	}
 	return &result, nil
 }
 
-// Finished tells whether a run has ended, without decoding the result.
+// Finished reports whether a run has a result, without decoding it.
 func Finished(secret *corev1.Secret) bool { return len(secret.Data[keyResult]) > 0 }
 
-// Claimed tells whether somebody carries out, or has carried out, the run.
+// Claimed reports whether a runner has claimed the run.
 func Claimed(secret *corev1.Secret) bool { return len(secret.Data[keyIdentity]) > 0 }
 
-// Log returns the log of a run so far.
+// Log returns the recorded log of a run.
 func Log(secret *corev1.Secret) ([]byte, error) {
 	data := secret.Data[keyLog]
 	if len(data) == 0 {
 		return nil, nil
 	}
-	return gunzip(data)
+	return decompress(data)
 }
 
-// SetResult records the end of a run whose runner is gone without a word.
+// SetResult sets the result of a run whose runner did not record one.
 func SetResult(secret *corev1.Secret, result *terraform.Result) error {
-	data, err := pack(result)
+	data, err := encode(result)
 	if err != nil {
-		return fmt.Errorf("packing the result: %w", err)
+		return fmt.Errorf("compressing result: %w", err)
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
@@ -160,49 +159,56 @@ func SetResult(secret *corev1.Secret, result *terraform.Result) error {
 	return nil
 }
 
-func plain[T any](secret *corev1.Secret, key string) (*T, error) {
+// decodePlain decodes an uncompressed key. It returns nil if the key is missing.
+func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 	data := secret.Data[key]
 	if len(data) == 0 {
 		return nil, nil
 	}
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, fmt.Errorf("decoding %s of %s: %w", key, secret.Name, err)
+		return nil, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
 	}
 	return &v, nil
 }
 
-func unpack(secret *corev1.Secret, key string, into any) (bool, error) {
+// decode decodes a compressed key. It returns false if the key is missing.
+func decode(secret *corev1.Secret, key string, into any) (bool, error) {
 	data := secret.Data[key]
 	if len(data) == 0 {
 		return false, nil
 	}
-	text, err := gunzip(data)
+	text, err := decompress(data)
 	if err != nil {
-		return false, fmt.Errorf("unpacking %s of %s: %w", key, secret.Name, err)
+		return false, fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return false, fmt.Errorf("decoding %s of %s: %w", key, secret.Name, err)
+		return false, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
 	}
 	return true, nil
 }
 
-func orMissing(err error, key string) error {
+// decodeRequired decodes a compressed key that must exist.
+func decodeRequired(secret *corev1.Secret, key string, into any) error {
+	found, err := decode(secret, key, into)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the run's Secret has no %s", key)
+	if !found {
+		return fmt.Errorf("reading Secret %s: key %s is missing", secret.Name, key)
+	}
+	return nil
 }
 
-func pack(v any) ([]byte, error) {
+func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return gzipped(text)
+	return compress(text)
 }
 
-func gzipped(text []byte) ([]byte, error) {
+func compress(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := w.Write(text); err != nil {
@@ -214,7 +220,7 @@ func gzipped(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func gunzip(data []byte) ([]byte, error) {
+func decompress(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestRun_requestRoundTrips(t *testing.T) {
 	g.Expect(request.Files).To(HaveKeyWithValue("binary", []byte{0xff, 0, 1}))
 }
 
-func TestRun_hasNothingBeforeItBegins(t *testing.T) {
+func TestRun_isEmptyBeforeItIsClaimed(t *testing.T) {
 	g := NewWithT(t)
 	secret := newRun(g)
 
@@ -54,42 +54,42 @@ func TestRun_hasNothingBeforeItBegins(t *testing.T) {
 	g.Expect(record.Result(secret)).To(BeNil())
 	g.Expect(record.Log(secret)).To(BeNil())
 	_, err := record.Request(&corev1.Secret{})
-	g.Expect(err).To(MatchError(ContainSubstring("has no request")))
+	g.Expect(err).To(MatchError(ContainSubstring("key request is missing")))
 }
 
-func TestRun_corruptRecordsAreNamed(t *testing.T) {
+func TestRun_errorsNameTheCorruptKey(t *testing.T) {
 	g := NewWithT(t)
 	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-run-x"}, Data: map[string][]byte{
-		"request": []byte("s3cr3t, and no gzip"), "identity": []byte("{s3cr3t"), "progress": []byte("["), "result": []byte("no gzip"), "log": []byte("no gzip"),
+		"request": []byte("s3cr3t, not gzip"), "identity": []byte("{s3cr3t"), "progress": []byte("["), "result": []byte("not gzip"), "log": []byte("not gzip"),
 	}}
 	_, requestErr := record.Request(broken)
 	_, identityErr := record.RunIdentity(broken)
 	_, progressErr := record.Progress(broken)
 	_, resultErr := record.Result(broken)
 	_, logErr := record.Log(broken)
-	for what, err := range map[string]error{"request": requestErr, "identity": identityErr, "progress": progressErr, "result": resultErr} {
-		g.Expect(err).To(MatchError(And(ContainSubstring(what), ContainSubstring("capt-run-x"), Not(ContainSubstring("s3cr3t")))))
+	for key, err := range map[string]error{"request": requestErr, "identity": identityErr, "progress": progressErr, "result": resultErr} {
+		g.Expect(err).To(MatchError(And(ContainSubstring(key), ContainSubstring("capt-run-x"), Not(ContainSubstring("s3cr3t")))))
 	}
 	g.Expect(logErr).To(HaveOccurred())
 	g.Expect(record.Finished(broken)).To(BeTrue())
 	g.Expect(record.Claimed(broken)).To(BeTrue())
 }
 
-// merge applies a JSON merge patch as the API server does.
+// merge applies a JSON merge patch like the API server.
 func merge(g Gomega, secret *corev1.Secret, patch []byte) *corev1.Secret {
 	text, err := json.Marshal(secret)
 	g.Expect(err).NotTo(HaveOccurred())
 	var target, change map[string]any
 	g.Expect(json.Unmarshal(text, &target)).To(Succeed())
 	g.Expect(json.Unmarshal(patch, &change)).To(Succeed())
-	text, err = json.Marshal(merged(target, change))
+	text, err = json.Marshal(mergeMaps(target, change))
 	g.Expect(err).NotTo(HaveOccurred())
 	changed := &corev1.Secret{}
 	g.Expect(json.Unmarshal(text, changed)).To(Succeed())
 	return changed
 }
 
-func merged(target, change map[string]any) map[string]any {
+func mergeMaps(target, change map[string]any) map[string]any {
 	target = maps.Clone(target)
 	for key, value := range change {
 		switch value := value.(type) {
@@ -100,7 +100,7 @@ func merged(target, change map[string]any) map[string]any {
 			if inner == nil {
 				inner = map[string]any{}
 			}
-			target[key] = merged(inner, value)
+			target[key] = mergeMaps(inner, value)
 		default:
 			target[key] = value
 		}
@@ -108,7 +108,7 @@ func merged(target, change map[string]any) map[string]any {
 	return target
 }
 
-func TestClaimPatch_holdsOnlyForTheVersionThatWasRead(t *testing.T) {
+func TestClaimPatch_containsTheResourceVersion(t *testing.T) {
 	g := NewWithT(t)
 	identity := record.Identity{Host: "h", Boot: "b", PID: 7, Started: 42, PodNamespace: "pn", PodName: "pod", PodUID: "uid"}
 	patch, err := record.ClaimPatch("17", identity)
@@ -116,14 +116,14 @@ func TestClaimPatch_holdsOnlyForTheVersionThatWasRead(t *testing.T) {
 
 	secret := merge(g, newRun(g), patch)
 
-	g.Expect(secret.ResourceVersion).To(Equal("17"), "a conflict when somebody else was faster")
+	g.Expect(secret.ResourceVersion).To(Equal("17"), "the API server rejects a stale claim")
 	g.Expect(record.Claimed(secret)).To(BeTrue())
 	g.Expect(record.Finished(secret)).To(BeFalse())
 	got, err := record.RunIdentity(secret)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(*got).To(Equal(identity))
 	_, err = record.Request(secret)
-	g.Expect(err).NotTo(HaveOccurred(), "the request stays until the end")
+	g.Expect(err).NotTo(HaveOccurred(), "the request is kept until the run finishes")
 }
 
 func TestProgressPatch_roundTrips(t *testing.T) {
@@ -144,7 +144,7 @@ func TestProgressPatch_roundTrips(t *testing.T) {
 	g.Expect(record.Log(secret)).To(BeEquivalentTo("one\ntwo\n"))
 
 	secret = merge(g, secret, withoutLog)
-	g.Expect(record.Log(secret)).To(BeEquivalentTo("one\ntwo\n"), "no news leave the log as it is")
+	g.Expect(record.Log(secret)).To(BeEquivalentTo("one\ntwo\n"), "an empty log leaves the recorded log unchanged")
 	g.Expect(record.Finished(secret)).To(BeFalse())
 }
 
@@ -169,20 +169,20 @@ func TestFinishPatch_removesTheRequest(t *testing.T) {
 	}
 
 	g.Expect(record.Finished(secret)).To(BeTrue())
-	g.Expect(record.Claimed(secret)).To(BeTrue(), "who carried it out stays known")
+	g.Expect(record.Claimed(secret)).To(BeTrue(), "the identity is kept")
 	g.Expect(secret.Data).To(HaveLen(3), "identity, log and result")
 	_, err = record.Request(secret)
-	g.Expect(err).To(MatchError(ContainSubstring("has no request")))
+	g.Expect(err).To(MatchError(ContainSubstring("key request is missing")))
 	got, err := record.Result(secret)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got).To(Equal(result))
 	g.Expect(record.Log(secret)).To(BeEquivalentTo("log\n"))
 
-	again := merge(g, secret, finish)
-	g.Expect(again.Data).To(Equal(secret.Data), "writing it twice changes nothing")
+	repeated := merge(g, secret, finish)
+	g.Expect(repeated.Data).To(Equal(secret.Data), "the patch is idempotent")
 }
 
-func TestFinishWithout_removesTheRequestAndKeepsTheRest(t *testing.T) {
+func TestSetResult_removesTheRequestAndKeepsTheRest(t *testing.T) {
 	g := NewWithT(t)
 	secret := newRun(g)
 	progress, err := record.ProgressPatch(terraform.Progress{}, []byte("so far\n"))
@@ -200,11 +200,11 @@ func TestFinishWithout_removesTheRequestAndKeepsTheRest(t *testing.T) {
 
 	trimmed := &corev1.Secret{}
 	g.Expect(record.SetResult(trimmed, &terraform.Result{RunID: "hello-r1"})).To(Succeed())
-	g.Expect(record.Finished(trimmed)).To(BeTrue(), "even of a Secret that was emptied")
+	g.Expect(record.Finished(trimmed)).To(BeTrue(), "a trimmed Secret has no data")
 }
 
-func TestLog_keepsTheEndFromTheStartOfALine(t *testing.T) {
-	const most = 512 << 10
+func TestLog_keepsTheLastWholeLines(t *testing.T) {
+	const limit = 512 << 10
 	lines := func(n int) []byte {
 		var b bytes.Buffer
 		for i := range n {
@@ -213,16 +213,16 @@ func TestLog_keepsTheEndFromTheStartOfALine(t *testing.T) {
 		return b.Bytes()
 	}
 	tests := []struct {
-		name string
-		log  []byte
-		cut  bool
+		name      string
+		log       []byte
+		truncated bool
 	}{
 		{"empty", nil, false},
 		{"short", lines(3), false},
-		{"just fits", bytes.Repeat([]byte("1234567\n"), most/8), false},
-		{"one byte too much", bytes.Repeat([]byte("1234567\n"), most/8+1)[7:], true},
-		{"far too long", lines(100_000), true},
-		{"one endless line", bytes.Repeat([]byte("x"), most+10), true},
+		{"exactly the limit", bytes.Repeat([]byte("1234567\n"), limit/8), false},
+		{"one byte over the limit", bytes.Repeat([]byte("1234567\n"), limit/8+1)[7:], true},
+		{"far over the limit", lines(100_000), true},
+		{"a single line", bytes.Repeat([]byte("x"), limit+10), true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,28 +231,28 @@ func TestLog_keepsTheEndFromTheStartOfALine(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			log, err := record.Log(merge(g, newRun(g), patch))
 			g.Expect(err).NotTo(HaveOccurred())
-			if !tt.cut {
+			if !tt.truncated {
 				g.Expect(string(log)).To(Equal(string(tt.log)))
 				return
 			}
 			note, rest, found := bytes.Cut(log, []byte("\n"))
 			g.Expect(found).To(BeTrue())
-			g.Expect(string(note)).To(ContainSubstring("left out"))
-			g.Expect(len(rest)).To(And(BeNumerically("<=", most), BeNumerically(">", most-100)))
-			g.Expect(bytes.HasSuffix(tt.log, rest)).To(BeTrue(), "it is the end")
+			g.Expect(string(note)).To(ContainSubstring("was dropped"))
+			g.Expect(len(rest)).To(And(BeNumerically("<=", limit), BeNumerically(">", limit-100)))
+			g.Expect(bytes.HasSuffix(tt.log, rest)).To(BeTrue(), "the end is kept")
 			if bytes.Count(tt.log, []byte("\n")) > 0 {
 				before := tt.log[:len(tt.log)-len(rest)]
-				g.Expect(bytes.HasSuffix(before, []byte("\n"))).To(BeTrue(), "it begins with a whole line")
+				g.Expect(bytes.HasSuffix(before, []byte("\n"))).To(BeTrue(), "it starts with a whole line")
 			}
 		})
 	}
 }
 
-func TestShorten_givesEachNameItsOwn(t *testing.T) {
+func TestLabelValue_isUniquePerName(t *testing.T) {
 	long := strings.Repeat("a", 199)
 	NewWithT(t).Expect(record.LabelValue("hello")).To(Equal("hello"))
-	NewWithT(t).Expect(record.LabelValue(long[:63])).To(Equal(long[:63]), "what fits stays")
-	NewWithT(t).Expect(record.LabelValue(long[:50]+"-.-."+long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "no part ends in a dot or a dash")
+	NewWithT(t).Expect(record.LabelValue(long[:63])).To(Equal(long[:63]), "short names are unchanged")
+	NewWithT(t).Expect(record.LabelValue(long[:50]+"-.-."+long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "the prefix does not end in a dot or a dash")
 
 	seen := map[string]string{}
 	for _, name := range []string{long + "a", long + "b", long, long[:64], long[:63], long[:63] + ".", "x" + long, long[:54] + "." + long[:100], long[:54] + "-" + long[:100]} {
@@ -261,19 +261,19 @@ func TestShorten_givesEachNameItsOwn(t *testing.T) {
 		g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), value)
 		g.Expect(seen).NotTo(HaveKey(value), "%s and %s", name, seen[value])
 		seen[value] = name
-		g.Expect(record.LabelValue(name)).To(Equal(value), "always the same")
+		g.Expect(record.LabelValue(name)).To(Equal(value), "deterministic")
 	}
 }
 
-func TestShorten_isValidAtEachLength(t *testing.T) {
+func TestShorten_isValidForEachLimit(t *testing.T) {
 	g := NewWithT(t)
 	name := strings.Repeat("ab.c-d", 33)
-	for longest := 12; longest <= 63; longest++ {
-		short := record.Shorten(name, longest)
-		g.Expect(len(short)).To(BeNumerically("<=", longest))
+	for limit := 12; limit <= 63; limit++ {
+		short := record.Shorten(name, limit)
+		g.Expect(len(short)).To(BeNumerically("<=", limit))
 		g.Expect(validation.IsDNS1123Subdomain(short)).To(BeEmpty(), short)
 	}
-	for longest := 12; longest <= 40; longest++ {
-		g.Expect([]byte(record.Shorten(strings.Repeat("grüße ", 20), longest))).To(Satisfy(validUTF8), "cut between characters")
+	for limit := 12; limit <= 40; limit++ {
+		g.Expect([]byte(record.Shorten(strings.Repeat("grüße ", 20), limit))).To(Satisfy(validUTF8), "no incomplete character")
 	}
 }

@@ -7,16 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// StateIsEmpty tells whether a Kubernetes state holds no resource. An encrypted
-// state cannot be looked into, and counts as not empty.
+// StateIsEmpty reports whether the state in a Secret of the Kubernetes backend
+// has no resources. An encrypted state cannot be read and counts as not empty.
 func StateIsEmpty(secret *corev1.Secret) (bool, error) {
 	data := secret.Data["tfstate"]
 	if len(data) == 0 {
 		return true, nil
 	}
-	text, err := gunzip(data)
+	text, err := decompress(data)
 	if err != nil {
-		return false, errors.New("the state is not compressed as it should be")
+		return false, errors.New("the state is not valid gzip")
 	}
 	var state struct {
 		Resources []json.RawMessage `json:"resources"`
@@ -24,7 +24,7 @@ func StateIsEmpty(secret *corev1.Secret) (bool, error) {
 	}
 	if err := json.Unmarshal(text, &state); err != nil {
 		// The decoder's message may quote the state.
-		return false, errors.New("the state is no valid JSON")
+		return false, errors.New("the state is not valid JSON")
 	}
 	return len(state.Resources) == 0 && state.Encrypted == "", nil
 }

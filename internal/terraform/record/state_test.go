@@ -11,7 +11,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func packed(g Gomega, text string) []byte {
+func compressed(g Gomega, text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := w.Write([]byte(text))
@@ -29,14 +29,14 @@ func TestStateIsEmpty(t *testing.T) {
 		err   string
 	}{
 		{"no data", nil, true, ""},
-		{"reserved, and never written", map[string][]byte{"tfstate": {}}, true, ""},
-		{"written by init", map[string][]byte{"tfstate": packed(g, `{"version":4,"serial":1,"resources":[]}`)}, true, ""},
-		{"outputs only", map[string][]byte{"tfstate": packed(g, `{"version":4,"outputs":{"a":{"value":1}}}`)}, true, ""},
-		{"resources", map[string][]byte{"tfstate": packed(g, `{"resources":[{"type":"a"}]}`)}, false, ""},
-		{"encrypted", map[string][]byte{"tfstate": packed(g, `{"meta":{},"encrypted_data":"x"}`)}, false, ""},
-		{"not packed", map[string][]byte{"tfstate": []byte(`{"s3cr3t":1}`)}, false, "not compressed"},
-		{"no JSON", map[string][]byte{"tfstate": packed(g, `s3cr3t`)}, false, "no valid JSON"},
-		{"cut off", map[string][]byte{"tfstate": packed(g, `{"resources":[]}`)[:20]}, false, "not compressed"},
+		{"reserved and never written", map[string][]byte{"tfstate": {}}, true, ""},
+		{"written by init", map[string][]byte{"tfstate": compressed(g, `{"version":4,"serial":1,"resources":[]}`)}, true, ""},
+		{"outputs only", map[string][]byte{"tfstate": compressed(g, `{"version":4,"outputs":{"a":{"value":1}}}`)}, true, ""},
+		{"resources", map[string][]byte{"tfstate": compressed(g, `{"resources":[{"type":"a"}]}`)}, false, ""},
+		{"encrypted", map[string][]byte{"tfstate": compressed(g, `{"meta":{},"encrypted_data":"x"}`)}, false, ""},
+		{"not compressed", map[string][]byte{"tfstate": []byte(`{"s3cr3t":1}`)}, false, "not valid gzip"},
+		{"not JSON", map[string][]byte{"tfstate": compressed(g, `s3cr3t`)}, false, "not valid JSON"},
+		{"truncated", map[string][]byte{"tfstate": compressed(g, `{"resources":[]}`)[:20]}, false, "not valid gzip"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Trim drops what the manager never reads from a Secret that it keeps in
-// memory: logs, requests with their credentials, plans, states. They may be a
-// megabyte each, and there are several for every workspace. A trimmed Secret
-// must not be written back as a whole: change it by a patch, or read it anew.
+// Trim removes the data that the manager does not read from a cached Secret:
+// logs, requests with their credentials, plans and states. They may have a
+// megabyte each, and every workspace has several. Never update a trimmed Secret
+// as a whole: patch it, or read it from the API server first.
 func Trim(secret *corev1.Secret) {
 	switch secret.Labels[componentLabel] {
 	case ComponentRun:
@@ -18,7 +18,8 @@ func Trim(secret *corev1.Secret) {
 	}
 }
 
-// InternalComponents are the components whose Secrets nobody refers to by name.
+// InternalComponents returns the components whose Secrets no user refers to by
+// name.
 func InternalComponents() []string {
 	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue}
 }

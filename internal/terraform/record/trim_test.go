@@ -10,7 +10,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func TestTrim_keepsWhatTheManagerReads(t *testing.T) {
+func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
 	tests := []struct {
 		component string
 		want      []string
@@ -40,4 +40,8 @@ func TestTrim_keepsWhatTheManagerReads(t *testing.T) {
 			g.Expect(secret.Name).To(Equal("s"))
 		})
 	}
+}
+
+func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
+	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue"))
 }

@@ -1,0 +1,55 @@
+package record_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestPodLiveness(t *testing.T) {
+	pod := func(uid types.UID, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "runner", UID: uid}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	deleted := pod("u", corev1.PodRunning)
+	deleted.DeletionTimestamp = &metav1.Time{Time: at}
+	tests := []struct {
+		name string
+		pod  *corev1.Pod
+		err  error
+		want terraform.Liveness
+	}{
+		{name: "pending", pod: pod("u", corev1.PodPending), want: terraform.LivenessRunning},
+		{name: "running", pod: pod("u", corev1.PodRunning), want: terraform.LivenessRunning},
+		{name: "unreachable node", pod: pod("u", corev1.PodUnknown), want: terraform.LivenessRunning},
+		{name: "being deleted", pod: deleted, want: terraform.LivenessRunning},
+		{name: "succeeded", pod: pod("u", corev1.PodSucceeded), want: terraform.LivenessGone},
+		{name: "failed", pod: pod("u", corev1.PodFailed), want: terraform.LivenessGone},
+		{name: "another pod of that name", pod: pod("other", corev1.PodRunning), want: terraform.LivenessGone},
+		{name: "not found", pod: &corev1.Pod{}, err: apierrors.NewNotFound(corev1.Resource("pods"), "runner"), want: terraform.LivenessGone},
+		{name: "forbidden", pod: &corev1.Pod{}, err: apierrors.NewForbidden(corev1.Resource("pods"), "runner", nil), want: terraform.LivenessUnknown},
+		{name: "any other error", pod: &corev1.Pod{}, err: errors.New("timeout"), want: terraform.LivenessUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			identity := &record.Identity{PodName: "runner", PodUID: "u"}
+
+			liveness, err := identity.PodLiveness(tt.pod, tt.err)
+
+			g.Expect(liveness).To(Equal(tt.want))
+			if tt.want == terraform.LivenessUnknown {
+				g.Expect(err).To(MatchError(tt.err))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+		})
+	}
+}
