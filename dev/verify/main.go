@@ -1,5 +1,6 @@
-// Command verify checks that every go.mod pins the versions that versions.mk
-// names, and that the built-in add-ons install them.
+// Command verify checks what compilers and linters do not: every go.mod pins the
+// versions of versions.mk, the built-in add-ons install them, and the texts avoid
+// wording that the project has replaced.
 package main
 
 import (
@@ -11,8 +12,8 @@ import (
 	"regexp"
 )
 
-// pins tells which module's version each variable of versions.mk is, and in
-// which go.mod files, relative to versions.mk, it is required.
+// pins maps each variable of versions.mk to the module whose version it is, and
+// to the go.mod files that require it.
 var pins = []struct {
 	variable string
 	module   string
@@ -39,27 +40,27 @@ var pins = []struct {
 	{"CONTROLLER_TOOLS_VERSION", "sigs.k8s.io/controller-tools", []string{"dev/bin/controller-gen/go.mod"}},
 }
 
-// addons tells which add-on installs each version.
+// addons maps a variable to the add-on that installs the version.
 var addons = []struct{ variable, file string }{
 	{"FLUX_VERSION", "addons/fluxcd.yaml"},
 	{"KARPENTER_VERSION", "addons/karpenter.yaml"},
 }
 
 func main() {
-	versions := flag.String("versions", "versions.mk", "file that names the versions")
+	root := flag.String("root", ".", "root of the repository")
 	flag.Parse()
-	if err := verify(*versions); err != nil {
+	if err := errors.Join(verifyVersions(*root), verifyLanguage(*root)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func verify(versions string) error {
-	text, err := os.ReadFile(versions)
+func verifyVersions(root string) error {
+	const versions = "versions.mk"
+	text, err := os.ReadFile(filepath.Join(root, versions))
 	if err != nil {
 		return fmt.Errorf("reading the versions: %w", err)
 	}
-	root := filepath.Dir(versions)
 	var errs []error
 	for _, pin := range pins {
 		want, err := match(text, `(?m)^`+regexp.QuoteMeta(pin.variable)+`\s*:=\s*(\S+)`)

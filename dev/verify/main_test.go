@@ -62,13 +62,13 @@ func edit(t *testing.T, path, old, replacement string) {
 }
 
 func TestVerify_passesWhenAllAgree(t *testing.T) {
-	if err := verify(filepath.Join(tree(t), "versions.mk")); err != nil {
+	if err := verifyVersions(tree(t)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestVerify_passesForThisTree(t *testing.T) {
-	if err := verify("../../versions.mk"); err != nil {
+	if err := verifyVersions("../.."); err != nil {
 		t.Error(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tree(t)
 			tt.change(t, root)
-			err := verify(filepath.Join(root, "versions.mk"))
+			err := verifyVersions(root)
 			if err == nil {
 				t.Fatal("nothing was reported")
 			}
