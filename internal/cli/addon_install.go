@@ -104,7 +104,7 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 		}
 		objects = append(objects, read...)
 	}
-	if err := addonfile.Choose(objects, i.chart); err != nil {
+	if err := addonfile.OverrideChart(objects, i.chart); err != nil {
 		return err
 	}
 	c, namespace, err := i.reach()

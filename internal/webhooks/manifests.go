@@ -1,21 +1,18 @@
 package webhooks
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// checkManifests refuses manifests that could not be applied once their
+// checkManifests refuses manifests that cannot be applied after their
 // placeholders are resolved.
 func checkManifests(path *field.Path, text string, known []string) field.ErrorList {
 	if text == "" {
@@ -28,43 +25,38 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 	if err != nil {
 		return field.ErrorList{invalid(path, text, err.Error())}
 	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(resolved)))
 	var errs field.ErrorList
 	objects := 0
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for document, err := range manifest.Documents([]byte(resolved)) {
 		if err != nil {
-			return append(errs, invalid(path, text, fmt.Sprintf("document %d cannot be read: %v", number, err)))
+			return append(errs, invalid(path, text, err.Error()))
 		}
-		empty, problem := checkDocument(document)
+		empty, problem := checkDocument(document.Text)
 		if problem != "" {
-			errs = append(errs, invalid(path, string(document), fmt.Sprintf("document %d %s", number, problem)))
+			errs = append(errs, invalid(path, string(document.Text), fmt.Sprintf("document %d %s", document.Number, problem)))
 		}
 		if !empty {
 			objects++
 		}
 	}
 	if objects == 0 {
-		errs = append(errs, invalid(path, text, "holds no object: write at least one YAML document with apiVersion, kind and metadata.name"))
+		errs = append(errs, invalid(path, text, "has no object: write at least one YAML document with apiVersion, kind and metadata.name"))
 	}
 	return errs
 }
 
-// checkDocument says what is wrong with one YAML document.
+// checkDocument returns what is wrong with one YAML document.
 func checkDocument(document []byte) (empty bool, problem string) {
 	var content any
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {
-		return false, "is no YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+		return false, "is not valid YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	}
 	if content == nil {
 		return true, ""
 	}
 	var object metav1.PartialObjectMetadata
 	if err := yaml.Unmarshal(document, &object); err != nil {
-		return false, "is no Kubernetes object: write a mapping with apiVersion, kind and metadata"
+		return false, "is not a Kubernetes object: write a mapping with apiVersion, kind and metadata"
 	}
 	switch {
 	case object.APIVersion == "":

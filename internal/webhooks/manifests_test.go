@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestCheckManifests_countsDocumentsAsPeopleDo(t *testing.T) {
+func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
 	const good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${CLUSTER_NAME}\n"
 	tests := map[string]struct{ text, want string }{
 		"one":                           {good, ""},
@@ -18,11 +18,11 @@ func TestCheckManifests_countsDocumentsAsPeopleDo(t *testing.T) {
 		"placeholder in a flow mapping": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ${CLUSTER_NAME}}\n", ""},
 		"generated list":                {"apiVersion: v1\nkind: ConfigMapList\nitems: []\n", ""},
 		"the second is bad":             {good + "---\nkind: A\n", "document 2 has no apiVersion"},
-		"a key twice":                   {good + "kind: Namespace\n", `document 1 is no YAML: yaml: unmarshal errors:`},
-		"a list":                        {"- a\n- b\n", "document 1 is no Kubernetes object"},
-		"a number as kind":              {"apiVersion: v1\nkind: 1\nmetadata: {name: a}\n", "document 1 is no Kubernetes object"},
-		"only comments":                 {"# nothing\n", "holds no object"},
-		"a tab":                         {"apiVersion: v1\n\tkind: A\n", "document 1 is no YAML: yaml: line 2"},
+		"a key twice":                   {good + "kind: Namespace\n", `document 1 is not valid YAML: yaml: unmarshal errors:`},
+		"a list":                        {"- a\n- b\n", "document 1 is not a Kubernetes object"},
+		"a number as kind":              {"apiVersion: v1\nkind: 1\nmetadata: {name: a}\n", "document 1 is not a Kubernetes object"},
+		"only comments":                 {"# nothing\n", "has no object"},
+		"a tab":                         {"apiVersion: v1\n\tkind: A\n", "document 1 is not valid YAML: yaml: line 2"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

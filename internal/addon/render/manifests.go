@@ -1,20 +1,15 @@
 package render
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
@@ -27,7 +22,7 @@ func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]str
 	if source.Inline == "" {
 		return in.referenced(source)
 	}
-	objects, err := Parse([]byte(source.Inline))
+	objects, err := manifest.Parse([]byte(source.Inline))
 	if err != nil {
 		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s: %w", in.Addon.Name, source.Name, err)
 	}
@@ -50,55 +45,13 @@ func (in *Input) referenced(source addonsv1.ManifestSource) ([]*unstructured.Uns
 	var objects []*unstructured.Unstructured
 	data := in.Sources[source.Name]
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := Parse(data[key])
+		parsed, err := manifest.Parse(data[key])
 		if err != nil {
 			return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s, key %s: %w", in.Addon.Name, source.Name, key, err)
 		}
 		objects = append(objects, parsed...)
 	}
 	return objects, nil
-}
-
-// Parse reads the objects of YAML documents. A List is taken apart.
-func Parse(text []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for number := 1; ; number++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d cannot be read: %w", number, err)
-		}
-		content := map[string]any{}
-		// Errors of the parser can quote the text, which may be secret.
-		if err := yaml.Unmarshal(document, &content); err != nil {
-			return nil, fmt.Errorf("document %d is no YAML of a Kubernetes object", number)
-		}
-		if len(content) == 0 {
-			continue
-		}
-		obj := &unstructured.Unstructured{Object: content}
-		if obj.IsList() {
-			err := obj.EachListItem(func(item runtime.Object) error {
-				one, ok := item.(*unstructured.Unstructured)
-				if !ok {
-					return fmt.Errorf("document %d holds something that is no object", number)
-				}
-				objects = append(objects, one)
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
-			return nil, fmt.Errorf("document %d lacks apiVersion, kind or metadata.name", number)
-		}
-		objects = append(objects, obj)
-	}
 }
 
 // expand resolves the placeholders in every string of a value.

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // reference is how an object is written down.
@@ -38,7 +40,7 @@ func Dropped(before, after []Object) []Object {
 func ObjectsOf(data map[string][]byte) []Object {
 	var objects []Object
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := Parse(data[key])
+		parsed, err := manifest.Parse(data[key])
 		if err != nil {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 func karpenter() *addonsv1.CAPTAddon {
@@ -41,7 +42,7 @@ func input(addon *addonsv1.CAPTAddon, connection map[string]string) Input {
 func objects(g Gomega, r *Rendered) map[string]*unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}
 	for _, text := range r.Data {
-		parsed, err := Parse(text)
+		parsed, err := manifest.Parse(text)
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, obj := range parsed {
 			found[obj.GetKind()] = obj
@@ -154,7 +155,7 @@ func TestRender_namesWhatIsWrong(t *testing.T) {
 		"a path":        {path, "InvalidTargetPath: Add-on karpenter: helm.valuesFrom[0].targetPath"},
 		"a placeholder": {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTERNAME}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${CLUSTERNAME}: ${CLUSTERNAME} has no value: did you mean ${CLUSTER_NAME}?"},
 		"no object":     {inline("# nothing\n"), "Empty: Add-on mine: its manifests hold no object"},
-		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is no YAML of a Kubernetes object"},
+		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is not the YAML of a Kubernetes object"},
 		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests are 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	addonrender "github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -70,7 +71,7 @@ func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 
 // veiled is the text of manifests without the values of Secrets among them.
 func veiled(text []byte) (string, error) {
-	objects, err := addonrender.Parse(text)
+	objects, err := manifest.Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("reading what was rendered: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -175,7 +176,7 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing)
 		return nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := render.Parse(data[key])
+		parsed, err := manifest.Parse(data[key])
 		if err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,7 +54,7 @@ func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 		}
 		content := map[string]any{}
 		if err := yaml.Unmarshal(document.Text, &content); err != nil {
-			return nil, fmt.Errorf("document %d is not the YAML of a Kubernetes object", document.Number)
+			return nil, fmt.Errorf("document %d is not the YAML of a Kubernetes object%s", document.Number, location(err))
 		}
 		if len(content) == 0 {
 			continue
@@ -65,6 +66,18 @@ func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, items...)
 	}
 	return objects, nil
+}
+
+// syntaxLine matches the line in a syntax error of the YAML parser.
+var syntaxLine = regexp.MustCompile(`yaml: (line [0-9]+):`)
+
+// location returns the line of a syntax error inside its document. The rest of
+// the error may quote the text.
+func location(err error) string {
+	if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
+		return ", see " + found[1]
+	}
+	return ""
 }
 
 // flatten returns the object itself, or the items of a List.

@@ -1,12 +1,9 @@
 package environment
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,8 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // owner is the field manager of what an environment applies.
@@ -40,31 +38,13 @@ func ReadManifests(path string) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading manifests: %w", err)
 		}
-		found, err := parse(text)
+		found, err := manifest.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", path, err)
 		}
 		objects = append(objects, found...)
 	}
 	return objects, nil
-}
-
-func parse(text []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }
 
 // Apply makes the objects what they say, whether they exist or not. Those

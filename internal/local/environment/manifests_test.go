@@ -7,11 +7,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
-	found, err := parse([]byte(text))
+	found, err := manifest.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,8 +25,8 @@ func TestReadManifests_readsFilesAndFolders(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.yaml":   "---\nkind: A\nmetadata: {name: a}\n---\n# nothing\n---\nkind: B\nmetadata: {name: b}\n",
-		"b.yaml":   "kind: C\nmetadata: {name: c}\n",
+		"a.yaml":   "---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n# nothing\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}\n",
+		"b.yaml":   "apiVersion: v1\nkind: C\nmetadata: {name: c}\n",
 		"note.txt": "not: read",
 	} {
 		g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
@@ -47,6 +49,7 @@ func TestWebhookConfigurations_leadToTheProgram(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	found := objects(t, `
+apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: validating}
 webhooks:
@@ -59,11 +62,12 @@ webhooks:
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(hooks[0]).To(HaveKeyWithValue("clientConfig", map[string]any{"url": "https://127.0.0.1:1234/validate-a", "caBundle": "Y2E="}))
 
-	broken := objects(t, "kind: ValidatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a}]\n")
+	broken := objects(t, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a}]\n")
 	g.Expect(webhookConfigurations(broken, "", address{})).To(MatchError(ContainSubstring("no clientConfig")))
 }
 
 const twoVersions = `
+apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.example.com}
 spec:
@@ -73,6 +77,7 @@ spec:
   - {name: v1, storage: false}
   - {name: v2, storage: true}
 ---
+apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: others.example.com}
 spec:
@@ -102,7 +107,7 @@ func TestServedAt_namesTheStoredVersion(t *testing.T) {
 func TestSetVariable_keepsOthers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	template := objects(t, "kind: WorkspaceTemplate\nmetadata: {name: x}\nspec: {template: {spec: {forProvider: {vars: [{key: a, value: b}]}}}}\n")[0]
+	template := objects(t, "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplate\nmetadata: {name: x}\nspec: {template: {spec: {forProvider: {vars: [{key: a, value: b}]}}}}\n")[0]
 	g.Expect(setVariable(template, "c", "d")).To(Succeed())
 	vars, _, err := unstructured.NestedSlice(template.Object, "spec", "template", "spec", "forProvider", "vars")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -39,7 +39,7 @@ func directory(t *testing.T) string {
 	return dir
 }
 
-func TestFind_takesFilesAndBuiltInNames(t *testing.T) {
+func TestFind_acceptsPathsAndBuiltInNames(t *testing.T) {
 	dir := directory(t)
 	for name, tc := range map[string]struct{ path, err string }{
 		"karpenter":        {path: filepath.Join(dir, "karpenter.yaml")},
@@ -63,15 +63,15 @@ func TestFind_takesFilesAndBuiltInNames(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("make addons")))
 }
 
-func TestDirectories_prefersWhatIsAskedFor(t *testing.T) {
+func TestDirectories_prefersTheGivenOne(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("CAPT_ADDONS", "/env")
-	g.Expect(addonfile.Directories("/asked")).To(Equal([]string{"/asked"}))
+	g.Expect(addonfile.Directories("/given")).To(Equal([]string{"/given"}))
 	g.Expect(addonfile.Directories("")).To(HaveLen(2))
 	g.Expect(addonfile.Directories("")[0]).To(Equal("/env"))
 }
 
-func TestRead_putsWhatIsNeededFirst(t *testing.T) {
+func TestRead_returnsAddonsLast(t *testing.T) {
 	g := NewWithT(t)
 	dir := directory(t)
 	objects, err := addonfile.Read(filepath.Join(dir, "karpenter.yaml"))
@@ -80,23 +80,27 @@ func TestRead_putsWhatIsNeededFirst(t *testing.T) {
 	g.Expect(objects[0].GetKind()).To(Equal("ConfigMap"))
 	g.Expect(addonfile.IsAddon(objects[1])).To(BeTrue())
 
+	one, err := addonfile.Read(filepath.Join(dir, "flux.yaml"))
+	g.Expect(err).NotTo(HaveOccurred(), "a file may be JSON")
+	g.Expect(one).To(HaveLen(1))
+
 	_, err = addonfile.Read(filepath.Join(dir, "other.yaml"))
-	g.Expect(err).To(MatchError(ContainSubstring("holds no CAPTAddon")))
+	g.Expect(err).To(MatchError(ContainSubstring("has no CAPTAddon")))
 }
 
-func TestChoose_changesChartsOnly(t *testing.T) {
+func TestOverrideChart_changesChartsOnly(t *testing.T) {
 	g := NewWithT(t)
 	dir := directory(t)
 	objects, err := addonfile.Read(filepath.Join(dir, "karpenter.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(addonfile.Choose(objects, addonfile.Chart{Repository: "oci://127.0.0.1:5000", Version: "1.9.0", Insecure: new(true)})).To(Succeed())
+	g.Expect(addonfile.OverrideChart(objects, addonfile.Chart{Repository: "oci://127.0.0.1:5000", Version: "1.9.0", Insecure: new(true)})).To(Succeed())
 	g.Expect(objects[1].Object["spec"]).To(HaveKeyWithValue("helm", HaveKeyWithValue("chart", And(
 		HaveKeyWithValue("repository", "oci://127.0.0.1:5000"), HaveKeyWithValue("version", "1.9.0"), HaveKeyWithValue("insecure", true), HaveKeyWithValue("name", "karpenter")))))
 
-	g.Expect(addonfile.Choose(append(objects, objects...), addonfile.Chart{Version: "1.9.0"})).To(MatchError(ContainSubstring("one by one")))
+	g.Expect(addonfile.OverrideChart(append(objects, objects...), addonfile.Chart{Version: "1.9.0"})).To(MatchError(ContainSubstring("one by one")))
 
 	manifests, err := addonfile.Read(filepath.Join(dir, "flux.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(addonfile.Choose(manifests, addonfile.Chart{Version: "1.9.0"})).To(MatchError(ContainSubstring("none of the add-ons is a Helm chart")))
-	g.Expect(addonfile.Choose(manifests, addonfile.Chart{})).To(Succeed())
+	g.Expect(addonfile.OverrideChart(manifests, addonfile.Chart{Version: "1.9.0"})).To(MatchError(ContainSubstring("none of the add-ons is a Helm chart")))
+	g.Expect(addonfile.OverrideChart(manifests, addonfile.Chart{})).To(Succeed())
 }
