@@ -44,6 +44,12 @@ func OwnerCluster(ctx context.Context, c client.Reader, obj client.Object) (*clu
 	return cluster, nil
 }
 
+// NoCluster is the Cluster function of kinds that several clusters share, and
+// which therefore are not paused with a Cluster.
+func NoCluster[T Object](context.Context, T) (*clusterv1.Cluster, error) {
+	return nil, nil
+}
+
 func ownerClusterName(obj client.Object) string {
 	for _, ref := range obj.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)

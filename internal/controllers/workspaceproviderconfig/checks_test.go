@@ -10,12 +10,12 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// secretValue must never be seen.
+// secretValue must not appear in any message.
 const secretValue = "hunter2"
 
 type data = map[string]map[string][]byte
 
-func given(spec infrav1.WorkspaceProviderConfigSpec, secrets data) *scope {
+func newScope(spec infrav1.WorkspaceProviderConfigSpec, secrets data) *scope {
 	return &scope{config: &infrav1.WorkspaceProviderConfig{Spec: spec}, secrets: secrets}
 }
 
@@ -39,10 +39,10 @@ func TestConfiguration(t *testing.T) {
 		reason  string
 		message string
 	}{
-		{name: "nothing"},
+		{name: "empty"},
 		{name: "a provider", spec: infrav1.WorkspaceProviderConfigSpec{Configuration: "provider \"aws\" {\n  region = \"eu-west-1\"\n}\n"}},
 		{
-			name:   "no HCL",
+			name:   "invalid HCL",
 			spec:   infrav1.WorkspaceProviderConfigSpec{Configuration: "provider \"aws\" {\n"},
 			reason: infrav1.ConfigurationInvalidReason, message: "configuration: provider.tf:1: Unclosed configuration block",
 		},
@@ -51,7 +51,7 @@ func TestConfiguration(t *testing.T) {
 			spec: infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{Type: "s3", Configuration: "key = \"${WORKSPACE_NAME}\"\n"}},
 		},
 		{
-			name:   "a backend that is no HCL",
+			name:   "a backend with invalid HCL",
 			spec:   infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{Type: "s3", Configuration: "bucket = \"a\"\nkey ="}},
 			reason: infrav1.ConfigurationInvalidReason, message: "backend.configuration: backend.tf:2: ",
 		},
@@ -66,7 +66,7 @@ func TestConfiguration(t *testing.T) {
 			spec:    infrav1.WorkspaceProviderConfigSpec{StateEncryption: passphrase("state", "passphrase")},
 			secrets: data{"state": {"passphrase": []byte("0123456789abcdef")}},
 		},
-		{name: "a passphrase that is waited for", spec: infrav1.WorkspaceProviderConfigSpec{StateEncryption: passphrase("state", "passphrase")}},
+		{name: "a passphrase that does not exist yet", spec: infrav1.WorkspaceProviderConfigSpec{StateEncryption: passphrase("state", "passphrase")}},
 		{
 			name:    "an encryption in HCL",
 			spec:    infrav1.WorkspaceProviderConfigSpec{StateEncryption: encryption("state", "config")},
@@ -84,7 +84,7 @@ func TestConfiguration(t *testing.T) {
 			reason:  infrav1.ConfigurationInvalidReason, message: "key config of Secret state does not parse at line 2",
 		},
 		{
-			name:    "an encryption that is no text",
+			name:    "an encryption that is not text",
 			spec:    infrav1.WorkspaceProviderConfigSpec{StateEncryption: encryption("state", "config")},
 			secrets: data{"state": {"config": {0xff, 0xfe}}},
 			reason:  infrav1.ConfigurationInvalidReason, message: "is not valid UTF-8",
@@ -94,14 +94,14 @@ func TestConfiguration(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 
-			err := configuration(t.Context(), given(tt.spec, tt.secrets))
+			err := configuration(t.Context(), newScope(tt.spec, tt.secrets))
 
 			if tt.reason == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
 			}
 			stalled, ok := fault.AsStalled(err)
-			g.Expect(ok).To(BeTrue(), "only a change mends it")
+			g.Expect(ok).To(BeTrue(), "the step is not stalled")
 			g.Expect(stalled.Reason).To(Equal(tt.reason))
 			g.Expect(stalled.Message()).To(ContainSubstring(tt.message))
 			g.Expect(stalled.Message()).NotTo(ContainSubstring(secretValue))
@@ -123,18 +123,18 @@ func TestCredentials(t *testing.T) {
 		secrets data
 		message string
 	}{
-		{name: "nothing"},
-		{name: "all there", spec: two, secrets: data{"aws": {"id": nil, "key": []byte(secretValue)}}},
+		{name: "empty"},
+		{name: "all found", spec: two, secrets: data{"aws": {"id": nil, "key": []byte(secretValue)}}},
 		{name: "no Secret", spec: two, message: "credentials[0].secretRef: Secret aws does not exist; credentials[1].secretRef: Secret aws does not exist"},
 		{name: "no key", spec: two, secrets: data{"aws": {"key": []byte(secretValue)}}, message: "credentials[0].secretRef: Secret aws has no key id"},
-		{name: "too many to name", spec: many, message: "credentials[4].secretRef: Secret none does not exist; and 3 more"},
+		{name: "too many to list", spec: many, message: "credentials[4].secretRef: Secret none does not exist; and 3 more"},
 		{
 			name:    "no passphrase",
 			spec:    infrav1.WorkspaceProviderConfigSpec{StateEncryption: passphrase("state", "p")},
 			message: "stateEncryption.passphraseSecretRef: Secret state does not exist",
 		},
 		{
-			name: "a name that varies with the workspace",
+			name: "a name with a placeholder",
 			spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{env("TOKEN", "${WORKSPACE_NAME}-token", "t")}},
 		},
 	}
@@ -142,14 +142,14 @@ func TestCredentials(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 
-			err := credentials(t.Context(), given(tt.spec, tt.secrets))
+			err := credentials(t.Context(), newScope(tt.spec, tt.secrets))
 
 			if tt.message == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
 			}
 			waiting, ok := fault.AsWaiting(err)
-			g.Expect(ok).To(BeTrue(), "a watch ends it")
+			g.Expect(ok).To(BeTrue(), "the step does not wait")
 			g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForSecretReason))
 			g.Expect(waiting.Message()).To(HaveSuffix(tt.message))
 			g.Expect(waiting.Message()).NotTo(ContainSubstring(secretValue))

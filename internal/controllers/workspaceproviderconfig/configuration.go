@@ -12,11 +12,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
-// shortestPassphrase is what OpenTofu's key derivation asks for.
-const shortestPassphrase = 16
+// minPassphrase is the minimum length that OpenTofu's key derivation requires.
+const minPassphrase = 16
 
-// configuration checks what can be read of the configuration: that HCL parses,
-// and that the encryption can work. What is in a Secret is never repeated.
+// configuration checks that the HCL parses and that the state encryption can
+// work. Its messages never contain the content of a Secret.
 func configuration(_ context.Context, s *scope) error {
 	spec := s.config.Spec
 	var problems []string
@@ -37,13 +37,13 @@ func configuration(_ context.Context, s *scope) error {
 	return s.passphrase()
 }
 
-// parse tells what is wrong with HCL, with file and line.
+// parse returns the syntax errors of HCL, with file and line.
 func parse(file, text string) string {
 	return inspect.Files(map[string][]byte{file: []byte(text)}).Diagnostics.Errors().Short()
 }
 
-// encryption tells what is wrong with an encryption configuration, without
-// repeating any of it.
+// encryption returns what is wrong with the encryption configuration, without
+// its content.
 func (s *scope) encryption() string {
 	e := s.config.Spec.StateEncryption
 	if e == nil || e.ConfigurationSecretRef == nil {
@@ -68,18 +68,18 @@ func (s *scope) encryption() string {
 	return fmt.Sprintf("%s does not parse at line %d", where, errs[0].Line)
 }
 
-// passphrase refuses one that is too short. A Secret that does not exist is
-// waited for elsewhere.
+// passphrase rejects a passphrase that is too short. The step credentials waits
+// for a Secret that does not exist.
 func (s *scope) passphrase() error {
 	e := s.config.Spec.StateEncryption
 	if e == nil || e.PassphraseSecretRef == nil {
 		return nil
 	}
 	text, found := s.secrets[e.PassphraseSecretRef.Name][e.PassphraseSecretRef.Key]
-	if !found || len(text) >= shortestPassphrase {
+	if !found || len(text) >= minPassphrase {
 		return nil
 	}
 	return fault.Stall(infrav1.PassphraseTooShortReason,
-		"stateEncryption.passphraseSecretRef: key %s of Secret %s is shorter than %d characters: write a longer passphrase",
-		e.PassphraseSecretRef.Key, e.PassphraseSecretRef.Name, shortestPassphrase)
+		"stateEncryption.passphraseSecretRef: key %s of Secret %s is shorter than %d characters: use a longer passphrase",
+		e.PassphraseSecretRef.Key, e.PassphraseSecretRef.Name, minPassphrase)
 }

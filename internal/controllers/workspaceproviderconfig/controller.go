@@ -1,6 +1,6 @@
-// Package workspaceproviderconfig looks at WorkspaceProviderConfigs: it says
-// whether what they name exists and whether their configuration parses, and
-// keeps a config for as long as workspaces need it.
+// Package workspaceproviderconfig reconciles WorkspaceProviderConfigs. It checks
+// that the configuration parses and that the Secrets exist, and blocks the
+// deletion of a config while workspaces use it.
 package workspaceproviderconfig
 
 import (
@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,22 +29,23 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates;workspacetemplateapplies,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
-// Reconciler looks at WorkspaceProviderConfigs.
+// Reconciler reconciles WorkspaceProviderConfigs.
 type Reconciler struct {
 	Client client.Client
-	// Reader reads past the cache: people's Secrets.
+	// Reader reads the Secrets of users. The cache of Client does not contain them.
 	Reader client.Reader
-	// Metadata watches every Secret by name.
+	// Metadata watches the metadata of all Secrets.
 	Metadata cache.Cache
 	// Usage finds the workspaces that use a config.
 	Usage usage.Finder
-	// WatchFilter restricts the controller to objects with the label's value.
+	// WatchFilter restricts the controller to objects with this value of the label
+	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 	Recorder    events.EventRecorder
 }
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by usage.Index.
+// SetupWithManager adds the controller and its watches to the manager. The
+// manager's cache must be indexed by usage.Index.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.WorkspaceProviderConfig{}, builder.WithPredicates(asked())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.waitingBeside), builder.WithPredicates(workspaceLetsGo())).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.waitingAnywhere), builder.WithPredicates(templateLetsGo())).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.naming))).
+		For(&infrav1.WorkspaceProviderConfig{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(usage.TemplateChanged))).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deleting), builder.WithPredicates(reconcile.StopsUsing(configChanged))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.usersOfSecret))).
 		WithOptions(options).
 		Named("workspaceproviderconfig").
 		Complete(r.frame())
@@ -66,13 +66,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceProviderConfig, scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceProviderConfigFinalizer,
-		Cluster:     ofNoCluster,
+		Cluster:     reconcile.NoCluster[*infrav1.WorkspaceProviderConfig],
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Condition: infrav1.ConfigurationValidCondition, Run: configuration},
@@ -83,9 +83,4 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, 
 		},
 		OnTransition: reconcile.Announce[*infrav1.WorkspaceProviderConfig, scope](r.Recorder, transitionEvents),
 	}
-}
-
-// ofNoCluster says that a config does not pause with a Cluster: many share it.
-func ofNoCluster(context.Context, *infrav1.WorkspaceProviderConfig) (*clusterv1.Cluster, error) {
-	return nil, nil
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-var world *testenv.Environment
+var testEnv *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, &world, testenv.WithManager(setup)))
+	os.Exit(testenv.Run(m, &testEnv, testenv.WithManager(setup)))
 }
 
 func setup(mgr ctrl.Manager) error {
@@ -44,12 +44,12 @@ func setup(mgr ctrl.Manager) error {
 	}).SetupWithManager(context.Background(), mgr, controller.Options{})
 }
 
-// patience is how long anything may take on a busy machine.
-const patience = 30 * time.Second
+// timeout is the time limit of each expectation, for a busy machine.
+const timeout = 30 * time.Second
 
 func create[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	NewWithT(t).Expect(world.Client.Create(t.Context(), obj)).To(Succeed())
+	NewWithT(t).Expect(testEnv.Client.Create(t.Context(), obj)).To(Succeed())
 	return obj
 }
 
@@ -76,27 +76,27 @@ func waitFor(t *testing.T, config *infrav1.WorkspaceProviderConfig, condition st
 	t.Helper()
 	var c metav1.Condition
 	NewWithT(t).Eventually(func(g Gomega) {
-		g.Expect(world.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)).To(Succeed())
+		g.Expect(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)).To(Succeed())
 		found := meta.FindStatusCondition(config.Status.Conditions, condition)
 		g.Expect(found).NotTo(BeNil())
 		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
 		g.Expect(found.Reason).To(Equal(reason), found.Message)
 		g.Expect(found.ObservedGeneration).To(Equal(config.Generation))
 		c = *found
-	}, patience, 50*time.Millisecond).Should(Succeed(), "%s of %s is to be %s", condition, config.Name, status)
+	}, timeout, 50*time.Millisecond).Should(Succeed(), "%s of %s is not %s", condition, config.Name, status)
 	return c
 }
 
-func waitGone(t *testing.T, obj client.Object) {
+func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
 	NewWithT(t).Eventually(func() bool {
-		return apierrors.IsNotFound(world.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, patience, 50*time.Millisecond).Should(BeTrue(), "%s is to go", obj.GetName())
+		return apierrors.IsNotFound(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	}, timeout, 50*time.Millisecond).Should(BeTrue(), "%s still exists", obj.GetName())
 }
 
-func TestConfig_goesOnWhenASecretAppears(t *testing.T) {
+func TestConfig_isReadyWhenItsSecretsExist(t *testing.T) {
 	g := NewWithT(t)
-	namespace := world.Namespace(t)
+	namespace := testEnv.Namespace(t)
 	config := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(namespace, "aws"), Spec: infrav1.WorkspaceProviderConfigSpec{
 		Credentials:     []infrav1.ProviderCredential{env("AWS_SECRET_ACCESS_KEY", "aws", "key")},
 		StateEncryption: passphrase("state", "passphrase"),
@@ -110,23 +110,23 @@ func TestConfig_goesOnWhenASecretAppears(t *testing.T) {
 	g.Expect(c.Message).NotTo(ContainSubstring(secretValue))
 
 	state := &corev1.Secret{ObjectMeta: named(namespace, "state")}
-	g.Expect(world.Client.Patch(t.Context(), state, client.RawPatch("application/merge-patch+json", []byte(`{"stringData":{"passphrase":"hunter2hunter2hunter2"}}`)))).To(Succeed())
+	g.Expect(testEnv.Client.Patch(t.Context(), state, client.RawPatch("application/merge-patch+json", []byte(`{"stringData":{"passphrase":"hunter2hunter2hunter2"}}`)))).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(waitFor(t, config, infrav1.CredentialsFoundCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason).Message).
 			To(Equal("credentials[0].secretRef: Secret aws has no key key"))
-	}, patience).Should(Succeed(), "the Secret has another key")
+	}, timeout).Should(Succeed(), "the Secret has another key")
 
 	secret.StringData = map[string]string{"key": secretValue}
-	g.Expect(world.Client.Update(t.Context(), secret)).To(Succeed())
+	g.Expect(testEnv.Client.Update(t.Context(), secret)).To(Succeed())
 	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 
-	g.Expect(world.Client.Delete(t.Context(), secret)).To(Succeed())
+	g.Expect(testEnv.Client.Delete(t.Context(), secret)).To(Succeed())
 	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason)
 }
 
-func TestConfig_staysWhileWorkspacesUseIt(t *testing.T) {
+func TestConfig_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	g := NewWithT(t)
-	home, library := world.Namespace(t), world.Namespace(t)
+	home, library := testEnv.Namespace(t), testEnv.Namespace(t)
 	config := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(home, "aws")})
 	elsewhere := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(library, "aws")})
 	near := create(t, newTemplate(home, "near", "aws"))
@@ -138,20 +138,20 @@ func TestConfig_staysWhileWorkspacesUseIt(t *testing.T) {
 	waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	waitFor(t, elsewhere, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 
-	g.Expect(world.Client.Delete(t.Context(), elsewhere)).To(Succeed())
-	waitGone(t, elsewhere)
+	g.Expect(testEnv.Client.Delete(t.Context(), elsewhere)).To(Succeed())
+	waitForDeletion(t, elsewhere)
 
-	g.Expect(world.Client.Delete(t.Context(), config)).To(Succeed())
+	g.Expect(testEnv.Client.Delete(t.Context(), config)).To(Succeed())
 	c := waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason)
 	g.Expect(c.Message).To(HaveSuffix(home + "/a, " + home + "/b"))
 
-	g.Expect(world.Client.Get(t.Context(), client.ObjectKeyFromObject(near), near)).To(Succeed())
+	g.Expect(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(near), near)).To(Succeed())
 	near.Spec.Template.Spec.ProviderConfigRef = nil
-	g.Expect(world.Client.Update(t.Context(), near)).To(Succeed())
+	g.Expect(testEnv.Client.Update(t.Context(), near)).To(Succeed())
 	g.Eventually(func(g Gomega) {
-		g.Expect(waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason).Message).To(HaveSuffix("gone: " + home + "/b"))
-	}, patience).Should(Succeed(), "the template near names it no more")
+		g.Expect(waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason).Message).To(HaveSuffix("first: " + home + "/b"))
+	}, timeout).Should(Succeed(), "the template near no longer refers to it")
 
-	g.Expect(world.Client.Delete(t.Context(), b)).To(Succeed())
-	waitGone(t, config)
+	g.Expect(testEnv.Client.Delete(t.Context(), b)).To(Succeed())
+	waitForDeletion(t, config)
 }

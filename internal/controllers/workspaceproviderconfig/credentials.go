@@ -12,18 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at a config.
+// scope is the data of one reconcile.
 type scope struct {
 	config *infrav1.WorkspaceProviderConfig
-	// secrets are the Secrets that exist, by name, with their keys.
+	// secrets has the data of the Secrets that exist, by name.
 	secrets map[string]map[string][]byte
 }
 
-// scope reads the Secrets that the config names. What is missing is for a step
-// to say.
+// scope reads the Secrets that the config refers to. The step credentials reports
+// the ones that do not exist.
 func (r *Reconciler) scope(ctx context.Context, config *infrav1.WorkspaceProviderConfig, _ *clusterv1.Cluster) (*scope, error) {
 	s := &scope{config: config, secrets: map[string]map[string][]byte{}}
 	if !config.DeletionTimestamp.IsZero() {
@@ -43,13 +44,13 @@ func (r *Reconciler) scope(ctx context.Context, config *infrav1.WorkspaceProvide
 	return s, nil
 }
 
-// reference is a key of a Secret that a field of the config names.
+// reference is a reference of the config to a key of a Secret.
 type reference struct {
 	field string
 	*infrav1.KeyReference
 }
 
-// references lists what the config names, in the order of its fields.
+// references returns the references of the config, in the order of its fields.
 func references(config *infrav1.WorkspaceProviderConfig) []reference {
 	var refs []reference
 	for i := range config.Spec.Credentials {
@@ -64,12 +65,12 @@ func references(config *infrav1.WorkspaceProviderConfig) []reference {
 	return refs
 }
 
-// secretNames lists the Secrets that the config names. A name with a
-// placeholder is known only to a workspace, and left to it.
+// secretNames returns the names of the Secrets that the config refers to. It
+// leaves out names with a placeholder, which only a workspace can resolve.
 func secretNames(config *infrav1.WorkspaceProviderConfig) []string {
 	var names []string
 	for _, ref := range references(config) {
-		if !ref.open() {
+		if !ref.hasPlaceholder() {
 			names = append(names, ref.Name)
 		}
 	}
@@ -77,18 +78,18 @@ func secretNames(config *infrav1.WorkspaceProviderConfig) []string {
 	return slices.Compact(names)
 }
 
-// open tells whether the name depends on the workspace.
-func (ref reference) open() bool { return strings.Contains(ref.Name, "${") }
+// hasPlaceholder reports whether the name depends on the workspace.
+func (ref reference) hasPlaceholder() bool { return strings.Contains(ref.Name, "${") }
 
-// mostMissing is how many missing things one message names.
-const mostMissing = 5
+// maxListed is the number of missing keys that one message lists.
+const maxListed = 5
 
-// credentials waits until every Secret, with the key, exists. The watch of all
-// Secrets' metadata ends the wait.
+// credentials waits until all Secrets exist and have the keys. The watch of the
+// metadata of all Secrets ends the wait.
 func credentials(_ context.Context, s *scope) error {
 	var missing []string
 	for _, ref := range references(s.config) {
-		if ref.open() {
+		if ref.hasPlaceholder() {
 			continue
 		}
 		data, exists := s.secrets[ref.Name]
@@ -101,9 +102,5 @@ func credentials(_ context.Context, s *scope) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	text := strings.Join(missing[:min(len(missing), mostMissing)], "; ")
-	if more := len(missing) - mostMissing; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return fault.Wait(infrav1.WaitingForSecretReason, "%s", text)
+	return fault.Wait(infrav1.WaitingForSecretReason, "%s", message.Sentences(missing, maxListed))
 }

@@ -6,13 +6,12 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// secretIndex finds the configs that name a Secret.
+// secretIndex is the index of the configs by the names of their Secrets.
 const secretIndex = "capt.secret"
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {
@@ -29,60 +28,34 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// asked lets through what a person asks for; what this controller writes itself
-// is no reason to look again.
-func asked() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+// configChanged reports whether a template changed to another config.
+func configChanged(previous, current *infrav1.WorkspaceTemplate) bool {
+	return configName(previous) != configName(current)
 }
 
-// letsGo lets through objects that are gone, and those that changed so that
-// they may have stopped using a config.
-func letsGo[T client.Object](changed func(before, after T) bool) predicate.Predicate {
-	return predicate.TypedFuncs[client.Object]{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(T)
-			after, same := e.ObjectNew.(T)
-			return ok && same && changed(before, after)
-		},
-	}
-}
-
-func workspaceLetsGo() predicate.Predicate {
-	return letsGo(func(before, after *infrav1.WorkspaceTemplateApply) bool {
-		return before.Spec.TemplateRef.Key(before.Namespace) != after.Spec.TemplateRef.Key(after.Namespace)
-	})
-}
-
-func templateLetsGo() predicate.Predicate {
-	return letsGo(func(before, after *infrav1.WorkspaceTemplate) bool {
-		return nameOf(before) != nameOf(after)
-	})
-}
-
-func nameOf(template *infrav1.WorkspaceTemplate) string {
+func configName(template *infrav1.WorkspaceTemplate) string {
 	if ref := template.Spec.Template.Spec.ProviderConfigRef; ref != nil {
 		return ref.Name
 	}
 	return ""
 }
 
-// naming finds the configs that name a Secret.
-func (r *Reconciler) naming(ctx context.Context, secret client.Object) []ctrl.Request {
+// usersOfSecret returns the configs that refer to a Secret.
+func (r *Reconciler) usersOfSecret(ctx context.Context, secret client.Object) []ctrl.Request {
 	return r.find(ctx, func(*infrav1.WorkspaceProviderConfig) bool { return true },
 		client.InNamespace(secret.GetNamespace()), client.MatchingFields{secretIndex: secret.GetName()})
 }
 
-// waitingBeside finds the configs that may wait for a workspace to go. Which
-// one the workspace used is not asked: its template may be gone by now.
-func (r *Reconciler) waitingBeside(ctx context.Context, workspace client.Object) []ctrl.Request {
+// deletingInNamespace returns the configs that are being deleted in the namespace
+// of a workspace. All of them may have waited for it: the template, which has the
+// reference to the config, may already be deleted.
+func (r *Reconciler) deletingInNamespace(ctx context.Context, workspace client.Object) []ctrl.Request {
 	return r.find(ctx, isDeleting, client.InNamespace(workspace.GetNamespace()))
 }
 
-// waitingAnywhere finds the configs that may wait for a template to go, whose
-// workspaces can be in any namespace.
-func (r *Reconciler) waitingAnywhere(ctx context.Context, _ client.Object) []ctrl.Request {
+// deleting returns the configs that are being deleted in all namespaces, because
+// workspaces of any namespace can use a template.
+func (r *Reconciler) deleting(ctx context.Context, _ client.Object) []ctrl.Request {
 	return r.find(ctx, isDeleting)
 }
 
@@ -91,16 +64,5 @@ func isDeleting(config *infrav1.WorkspaceProviderConfig) bool {
 }
 
 func (r *Reconciler) find(ctx context.Context, match func(*infrav1.WorkspaceProviderConfig) bool, options ...client.ListOption) []ctrl.Request {
-	var configs infrav1.WorkspaceProviderConfigList
-	if err := r.Client.List(ctx, &configs, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing provider configs")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range configs.Items {
-		if match(&configs.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&configs.Items[i])})
-		}
-	}
-	return requests
+	return reconcile.Requests(ctx, r.Client, &infrav1.WorkspaceProviderConfigList{}, match, options...)
 }

@@ -1,6 +1,6 @@
-// Package workspacetemplate looks at WorkspaceTemplates: it shows what an
-// inline module declares and what is wrong with it, and keeps a template for as
-// long as workspaces need it.
+// Package workspacetemplate reconciles WorkspaceTemplates. It validates an inline
+// module, reports its declarations in the status, and blocks the deletion of a
+// template while workspaces use it.
 package workspacetemplate
 
 import (
@@ -25,27 +25,28 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates/finalizers,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch
 
-// Reconciler looks at WorkspaceTemplates.
+// Reconciler reconciles WorkspaceTemplates.
 type Reconciler struct {
 	Client client.Client
 	// Usage finds the workspaces that use a template.
 	Usage usage.Finder
-	// WatchFilter restricts the controller to objects with the label's value.
+	// WatchFilter restricts the controller to objects with this value of the label
+	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 	Recorder    events.EventRecorder
 }
 
-// scope is what was read for one look at a template.
+// scope is the data of one reconcile.
 type scope struct {
 	template *infrav1.WorkspaceTemplate
 }
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by usage.Index.
+// SetupWithManager adds the controller and its watches to the manager. The
+// manager's cache must be indexed by usage.Index.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.WorkspaceTemplate{}, builder.WithPredicates(asked())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.released), builder.WithPredicates(letsGo())).
+		For(&infrav1.WorkspaceTemplate{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingTemplate), builder.WithPredicates(reconcile.StopsUsing(usage.TemplateChanged))).
 		WithOptions(options).
 		Named("workspacetemplate").
 		Complete(r.frame())
@@ -55,13 +56,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceTemplate, scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateFinalizer,
-		Cluster:     ofNoCluster,
+		Cluster:     reconcile.NoCluster[*infrav1.WorkspaceTemplate],
 		Scope: func(_ context.Context, template *infrav1.WorkspaceTemplate, _ *clusterv1.Cluster) (*scope, error) {
 			return &scope{template: template}, nil
 		},
@@ -73,9 +74,4 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope]
 		},
 		OnTransition: reconcile.Announce[*infrav1.WorkspaceTemplate, scope](r.Recorder, transitionEvents),
 	}
-}
-
-// ofNoCluster says that a template does not pause with a Cluster: many share it.
-func ofNoCluster(context.Context, *infrav1.WorkspaceTemplate) (*clusterv1.Cluster, error) {
-	return nil, nil
 }

@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	})))
 }
 
-// nothing is the smallest module.
-const nothing = "# Nothing."
+// emptyModule is a module without blocks.
+const emptyModule = "# Nothing."
 
-// patience is how long anything may take on a busy machine.
-const patience = 30 * time.Second
+// timeout is the time limit of each expectation, for a busy machine.
+const timeout = 30 * time.Second
 
 func create(t *testing.T, obj client.Object) {
 	t.Helper()
@@ -72,18 +72,18 @@ func waitFor(t *testing.T, template *infrav1.WorkspaceTemplate, condition string
 		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
 		g.Expect(found.ObservedGeneration).To(Equal(template.Generation))
 		c = *found
-	}, patience, 50*time.Millisecond).Should(Succeed(), "%s of %s is to be %s", condition, template.Name, status)
+	}, timeout, 50*time.Millisecond).Should(Succeed(), "%s of %s is not %s", condition, template.Name, status)
 	return c
 }
 
-func waitGone(t *testing.T, obj client.Object) {
+func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
 	NewWithT(t).Eventually(func() bool {
 		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, patience, 50*time.Millisecond).Should(BeTrue(), "%s is to go", obj.GetName())
+	}, timeout, 50*time.Millisecond).Should(BeTrue(), "%s still exists", obj.GetName())
 }
 
-func TestTemplate_followsItsModule(t *testing.T) {
+func TestTemplate_reportsItsModule(t *testing.T) {
 	g := NewWithT(t)
 	template := newTemplate(t, env.Namespace(t), "network", "variable \"name\" {\n")
 
@@ -101,7 +101,7 @@ func TestTemplate_followsItsModule(t *testing.T) {
 	g.Expect(template.Status.ObservedGeneration).To(Equal(template.Generation))
 }
 
-func TestTemplate_takesAsMuchAsTheAPIDoes(t *testing.T) {
+func TestTemplate_limitsTheReportedVariables(t *testing.T) {
 	text := ""
 	for i := range 600 {
 		text += "variable \"v" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "\" {}\n"
@@ -113,26 +113,26 @@ func TestTemplate_takesAsMuchAsTheAPIDoes(t *testing.T) {
 	NewWithT(t).Expect(template.Status.Variables).To(HaveLen(512))
 }
 
-func TestTemplate_goesAtOnceWhenUnused(t *testing.T) {
+func TestTemplate_isDeletedIfUnused(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
-	template := newTemplate(t, namespace, "unused", nothing)
-	newTemplate(t, namespace, "other", nothing)
+	template := newTemplate(t, namespace, "unused", emptyModule)
+	newTemplate(t, namespace, "other", emptyModule)
 	newApply(t, namespace, "elsewhere", infrav1.TemplateReference{Name: "other"})
 	waitFor(t, template, infrav1.ReadyCondition, metav1.ConditionTrue)
 
 	g.Expect(env.Client.Delete(t.Context(), template)).To(Succeed())
 
-	waitGone(t, template)
+	waitForDeletion(t, template)
 }
 
-func TestTemplate_staysWhileWorkspacesUseIt(t *testing.T) {
+func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	g := NewWithT(t)
 	home, away := env.Namespace(t), env.Namespace(t)
-	template := newTemplate(t, home, "shared", nothing)
-	newTemplate(t, home, "next", nothing)
-	beside := newApply(t, home, "beside", infrav1.TemplateReference{Name: "shared"})
-	afar := newApply(t, away, "afar", infrav1.TemplateReference{Name: "shared", Namespace: home})
+	template := newTemplate(t, home, "shared", emptyModule)
+	newTemplate(t, home, "next", emptyModule)
+	local := newApply(t, home, "local", infrav1.TemplateReference{Name: "shared"})
+	remote := newApply(t, away, "remote", infrav1.TemplateReference{Name: "shared", Namespace: home})
 	newApply(t, away, "namesake", infrav1.TemplateReference{Name: "shared"})
 	waitFor(t, template, infrav1.ReadyCondition, metav1.ConditionTrue)
 
@@ -140,24 +140,24 @@ func TestTemplate_staysWhileWorkspacesUseIt(t *testing.T) {
 
 	c := waitFor(t, template, infrav1.DeletableCondition, metav1.ConditionFalse)
 	g.Expect(c.Reason).To(Equal(infrav1.InUseReason))
-	g.Expect(c.Message).To(And(ContainSubstring(home+"/beside"), ContainSubstring(away+"/afar"), Not(ContainSubstring("namesake"))))
+	g.Expect(c.Message).To(And(ContainSubstring(home+"/local"), ContainSubstring(away+"/remote"), Not(ContainSubstring("namesake"))))
 	ready := meta.FindStatusCondition(template.Status.Conditions, infrav1.ReadyCondition)
 	g.Expect(ready).To(HaveField("Reason", infrav1.DeletingReason))
 
-	g.Expect(env.Client.Delete(t.Context(), afar)).To(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), remote)).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 		found := meta.FindStatusCondition(template.Status.Conditions, infrav1.DeletableCondition)
-		g.Expect(found.Message).To(HaveSuffix(home + "/beside"))
-	}, patience, 50*time.Millisecond).Should(Succeed(), "one workspace is left")
+		g.Expect(found.Message).To(HaveSuffix(home + "/local"))
+	}, timeout, 50*time.Millisecond).Should(Succeed(), "one workspace still uses it")
 
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(beside), beside)).To(Succeed())
-	beside.Spec.TemplateRef.Name = "next"
-	g.Expect(env.Client.Update(t.Context(), beside)).To(Succeed())
-	waitGone(t, template)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(local), local)).To(Succeed())
+	local.Spec.TemplateRef.Name = "next"
+	g.Expect(env.Client.Update(t.Context(), local)).To(Succeed())
+	waitForDeletion(t, template)
 }
 
-func TestTemplate_leavesPausedAlone(t *testing.T) {
+func TestTemplate_doesNotInspectWhilePaused(t *testing.T) {
 	g := NewWithT(t)
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{
 		Namespace: env.Namespace(t), Name: "paused", Annotations: map[string]string{"cluster.x-k8s.io/paused": ""},

@@ -2,7 +2,6 @@ package workspacetemplate
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
@@ -13,11 +12,7 @@ import (
 var transitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{
 		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Inspect"},
-		{Conditions: []string{infrav1.ModuleValidCondition}, When: wasFalse, Type: corev1.EventTypeNormal, Action: "Inspect"},
+		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.Recovers, Action: "Inspect"},
 		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Delete"},
 	},
-}
-
-func wasFalse(previous, _ metav1.Condition) bool {
-	return previous.Status == metav1.ConditionFalse
 }

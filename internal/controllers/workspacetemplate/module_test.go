@@ -25,7 +25,7 @@ func TestModule_stallsOnAnInvalidModule(t *testing.T) {
 	g.Expect(stalled.Message()).To(HavePrefix("main.tf:1: Unclosed configuration block"))
 }
 
-func TestModule_explainsWhoInspectsIt(t *testing.T) {
+func TestModule_reportsHowItIsInspected(t *testing.T) {
 	g := NewWithT(t)
 
 	inline := scopeOf(infrav1.ModuleSourceInline, `variable "name" {}`)

@@ -130,3 +130,8 @@ func Wait(users []client.ObjectKey) error {
 	}
 	return fault.Wait(infrav1.InUseReason, "Required to destroy the resources of these WorkspaceTemplateApplies; delete them first: %s", message.List(names, maxListed))
 }
+
+// TemplateChanged reports whether a workspace changed to another template.
+func TemplateChanged(previous, current *infrav1.WorkspaceTemplateApply) bool {
+	return previous.Spec.TemplateRef.Key(previous.Namespace) != current.Spec.TemplateRef.Key(current.Namespace)
+}

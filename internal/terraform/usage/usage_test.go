@@ -41,3 +41,26 @@ func TestWait_listsAFewUsers(t *testing.T) {
 func TestWait_isNilWithoutUsers(t *testing.T) {
 	NewWithT(t).Expect(usage.Wait(nil)).To(Succeed())
 }
+
+func TestTemplateChanged(t *testing.T) {
+	tests := []struct {
+		name string
+		ref  infrav1.TemplateReference
+		want bool
+	}{
+		{"same", infrav1.TemplateReference{Name: "network"}, false},
+		{"same with its namespace", infrav1.TemplateReference{Name: "network", Namespace: "team-a"}, false},
+		{"another name", infrav1.TemplateReference{Name: "eks"}, true},
+		{"another namespace", infrav1.TemplateReference{Name: "network", Namespace: "library"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			previous := &infrav1.WorkspaceTemplateApply{}
+			previous.Namespace, previous.Spec.TemplateRef.Name = "team-a", "network"
+			current := previous.DeepCopy()
+			current.Spec.TemplateRef = tt.ref
+
+			NewWithT(t).Expect(usage.TemplateChanged(previous, current)).To(Equal(tt.want))
+		})
+	}
+}
