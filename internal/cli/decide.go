@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,12 @@ import (
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 func newApproveCommand(o *Options) *cobra.Command {
 	var plan string
-	var release []string
+	var allowDestroy []string
 	var yes, wait bool
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "approve NAME",
@@ -38,6 +40,7 @@ other. It is shown before, unless --plan names it.`,
 			if err != nil {
 				return err
 			}
+			release := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
 			if err := operate.Released(apply, waiting, release); err != nil {
 				return err
 			}
@@ -60,7 +63,8 @@ other. It is shown before, unless --plan names it.`,
 		},
 	})
 	cmd.Flags().StringVar(&plan, "plan", "", "approve only if this plan is the one that waits; nothing is asked then")
-	cmd.Flags().StringSliceVar(&release, "allow-destroy", nil, "addresses of protected resources that may be destroyed")
+	// A string slice would read the quotes of an address as those of CSV.
+	cmd.Flags().StringArrayVar(&allowDestroy, "allow-destroy", nil, "addresses of protected resources that may be destroyed, separated by commas")
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd

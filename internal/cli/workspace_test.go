@@ -93,6 +93,16 @@ func TestApprove_doesNotReleaseWhatIsProtected(t *testing.T) {
 	w.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.AllowDestroyAnnotation, "aws_vpc.this"))
 }
 
+func TestApprove_releasesAddressesWithKeys(t *testing.T) {
+	w := newWorld(t)
+	apply := w.planned("net", `aws_vpc.this["a,b"]`, "aws_eks_cluster.this")
+
+	a := w.run("approve", "net", "--yes", "--allow-destroy", `aws_vpc.this["a,b"],aws_eks_cluster.this`)
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.reload(apply)
+	w.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.AllowDestroyAnnotation, `aws_vpc.this["a,b"],aws_eks_cluster.this`))
+}
+
 func TestDecisions_needSomethingToDecideOn(t *testing.T) {
 	w := newWorld(t)
 	w.create(workspace("net"))

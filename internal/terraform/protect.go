@@ -22,6 +22,22 @@ func (r *Request) BlockedBy(changes []Change) []string {
 	return blocked
 }
 
+// listedAddress matches one address of a list. A separator within quotes is part
+// of the address.
+var listedAddress = regexp.MustCompile(`(?:[^,\r\n"]|"(?:[^"\\]|\\.)*"?)+`)
+
+// ParseAddresses returns the resource addresses of a list that is separated by
+// commas or line breaks, such as the allow-destroy annotation.
+func ParseAddresses(list string) []string {
+	var addresses []string
+	for _, address := range listedAddress.FindAllString(list, -1) {
+		if address = strings.TrimSpace(address); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
 // Protected tells whether the request protects a resource that nobody released.
 func (r *Request) Protected(address string) bool {
 	segments := splitAddress(withoutIndexes(address))

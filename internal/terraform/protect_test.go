@@ -44,3 +44,26 @@ func TestRequest_BlockedBy(t *testing.T) {
 		})
 	}
 }
+
+func TestParseAddresses(t *testing.T) {
+	tests := map[string][]string{
+		"":                                  nil,
+		" , ,":                              nil,
+		"\n":                                nil,
+		"a.b":                               {"a.b"},
+		"a.b,c.d":                           {"a.b", "c.d"},
+		"a.b, c.d":                          {"a.b", "c.d"},
+		"a.b\nc.d\n":                        {"a.b", "c.d"},
+		"a.b\r\nc.d":                        {"a.b", "c.d"},
+		" a.b ,\n c.d[0] , ":                {"a.b", "c.d[0]"},
+		`a.b["x,y"],c.d`:                    {`a.b["x,y"]`, "c.d"},
+		"a.b[\"x\ny\"]\nc.d":                {"a.b[\"x\ny\"]", "c.d"},
+		`module.m["a \" , b"].c.d, e.f`:     {`module.m["a \" , b"].c.d`, "e.f"},
+		`a.b["x\\"],c.d["y"]`:               {`a.b["x\\"]`, `c.d["y"]`},
+		`a.b["never closed, c.d`:            {`a.b["never closed, c.d`},
+		`module.a["b"].c["d"],module.e.f.g`: {`module.a["b"].c["d"]`, "module.e.f.g"},
+	}
+	for list, want := range tests {
+		NewWithT(t).Expect(ParseAddresses(list)).To(Equal(want), "%q", list)
+	}
+}

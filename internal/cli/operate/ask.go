@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // change writes what a person wants of a workspace.
@@ -45,14 +46,13 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	if err := Released(apply, plan, release); err != nil {
 		return err
 	}
-	already := apply.Annotations[infrav1.AllowDestroyAnnotation]
 	policy, err := Policy(ctx, c, apply)
 	if err != nil {
 		return err
 	}
 	return change(ctx, c, apply, func() {
 		if len(release) > 0 {
-			apply.Annotations[infrav1.AllowDestroyAnnotation] = strings.Trim(already+","+strings.Join(release, ","), ",")
+			apply.Annotations[infrav1.AllowDestroyAnnotation] = strings.Join(allowed(apply, release), ",")
 		}
 		if policy.Approval == infrav1.ApprovalManual {
 			apply.Spec.ApprovedPlan = plan.ID
@@ -63,21 +63,29 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	})
 }
 
-// Released tells whether every protected resource that a plan would destroy may
-// go: it was released before, or is now.
+// Released returns an error if the plan would destroy a protected resource that
+// neither the workspace's annotation nor release allows to be destroyed.
 func Released(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, release []string) error {
-	if left := blocked(plan, apply.Annotations[infrav1.AllowDestroyAnnotation], release); len(left) > 0 {
-		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(left, ","))
+	released := allowed(apply, release)
+	blocked := slices.DeleteFunc(slices.Clone(plan.Blocked), func(address string) bool {
+		return slices.Contains(released, address)
+	})
+	if len(blocked) > 0 {
+		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(blocked, ","))
 	}
 	return nil
 }
 
-// blocked are the protected resources that a plan would destroy and that neither
-// were released before nor are now.
-func blocked(plan *infrav1.PlanStatus, already string, released []string) []string {
-	return slices.DeleteFunc(slices.Clone(plan.Blocked), func(address string) bool {
-		return strings.Contains(","+already+",", ","+address+",") || slices.Contains(released, address)
-	})
+// allowed returns the protected addresses that may be destroyed: those of the
+// workspace's annotation, then the new ones of release.
+func allowed(apply *infrav1.WorkspaceTemplateApply, release []string) []string {
+	addresses := terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
+	for _, address := range release {
+		if !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
 }
 
 // Reject turns a waiting plan down.

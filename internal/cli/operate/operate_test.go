@@ -70,3 +70,34 @@ func TestMissing_namesTheNearest(t *testing.T) {
 		})
 	}
 }
+
+func TestReleased_readsTheAnnotationAsTheControllerDoes(t *testing.T) {
+	const refused = "the plan would destroy or replace protected resources: allow it with --allow-destroy "
+	for name, tc := range map[string]struct {
+		annotation string
+		release    []string
+		err        string
+	}{
+		"nothing allowed":       {err: refused + `'a.b,c.d["x,y"]'`},
+		"all by annotation":     {annotation: `a.b,c.d["x,y"]`},
+		"separated by a space":  {annotation: `a.b, c.d["x,y"]`},
+		"separated by a line":   {annotation: "a.b\nc.d[\"x,y\"]\n"},
+		"one by each":           {annotation: " a.b ", release: []string{`c.d["x,y"]`}},
+		"all by flag":           {release: []string{"a.b", `c.d["x,y"]`}},
+		"part of an address":    {annotation: `a.b,c.d["x`, err: refused + `'c.d["x,y"]'`},
+		"another one by flag":   {annotation: "a.b", release: []string{"c.d"}, err: refused + `'c.d["x,y"]'`},
+		"another one by either": {annotation: "a", release: []string{"c"}, err: refused + `'a.b,c.d["x,y"]'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := &infrav1.WorkspaceTemplateApply{}
+			apply.Annotations = map[string]string{infrav1.AllowDestroyAnnotation: tc.annotation}
+			plan := &infrav1.PlanStatus{Blocked: []string{"a.b", `c.d["x,y"]`}}
+			if err := operate.Released(apply, plan, tc.release); tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+		})
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -111,17 +110,9 @@ func backendName(b terraform.Backend) string {
 	return b.Type + "-" + hex.EncodeToString(sum[:4])
 }
 
-// listed matches the addresses of a list. A comma within quotes is part of one.
-var listed = regexp.MustCompile(`(?:[^,"]|"(?:[^"\\]|\\.)*"?)+`)
-
+// allowed returns the protected addresses that may be destroyed or replaced.
 func (s *scope) allowed() []string {
-	var addresses []string
-	for _, address := range listed.FindAllString(s.apply.Annotations[infrav1.AllowDestroyAnnotation], -1) {
-		if address = strings.TrimSpace(address); address != "" {
-			addresses = append(addresses, address)
-		}
-	}
-	return addresses
+	return terraform.ParseAddresses(s.apply.Annotations[infrav1.AllowDestroyAnnotation])
 }
 
 // start asks for a run. The request is stored before anybody acts on it, under

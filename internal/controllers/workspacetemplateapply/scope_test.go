@@ -169,26 +169,6 @@ func TestRequest_takesTheNewestLockFile(t *testing.T) {
 	g.Expect(request.GoneRuns).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}))
 }
 
-func TestAllowed_listsAddresses(t *testing.T) {
-	tests := map[string][]string{
-		"":                                  nil,
-		" , ,":                              nil,
-		"a.b":                               {"a.b"},
-		"a.b,c.d":                           {"a.b", "c.d"},
-		" a.b ,\n c.d[0] , ":                {"a.b", "c.d[0]"},
-		`a.b["x,y"],c.d`:                    {`a.b["x,y"]`, "c.d"},
-		`module.m["a \" , b"].c.d, e.f`:     {`module.m["a \" , b"].c.d`, "e.f"},
-		`a.b["x\\"],c.d["y"]`:               {`a.b["x\\"]`, `c.d["y"]`},
-		`a.b["never closed, c.d`:            {`a.b["never closed, c.d`},
-		`module.a["b"].c["d"],module.e.f.g`: {`module.a["b"].c["d"]`, "module.e.f.g"},
-	}
-	for annotation, want := range tests {
-		s := newScope("hello")
-		s.apply.Annotations[infrav1.AllowDestroyAnnotation] = annotation
-		NewWithT(t).Expect(s.allowed()).To(Equal(want), annotation)
-	}
-}
-
 func TestBackend_namesOnePlace(t *testing.T) {
 	g := NewWithT(t)
 	kubernetes := terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "x"}
