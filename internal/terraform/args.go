@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// refusedArgs would make a command work on another state or plan, or print
-// what the engine cannot read.
+// refusedArgs would make a command use another state or plan, or print output
+// that the engine cannot parse.
 var refusedArgs = []string{
 	"chdir", "out", "json", "json-into", "state", "state-out", "backup", "destroy", "refresh-only",
 	"detailed-exitcode", "show-sensitive", "from-module", "migrate-state", "force-copy", "backend",
 	"generate-config-out", "help", "version",
 }
 
-// impliedArgs are what the engine passes by itself: giving them is harmless.
+// impliedArgs are always passed by the engine. Specifying them has no effect.
 var impliedArgs = []string{"auto-approve", "input", "no-color", "lock", "reconfigure", "compact-warnings", "concise"}
 
-// planningArgs decide what is planned. A saved plan already holds them, so
-// given for an apply they belong to the plan before it.
+// planningArgs change the plan. A saved plan already contains them, so those of
+// an apply are passed to the plan that precedes it.
 var planningArgs = []string{"var", "var-file", "target", "target-file", "exclude", "exclude-file", "replace", "refresh"}
 
-// valueArgs take their value as the next argument when it is not behind "=".
+// valueArgs take the next argument as their value unless "=" precedes it.
 var valueArgs = []string{
 	"var", "var-file", "target", "target-file", "exclude", "exclude-file", "replace", "parallelism",
 	"lock-timeout", "backend-config", "plugin-dir", "lockfile", "test-directory",
 }
 
-// CheckArgs refuses arguments that the engine cannot honour.
+// CheckArgs returns an error for the first argument that the engine does not
+// support.
 func CheckArgs(args []string) error {
 	for i := 0; i < len(args); i++ {
 		name, hasValue := argName(args[i])
@@ -35,7 +36,7 @@ func CheckArgs(args []string) error {
 		case name == "":
 			return fmt.Errorf("%q is not an option: write it as -name=value", args[i])
 		case slices.Contains(refusedArgs, name):
-			return fmt.Errorf("-%s is set by the engine itself", name)
+			return fmt.Errorf("-%s is set by the engine: remove it", name)
 		case !hasValue && slices.Contains(valueArgs, name):
 			i++
 		}
@@ -43,9 +44,9 @@ func CheckArgs(args []string) error {
 	return nil
 }
 
-// SplitArgs parts the arguments written for an apply or a destroy into those
-// for making the plan and those for applying it. Arguments that the engine
-// passes anyway are dropped.
+// SplitArgs splits the arguments of an apply or a destroy into those of its plan
+// and those of applying the plan. It drops arguments that the engine always
+// passes.
 func SplitArgs(args []string) (planning, applying []string) {
 	for i := 0; i < len(args); i++ {
 		name, hasValue := argName(args[i])
@@ -68,7 +69,7 @@ func SplitArgs(args []string) (planning, applying []string) {
 	return planning, applying
 }
 
-// DropImplied removes the arguments that the engine passes by itself.
+// DropImplied returns args without those that the engine always passes.
 func DropImplied(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		name, _ := argName(arg)

@@ -13,8 +13,8 @@ func TestCheckArgs(t *testing.T) {
 	}{
 		{args: nil},
 		{args: []string{"-parallelism=5", "--target=aws_vpc.a", "-var", "a=b", "-lock=false", "-auto-approve"}},
-		{args: []string{"-out=x"}, want: "-out is set by the engine itself"},
-		{args: []string{"--chdir", "/"}, want: "-chdir is set by the engine itself"},
+		{args: []string{"-out=x"}, want: "-out is set by the engine: remove it"},
+		{args: []string{"--chdir", "/"}, want: "-chdir is set by the engine: remove it"},
 		{args: []string{"plan.out"}, want: `"plan.out" is not an option: write it as -name=value`},
 	}
 	for _, test := range tests {

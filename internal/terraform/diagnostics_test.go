@@ -15,7 +15,7 @@ func TestDiagnostics_Short(t *testing.T) {
 		diagnostics Diagnostics
 		want        string
 	}{
-		{name: "nothing"},
+		{name: "no diagnostics"},
 		{
 			name:        "one line",
 			diagnostics: Diagnostics{{Severity: SeverityError, Summary: "Missing required argument", Detail: "The argument \"x\"\n\nis  required.", File: "main.tf", Line: 12}},
@@ -26,9 +26,9 @@ func TestDiagnostics_Short(t *testing.T) {
 			diagnostics: Diagnostics{{Severity: SeverityWarning, Summary: "w"}, {Severity: SeverityError, Summary: "e", Address: "aws_vpc.a"}},
 			want:        "aws_vpc.a: e",
 		},
-		{name: "warnings alone", diagnostics: Diagnostics{{Severity: SeverityWarning, Summary: "w"}}, want: "w"},
+		{name: "only warnings", diagnostics: Diagnostics{{Severity: SeverityWarning, Summary: "w"}}, want: "w"},
 		{
-			name:        "the first three",
+			name:        "more than three",
 			diagnostics: Diagnostics{{Severity: SeverityError, Summary: "1"}, {Severity: SeverityError, Summary: "2"}, {Severity: SeverityError, Summary: "3"}, {Severity: SeverityError, Summary: "4"}, {Severity: SeverityError, Summary: "5"}},
 			want:        "1\n2\n3\n… and 2 more",
 		},
@@ -45,7 +45,7 @@ func TestDiagnostics_Short(t *testing.T) {
 			many = append(many, Diagnostic{Severity: SeverityError, Summary: "s", Detail: long + "\xff"})
 		}
 		short := many.Short()
-		g.Expect(len(short)).To(BeNumerically("<=", shortChars))
+		g.Expect(len(short)).To(BeNumerically("<=", shortBytes))
 		g.Expect(utf8.ValidString(short)).To(BeTrue())
 	}
 }

@@ -2,10 +2,10 @@ package terraform
 
 import "time"
 
-// Phase is where a run is.
+// Phase is a phase of a run.
 type Phase string
 
-// The phases of a run, in the order in which it goes through them.
+// The phases of a run, in their order.
 const (
 	PhasePreparing    Phase = "Preparing"
 	PhaseInitialising Phase = "Initialising"
@@ -15,19 +15,19 @@ const (
 	PhaseFinishing    Phase = "Finishing"
 )
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Phase Phase `json:"phase"`
-	// Done of Total resources are finished. While planning, Done counts the
-	// resources that were refreshed, and Total is zero when unknown.
+	// Done is the number of finished resources out of Total. During planning, Done
+	// counts refreshed resources and Total is zero if it is unknown.
 	Done  int `json:"done"`
 	Total int `json:"total"`
-	// Current are the resources being worked on, the longest at work first.
+	// Current are the resources in progress, in the order in which they started.
 	Current   []ResourceProgress `json:"current,omitempty"`
 	UpdatedAt time.Time          `json:"updatedAt,omitzero"`
 }
 
-// ResourceProgress is one resource being worked on.
+// ResourceProgress is a resource in progress.
 type ResourceProgress struct {
 	Address string    `json:"address"`
 	Action  Action    `json:"action"`

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// BlockedBy returns the addresses of those changes that would destroy or
-// replace what the request protects and nobody released.
+// BlockedBy returns the addresses of changes that would destroy or replace a
+// resource that the request protects and that is not listed in Unprotected.
 func (r *Request) BlockedBy(changes []Change) []string {
 	var blocked []string
 	for _, change := range changes {
@@ -38,7 +38,8 @@ func ParseAddresses(list string) []string {
 	return addresses
 }
 
-// Protected tells whether the request protects a resource that nobody released.
+// Protected reports whether the request protects a resource that is not listed in
+// Unprotected.
 func (r *Request) Protected(address string) bool {
 	segments := splitAddress(withoutIndexes(address))
 	kind := ""
@@ -48,8 +49,8 @@ func (r *Request) Protected(address string) bool {
 	return len(r.BlockedBy([]Change{{Address: address, Action: ActionDelete, Type: kind}})) > 0
 }
 
-// matches reports whether a pattern names the resource: by its type, by its
-// address, by its address without index, or by that of a module around it.
+// matches reports whether a pattern matches the resource: its type, its address
+// with or without index, or the address of a module that contains it.
 func (c Change) matches(pattern string) bool {
 	candidates := append([]string{c.Type}, addressForms(c.Address)...)
 	if c.PreviousAddress != "" {
@@ -66,9 +67,9 @@ func (c Change) matches(pattern string) bool {
 	return err == nil && slices.ContainsFunc(candidates, glob.MatchString)
 }
 
-// addressForms returns an address and those of everything around it, each with
-// and without its index: module.a[0].x.y[1] gives module.a[0].x.y[1],
-// module.a[0].x.y, x.y and module.a[0], module.a and so on.
+// addressForms returns the address, its modules and the address within each
+// module, all with and without their index: for module.a[0].x.y[1] these are
+// module.a[0].x.y[1], module.a[0].x.y, x.y, module.a[0], module.a and so on.
 func addressForms(address string) []string {
 	segments := splitAddress(address)
 	var forms []string
@@ -86,7 +87,7 @@ func addressForms(address string) []string {
 	return forms
 }
 
-// splitAddress splits at dots outside of quotes and brackets.
+// splitAddress splits an address at the dots outside quotes and brackets.
 func splitAddress(address string) []string {
 	var segments []string
 	start, inIndex, inQuotes := 0, false, false
@@ -117,7 +118,7 @@ func withoutIndexes(address string) string {
 	return strings.Join(segments, ".")
 }
 
-// lastIndex returns where the index at the end of an address begins, or -1.
+// lastIndex returns the position of the index that ends an address, or -1.
 func lastIndex(address string) int {
 	if !strings.HasSuffix(address, "]") {
 		return -1

@@ -23,14 +23,14 @@ func TestRequest_BlockedBy(t *testing.T) {
 		{name: "by address within its module", protect: []string{"aws_vpc.this"}, change: vpc, blocked: true},
 		{name: "by pattern", protect: []string{"aws_*"}, change: vpc, blocked: true},
 		{name: "by pattern with brackets", protect: []string{`*.aws_vpc.this[*]`}, change: vpc, blocked: true},
-		{name: "by everything", protect: []string{"*"}, change: vpc, blocked: true},
+		{name: "by the pattern for everything", protect: []string{"*"}, change: vpc, blocked: true},
 		{name: "replacing", protect: []string{"aws_vpc"}, change: Change{Address: "aws_vpc.a", Type: "aws_vpc", Action: ActionReplace}, blocked: true},
 		{name: "by the address before a move", protect: []string{"aws_vpc.old"}, change: Change{Address: "aws_vpc.new", PreviousAddress: "aws_vpc.old", Type: "aws_vpc", Action: ActionReplace}, blocked: true},
-		{name: "updating is no destruction", protect: []string{"aws_vpc"}, change: Change{Address: "aws_vpc.a", Type: "aws_vpc", Action: ActionUpdate}},
+		{name: "an update does not destroy", protect: []string{"aws_vpc"}, change: Change{Address: "aws_vpc.a", Type: "aws_vpc", Action: ActionUpdate}},
 		{name: "another type", protect: []string{"aws_vpc_endpoint", "aws_v"}, change: vpc},
 		{name: "another module", protect: []string{"module.n", "module.net2"}, change: vpc},
-		{name: "released", protect: []string{"aws_vpc"}, unprotected: []string{vpc.Address}, change: vpc},
-		{name: "another one released", protect: []string{"aws_vpc"}, unprotected: []string{"aws_vpc"}, change: vpc, blocked: true},
+		{name: "unprotected", protect: []string{"aws_vpc"}, unprotected: []string{vpc.Address}, change: vpc},
+		{name: "only another address is unprotected", protect: []string{"aws_vpc"}, unprotected: []string{"aws_vpc"}, change: vpc, blocked: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package terraform holds what the engine's parts say to each other: the
-// request for a run, its progress and its result. It is a leaf: everything in
-// it is plain data and pure functions over it.
+// Package terraform defines the data that the parts of the engine exchange: the
+// request for a run, its progress and its result. It contains only plain data and
+// pure functions.
 package terraform
 
 import (
@@ -10,25 +10,26 @@ import (
 	"time"
 )
 
-// Operation is what a run is asked to do.
+// Operation is what a run does.
 type Operation string
 
 const (
-	// OperationPlan plans and keeps the plan for a later OperationApply.
+	// OperationPlan plans and saves the plan for a later OperationApply.
 	OperationPlan Operation = "Plan"
-	// OperationApply applies exactly the plan that Request.Plan names.
+	// OperationApply applies exactly the saved plan Request.Plan.
 	OperationApply Operation = "Apply"
 	// OperationPlanAndApply plans, checks protection and applies that plan.
 	OperationPlanAndApply Operation = "PlanAndApply"
-	// OperationDestroy plans the destruction of everything and applies that plan.
+	// OperationDestroy plans the destruction of all resources and applies that plan.
 	OperationDestroy Operation = "Destroy"
-	// OperationCheckDrift compares the state with reality and changes neither.
+	// OperationCheckDrift compares the state with the real resources without
+	// changing either.
 	OperationCheckDrift Operation = "CheckDrift"
-	// OperationRestoreState puts the state back that Request.Snapshot names.
+	// OperationRestoreState restores the state of Request.Snapshot.
 	OperationRestoreState Operation = "RestoreState"
 )
 
-// Source says where a module comes from.
+// Source is the kind of a module's source.
 type Source string
 
 const (
@@ -48,7 +49,8 @@ const (
 	FormatJSON Format = "JSON"
 )
 
-// Backend types with a meaning of their own; every other type is passed on.
+// Backend types that the engine knows. It passes any other type to OpenTofu or
+// Terraform.
 const (
 	// BackendKubernetes keeps the state in a Secret.
 	BackendKubernetes = "kubernetes"
@@ -56,33 +58,32 @@ const (
 	BackendLocal = "local"
 )
 
-// Request is everything a run needs to know. It holds credentials, so it is
-// stored in Secrets only and never logged.
+// Request contains all inputs of a run. It contains credentials, so it is stored
+// only in Secrets and is never logged.
 type Request struct {
-	// RunID identifies the run; the lock on the state carries it.
+	// RunID identifies the run. It is recorded in the lock of the state.
 	RunID string `json:"runID"`
-	// Workspace is what the run works for.
+	// Workspace is the workspace that the run belongs to.
 	Workspace WorkspaceRef `json:"workspace"`
-	// Operation is what the run does.
-	Operation Operation `json:"operation"`
-	// Module is what is planned and applied.
+	Operation Operation    `json:"operation"`
+	// Module is the root module.
 	Module Module `json:"module"`
-	// Files are placed beside the module: provider configuration and
-	// credentials. Paths are relative and stay inside the module's directory.
+	// Files are written into the module's directory: provider configuration and
+	// credentials. Paths are relative to that directory.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Env is added to the environment; variables are in it as TF_VAR_<name>.
+	// Env is added to the environment. It contains variables as TF_VAR_<name>.
 	Env map[string]string `json:"env,omitempty"`
-	// Variables are values of variables whose types only the fetched module
-	// tells; the runner checks and encodes them.
+	// Variables are values of variables whose types are known only after the
+	// module is fetched. The runner checks and encodes them.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	// Fillers name those variables that fill placeholders; the module need not
-	// have them.
+	// Fillers names the variables that fill placeholders. The module does not have
+	// to declare them.
 	Fillers []string `json:"fillers,omitempty"`
-	// SecretEnv names those entries of Env whose values are masked in logs.
+	// SecretEnv names the entries of Env whose values are masked in logs.
 	SecretEnv []string `json:"secretEnv,omitempty"`
-	// Backend is where the state is kept.
+	// Backend is where the state is stored.
 	Backend Backend `json:"backend"`
-	// Encryption is OpenTofu's state and plan encryption (TF_ENCRYPTION).
+	// Encryption configures OpenTofu's state and plan encryption (TF_ENCRYPTION).
 	Encryption string `json:"encryption,omitempty"`
 
 	InitArgs    []string `json:"initArgs,omitempty"`
@@ -90,47 +91,49 @@ type Request struct {
 	ApplyArgs   []string `json:"applyArgs,omitempty"`
 	DestroyArgs []string `json:"destroyArgs,omitempty"`
 
-	// Protect lists resource types and addresses that a plan may not destroy
-	// or replace; * stands for any text.
+	// Protect lists resource types and addresses that a plan must not destroy or
+	// replace. * matches any text.
 	Protect []string `json:"protect,omitempty"`
-	// Unprotected lists the addresses that a person released from Protect.
+	// Unprotected lists the addresses that a user excluded from Protect.
 	Unprotected []string `json:"unprotected,omitempty"`
-	// Plan names the kept plan of an OperationApply.
+	// Plan identifies the saved plan of an OperationApply.
 	Plan *PlanRef `json:"plan,omitempty"`
-	// Snapshot names the kept state of an OperationRestoreState.
+	// Snapshot names the snapshot of an OperationRestoreState.
 	Snapshot string `json:"snapshot,omitempty"`
-	// GoneRuns are earlier runs that are proven gone: their locks are broken.
+	// GoneRuns are earlier runs that are proven to have ended. The run breaks
+	// their locks.
 	GoneRuns []string `json:"goneRuns,omitempty"`
-	// GoneHolders are where runs that left no result were, and when: locks that
-	// their tool took by itself are broken too.
+	// GoneHolders are the hosts and times of ended runs that left no result. The
+	// run also breaks the locks that OpenTofu or Terraform took there.
 	GoneHolders []Holder `json:"goneHolders,omitempty"`
-	// ExpectState is set when the state is known to hold something: a missing
-	// one is then an error, not a beginning.
+	// ExpectState is set if the state is known to contain resources. A missing
+	// state is then an error instead of a new workspace.
 	ExpectState bool `json:"expectState,omitempty"`
-	// BreakLock is the id of a foreign lock that a person wants broken.
+	// BreakLock is the ID of another holder's lock that a user wants to break.
 	BreakLock string `json:"breakLock,omitempty"`
-	// Outputs are the outputs wanted; all of them when empty.
+	// Outputs are the outputs to return. If empty, all are returned.
 	Outputs []string `json:"outputs,omitempty"`
 
-	// LockFile is the dependency lock file of the previous run. With it a run
-	// takes the same provider versions.
+	// LockFile is the dependency lock file of the previous run. It pins the
+	// provider versions.
 	LockFile []byte `json:"lockFile,omitempty"`
-	// Timeout stops the run gracefully; zero is no limit.
+	// Timeout is the time after which the run is stopped gracefully. Zero means no
+	// limit.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Grace is how long an interrupted command may take to end by itself.
+	// Grace is the time that an interrupted command has before it is killed.
 	Grace time.Duration `json:"grace,omitempty"`
-	// PluginCache shares downloaded providers among workspaces.
+	// PluginCache shares downloaded providers between workspaces.
 	PluginCache bool `json:"pluginCache,omitempty"`
 }
 
-// Holder is a machine on which a run held a lock for some time.
+// Holder is a host on which a run may have held a lock, and when.
 type Holder struct {
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// Held tells whether a lock was taken by the holder.
+// Held reports whether the lock was taken by the holder.
 func (h Holder) Held(lock LockInfo) bool {
 	_, host, found := strings.Cut(lock.Who, "@")
 	created, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.TrimSuffix(lock.Created, " UTC"), " +0000", "Z", 1))
@@ -140,7 +143,7 @@ func (h Holder) Held(lock LockInfo) bool {
 	return found && host == h.Host && err == nil && !created.Before(h.Since) && !created.After(h.Until)
 }
 
-// WorkspaceRef identifies the object a run works for.
+// WorkspaceRef identifies the object that a run belongs to.
 type WorkspaceRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -150,43 +153,45 @@ type WorkspaceRef struct {
 // Module is the root module of a run.
 type Module struct {
 	Source Source `json:"source"`
-	// Content and Format are the text of an inline module.
+	// Content is the text of an inline module, in the syntax Format.
 	Content string `json:"content,omitempty"`
 	Format  Format `json:"format,omitempty"`
-	// Address is a remote module as OpenTofu takes it in a module block.
+	// Address is the source of a remote module, as in a module block.
 	Address string `json:"address,omitempty"`
-	// Version constrains a module from a registry.
+	// Version is the version constraint of a registry module.
 	Version string `json:"version,omitempty"`
-	// Entrypoint is the directory of the root module within a remote one.
+	// Entrypoint is the directory of the root module within a remote module.
 	Entrypoint string `json:"entrypoint,omitempty"`
-	// Refetch fetches a remote module again although a copy is at hand.
+	// Refetch fetches a remote module even if a copy exists.
 	Refetch bool `json:"refetch,omitempty"`
 }
 
-// Backend is where the state is kept.
+// Backend is where the state is stored.
 type Backend struct {
-	// Type is the backend's type; empty is a local state.
+	// Type is the backend's type. If empty, the state is a local file.
 	Type string `json:"type,omitempty"`
-	// HCL is the body of the backend block, for all but BackendKubernetes.
+	// HCL is the body of the backend block. BackendKubernetes has none.
 	HCL string `json:"hcl,omitempty"`
-	// Namespace, SecretSuffix and Labels place the state's Secret.
+	// Namespace, SecretSuffix and Labels determine the Secret of the state.
 	Namespace    string            `json:"namespace,omitempty"`
 	SecretSuffix string            `json:"secretSuffix,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// StateSecretName is the Secret that holds the state of a Kubernetes backend.
+// StateSecretName returns the name of the Secret with the state of a Kubernetes
+// backend.
 func (b Backend) StateSecretName() string {
 	return "tfstate-default-" + b.SecretSuffix
 }
 
-// LeaseName is the Lease that locks the state of a Kubernetes backend.
+// LeaseName returns the name of the Lease that locks the state of a Kubernetes
+// backend.
 func (b Backend) LeaseName() string {
 	return "lock-" + b.StateSecretName()
 }
 
-// StateLabels are the labels that the Kubernetes backend gives to the Secret
-// and the Lease of a state. Terraform finds the Secret by them.
+// StateLabels returns the labels that the Kubernetes backend sets on the Secret
+// and the Lease of a state. Terraform finds the Secret by these labels.
 func (b Backend) StateLabels() map[string]string {
 	labels := map[string]string{
 		"tfstate":                      "true",
@@ -198,13 +203,13 @@ func (b Backend) StateLabels() map[string]string {
 	return labels
 }
 
-// PlanRef names a kept plan.
+// PlanRef identifies a saved plan.
 type PlanRef struct {
 	ID string `json:"id"`
 }
 
-// Secrets returns the values that must not appear in a log. Short ones are
-// left out: masking them would hide ordinary words.
+// Secrets returns the values that must not appear in a log. It omits short values,
+// because masking them would hide ordinary words.
 func (r *Request) Secrets() []string {
 	const shortest = 8
 	var secrets []string

@@ -5,42 +5,42 @@ import (
 	"time"
 )
 
-// Outcome is how a run ended.
+// Outcome is the outcome of a run.
 type Outcome string
 
 const (
-	// OutcomeSucceeded means that everything asked for was done.
+	// OutcomeSucceeded means that the operation is complete.
 	OutcomeSucceeded Outcome = "Succeeded"
-	// OutcomePlanned means that a plan with changes is kept and waits.
+	// OutcomePlanned means that a plan with changes is saved and not yet applied.
 	OutcomePlanned Outcome = "Planned"
-	// OutcomeNoChanges means that there was nothing to do.
+	// OutcomeNoChanges means that no change was necessary.
 	OutcomeNoChanges Outcome = "NoChanges"
-	// OutcomeBlocked means that protection refused the plan.
+	// OutcomeBlocked means that the plan would destroy a protected resource.
 	OutcomeBlocked Outcome = "Blocked"
-	// OutcomeFailed means that a command failed; Class says what may help.
+	// OutcomeFailed means that a command failed. Class is the kind of the failure.
 	OutcomeFailed Outcome = "Failed"
-	// OutcomeInterrupted means that the run was stopped before its end.
+	// OutcomeInterrupted means that the run was stopped before it completed.
 	OutcomeInterrupted Outcome = "Interrupted"
-	// OutcomeTimedOut means that the run was stopped by its timeout.
+	// OutcomeTimedOut means that the run was stopped because of its timeout.
 	OutcomeTimedOut Outcome = "TimedOut"
 )
 
-// Class says what may help after a failure.
+// Class is the kind of a failure. It determines when to retry.
 type Class string
 
 const (
-	// ClassTransient may pass by itself: try again, with a growing delay.
+	// ClassTransient may resolve itself: retry with backoff.
 	ClassTransient Class = "Transient"
-	// ClassLockHeld passes when the holder of the state's lock is done.
+	// ClassLockHeld lasts until the holder of the state's lock releases it.
 	ClassLockHeld Class = "LockHeld"
-	// ClassTerminal stays until an input changes.
+	// ClassTerminal lasts until an input changes.
 	ClassTerminal Class = "Terminal"
 )
 
 // Action is what a plan does to a resource.
 type Action string
 
-// The actions of a plan. ActionForget leaves the real resource alone.
+// The actions of a plan. ActionForget does not change the real resource.
 const (
 	ActionCreate  Action = "create"
 	ActionUpdate  Action = "update"
@@ -52,50 +52,50 @@ const (
 	ActionMove    Action = "move"
 )
 
-// Result is how a run ended and what came of it. Its outputs may be secret.
+// Result is the result of a run. Its outputs may be secret.
 type Result struct {
 	RunID     string    `json:"runID"`
 	Operation Operation `json:"operation"`
 	Outcome   Outcome   `json:"outcome"`
-	// Class is set when Outcome is Failed, Interrupted or TimedOut.
+	// Class is set if Outcome is Failed, Interrupted or TimedOut.
 	Class Class `json:"class,omitempty"`
-	// Blocked lists the protected addresses that the plan would destroy.
+	// Blocked lists the protected addresses that the plan would destroy or replace.
 	Blocked []string     `json:"blocked,omitempty"`
 	Plan    *PlanSummary `json:"plan,omitempty"`
-	// Drift lists what differs from the state.
+	// Drift lists the resources that differ from the state.
 	Drift       []Change          `json:"drift,omitempty"`
 	Outputs     map[string]Output `json:"outputs,omitempty"`
 	Diagnostics Diagnostics       `json:"diagnostics,omitempty"`
 	State       StateInfo         `json:"state,omitzero"`
-	// Lock is who held the lock when Class is LockHeld.
+	// Lock is the lock of the other holder if Class is LockHeld.
 	Lock *LockInfo `json:"lock,omitempty"`
-	// StalePlan is set when the state changed after the plan was made.
+	// StalePlan is set if the state changed after the plan was created.
 	StalePlan bool `json:"stalePlan,omitempty"`
-	// StateTooLarge is set when the backend cannot hold the state.
+	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool `json:"stateTooLarge,omitempty"`
-	// StateMissing is set when a state that is known to exist is not there.
+	// StateMissing is set if the state is known to exist but was not found.
 	StateMissing bool `json:"stateMissing,omitempty"`
-	// SnapshotMissing is set when there is no snapshot to restore.
+	// SnapshotMissing is set if the snapshot to restore was not found.
 	SnapshotMissing bool `json:"snapshotMissing,omitempty"`
-	// InvalidInputs is set when the module does not take what it is given.
+	// InvalidInputs describes the inputs that the module does not accept.
 	InvalidInputs string `json:"invalidInputs,omitempty"`
-	// Snapshot is where the state before the change is kept.
+	// Snapshot is the name of the snapshot of the state before the change.
 	Snapshot string `json:"snapshot,omitempty"`
-	// LockFile is the dependency lock file to give to the next run.
+	// LockFile is the dependency lock file for the next run.
 	LockFile   []byte    `json:"lockFile,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
-	// Phases are the phases gone through, in order, with their durations.
+	// Phases are the phases of the run and their durations, in order.
 	Phases []PhaseTime `json:"phases,omitempty"`
 }
 
-// PhaseTime is how long a phase took.
+// PhaseTime is the duration of a phase.
 type PhaseTime struct {
 	Name     Phase         `json:"name"`
 	Duration time.Duration `json:"duration"`
 }
 
-// PlanSummary is what a plan would do.
+// PlanSummary is a summary of a plan.
 type PlanSummary struct {
 	ID      string   `json:"id,omitempty"`
 	Add     int      `json:"add"`
@@ -104,21 +104,23 @@ type PlanSummary struct {
 	Import  int      `json:"import,omitempty"`
 	Forget  int      `json:"forget,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
-	// OutputsOnly is set when applying changes outputs and no resource.
+	// OutputsOnly is set if the plan changes outputs but no resource.
 	OutputsOnly bool `json:"outputsOnly,omitempty"`
 }
 
-// Change is what a plan does to one resource, or how one differs from its state.
+// Change is the change that a plan makes to a resource, or a resource's
+// difference from its state.
 type Change struct {
 	Address string `json:"address"`
 	Action  Action `json:"action"`
 	Type    string `json:"type,omitempty"`
-	// PreviousAddress is set when the resource moves to Address.
+	// PreviousAddress is set if the resource moves to Address.
 	PreviousAddress string `json:"previousAddress,omitempty"`
 	Reason          string `json:"reason,omitempty"`
 }
 
-// Output is a value of the root module. Sensitive ones go into Secrets only.
+// Output is an output of the root module. A sensitive output is written only to
+// Secrets.
 type Output struct {
 	Value     json.RawMessage `json:"value,omitempty"`
 	Type      json.RawMessage `json:"type,omitempty"`
@@ -132,8 +134,7 @@ type StateInfo struct {
 	Resources int    `json:"resources,omitempty"`
 }
 
-// LockInfo is who holds the lock of a state, in the form that OpenTofu and
-// Terraform store it.
+// LockInfo describes the lock of a state in the format of OpenTofu and Terraform.
 type LockInfo struct {
 	ID        string `json:"ID"`
 	Operation string `json:"Operation"`

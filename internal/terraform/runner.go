@@ -2,53 +2,53 @@ package terraform
 
 import "context"
 
-// Run names a run whose request is stored, for whoever carries it out.
+// Run identifies a run whose request is stored.
 type Run struct {
-	// Namespace is where the run's Secret and its workspace are.
+	// Namespace is the namespace of the run's Secret and of its workspace.
 	Namespace string
 	// Workspace is the name of the workspace.
 	Workspace string
 	// ID identifies the run.
 	ID string
-	// Pod is what the job executor needs to know beyond the request.
+	// Pod is what the job executor needs in addition to the request.
 	Pod PodSettings
 }
 
-// Liveness is whether a run's process exists.
+// Liveness is the state of a run's process.
 type Liveness string
 
 const (
-	// LivenessPending means that nothing of the run has begun.
+	// LivenessPending means that the run has not started.
 	LivenessPending Liveness = "Pending"
 	// LivenessRunning means that the run's process exists.
 	LivenessRunning Liveness = "Running"
-	// LivenessGone means that the run began and its process is proven gone.
+	// LivenessGone means that the run started and that its process is proven
+	// to have ended.
 	LivenessGone Liveness = "Gone"
-	// LivenessUnknown means that the run began elsewhere and nothing proves
-	// that it ended.
+	// LivenessUnknown means that the run started elsewhere and that there is no
+	// proof of its end.
 	LivenessUnknown Liveness = "Unknown"
 )
 
-// Runner carries out runs. No method waits for a run, and each may be called
-// again at any time with the same effect: after a crash the caller does not
-// know which calls it made.
+// Runner executes runs. No method waits for a run. All methods are idempotent,
+// because after a crash the caller does not know which calls it made.
 type Runner interface {
-	// Start begins the run unless it has begun already.
+	// Start starts the run unless it has already started.
 	Start(ctx context.Context, run Run) error
-	// Observe tells whether the run's process exists.
+	// Observe returns the state of the run's process.
 	Observe(ctx context.Context, run Run) (Liveness, error)
-	// Stop asks the run to end gracefully; the result says how it ended.
+	// Stop asks the run to end gracefully. The run's result shows how it ended.
 	Stop(ctx context.Context, run Run) error
-	// Forget removes what is kept for a run that has ended.
+	// Forget removes everything that is kept for a run that has ended.
 	Forget(ctx context.Context, run Run) error
-	// Remove removes what is kept for a workspace that is gone.
+	// Remove removes everything that is kept for a deleted workspace.
 	Remove(ctx context.Context, workspace WorkspaceRef) error
 }
 
-// Explainer is a Runner that knows more of a run than whether it is alive.
+// Explainer is a Runner that knows why a run does not start or end.
 type Explainer interface {
-	// Explain says in a sentence what keeps a run from beginning or from ending,
-	// or what ended one that is gone without a result; nothing when all is as
-	// usual. It changes nothing.
+	// Explain returns a sentence on what prevents a run from starting or ending,
+	// or on what ended a run that left no result. It returns an empty string if
+	// nothing is unusual. It is read-only.
 	Explain(ctx context.Context, run Run) (string, error)
 }

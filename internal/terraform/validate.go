@@ -12,17 +12,18 @@ import (
 
 var (
 	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	// labelValue is the form of a Kubernetes label value: the backend labels
-	// the Secret and the Lease with the suffix.
+	// labelValue matches the label values that are also valid in the name of a
+	// Secret. The backend labels the Secret and the Lease with the suffix.
 	labelValue = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	// numberedSuffix is what Terraform's Kubernetes backend keeps for itself.
+	// numberedSuffix matches suffixes that Terraform's Kubernetes backend reserves.
 	numberedSuffix = regexp.MustCompile(`-[0-9]+$`)
 )
 
-// ReservedFilePrefix starts the names of the files the engine writes beside a module.
+// ReservedFilePrefix is the prefix of the files that the engine writes into a
+// module's directory.
 const ReservedFilePrefix = "zz_capt_"
 
-// Validate reports everything that keeps the request from being run.
+// Validate returns all errors that prevent the request from being run.
 func (r *Request) Validate() error {
 	var errs []error
 	if r.RunID == "" {
@@ -63,12 +64,12 @@ func (r *Request) validateOperation() error {
 		return nil
 	case OperationApply:
 		if r.Plan == nil || r.Plan.ID == "" {
-			return errors.New("operation Apply needs the plan to apply")
+			return errors.New("operation Apply requires the plan to apply")
 		}
 		return nil
 	case OperationRestoreState:
 		if r.Snapshot == "" {
-			return errors.New("operation RestoreState needs the snapshot to restore")
+			return errors.New("operation RestoreState requires the snapshot to restore")
 		}
 		return nil
 	default:
@@ -80,7 +81,7 @@ func (m Module) validate() error {
 	switch m.Source {
 	case SourceInline:
 		if m.Format != FormatHCL && m.Format != FormatJSON {
-			return fmt.Errorf("module format %q is unknown: write HCL or JSON", m.Format)
+			return fmt.Errorf("module format %q is unknown: use HCL or JSON", m.Format)
 		}
 		return nil
 	case SourceRemote:
@@ -88,14 +89,14 @@ func (m Module) validate() error {
 			return errors.New("module address is empty")
 		}
 		if strings.HasPrefix(m.Address, "./") || strings.HasPrefix(m.Address, "../") {
-			return fmt.Errorf("module address %q is relative: write an absolute path or a remote address", m.Address)
+			return fmt.Errorf("module address %q is relative: use an absolute path or a remote address", m.Address)
 		}
 		if m.Entrypoint != "" && !localPath(m.Entrypoint) {
-			return fmt.Errorf("entrypoint %q leaves the module", m.Entrypoint)
+			return fmt.Errorf("entrypoint %q is outside the module: write a relative path without ..", m.Entrypoint)
 		}
 		return nil
 	default:
-		return fmt.Errorf("module source %q is unknown: write Inline or Remote", m.Source)
+		return fmt.Errorf("module source %q is unknown: use Inline or Remote", m.Source)
 	}
 }
 
@@ -108,24 +109,24 @@ func (b Backend) validate() error {
 	}
 	switch {
 	case b.Namespace == "" || b.SecretSuffix == "":
-		return errors.New("backend kubernetes needs namespace and secretSuffix")
+		return errors.New("backend kubernetes requires namespace and secretSuffix")
 	case len(b.SecretSuffix) > 63 || !labelValue.MatchString(b.SecretSuffix):
-		return fmt.Errorf("backend secretSuffix %q is no label value of at most 63 lower-case letters, digits and dashes", b.SecretSuffix)
+		return fmt.Errorf("backend secretSuffix %q is invalid: use at most 63 lower-case letters, digits and dashes", b.SecretSuffix)
 	case numberedSuffix.MatchString(b.SecretSuffix):
-		return fmt.Errorf("backend secretSuffix %q ends in a dash and a number, which Terraform refuses", b.SecretSuffix)
+		return fmt.Errorf("backend secretSuffix %q ends in a dash and a number, which Terraform rejects", b.SecretSuffix)
 	case b.HCL != "":
-		return errors.New("backend kubernetes takes no hcl")
+		return errors.New("backend kubernetes does not accept hcl")
 	}
 	return nil
 }
 
 func validateFile(name string) error {
 	if !localPath(name) {
-		return fmt.Errorf("file %q leaves the module's directory", name)
+		return fmt.Errorf("file %q is outside the module's directory: write a relative path without ..", name)
 	}
 	first, _, _ := strings.Cut(path.Clean(name), "/")
 	if first == ".terraform" || strings.HasPrefix(path.Base(name), ReservedFilePrefix) {
-		return fmt.Errorf("file %q has a name that the engine uses itself", name)
+		return fmt.Errorf("file %q has a name that is reserved for the engine: rename it", name)
 	}
 	return nil
 }
@@ -136,7 +137,8 @@ func localPath(name string) bool {
 		!strings.HasPrefix(clean, "../") && !strings.ContainsAny(name, "\x00\\")
 }
 
-// reservedEnv would change where the tool works, or what it prints.
+// reservedEnv would change where OpenTofu and Terraform keep files or what they
+// print.
 var reservedEnv = []string{
 	"TF_WORKSPACE", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "TF_PLUGIN_CACHE_DIR",
 	"TF_REATTACH_PROVIDERS", "TF_TEMP_LOG_PATH", "TF_STATE_PERSIST_INTERVAL",
@@ -145,11 +147,11 @@ var reservedEnv = []string{
 func validateEnv(name, value string) error {
 	switch {
 	case !envName.MatchString(name):
-		return fmt.Errorf("environment variable %q has no valid name", name)
+		return fmt.Errorf("environment variable %q has an invalid name: use letters, digits, '_', '-' and '.'", name)
 	case slices.Contains(reservedEnv, name) || strings.HasPrefix(name, "TF_CLI_ARGS") || strings.HasPrefix(name, "TF_LOG"):
-		return fmt.Errorf("environment variable %s is set by the engine itself", name)
+		return fmt.Errorf("environment variable %s is set by the engine: remove it", name)
 	case strings.ContainsRune(value, 0):
-		return fmt.Errorf("environment variable %s holds a NUL byte", name)
+		return fmt.Errorf("environment variable %s contains a NUL byte", name)
 	}
 	return nil
 }
