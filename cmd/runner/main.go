@@ -1,5 +1,5 @@
-// Command runner carries out one Terraform run. The manager starts it, as a
-// child process or in a Job.
+// Command runner executes one Terraform run. The manager starts it as a child
+// process or in a Job.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 
 func main() {
 	if os.Getpid() == 1 {
-		os.Exit(first())
+		os.Exit(runInit())
 	}
-	// A run is stopped by one signal; a second must not hurry it, for what an
-	// apply has begun is to be finished.
+	// One signal stops a run gracefully. Further signals must have no effect, so
+	// that an apply can complete its operations.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -36,14 +36,14 @@ func run(ctx context.Context) error {
 	var kubeconfig, inherit string
 	flag.StringVar(&config.Namespace, "namespace", "", "Namespace of the run.")
 	flag.StringVar(&config.RunID, "run", "", "ID of the run.")
-	flag.StringVar(&kubeconfig, "kubeconfig", "", "How to reach the API server. Empty is from inside the cluster.")
-	flag.StringVar(&config.Binary, "terraform-binary", "", "OpenTofu or Terraform. Empty looks at PATH.")
-	flag.StringVar(&config.WorkDir, "work-dir", "", "Where the working directories are.")
-	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration of the tool.")
-	flag.StringVar(&inherit, "inherit-env", "", "Environment variables that reach the tool, comma-separated; a * ends a prefix.")
+	flag.StringVar(&kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. If empty, the in-cluster configuration is used.")
+	flag.StringVar(&config.Binary, "terraform-binary", "", "Path of OpenTofu or Terraform. If empty, it is found in PATH.")
+	flag.StringVar(&config.WorkDir, "work-dir", "", "Directory of the working directories.")
+	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
+	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
 	flag.Parse()
 	if config.Namespace == "" || config.RunID == "" || config.WorkDir == "" {
-		return fmt.Errorf("--namespace, --run and --work-dir are needed; the manager starts this program with them")
+		return fmt.Errorf("--namespace, --run and --work-dir are required")
 	}
 	if inherit != "" {
 		config.Inherit = strings.Split(inherit, ",")
@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 		config.API, config.Kubeconfig, err = fromFile(kubeconfig)
 	}
 	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	return runner.Run(ctx, config)
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,27 +10,29 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// encryptionBlock finds the block that encrypts states, not the word alone.
+// encryptionBlock matches the block that configures encryption, but not the word
+// elsewhere.
 var encryptionBlock = regexp.MustCompile(`(?m)^[^#"\n]*\bencryption\s*\{|"encryption"\s*:`)
 
-// InitialState returns the state of a workspace that has none yet, encrypted
-// when its states are. The Kubernetes backend writes such a state on first use
-// and takes the state's lock for that, even with -lock=false: whoever holds
-// the lock has to have written it before.
+// InitialState returns the first state of a new workspace, encrypted if the
+// workspace configures encryption. The Kubernetes backend writes such a state on
+// first use and takes the state's lock for that, even with -lock=false. So the
+// holder of the lock must write it before.
 func (s *Session) InitialState(ctx context.Context) ([]byte, error) {
-	empty := EmptyState(newLineage())
+	empty := EmptyState(uuid.NewString())
 	encrypted, err := s.encrypts()
 	if err != nil || !encrypted {
 		return empty, err
 	}
-	// Only the tool can encrypt. It does so for a local backend in a directory
-	// with the same configuration.
+	// Only the tool can encrypt a state. It encrypts that of a local backend in a
+	// directory with the same encryption settings.
 	scratch, err := os.MkdirTemp(s.RunDir, "initial-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory for the initial state: %w", err)
@@ -56,9 +57,9 @@ func (s *Session) InitialState(ctx context.Context) ([]byte, error) {
 	return state, nil
 }
 
-// copyEncryption copies what decides how states are encrypted: the settings of
-// the tool, and the variables and locals they may refer to. The rest is left
-// out, for the modules it calls are not installed there.
+// copyEncryption copies the configuration that determines how states are
+// encrypted: terraform blocks, and the variables and locals that they may refer
+// to. It omits the rest, which calls modules that are not installed there.
 func copyEncryption(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -74,14 +75,14 @@ func copyEncryption(from, to string) error {
 			return fmt.Errorf("reading the module: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(to, name), settings(name, content), 0o600); err != nil {
-			return fmt.Errorf("copying the settings: %w", err)
+			return fmt.Errorf("copying the encryption settings: %w", err)
 		}
 	}
 	return nil
 }
 
-// settings keeps the blocks of a file that copyEncryption copies. A file that
-// does not parse stays as it is: the tool says what is wrong with it.
+// settings returns the blocks of a file that copyEncryption copies. It returns an
+// invalid file unchanged, so that the tool reports the error.
 func settings(name string, content []byte) []byte {
 	kept := map[string]bool{"terraform": true, "variable": true, "locals": true}
 	if strings.HasSuffix(name, ".json") {
@@ -108,11 +109,11 @@ func settings(name string, content []byte) []byte {
 	return file.Bytes()
 }
 
-// encrypts reports whether states may be encrypted, by the environment or by
-// the module.
+// encrypts reports whether the environment or the module may configure state
+// encryption.
 func (s *Session) encrypts() (bool, error) {
 	for _, entry := range s.env {
-		if len(entry) > len("TF_ENCRYPTION=") && entry[:len("TF_ENCRYPTION=")] == "TF_ENCRYPTION=" {
+		if value, found := strings.CutPrefix(entry, "TF_ENCRYPTION="); found && value != "" {
 			return true, nil
 		}
 	}
@@ -133,10 +134,4 @@ func (s *Session) encrypts() (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-func newLineage() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // Never fails.
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

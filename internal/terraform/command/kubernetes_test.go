@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,8 @@ import (
 
 const namespace = "default"
 
-// cluster is a real API server with a user who may read and update the states
-// of some workspaces, and nothing else.
+// cluster is a real API server whose users may only read and update the states of
+// single workspaces.
 type cluster struct {
 	client      *kubernetes.Clientset
 	environment *envtest.Environment
@@ -44,7 +45,7 @@ func startCluster(t *testing.T) *cluster {
 	return &cluster{client: client, environment: environment, admin: environment.KubeConfig}
 }
 
-// userFor returns the kubeconfig of a user with access to one state only.
+// userFor returns the kubeconfig of a user with access to only one state.
 func (c *cluster) userFor(t *testing.T, backend terraform.Backend, more ...rbacv1.PolicyRule) []byte {
 	t.Helper()
 	g := NewWithT(t)
@@ -117,10 +118,10 @@ func kubernetesRequest(suffix, hcl string) *terraform.Request {
 
 func TestKubernetesBackend(t *testing.T) {
 	c := startCluster(t)
-	t.Run("needs neither init nor permission to list", func(t *testing.T) { testWarmKubernetes(t, c) })
+	t.Run("requires neither init nor permission to list", func(t *testing.T) { testWarmKubernetes(t, c) })
 	t.Run("locks on first use even with -lock=false", func(t *testing.T) { testFirstUse(t, c) })
-	t.Run("initialises again when the record does not fit", func(t *testing.T) { testFallback(t, c) })
-	t.Run("keeps an encrypted state", func(t *testing.T) { testEncrypted(t, c) })
+	t.Run("initialises if the record does not match", func(t *testing.T) { testFallback(t, c) })
+	t.Run("stores an encrypted state", func(t *testing.T) { testEncrypted(t, c) })
 	t.Run("rescues a state that cannot be saved", func(t *testing.T) { testRescue(t, c) })
 }
 
@@ -135,7 +136,7 @@ output "a" {
   value     = terraform_data.a.output
   sensitive = true
 }`)
-			// A provider's settings must not reach the backend.
+			// The settings of providers must not affect the backend.
 			request.Env = map[string]string{"KUBE_NAMESPACE": "elsewhere", "KUBE_CONFIG_PATH": "/elsewhere", "KUBE_CONFIG_PATHS": "/elsewhere"}
 			if isOpenTofu(t, tool) {
 				request.Env["KUBE_HOST"] = "https://elsewhere.invalid"
@@ -147,22 +148,21 @@ output "a" {
 			if isOpenTofu(t, tool) {
 				w.Kubeconfig = c.userFor(t, request.Backend)
 			} else {
-				// Terraform spreads a large state over several Secrets, and so
-				// has to list them.
+				// Terraform splits a large state into several Secrets and lists them.
 				w.Kubeconfig = c.userFor(t, request.Backend, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}})
 			}
-			c.createState(t, request.Backend, EmptyState(newLineage()))
-			c.lock(t, request.Backend, "somebody-else")
+			c.createState(t, request.Backend, EmptyState(uuid.NewString()))
+			c.lock(t, request.Backend, "other-holder")
 
 			session, result := apply(t, w, request)
-			g.Expect(session.InitRan).To(Equal(i == 0), "only the first workspace of a module is initialised")
+			g.Expect(session.InitRan).To(Equal(i == 0), "only the first workspace of a module runs an init")
 			g.Expect(result.Added).To(Equal(1))
 			data, _ := c.state(t, request.Backend)
 			state, err := ParseState(data)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(state.Outputs["a"].Value)).To(Equal(`"in the state"`))
 
-			// The same workspace again, then destroyed.
+			// Destroying the same workspace needs no init either.
 			session, err = Prepare(context.Background(), w, request)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(session.InitRan).To(BeFalse())
@@ -174,7 +174,7 @@ output "a" {
 			g.Expect(session.InitRan).To(BeFalse())
 			lease, err := c.client.CoordinationV1().Leases(namespace).Get(context.Background(), request.Backend.LeaseName(), metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(*lease.Spec.HolderIdentity).To(Equal("somebody-else"), "the tool leaves the lock alone")
+			g.Expect(*lease.Spec.HolderIdentity).To(Equal("other-holder"), "the tool does not change the lock")
 		}
 	})
 }
@@ -192,16 +192,16 @@ func testFirstUse(t *testing.T, c *cluster) {
 		request := kubernetesRequest("use"+filepath.Base(tool.Path), `resource "terraform_data" "a" {}`)
 		w, _ := workdir(t, tool)
 		w.Kubeconfig = c.admin
-		c.lock(t, request.Backend, "somebody-else")
+		c.lock(t, request.Backend, "other-holder")
 		session, err := Prepare(ctx, w, request)
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = session.Plan(ctx, PlanOptions{})
 		failure := AsFailure(err)
 		g.Expect(failure).NotTo(BeNil())
 		g.Expect(failure.Class).To(Equal(terraform.ClassLockHeld))
-		g.Expect(failure.Lock.ID).To(Equal("somebody-else"))
+		g.Expect(failure.Lock.ID).To(Equal("other-holder"))
 
-		// Without a holder it writes an empty state and releases the lock.
+		// Without a holder, the tool writes an empty state and releases the lock.
 		g.Expect(c.client.CoordinationV1().Leases(namespace).Delete(ctx, request.Backend.LeaseName(), metav1.DeleteOptions{})).To(Succeed())
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -217,16 +217,16 @@ func testFirstUse(t *testing.T, c *cluster) {
 		g.Expect(lease.Labels).To(Equal(request.Backend.StateLabels()))
 		g.Expect(lease.Annotations).NotTo(HaveKey("app.terraform.io/lock-info"))
 
-		// The tool respects the lock when it is told to, and can break it.
+		// With Lock set, the tool respects the lock and can break it.
 		g.Expect(c.client.CoordinationV1().Leases(namespace).Delete(ctx, request.Backend.LeaseName(), metav1.DeleteOptions{})).To(Succeed())
-		c.lock(t, request.Backend, "somebody-else")
+		c.lock(t, request.Backend, "other-holder")
 		w.Lock = true
 		session, err = Prepare(ctx, w, request)
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassLockHeld))
 		g.Expect(session.ForceUnlock(ctx, "not-the-holder")).NotTo(Succeed())
-		g.Expect(session.ForceUnlock(ctx, "somebody-else")).To(Succeed())
+		g.Expect(session.ForceUnlock(ctx, "other-holder")).To(Succeed())
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 	})
@@ -247,14 +247,14 @@ func testFallback(t *testing.T, c *cluster) {
 		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(session.InitRan).To(BeTrue())
-		g.Expect(session.InitReason).To(Equal("the backend was set up otherwise"))
-		g.Expect(log.String()).To(ContainSubstring("initialising it again"))
+		g.Expect(session.InitReason).To(Equal("the backend configuration changed"))
+		g.Expect(log.String()).To(ContainSubstring("is outdated, initialising it"))
 		_, err = session.Apply(ctx, w.PlanFile(), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		data, _ := c.state(t, request.Backend)
 		g.Expect(string(data)).To(ContainSubstring("terraform_data"))
 		_, err = c.client.CoreV1().Secrets(namespace).Get(ctx, "tfstate-default-other", metav1.GetOptions{})
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the state went nowhere else")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the state is not in another Secret")
 	})
 }
 
@@ -322,7 +322,7 @@ func testRescue(t *testing.T, c *cluster) {
 	request := kubernetesRequest("rescue", `resource "terraform_data" "a" { input = 1 }`)
 	w, _ := workdir(t, tofu(t))
 	w.Kubeconfig = c.userFor(t, request.Backend)
-	c.createState(t, request.Backend, EmptyState(newLineage()))
+	c.createState(t, request.Backend, EmptyState(uuid.NewString()))
 	session, err := Prepare(ctx, w, request)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
@@ -331,7 +331,7 @@ func testRescue(t *testing.T, c *cluster) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(none).To(BeEmpty())
 
-	// The state becomes read-only, so the apply cannot save it.
+	// The apply cannot save the state, because it is read-only now.
 	role, err := c.client.RbacV1().Roles(namespace).Get(ctx, "user-rescue", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	role.Rules[0].Verbs = []string{"get"}
@@ -341,7 +341,7 @@ func testRescue(t *testing.T, c *cluster) {
 	g.Expect(AsFailure(err)).NotTo(BeNil())
 	g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassTerminal))
 
-	// The next run, with another module even, finds it and pushes it.
+	// The next run finds the state and pushes it, even with another module.
 	role.Rules[0].Verbs = []string{"get", "update"}
 	_, err = c.client.RbacV1().Roles(namespace).Update(ctx, role, metav1.UpdateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -6,54 +6,55 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Running returns the processes of the tool that work in the directory. They
-// are found by their working directory, so that none is missed because an
-// engine died before it could write down its id.
+// Running returns the IDs of the tool's processes in the directory. It finds them
+// by their working directory and not by a recorded ID, because an engine may die
+// before it can record one.
 func (t *Tool) Running(dir string) []int {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	processes, err := procfs.AllProcs()
 	if err != nil {
 		return nil
 	}
 	var pids []int
-	for _, link := range links {
-		// Processes of others and those that just ended cannot be read.
-		cwd, err := os.Readlink(link)
+	for _, process := range processes {
+		// Processes of other users and those that have just ended are unreadable.
+		cwd, err := process.Cwd()
 		if err != nil || cwd != dir && !strings.HasPrefix(cwd, dir+string(filepath.Separator)) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err == nil && t.isProcess(pid) {
-			pids = append(pids, pid)
+		if t.isProcess(process) {
+			pids = append(pids, process.PID)
 		}
 	}
 	return pids
 }
 
-// isProcess tells the tool from what it started in the same directory.
-func (t *Tool) isProcess(pid int) bool {
-	// The kernel keeps that much of a command's name.
+// isProcess reports whether a process is the tool itself and not one that it
+// started.
+func (t *Tool) isProcess(process procfs.Proc) bool {
+	// The kernel truncates names to this length.
 	const longest = 15
 	name := filepath.Base(t.Path)
-	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && strings.TrimSpace(string(comm)) == name[:min(len(name), longest)]
+	comm, err := process.Comm()
+	return err == nil && comm == name[:min(len(name), longest)]
 }
 
-// AwaitEnd blocks until no process of an earlier engine works in the directory.
-// Such a process is interrupted, and saves its state; it is killed when it has
-// not ended after the grace period. Whoever calls this holds the lock of the
-// state, and so knows that the earlier engine is gone.
+// AwaitEnd blocks until no process of an earlier engine runs in the directory. It
+// interrupts such a process, which then saves its state, and kills it after the
+// grace period. The caller must hold the lock of the state, which proves that the
+// earlier engine has ended.
 func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) error {
 	deadline := time.After(grace)
 	for {
@@ -78,13 +79,13 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) er
 	}
 }
 
-// interruptOnce interrupts a process unless somebody did before: the tool takes
-// a second interrupt as an order to give up without saving its state. That it
-// was interrupted is written down first, for the engine may die at any moment.
+// interruptOnce interrupts a process unless it was interrupted before: after a
+// second interrupt the tool aborts without saving its state. It records the
+// interrupt first, because the engine may die at any moment.
 func interruptOnce(dir string, pid int) error {
 	started, err := record.ProcessStartTime(pid)
 	if err != nil {
-		return nil //nolint:nilerr // It has just ended.
+		return nil //nolint:nilerr // The process has just ended.
 	}
 	marker := filepath.Join(dir, "run", fmt.Sprintf("interrupted-%d-%d", pid, started))
 	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {

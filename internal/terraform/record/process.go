@@ -1,12 +1,12 @@
 package record
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // BootID returns the ID of the machine's current boot, or an empty string if it is
@@ -23,35 +23,27 @@ func BootID() string {
 // The PID and the start time identify a process until the next boot. The error
 // of a process that has exited is os.ErrNotExist, even if it has not been reaped.
 func ProcessStartTime(pid int) (int64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	started, err := parseStartTime(stat)
-	if err != nil {
-		return 0, fmt.Errorf("reading process %d: %w", pid, err)
-	}
-	return started, nil
+	return startTime(proc, pid)
 }
 
-// parseStartTime returns the start time in the content of /proc/PID/stat.
-func parseStartTime(stat []byte) (int64, error) {
-	// Fields after the name, counted from 0.
-	const state, startTime = 0, 19
-	// The name is in parentheses and may contain any character. The fields after
-	// it are numbers, except for the state.
-	end := bytes.LastIndex(stat, []byte(") "))
-	if end < 0 {
-		return 0, errors.New("unexpected format")
+// startTime is ProcessStartTime with the proc filesystem as a parameter.
+func startTime(proc procfs.FS, pid int) (int64, error) {
+	process, err := proc.Proc(pid)
+	if err != nil {
+		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	fields := strings.Fields(string(stat[end+len(") "):]))
-	if len(fields) <= startTime {
-		return 0, errors.New("unexpected format")
+	stat, err := process.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	if fields[state] == "Z" {
-		return 0, fmt.Errorf("process has exited: %w", os.ErrNotExist)
+	if stat.State == "Z" {
+		return 0, fmt.Errorf("process %d has exited: %w", pid, os.ErrNotExist)
 	}
-	return strconv.ParseInt(fields[startTime], 10, 64)
+	return int64(stat.Starttime), nil
 }
 
 // Alive reports whether the process of an identity of this machine and boot

@@ -2,13 +2,15 @@ package record
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/procfs"
 )
 
-func TestParseStartTime(t *testing.T) {
-	const fields = " 1 17 17 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2 3"
+func TestStartTime(t *testing.T) {
+	const fields = " 1 17 17 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 2854912 1 18446744073709551615 1 1 1 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
 	tests := []struct {
 		name string
 		stat string
@@ -18,19 +20,16 @@ func TestParseStartTime(t *testing.T) {
 		{name: "a plain name", stat: "17 (runner) S" + fields, want: 4711},
 		{name: "a name with spaces", stat: "17 (tofu apply) R" + fields, want: 4711},
 		{name: "a name with parentheses", stat: "17 (a) S 1 2 (b)) S" + fields, want: 4711},
-		{name: "exactly enough fields", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", want: 19},
-		{name: "one field too few", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18", err: "unexpected format"},
+		{name: "too few fields", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18", err: "EOF"},
 		{name: "no name", stat: "17 S" + fields, err: "unexpected format"},
 		{name: "empty", err: "unexpected format"},
-		{name: "not a number", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", err: "invalid syntax"},
-		{name: "a zombie", stat: "17 (runner) Z" + fields, err: "process has exited"},
+		{name: "not a number", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", err: "expected integer"},
+		{name: "a zombie", stat: "17 (runner) Z" + fields, err: "process 17 has exited"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-
-			started, err := parseStartTime([]byte(tt.stat))
-
+			started, err := startTime(procWith(t, tt.stat), 17)
 			g.Expect(started).To(Equal(tt.want))
 			if tt.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -39,6 +38,20 @@ func TestParseStartTime(t *testing.T) {
 			}
 		})
 	}
-	_, err := parseStartTime([]byte("17 (runner) Z" + fields))
+	_, err := startTime(procWith(t, "17 (runner) Z"+fields), 17)
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+	_, err = startTime(procWith(t, "17 (runner) S"+fields), 18)
+	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+}
+
+// procWith returns a proc filesystem with the process 17.
+func procWith(t *testing.T, stat string) procfs.FS {
+	t.Helper()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(os.Mkdir(filepath.Join(dir, "17"), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "17", "stat"), []byte(stat), 0o600)).To(Succeed())
+	proc, err := procfs.NewFS(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	return proc
 }
