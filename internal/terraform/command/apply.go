@@ -7,16 +7,17 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// ApplyResult is what an apply did.
+// ApplyResult is the result of an apply.
 type ApplyResult struct {
 	Added, Changed, Destroyed int
-	// Outputs are all outputs of the root module. The event stream leaves out
-	// the values of sensitive ones: take those from the state.
+	// Outputs are all outputs of the root module. The event stream omits the
+	// values of sensitive outputs: read those from the state.
 	Outputs     map[string]terraform.Output
 	Diagnostics terraform.Diagnostics
 }
 
-// NeedsState reports whether the values of some outputs are in the state only.
+// NeedsState reports whether the values of some outputs must be read from the
+// state.
 func (r *ApplyResult) NeedsState() bool {
 	for _, output := range r.Outputs {
 		if output.Value == nil {
@@ -26,22 +27,22 @@ func (r *ApplyResult) NeedsState() bool {
 	return false
 }
 
-// Apply applies exactly the kept plan. Arguments that a plan already holds are
-// left out. When it is interrupted the state holds what was made until then.
+// Apply applies exactly the saved plan. It drops arguments that the plan already
+// contains. After an interruption the state contains the changes made so far.
 func (s *Session) Apply(ctx context.Context, plan string, args []string) (*ApplyResult, error) {
 	_, args = terraform.SplitArgs(args)
 	args = slices.Concat([]string{"apply", "-json", "-input=false"}, s.lockArgs(), args, []string{plan})
 	var result *ApplyResult
 	err := s.ready(ctx, func() error {
 		result = &ApplyResult{Outputs: map[string]terraform.Output{}}
-		heard, err := s.stream(ctx, "apply", args, result.hear)
+		output, err := s.stream(ctx, "apply", args, result.observe)
 		if err != nil {
 			return err
 		}
-		if heard.code != 0 {
-			return s.failure(ctx, "apply", heard)
+		if output.code != 0 {
+			return s.failure(ctx, "apply", output)
 		}
-		result.Diagnostics = heard.diagnostics
+		result.Diagnostics = output.diagnostics
 		return nil
 	})
 	if err != nil {
@@ -50,7 +51,8 @@ func (s *Session) Apply(ctx context.Context, plan string, args []string) (*Apply
 	return result, nil
 }
 
-func (r *ApplyResult) hear(event Event) {
+// observe adds an event of the apply to the result.
+func (r *ApplyResult) observe(event Event) {
 	switch {
 	case event.Type == eventSummary && event.Changes != nil:
 		r.Added = event.Changes.Add

@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// overrideFile replaces whatever backend the module declares. Override
-	// files are read in the order of their names and the last one wins.
+	// overrideFile overrides the backend that the module declares. The tool loads
+	// override files in the order of their names, and the last one wins.
 	overrideFile = terraform.ReservedFilePrefix + "override.tf"
-	// kubeconfigFile is how the Kubernetes backend reaches the API server. A
-	// plan records the path, so it is relative: the plan may be applied from
-	// another directory.
+	// kubeconfigFile is the kubeconfig of the Kubernetes backend. The path is
+	// relative because a plan records it and may be applied in another directory.
 	kubeconfigFile = terraform.ReservedFilePrefix + "kubeconfig"
-	// localState is the state of a workspace without a backend, kept outside
-	// of the module, which may be replaced.
+	// localState is the state of a workspace without a backend. It is outside the
+	// module, because the module may be replaced.
 	localState = "terraform.tfstate"
 )
 
-// backendConfig is the whole configuration of a backend that needs no init:
-// the engine writes it down both as configuration and as what an init would
-// have recorded. The tool compares the two, finds them equal and goes on. It
-// does not connect to the backend for that, so no permission to list Secrets
-// is needed, which an init of the Kubernetes backend asks for.
+// backendConfig is the complete configuration of a backend that requires no init.
+// The engine writes both the configuration and the record that an init would
+// write. The tool finds them equal and continues without connecting to the
+// backend. So it does not need the permission to list Secrets, which an init of
+// the Kubernetes backend requires.
 type backendConfig struct {
 	kind   string
 	values map[string]cty.Value
-	// blocks are the nested block types of the backend, which stay unused.
+	// blocks are the backend's nested block types, all of them unused.
 	blocks []string
 }
 
-// knownBackend returns nil for a backend that only an init can set up.
+// knownBackend returns the configuration of a backend that requires no init, or
+// nil.
 func (w *Workdir) knownBackend(backend terraform.Backend) *backendConfig {
 	switch backend.Type {
 	case terraform.BackendKubernetes:
@@ -55,10 +55,10 @@ func (w *Workdir) knownBackend(backend terraform.Backend) *backendConfig {
 	}
 }
 
-// kubernetesBackend sets every attribute that would otherwise be taken from
-// the environment: KUBE_* variables of the request are meant for the module's
-// providers and must not send the state elsewhere. Terraform takes an empty
-// attribute for an unset one; see checkEnvironment.
+// kubernetesBackend sets every attribute that would otherwise be read from the
+// environment. The request's KUBE_* variables are for the module's providers and
+// must not change where the state is stored. Terraform treats an empty attribute
+// as unset; see checkEnvironment.
 func kubernetesBackend(backend terraform.Backend, kubeconfig bool) *backendConfig {
 	values := map[string]cty.Value{
 		"secret_suffix":     cty.StringVal(backend.SecretSuffix),
@@ -87,7 +87,7 @@ func kubernetesBackend(backend terraform.Backend, kubeconfig bool) *backendConfi
 	return &backendConfig{kind: terraform.BackendKubernetes, values: values, blocks: []string{"exec"}}
 }
 
-// hcl renders the override file.
+// hcl returns the content of the override file.
 func (b *backendConfig) hcl() []byte {
 	file := hclwrite.NewEmptyFile()
 	body := file.Body().AppendNewBlock("terraform", nil).Body().AppendNewBlock("backend", []string{b.kind}).Body()
@@ -97,19 +97,19 @@ func (b *backendConfig) hcl() []byte {
 	return file.Bytes()
 }
 
-// record renders what an init would have left in .terraform/terraform.tfstate.
-// The hash is left to the tool, which corrects it.
+// record returns what an init would write to .terraform/terraform.tfstate. The
+// tool corrects the hash.
 func (b *backendConfig) record(product Product) ([]byte, error) {
 	config := make(map[string]json.RawMessage, len(b.values))
 	for name, value := range b.values {
 		encoded, err := ctyjson.Marshal(value, value.Type())
 		if err != nil {
-			return nil, fmt.Errorf("encoding the backend's %s: %w", name, err)
+			return nil, fmt.Errorf("encoding backend attribute %s: %w", name, err)
 		}
 		config[name] = encoded
 	}
 	for _, block := range b.blocks {
-		// The tools differ in whether such a block may be repeated.
+		// Only OpenTofu allows such a block to be repeated.
 		config[block] = json.RawMessage("[]")
 		if product == Terraform {
 			config[block] = json.RawMessage("null")
@@ -121,8 +121,8 @@ func (b *backendConfig) record(product Product) ([]byte, error) {
 	})
 }
 
-// writeBackend places the backend's configuration, and its record when the
-// engine knows it.
+// writeBackend writes the backend's configuration and, if the backend requires no
+// init, its record.
 func (w *Workdir) writeBackend(root string, backend terraform.Backend, product Product) error {
 	known := w.knownBackend(backend)
 	if known == nil {
@@ -147,14 +147,15 @@ func (w *Workdir) writeBackend(root string, backend terraform.Backend, product P
 	return writeFile(filepath.Join(root, backendRecord), record)
 }
 
-// backendEnv are the variables that Terraform's Kubernetes backend reads in
-// place of an empty attribute.
+// backendEnv are the variables that Terraform's Kubernetes backend reads if an
+// attribute is empty.
 var backendEnv = []string{
 	"KUBE_HOST", "KUBE_USER", "KUBE_PASSWORD", "KUBE_TOKEN", "KUBE_CLIENT_CERT_DATA", "KUBE_CLIENT_KEY_DATA",
 	"KUBE_CLUSTER_CA_CERT_DATA", "KUBE_CTX", "KUBE_CTX_AUTH_INFO", "KUBE_CTX_CLUSTER", "KUBE_PROXY_URL",
 }
 
-// checkEnvironment refuses variables that would send the state elsewhere.
+// checkEnvironment returns a failure if a variable of the request would change
+// where the state is stored.
 func checkEnvironment(request *terraform.Request, product Product) error {
 	if request.Backend.Type != terraform.BackendKubernetes || product != Terraform {
 		return nil
@@ -163,8 +164,8 @@ func checkEnvironment(request *terraform.Request, product Product) error {
 		if request.Env[name] != "" {
 			return &Failure{Command: "init", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
 				Severity: terraform.SeverityError,
-				Summary:  "Environment variable changes where the state is kept",
-				Detail:   fmt.Sprintf("Terraform's Kubernetes backend would read %s as well. Give the provider a kubeconfig file instead, or use OpenTofu.", name),
+				Summary:  "Environment variable changes where the state is stored",
+				Detail:   fmt.Sprintf("Terraform's Kubernetes backend also reads %s. Configure the provider with a kubeconfig file instead, or use OpenTofu.", name),
 			}}}
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Patterns are matched against summary and detail of a diagnostic. The first
-// list that matches decides, in the order: lock, transient, terminal. So a
-// message that names both a throttled call and its status code is retried.
+// Patterns are matched against the summary and detail of a diagnostic. The first
+// list that matches determines the class: lock, then transient, then terminal. So
+// a throttled call is retried even if its status code matches a terminal pattern.
 var (
 	lockHeld = regexp.MustCompile(`(?i)error acquiring the state lock|state is already locked|lock info:`)
 
@@ -27,28 +28,28 @@ var (
 		// The management cluster's API server and its storage.
 		`etcdserver: (leader changed|request timed out|too many requests)`, `the server (is currently unable|was unable)`,
 		`please apply your changes to the latest version`, `apiserver (not ready|is shutting down)`,
-		// What was made a moment ago and is not seen everywhere yet.
+		// Eventual consistency: a new resource is not visible everywhere yet.
 		`Invalid[A-Za-z]+\.NotFound`, `InvalidParameterValue.*(cannot be assumed|not authorized to perform|does not exist)`,
 		`MalformedPolicyDocument.*(Invalid principal|principal)`, `NoSuchEntity.*(role|instance profile)`, `(role|profile).*(not yet|is not ready|propagat)`,
 		`ConcurrentModification`, `OperationAborted`, `ResourceInUseException`, `ConflictException.*(in progress|try again)`, `DependencyViolation`,
 		`IncorrectState`, `please (try again|retry)`, `try again later`, `eventual(ly)? consisten`, `InsufficientInstanceCapacity`,
-		// A token that runs out is renewed before the next run.
+		// An expired token is renewed before the next run.
 		`ExpiredToken`, `RequestExpired`, `token (has|is) expired`,
 	)
 
 	terminal = anyOf(
-		// Permission and credentials.
+		// Permissions and credentials.
 		`AccessDenied`, `access denied`, `UnauthorizedOperation`, `AuthorizationError`, `UnauthorizedAccess`, `not authorized to perform`,
 		`(status ?code|response code|code)[:= ]+40[13]\b`, `\b40[13] (forbidden|unauthorized)`, `is forbidden:`, `the server has asked for the client to provide credentials`, `permission denied`, `OptInRequired`,
 		`InvalidClientTokenId`, `SignatureDoesNotMatch`, `AuthFailure`, `UnrecognizedClientException`, `IncompleteSignature`, `InvalidAccessKeyId`,
 		`no valid credential sources`, `could not find default credentials`, `NoCredentialProviders`, `failed to refresh cached credentials, no EC2 IMDS role`,
 		`authentication failed`, `could not read Username`, `invalid credentials`, `security token included in the request is invalid`,
-		// Providers and modules that are not there.
+		// Providers and modules that do not exist.
 		`no available releases`, `was not found in any of the search locations`, `does not have a provider named`, `no versions? (of|match|meet)`,
 		`provider registry .* does not`, `unsupported OpenTofu core version`, `unsupported terraform core version`, `incompatible provider version`,
 		`module (not found|versions? .* not)`, `unresolvable module version constraint`, `repository not found`, `pathspec .* did not match`, `couldn't find remote ref`,
 		`unreadable module directory`, `unsupported attribute`, `unsupported argument`, `unsupported block type`, `missing required argument`,
-		// Limits and refusals that waiting does not mend.
+		// Limits and invalid requests, which a retry does not fix.
 		`LimitExceeded`, `QuotaExceeded`, `VcpuLimitExceeded`, `AlreadyExists`, `already exists`, `EntityAlreadyExists`, `ValidationError`, `ValidationException`,
 		`InvalidParameter`, `no value for required variable`, `invalid value for`, `precondition failed`, `instance cannot be destroyed`,
 		`decryption failed`, `unencrypted payload`, `invalid encryption`, `saved plan is stale`, `failed to parse command-line flags`, `flag provided but not defined`,
@@ -71,11 +72,11 @@ func anyOf(patterns ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?is)` + strings.Join(patterns, `|`))
 }
 
-// Classify says what may help after a command failed with these diagnostics.
+// Classify returns the class of a command's failure with these diagnostics.
 //
-// A failure that no pattern knows is transient: providers word their errors
-// freely, a retry with a growing, capped delay costs little, and a run that
-// waits for an input that nobody knows to change would wait for ever.
+// A failure that matches no pattern is transient: the wording of provider errors
+// varies, and a retry with capped backoff costs little. As a terminal failure it
+// might wait forever, because the user does not know which input to change.
 func Classify(diagnostics terraform.Diagnostics) terraform.Class {
 	known := terraform.Class("")
 	for _, diagnostic := range diagnostics.Errors() {
@@ -92,7 +93,7 @@ func Classify(diagnostics terraform.Diagnostics) terraform.Class {
 	return terraform.ClassTransient
 }
 
-// classify returns the class of one error, or nothing when it is unknown.
+// classify returns the class of one error, or an empty string if it is unknown.
 func classify(d terraform.Diagnostic) terraform.Class {
 	text := text(d)
 	switch {
@@ -105,15 +106,15 @@ func classify(d terraform.Diagnostic) terraform.Class {
 	case terminal.MatchString(text):
 		return terraform.ClassTerminal
 	case d.File != "" && d.Address == "":
-		// The tool points at the configuration and at no resource: it is the
-		// configuration that is wrong.
+		// The diagnostic refers to the configuration and not to a resource, so the
+		// configuration is invalid.
 		return terraform.ClassTerminal
 	default:
 		return ""
 	}
 }
 
-// text joins what is matched; wrapped lines are made one.
+// text returns the summary and detail of a diagnostic in one line.
 func text(d terraform.Diagnostic) string {
-	return strings.Join(strings.Fields(d.Summary+": "+d.Detail), " ")
+	return message.OneLine(d.Summary + ": " + d.Detail)
 }

@@ -41,7 +41,7 @@ func TestClassify(t *testing.T) {
 		{transient, "deleting EKS Node Group: ResourceInUseException: Nodegroup is being updated", ""},
 		{transient, "operation error STS: AssumeRoleWithWebIdentity, StatusCode: 400, ExpiredTokenException: Token expired", ""},
 		{transient, "local-exec provisioner error", "Error running command 'exit 3': exit status 3. Output:"},
-		{transient, "something that nobody has seen before", ""},
+		{transient, "an unknown error", ""},
 		{transient, "Plugin did not respond", "The plugin encountered an error, and failed to respond to the plugin6.(*GRPCProvider).PlanResourceChange call. The plugin logs may contain more details."},
 
 		{terraform.ClassLockHeld, "Error acquiring the state lock", "Error message: resource temporarily unavailable\nLock Info:\n  ID:        467ab524\n"},
@@ -74,17 +74,17 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestClassify_ofSeveral(t *testing.T) {
+func TestClassify_ofSeveralDiagnostics(t *testing.T) {
 	g := NewWithT(t)
 	denied := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: "AccessDenied"}
 	throttled := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: "Throttling"}
 	unknown := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: "whatever"}
 	warning := terraform.Diagnostic{Severity: terraform.SeverityWarning, Summary: "AccessDenied"}
 	config := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: "Whatever", File: "main.tf", Line: 1}
-	g.Expect(Classify(terraform.Diagnostics{denied, throttled})).To(Equal(terraform.ClassTransient), "a retry gets further")
+	g.Expect(Classify(terraform.Diagnostics{denied, throttled})).To(Equal(terraform.ClassTransient), "a transient error is retried")
 	g.Expect(Classify(terraform.Diagnostics{unknown, denied})).To(Equal(terraform.ClassTerminal))
 	g.Expect(Classify(terraform.Diagnostics{warning, unknown})).To(Equal(terraform.ClassTransient))
-	g.Expect(Classify(terraform.Diagnostics{config})).To(Equal(terraform.ClassTerminal), "the configuration is wrong")
+	g.Expect(Classify(terraform.Diagnostics{config})).To(Equal(terraform.ClassTerminal), "the configuration is invalid")
 	g.Expect(Classify(nil)).To(Equal(terraform.ClassTransient))
 }
 

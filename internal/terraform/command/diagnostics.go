@@ -8,7 +8,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// diagnostic translates a diagnostic of the stream.
+// diagnostic converts a diagnostic of the event stream.
 func (d *eventDiagnosticBody) diagnostic() terraform.Diagnostic {
 	diagnostic := terraform.Diagnostic{
 		Severity: terraform.Severity(d.Severity),
@@ -33,7 +33,7 @@ var (
 	ansi           = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-// parseText reads diagnostics from what a command without -json printed.
+// parseText returns the diagnostics in the output of a command without -json.
 func parseText(text string) terraform.Diagnostics {
 	var found terraform.Diagnostics
 	var detail []string
@@ -70,7 +70,7 @@ func parseText(text string) terraform.Diagnostics {
 	return found
 }
 
-// clean makes text fit to be shown: valid UTF-8 without control characters.
+// clean returns text as valid UTF-8 without control characters.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' {

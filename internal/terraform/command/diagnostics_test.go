@@ -41,10 +41,10 @@ Detail of it.
 	g.Expect(parseText(framed)).To(Equal(terraform.Diagnostics{
 		{Severity: terraform.SeverityError, Summary: "Unsupported argument", File: "main.tf", Line: 3, Detail: "An argument named \"foo\" is not expected here."},
 	}))
-	g.Expect(parseText("nothing of interest")).To(BeEmpty())
+	g.Expect(parseText("no diagnostic")).To(BeEmpty())
 }
 
-func TestParseEvent_passesOverOtherLines(t *testing.T) {
+func TestParseEvent_ignoresOtherLines(t *testing.T) {
 	g := NewWithT(t)
 	for _, line := range []string{"", "plain text", "{", `{"some": "json"}`, "[1]"} {
 		_, ok := parseEvent([]byte(line))

@@ -11,9 +11,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// inherited are the variables of the engine's own environment that reach the
-// tool. Credentials are not among them: those come with the request, or by
-// Workdir.Inherit.
+// inherited are the variables of the engine's environment that the tool inherits.
+// They include no credentials: those are in the request or in Workdir.Inherit.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -24,12 +23,13 @@ var inherited = []string{
 
 const cliConfigEnv = "TF_CLI_CONFIG_FILE"
 
-// environment builds the tool's environment: little of our own, then the
-// request's, then what the engine relies on.
+// environment returns the environment of the tool. Later entries override earlier
+// ones: inherited variables, the request's variables, variables that the engine
+// requires.
 func (w *Workdir) environment(request *terraform.Request, root, cliConfig string) []string {
 	env := map[string]string{
 		"HOME": w.runDir(),
-		// Git must fail rather than ask for a password.
+		// Git must fail instead of prompting for a password.
 		"GIT_TERMINAL_PROMPT": "0",
 	}
 	for _, entry := range os.Environ() {
@@ -52,8 +52,8 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 	})
 	if cache := w.pluginCache(request); cache != "" {
 		env["TF_PLUGIN_CACHE_DIR"] = cache
-		// Without this the cache is used only for providers whose checksums
-		// the lock file already has, so never for a first init.
+		// Otherwise the cache is used only for providers whose checksums are in the
+		// lock file, and so never by the first init.
 		env["TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"] = "1"
 	}
 	list := make([]string, 0, len(env))
@@ -63,7 +63,8 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 	return list
 }
 
-// matchName matches a name, or a prefix that ends in *.
+// matchName reports whether the pattern is the name, or a prefix of it followed
+// by *.
 func matchName(pattern, name string) bool {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
 	return pattern == name || isPrefix && strings.HasPrefix(name, prefix)
@@ -76,9 +77,9 @@ func (w *Workdir) pluginCache(request *terraform.Request) string {
 	return w.PluginCache
 }
 
-// cliConfig returns the CLI configuration that the tool is to read. There is
-// always one: a missing one makes the tool print a warning into its event
-// stream. The request's comes first, then the operator's, then an empty one.
+// cliConfig returns the path of the tool's CLI configuration: that of the request,
+// else that of the operator, else an empty file. Without a file the tool would
+// print a warning into its event stream.
 func (w *Workdir) cliConfig(request *terraform.Request, root string) (string, error) {
 	candidates := []string{request.Env[cliConfigEnv], w.CLIConfig, os.Getenv(cliConfigEnv)}
 	if _, ok := request.Files[".terraformrc"]; ok {

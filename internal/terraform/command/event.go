@@ -7,7 +7,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Event types that the engine reads; others only reach the log.
+// Event types that the engine handles. Others are only logged.
 const (
 	eventVersion       = "version"
 	eventLog           = "log"
@@ -29,7 +29,7 @@ type Event struct {
 	Message string    `json:"@message"`
 	Time    time.Time `json:"@timestamp"`
 
-	// Tofu or Terraform is the version, in a version event.
+	// Tofu or Terraform is the tool's version in a version event.
 	Tofu      string `json:"tofu"`
 	Terraform string `json:"terraform"`
 
@@ -89,7 +89,7 @@ type eventDiagnosticBody struct {
 	} `json:"range"`
 }
 
-// parseEvent reads a line; ok is false when it is no event.
+// parseEvent parses a line. It returns false if the line is not an event.
 func parseEvent(line []byte) (event Event, ok bool) {
 	if len(line) == 0 || line[0] != '{' {
 		return Event{}, false
@@ -113,9 +113,9 @@ func (c *eventChange) change() terraform.Change {
 	return change
 }
 
-// action translates the stream's word for an action. A planned change that is
-// neither a move nor an import and is still called noop forgets the old object
-// and creates a new one.
+// action converts an action of the event stream. A planned change with the action
+// noop that is neither a move nor an import forgets the old object and creates a
+// new one.
 func action(name string) terraform.Action {
 	switch name {
 	case "remove", "noop":

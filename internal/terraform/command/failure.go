@@ -11,31 +11,31 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Failure is the error of a command that ran and did not succeed.
+// Failure is the error of a command that ran and failed.
 type Failure struct {
-	// Command is the subcommand: plan, apply and so on.
+	// Command is the subcommand, such as plan or apply.
 	Command  string
 	ExitCode int
-	// Diagnostics are what the tool said, warnings included.
+	// Diagnostics are the diagnostics of the tool, including warnings.
 	Diagnostics terraform.Diagnostics
 	Class       terraform.Class
-	// Lock is who held the state's lock, when Class is LockHeld.
+	// Lock is the state's lock if Class is LockHeld.
 	Lock *terraform.LockInfo
-	// Interrupted is set when the command was asked to stop, Killed when it
-	// did not within its grace, TimedOut when a deadline was the reason.
+	// Interrupted is set if the command was asked to stop, Killed if it did not
+	// stop within the grace period, TimedOut if the reason was a deadline.
 	Interrupted, Killed, TimedOut bool
-	// StalePlan is set when the state changed after the plan was made.
+	// StalePlan is set if the state changed after the plan was created.
 	StalePlan bool
-	// StateTooLarge is set when the backend cannot hold the state.
+	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool
-	// State is the state that the tool could save nowhere else; usually it is
-	// in the file that RescuedState finds.
+	// State is the state if the tool could only print it. Usually the tool saves
+	// it in a file that RescuedState finds.
 	State []byte
 
 	needsInit, needsBackend bool
 }
 
-// Error renders the first diagnostics, short.
+// Error returns the first diagnostics in short form.
 func (f *Failure) Error() string {
 	reason := f.Diagnostics.Errors().Short()
 	switch {
@@ -49,7 +49,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%s failed: %s", f.Command, reason)
 }
 
-// Outcome is how a run ends with this failure.
+// Outcome returns the outcome of a run that ends with this failure.
 func (f *Failure) Outcome() terraform.Outcome {
 	switch {
 	case f.TimedOut:
@@ -69,7 +69,7 @@ func AsFailure(err error) *Failure {
 	return nil
 }
 
-// preamble is a diagnostic that only introduces the following ones.
+// preamble matches a diagnostic that only introduces the next ones.
 var preamble = regexp.MustCompile(`encountered problems during initiali[sz]ation`)
 
 func newFailure(ctx context.Context, command string, ended exit, diagnostics terraform.Diagnostics) *Failure {

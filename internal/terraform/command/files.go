@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// writeFile replaces a file in one step, readable by nobody else. A file that
-// shares its content with others is not written through.
+// writeFile replaces a file atomically, with access for its owner only. It does
+// not change other hard links to the old file.
 func writeFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
@@ -22,7 +22,7 @@ func writeFile(path string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // Fails when the file has its final name.
+	defer func() { _ = os.Remove(file.Name()) }() // Fails after the rename.
 	_, err = file.Write(content)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
@@ -33,9 +33,9 @@ func writeFile(path string, content []byte) error {
 	return nil
 }
 
-// copyTree copies a directory. Entries for which skip is true are left out;
-// those for which link is true share their content with the original.
-// Symbolic links stay what they are.
+// copyTree copies a directory without the entries for which skip returns true.
+// Files for which link returns true become hard links if possible. Symbolic links
+// are copied as they are.
 func copyTree(from, to string, skip, link func(relative string) bool) error {
 	err := filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
@@ -55,11 +55,11 @@ func copyTree(from, to string, skip, link func(relative string) bool) error {
 		case entry.IsDir():
 			return os.MkdirAll(target, 0o700)
 		case entry.Type()&os.ModeSymlink != 0:
-			pointsTo, err := os.Readlink(path)
+			destination, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
-			return os.Symlink(pointsTo, target)
+			return os.Symlink(destination, target)
 		case !entry.Type().IsRegular():
 			return nil
 		case link(relative) && os.Link(path, target) == nil:
@@ -92,14 +92,14 @@ func copyFile(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// isProvider tells the files that are large, never written again and so
-// shared instead of copied.
+// isProvider reports whether a file belongs to a provider. Such files are large
+// and never modified, so they are linked instead of copied.
 func isProvider(relative string) bool {
 	return strings.Contains(filepath.ToSlash(relative), dataDir+"/providers/")
 }
 
-// lockFile waits until no other process holds the file's lock. The kernel
-// releases it when its holder dies.
+// lockFile locks a file and waits while another process holds the lock. The
+// kernel releases the lock when its holder dies.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		unlock, ok, err := tryLock(path)
@@ -114,7 +114,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// tryLock takes the file's lock if nobody has it.
+// tryLock locks a file unless another process holds the lock.
 func tryLock(path string) (unlock func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// longestLine bounds what is kept of a line without an end. An outputs event
-// or a state dump may be large; anything beyond is no event.
+// longestLine is the size limit of a line in bytes. Longer lines are skipped. It
+// is larger than any outputs event or state.
 const longestLine = 64 << 20
 
-// follower hands on the lines of a file that is being written.
+// follower calls line with each line of a file that is being written.
 type follower struct {
 	file    *os.File
 	partial []byte
@@ -20,8 +20,8 @@ type follower struct {
 	line    func([]byte)
 }
 
-// poll hands on what came since the last call. The last line is handed on
-// without its end when the writer is done.
+// poll handles the lines that were written since the last call. If the writer has
+// ended, the last line may lack a line break.
 func (f *follower) poll(ended bool) {
 	buffer := make([]byte, 64<<10)
 	for {

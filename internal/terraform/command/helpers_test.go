@@ -23,7 +23,7 @@ func tofu(t testing.TB) *Tool {
 	return tool
 }
 
-// eachTool runs a test with OpenTofu, and with Terraform where it is installed.
+// eachTool runs a test with OpenTofu, and with Terraform if it is installed.
 func eachTool(t *testing.T, test func(t *testing.T, tool *Tool)) {
 	t.Run("OpenTofu", func(t *testing.T) { test(t, tofu(t)) })
 	if path := commandtest.Terraform(); path != "" {
@@ -31,7 +31,7 @@ func eachTool(t *testing.T, test func(t *testing.T, tool *Tool)) {
 	}
 }
 
-// syncBuffer is a log that may be read while it is written.
+// syncBuffer is a log that can be read while it is written.
 type syncBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

@@ -11,17 +11,18 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// InitOptions say what an init sets up besides modules and providers.
+// InitOptions configure what an init does in addition to installing modules and
+// providers.
 type InitOptions struct {
-	// Backend sets up the backend, and so connects to it.
+	// Backend initialises the backend, which connects to it.
 	Backend bool
 	Args    []string
 }
 
 var (
 	noJSON = regexp.MustCompile(`flag provided but not defined: -json`)
-	// lockOutdated is said when a dependency lock file of an earlier version
-	// of the module does not allow what the module now asks for.
+	// lockOutdated matches the error if the dependency lock file of an earlier
+	// version of the module violates the module's version constraints.
 	lockOutdated = regexp.MustCompile(`(?i)does not match configured version constraint`)
 )
 
@@ -37,12 +38,12 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	if failure == nil || failure.Interrupted {
 		return err
 	}
-	switch said := failure.Diagnostics.Errors(); {
-	case matches(said, noJSON):
+	switch errs := failure.Diagnostics.Errors(); {
+	case matches(errs, noJSON):
 		return s.init(ctx, options, false)
-	case matches(said, lockOutdated):
+	case matches(errs, lockOutdated):
 		if err := os.Remove(filepath.Join(s.Root, dependencyLock)); err != nil {
-			return fmt.Errorf("removing an outdated lock file: %w", err)
+			return fmt.Errorf("removing the outdated dependency lock file: %w", err)
 		}
 		return s.init(ctx, options, true)
 	default:
@@ -56,24 +57,25 @@ func (s *Session) init(ctx context.Context, options InitOptions, events bool) er
 		args = append(args, "-json")
 	}
 	if options.Backend {
-		// Never offer to move the state of what was configured before.
+		// Never migrate the state from a backend that was configured before.
 		args = append(args, "-reconfigure")
 	} else {
 		args = append(args, "-backend=false")
 	}
 	args = slices.Concat(args, terraform.DropImplied(options.Args))
-	heard, err := s.stream(ctx, "init", args, func(Event) {})
+	output, err := s.stream(ctx, "init", args, func(Event) {})
 	if err != nil {
 		return err
 	}
-	if heard.code != 0 {
-		return s.failure(ctx, "init", heard)
+	if output.code != 0 {
+		return s.failure(ctx, "init", output)
 	}
 	return nil
 }
 
-// lockPlugins keeps two inits of Terraform from writing to the same provider
-// in a shared plugin cache. OpenTofu takes care of that itself.
+// lockPlugins locks the shared plugin cache for an init of Terraform, because
+// concurrent inits of Terraform may write the same provider. OpenTofu has its own
+// lock.
 func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 	if s.plugins == "" {
 		return func() {}, nil
@@ -91,11 +93,13 @@ func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 	return lockFile(ctx, filepath.Join(s.plugins, ".lock"))
 }
 
+// matches reports whether the pattern matches any of the diagnostics.
 func matches(diagnostics terraform.Diagnostics, pattern *regexp.Regexp) bool {
 	return slices.ContainsFunc(diagnostics, func(d terraform.Diagnostic) bool { return pattern.MatchString(text(d)) })
 }
 
-// LockFile returns the dependency lock file, or nothing when there is none.
+// LockFile returns the content of the dependency lock file, or nil if the file
+// does not exist.
 func (s *Session) LockFile() ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(s.Root, dependencyLock))
 	if err != nil && !os.IsNotExist(err) {

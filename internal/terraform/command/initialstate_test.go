@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestEncryptionBlock_isNotTheWordAlone(t *testing.T) {
+func TestEncryptionBlock_doesNotMatchTheWordElsewhere(t *testing.T) {
 	tests := map[string]bool{
 		"terraform {\n  encryption {\n  }\n}":                                    true,
 		"terraform { encryption { } }":                                           true,
@@ -21,7 +21,7 @@ func TestEncryptionBlock_isNotTheWordAlone(t *testing.T) {
 	}
 }
 
-func TestSettings_keepsWhatEncryptionMayReferTo(t *testing.T) {
+func TestSettings_keepsTheBlocksThatEncryptionMayReferTo(t *testing.T) {
 	g := NewWithT(t)
 	const module = `
 terraform {

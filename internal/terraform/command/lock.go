@@ -9,7 +9,8 @@ import (
 
 var lockField = regexp.MustCompile(`(?m)^[\s│]*(ID|Path|Operation|Who|Version|Created|Info):[ \t]*(.*?)[ \t]*$`)
 
-// parseLockInfo reads the "Lock Info:" paragraph of a message, or returns nil.
+// parseLockInfo parses the "Lock Info:" paragraph of a message. It returns nil if
+// there is none.
 func parseLockInfo(text string) *terraform.LockInfo {
 	_, paragraph, found := strings.Cut(text, "Lock Info:")
 	if !found {

@@ -11,9 +11,9 @@ import (
 
 const masked = "(sensitive value)"
 
-// runLog writes what happens for people to read: a timestamp and a message a
-// line, with the secrets of the request masked. What the tool itself knows to
-// be sensitive never gets here.
+// runLog writes the human-readable log of a run: a timestamp and a message per
+// line, with the request's secrets masked. The tool does not print values that
+// it knows to be sensitive.
 type runLog struct {
 	out  io.Writer
 	mask *strings.Replacer
@@ -26,7 +26,7 @@ func newRunLog(out io.Writer, secrets []string) *runLog {
 	return &runLog{out: out, mask: replacer(secrets)}
 }
 
-// replacer masks secrets, and each line of a secret that has several.
+// replacer returns a replacer that masks the secrets and each of their lines.
 func replacer(secrets []string) *strings.Replacer {
 	const shortest = 8
 	var pairs []string
@@ -45,9 +45,9 @@ func (l *runLog) print(at time.Time, message string) {
 		at = time.Now()
 	}
 	stamp := at.UTC().Format("2006-01-02T15:04:05.000Z")
-	for line := range strings.Lines(l.hide(message)) {
+	for line := range strings.Lines(l.redact(message)) {
 		if line = strings.TrimRight(line, " \t\r\n"); line != "" {
-			// A log that cannot be written must not stop an apply.
+			// A failure to write the log must not stop an apply.
 			_, _ = fmt.Fprintf(l.out, "%s %s\n", stamp, line)
 		}
 	}
@@ -59,22 +59,23 @@ func (l *runLog) event(event Event) {
 		return
 	}
 	diagnostic := event.Diagnostic.diagnostic()
-	lead := "Error: "
+	prefix := "Error: "
 	if diagnostic.Severity == terraform.SeverityWarning {
-		lead = "Warning: "
+		prefix = "Warning: "
 	}
-	l.print(event.Time, lead+diagnostic.String())
+	l.print(event.Time, prefix+diagnostic.String())
 }
 
-// hide masks secrets in text and makes it valid UTF-8.
-func (l *runLog) hide(text string) string {
+// redact masks the secrets in text and makes it valid UTF-8.
+func (l *runLog) redact(text string) string {
 	return l.mask.Replace(clean(text))
 }
 
-func (l *runLog) hideAll(diagnostics terraform.Diagnostics) terraform.Diagnostics {
+// redactAll masks the secrets in the diagnostics, in place.
+func (l *runLog) redactAll(diagnostics terraform.Diagnostics) terraform.Diagnostics {
 	for i := range diagnostics {
-		diagnostics[i].Summary = l.hide(diagnostics[i].Summary)
-		diagnostics[i].Detail = l.hide(diagnostics[i].Detail)
+		diagnostics[i].Summary = l.redact(diagnostics[i].Summary)
+		diagnostics[i].Detail = l.redact(diagnostics[i].Detail)
 	}
 	return diagnostics
 }

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// fetched is the name under which a remote module is fetched.
+	// fetched is the name of the module block that fetches a remote module.
 	fetched = "capt"
-	// A module's own file, for either syntax.
+	// The files of an inline module in either syntax.
 	inlineHCL  = "main.tf"
 	inlineJSON = "main.tf.json"
 )
 
 var (
-	// pinned matches addresses that always give the same module.
+	// pinned matches addresses that always resolve to the same module.
 	pinned = regexp.MustCompile(`[?&](ref=[0-9a-f]{40}|checksum=)`)
-	// exactVersion matches constraints that allow one version only.
+	// exactVersion matches constraints that allow exactly one version.
 	exactVersion = regexp.MustCompile(`^=?\s*\d+\.\d+\.\d+$`)
 )
 
-// isPinned reports whether the module can be shared and kept: its text is
-// given, or its address names one version for ever.
+// isPinned reports whether the module can be cached and shared: it is inline, or
+// its address always resolves to the same version.
 func isPinned(module terraform.Module) bool {
 	return module.Source == terraform.SourceInline || pinned.MatchString(module.Address) ||
 		exactVersion.MatchString(module.Version)
 }
 
-// placeModule puts the module into the empty directory and returns its root,
-// relative to the directory.
+// placeModule writes the module into the empty directory. It returns the root
+// module's path relative to that directory.
 func (w *Workdir) placeModule(ctx context.Context, request *terraform.Request, dir string) (string, error) {
 	module := request.Module
 	if module.Source == terraform.SourceRemote {
@@ -52,19 +52,19 @@ func (w *Workdir) placeModule(ctx context.Context, request *terraform.Request, d
 	return ".", writeFile(filepath.Join(dir, name), []byte(module.Content))
 }
 
-// fetch has the tool download a remote module, so that addresses mean what
-// they mean in a module block. The whole package is taken, because the root
-// module may refer to its neighbours.
+// fetch downloads a remote module with the tool, so that addresses have the same
+// meaning as in a module block. It copies the whole package, because the root
+// module may refer to other modules of it.
 func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir string) (string, error) {
 	scratch := filepath.Join(w.Dir, "fetch")
 	if err := os.RemoveAll(scratch); err != nil {
-		return "", fmt.Errorf("clearing the fetched module: %w", err)
+		return "", fmt.Errorf("clearing the directory for fetching: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(request.Module)); err != nil {
 		return "", err
 	}
-	// Files such as .netrc and .terraformrc may be what gives access.
+	// Files such as .netrc and .terraformrc may contain the credentials.
 	if err := placeFiles(scratch, request.Files, func(name string) bool { return !isConfig(name) }); err != nil {
 		return "", err
 	}
@@ -72,12 +72,12 @@ func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir str
 	if err != nil {
 		return "", err
 	}
-	heard, err := session.stream(ctx, "get", []string{"get", "-no-color"}, func(Event) {})
+	output, err := session.stream(ctx, "get", []string{"get", "-no-color"}, func(Event) {})
 	if err != nil {
 		return "", err
 	}
-	if heard.code != 0 {
-		failure := session.failure(ctx, "get", heard)
+	if output.code != 0 {
+		failure := session.failure(ctx, "get", output)
 		for i := range failure.Diagnostics {
 			failure.Diagnostics[i] = relativeTo(failure.Diagnostics[i], dataDir+"/modules/"+fetched+"/")
 		}
@@ -87,7 +87,7 @@ func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir str
 	if err != nil {
 		return "", err
 	}
-	return takeModule(scratch, dir, filepath.Join(root, filepath.FromSlash(request.Module.Entrypoint)))
+	return copyModule(scratch, dir, filepath.Join(root, filepath.FromSlash(request.Module.Entrypoint)))
 }
 
 func fetchConfig(module terraform.Module) []byte {
@@ -100,7 +100,7 @@ func fetchConfig(module terraform.Module) []byte {
 	return file.Bytes()
 }
 
-// moduleDir returns where in its package the fetched module is.
+// moduleDir returns the path of the fetched module within its package.
 func moduleDir(scratch string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(scratch, dataDir, "modules", "modules.json"))
 	if err != nil {
@@ -117,11 +117,13 @@ func moduleDir(scratch string) (string, error) {
 			return filepath.Rel(filepath.Join(dataDir, "modules", fetched), filepath.FromSlash(module.Dir))
 		}
 	}
-	return "", errors.New("reading the list of fetched modules: the module is not in it")
+	return "", errors.New("reading the list of fetched modules: module not found")
 }
 
-func takeModule(scratch, dir, root string) (string, error) {
-	// A module from a local directory is fetched as a link to it.
+// copyModule copies the fetched package to dir and returns root, the path of the
+// root module in it.
+func copyModule(scratch, dir, root string) (string, error) {
+	// A module from a local directory is fetched as a symbolic link to it.
 	from, err := filepath.EvalSymlinks(filepath.Join(scratch, dataDir, "modules", fetched))
 	if err != nil {
 		return "", fmt.Errorf("reading the fetched module: %w", err)
@@ -137,7 +139,7 @@ func takeModule(scratch, dir, root string) (string, error) {
 		return "", &Failure{Command: "get", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
 			Severity: terraform.SeverityError,
 			Summary:  "Module has no configuration files",
-			Detail:   fmt.Sprintf("There is no .tf or .tofu file in %q of the fetched module. Check the address and the entrypoint.", root),
+			Detail:   fmt.Sprintf("Directory %q of the fetched module contains no .tf or .tofu file. Check the address and the entrypoint.", root),
 		}}}
 	}
 	return root, nil
@@ -153,7 +155,7 @@ func hasConfig(dir string) bool {
 	return false
 }
 
-// isConfig reports whether the tool reads the file as configuration.
+// isConfig reports whether the tool loads the file as configuration.
 func isConfig(name string) bool {
 	for _, suffix := range []string{".tf", ".tofu", ".tf.json", ".tofu.json"} {
 		if strings.HasSuffix(name, suffix) {
@@ -163,15 +165,17 @@ func isConfig(name string) bool {
 	return false
 }
 
-// relativeTo shows a file as the module's author knows it.
+// relativeTo removes the prefix from the diagnostic's file name, so that the name
+// is that in the module.
 func relativeTo(d terraform.Diagnostic, prefix string) terraform.Diagnostic {
 	d.File = strings.TrimPrefix(d.File, prefix)
 	return d
 }
 
-func placeFiles(root string, files map[string][]byte, wanted func(string) bool) error {
+// placeFiles writes the files for which include returns true into root.
+func placeFiles(root string, files map[string][]byte, include func(name string) bool) error {
 	for name, content := range files {
-		if !wanted(name) {
+		if !include(name) {
 			continue
 		}
 		if err := writeFile(filepath.Join(root, filepath.FromSlash(name)), content); err != nil {

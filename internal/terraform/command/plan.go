@@ -19,21 +19,22 @@ const (
 	exitChanges   = 2
 )
 
-// PlanOptions say what is planned.
+// PlanOptions configure a plan.
 type PlanOptions struct {
-	// Out is the file that keeps the plan; none is kept when empty.
+	// Out is the file to save the plan to. If empty, the plan is not saved.
 	Out string
-	// Destroy plans the destruction of everything.
+	// Destroy plans the destruction of all resources.
 	Destroy bool
-	// RefreshOnly compares the state with reality, and plans nothing else.
+	// RefreshOnly compares the state with the real resources, but plans no change
+	// to them.
 	RefreshOnly bool
 	Args        []string
 }
 
-// PlanResult is what a plan found.
+// PlanResult is the result of a plan.
 type PlanResult struct {
-	// HasChanges is set when there is something to apply, if only an output;
-	// after RefreshOnly, when anything differs from the state.
+	// HasChanges is set if the plan changes a resource or an output. With
+	// RefreshOnly it is set if anything differs from the state.
 	HasChanges bool
 	Summary    terraform.PlanSummary
 	// Drift are the resources that differ from the state.
@@ -41,7 +42,7 @@ type PlanResult struct {
 	Diagnostics terraform.Diagnostics
 }
 
-// Plan makes a plan and summarises it from the event stream.
+// Plan creates a plan and summarises it from the event stream.
 func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, error) {
 	args := slices.Concat([]string{"plan", "-json", "-input=false", "-detailed-exitcode"}, s.lockArgs())
 	if options.Destroy {
@@ -58,15 +59,15 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	var result *PlanResult
 	err := s.ready(ctx, func() error {
 		result = &PlanResult{}
-		heard, err := s.stream(ctx, "plan", args, result.hear)
+		output, err := s.stream(ctx, "plan", args, result.observe)
 		if err != nil {
 			return err
 		}
-		if heard.code != exitNoChanges && heard.code != exitChanges {
-			return s.failure(ctx, "plan", heard)
+		if output.code != exitNoChanges && output.code != exitChanges {
+			return s.failure(ctx, "plan", output)
 		}
-		result.HasChanges = heard.code == exitChanges
-		result.Diagnostics = heard.diagnostics
+		result.HasChanges = output.code == exitChanges
+		result.Diagnostics = output.diagnostics
 		return nil
 	})
 	if err != nil {
@@ -79,7 +80,8 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	return result, err
 }
 
-func (r *PlanResult) hear(event Event) {
+// observe adds an event of the plan to the result.
+func (r *PlanResult) observe(event Event) {
 	switch {
 	case event.Type == eventPlanned && event.Change != nil:
 		r.Summary.Changes = append(r.Summary.Changes, event.Change.change())
@@ -94,7 +96,7 @@ func (r *PlanResult) hear(event Event) {
 	}
 }
 
-// finish puts the changes in an order that is the same every time.
+// finish sorts the changes and sets what depends on all of them.
 func (r *PlanResult) finish() {
 	byAddress := func(a, b terraform.Change) int { return strings.Compare(a.Address, b.Address) }
 	slices.SortStableFunc(r.Summary.Changes, byAddress)
@@ -104,7 +106,7 @@ func (r *PlanResult) finish() {
 	})
 }
 
-// PlanID identifies a kept plan by its content.
+// PlanID returns the ID of a saved plan, which is derived from its content.
 func PlanID(file string) (string, error) {
 	plan, err := os.Open(file)
 	if err != nil {

@@ -14,51 +14,53 @@ import (
 )
 
 const (
-	// dataDir is the tool's own directory in a root module.
+	// dataDir is the tool's data directory in a root module.
 	dataDir = ".terraform"
-	// dependencyLock records the chosen providers.
+	// dependencyLock is the dependency lock file, which records the selected
+	// providers.
 	dependencyLock = ".terraform.lock.hcl"
 )
 
-// backendRecord is what the tool knows of the backend it was set up with.
+// backendRecord is the tool's record of the backend that an init configured.
 var backendRecord = filepath.Join(dataDir, "terraform.tfstate")
 
-// Workdir is where and how a workspace's commands run.
+// Workdir configures where and how a workspace's commands run.
 type Workdir struct {
 	Tool *Tool
-	// Dir is the workspace's own directory. It may be empty or gone; what is
-	// found in it makes the run faster.
+	// Dir is the workspace's own directory. It may be empty or missing. Existing
+	// content makes the run faster.
 	Dir string
-	// Cache is shared by workspaces: what an init of one leaves there spares
-	// others theirs. Nothing is shared when empty.
+	// Cache is shared by workspaces: they reuse the result of an init. If empty,
+	// nothing is shared.
 	Cache string
-	// PluginCache holds downloaded providers for requests that want that.
+	// PluginCache is the cache of downloaded providers for requests that use it.
 	PluginCache string
 	// CLIConfig is the operator's CLI configuration file.
 	CLIConfig string
-	// Kubeconfig is how the Kubernetes backend reaches the API server, with
-	// everything embedded; from inside the cluster when empty.
+	// Kubeconfig is the self-contained kubeconfig of the Kubernetes backend. If
+	// empty, the backend uses the in-cluster configuration.
 	Kubeconfig []byte
-	// Inherit names variables of the engine's environment that the tool gets,
-	// such as those of a service account's cloud identity; * ends a prefix.
+	// Inherit names variables of the engine's environment that the tool inherits,
+	// such as those of a service account's cloud identity. A trailing * matches a
+	// prefix.
 	Inherit []string
-	// Lock has the tool take the lock of a Kubernetes state itself.
+	// Lock lets the tool lock a Kubernetes state instead of the engine.
 	Lock bool
-	// Log gets what happens, for people to read.
+	// Log receives the human-readable log.
 	Log io.Writer
-	// OnEvent is called with every event as it comes.
+	// OnEvent is called with every event when it occurs.
 	OnEvent func(Event)
 }
 
 func (w *Workdir) runDir() string    { return filepath.Join(w.Dir, "run") }
 func (w *Workdir) moduleDir() string { return filepath.Join(w.Dir, "module") }
 
-// PlanFile is where the plan of a run is kept.
+// PlanFile returns the path of a run's saved plan.
 func (w *Workdir) PlanFile() string { return filepath.Join(w.runDir(), "plan.out") }
 
-// Prepare makes the working directory ready for the request's commands. An
-// init is run only when what it depends on has changed. It waits for the end
-// of a process that an earlier engine left behind in the directory.
+// Prepare prepares the working directory for the request's commands. It runs an
+// init only if the inputs of the init have changed. It waits for the end of a
+// process that an earlier engine left in the directory.
 func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Session, error) {
 	if err := os.MkdirAll(w.runDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the working directory: %w", err)
@@ -70,19 +72,19 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err != nil {
 		return nil, err
 	}
-	kept, err := readMarker(w.Dir)
+	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if request.Module.Refetch || !kept.fits(key, filepath.Join(w.Dir, kept.Root), request.LockFile) {
-		return w.prepareCold(ctx, request, key, kept)
+	if request.Module.Refetch || !previous.fits(key, filepath.Join(w.Dir, previous.Root), request.LockFile) {
+		return w.prepareCold(ctx, request, key, previous)
 	}
-	return w.finish(request, kept, nil)
+	return w.finish(request, previous, nil)
 }
 
-// prepareCold replaces the module, from the shared cache if it has it.
-func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, key string, kept marker) (*Session, error) {
-	if err := w.clear(kept); err != nil {
+// prepareCold replaces the module, from the shared cache if possible.
+func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, key string, previous marker) (*Session, error) {
+	if err := w.clear(previous); err != nil {
 		return nil, err
 	}
 	shared := w.Cache != "" && isPinned(request.Module) && w.knownBackend(request.Backend) != nil
@@ -104,24 +106,24 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if err != nil {
 		return nil, err
 	}
-	done := marker{Key: key, Root: filepath.Join("module", root)}
-	if err := w.setAsideVars(filepath.Join(w.Dir, done.Root)); err != nil {
+	prepared := marker{Key: key, Root: filepath.Join("module", root)}
+	if err := w.saveVars(filepath.Join(w.Dir, prepared.Root)); err != nil {
 		return nil, err
 	}
-	session, err := w.initialise(ctx, request, filepath.Join(w.Dir, done.Root))
+	session, err := w.initialise(ctx, request, filepath.Join(w.Dir, prepared.Root))
 	if err != nil {
 		return nil, err
 	}
-	done.Product = session.product
+	prepared.Product = session.product
 	if shared {
-		if err := w.toTemplate(done, request); err != nil {
+		if err := w.toTemplate(prepared, request); err != nil {
 			return nil, err
 		}
 	}
-	return w.finish(request, done, session)
+	return w.finish(request, prepared, session)
 }
 
-// initialise runs the init of a module that was just placed.
+// initialise runs the init of a new module.
 func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, root string) (*Session, error) {
 	if err := w.place(request, root, marker{}); err != nil {
 		return nil, err
@@ -131,8 +133,8 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 			return nil, err
 		}
 	}
-	// Without its record the backend is not contacted, and what the init
-	// leaves is the same for every workspace.
+	// Without the record the init does not connect to the backend, and its result
+	// is the same for every workspace.
 	known := w.knownBackend(request.Backend) != nil
 	if known {
 		if err := os.RemoveAll(filepath.Join(root, backendRecord)); err != nil {
@@ -150,32 +152,32 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	return session, nil
 }
 
-// finish places what belongs to this workspace alone and marks the directory
-// as prepared.
-func (w *Workdir) finish(request *terraform.Request, done marker, initialised *Session) (*Session, error) {
-	if err := checkEnvironment(request, done.Product); err != nil {
+// finish writes the files that are specific to this workspace and marks the
+// directory as prepared.
+func (w *Workdir) finish(request *terraform.Request, prepared marker, initialised *Session) (*Session, error) {
+	if err := checkEnvironment(request, prepared.Product); err != nil {
 		return nil, err
 	}
-	root := filepath.Join(w.Dir, done.Root)
-	if err := w.place(request, root, done); err != nil {
+	root := filepath.Join(w.Dir, prepared.Root)
+	if err := w.place(request, root, prepared); err != nil {
 		return nil, err
 	}
 	session, err := w.readySession(request, root)
 	if err != nil {
 		return nil, err
 	}
-	session.product = done.Product
+	session.product = prepared.Product
 	if initialised != nil {
 		session.InitRan, session.InitReason = true, initialised.InitReason
 	}
-	done.Files = fileNames(request)
-	return session, done.write(w.Dir)
+	prepared.Files = fileNames(request)
+	return session, prepared.write(w.Dir)
 }
 
-// clear removes the module and what belongs to it. A state that could not be
-// saved is kept.
-func (w *Workdir) clear(kept marker) error {
-	if err := rescue(w.Dir, filepath.Join(w.Dir, kept.Root)); err != nil {
+// clear removes the module and everything that belongs to it, except a state that
+// could not be saved.
+func (w *Workdir) clear(previous marker) error {
+	if err := rescue(w.Dir, filepath.Join(w.Dir, previous.Root)); err != nil {
 		return err
 	}
 	for _, path := range []string{filepath.Join(w.Dir, markerFile), w.moduleDir(), filepath.Join(w.Dir, tfvarsDir)} {
@@ -189,11 +191,11 @@ func (w *Workdir) clear(kept marker) error {
 	return nil
 }
 
-// place writes the request's files, variables and backend into the module and
-// removes files of an earlier request.
-func (w *Workdir) place(request *terraform.Request, root string, earlier marker) error {
-	for _, name := range earlier.Files {
-		if _, still := request.Files[name]; !still {
+// place writes the request's files, variables and backend into the module, and
+// removes the files of the previous request.
+func (w *Workdir) place(request *terraform.Request, root string, previous marker) error {
+	for _, name := range previous.Files {
+		if _, found := request.Files[name]; !found {
 			if err := os.RemoveAll(filepath.Join(root, filepath.FromSlash(name))); err != nil {
 				return fmt.Errorf("removing %s: %w", name, err)
 			}
@@ -205,14 +207,14 @@ func (w *Workdir) place(request *terraform.Request, root string, earlier marker)
 	if err := w.placeVars(root, request.Env); err != nil {
 		return err
 	}
-	return w.writeBackend(root, request.Backend, earlier.Product)
+	return w.writeBackend(root, request.Backend, previous.Product)
 }
 
 func fileNames(request *terraform.Request) []string {
 	return slices.Sorted(maps.Keys(request.Files))
 }
 
-// session makes a session that does not repair the directory by itself.
+// session returns a session that does not reinitialise the directory.
 func (w *Workdir) session(request *terraform.Request, root string) (*Session, error) {
 	cliConfig, err := w.cliConfig(request, root)
 	if err != nil {
@@ -232,6 +234,8 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 	}, nil
 }
 
+// readySession returns a session that reinitialises the directory if a command
+// requires it.
 func (w *Workdir) readySession(request *terraform.Request, root string) (*Session, error) {
 	session, err := w.session(request, root)
 	if err != nil {
@@ -241,26 +245,26 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 	_, encrypted := request.Env["TF_ENCRYPTION"]
 	encrypted = encrypted || request.Encryption != ""
 	session.reinit = func(ctx context.Context, backend bool) error {
-		// With its record the backend is read without being set up again, and
-		// the providers of what is in the state are installed too. That does
-		// not work for an encrypted state.
+		// With the record, an init reads the state without initialising the backend
+		// and also installs the providers of the state. That does not work with an
+		// encrypted state.
 		full := !known || backend || encrypted
 		return session.Init(ctx, InitOptions{Args: request.InitArgs, Backend: full})
 	}
 	return session, nil
 }
 
-// Scrub removes everything secret that a run leaves in the working directory:
-// files, plans and event streams. What makes the next run faster stays.
+// Scrub removes all secrets that a run leaves in the working directory: files,
+// plans and event streams. It keeps what makes the next run faster.
 func (w *Workdir) Scrub() error {
-	kept, err := readMarker(w.Dir)
+	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return err
 	}
-	root := filepath.Join(w.Dir, kept.Root)
+	root := filepath.Join(w.Dir, previous.Root)
 	errs := []error{os.RemoveAll(w.runDir()), os.RemoveAll(filepath.Join(root, kubeconfigFile))}
-	for _, name := range kept.Files {
-		if kept.Root != "" && !isConfig(name) {
+	for _, name := range previous.Files {
+		if previous.Root != "" && !isConfig(name) {
 			errs = append(errs, os.RemoveAll(filepath.Join(root, filepath.FromSlash(name))))
 		}
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 const echo = `
-variable "v" { default = "of the module" }
+variable "v" { default = "from the module" }
 resource "terraform_data" "a" { input = var.v }
 output "v" { value = terraform_data.a.output }
 `
 
-func TestPrepare_initialisesOnlyWhatChanged(t *testing.T) {
+func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 	ctx := context.Background()
 	w, _ := workdir(t, tofu(t))
 	w.Cache = t.TempDir()
@@ -36,19 +36,19 @@ func TestPrepare_initialisesOnlyWhatChanged(t *testing.T) {
 		change  func(*terraform.Request)
 		initRan bool
 	}{
-		{"new", w, func(*terraform.Request) {}, true},
-		{"the same", w, func(*terraform.Request) {}, false},
+		{"new workspace", w, func(*terraform.Request) {}, true},
+		{"same request", w, func(*terraform.Request) {}, false},
 		{"another variable", w, func(r *terraform.Request) { r.Env = map[string]string{"TF_VAR_v": "x"} }, false},
 		{"other credentials", w, func(r *terraform.Request) { r.Files["credentials.json"] = []byte("other") }, false},
 		{"another workspace", other, func(*terraform.Request) {}, false},
 		{"other provider configuration", w, func(r *terraform.Request) { r.Files["provider.tf"] = []byte("# another") }, true},
 		{"another module", w, func(r *terraform.Request) { r.Module.Content += "\noutput \"w\" { value = 1 }\n" }, true},
 		{"other arguments", w, func(r *terraform.Request) { r.InitArgs = []string{"-upgrade"} }, true},
-		{"the first again", w, func(*terraform.Request) {}, false},
+		{"the first request again", w, func(*terraform.Request) {}, false},
 		{"another backend", w, func(r *terraform.Request) {
 			r.Backend = terraform.Backend{Type: "local", HCL: `path = "` + filepath.Join(w.Dir, "x.tfstate") + `"`}
 		}, true},
-		{"other providers than locked", w, func(r *terraform.Request) { r.LockFile = []byte("# locked\n") }, true},
+		{"another dependency lock file", w, func(r *terraform.Request) { r.LockFile = []byte("# locked\n") }, true},
 	}
 	for _, step := range steps {
 		g := NewWithT(t)
@@ -62,7 +62,7 @@ func TestPrepare_initialisesOnlyWhatChanged(t *testing.T) {
 	}
 	NewWithT(t).Expect(grep(t, w.Cache, "s3cr3t")).To(BeEmpty(), "credentials are not shared")
 	NewWithT(t).Expect(w.Scrub()).To(Succeed())
-	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials do not stay")
+	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials are removed")
 }
 
 func grep(t *testing.T, dir, text string) []string {
@@ -82,7 +82,7 @@ func grep(t *testing.T, dir, text string) []string {
 	return found
 }
 
-func TestPrepare_removesFilesOfAnEarlierRequest(t *testing.T) {
+func TestPrepare_removesFilesOfThePreviousRequest(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := workdir(t, tofu(t))
 	request := inline(echo)
@@ -99,16 +99,16 @@ func TestPrepare_removesFilesOfAnEarlierRequest(t *testing.T) {
 	g.Expect(filepath.Join(session.Root, "sub/old.json")).NotTo(BeAnExistingFile())
 }
 
-// repository makes a git repository with a module in modules/m, which uses a
-// neighbour and has variable files of its own.
+// repository creates a git repository with a module in modules/m that calls
+// another module of the repository and has its own variable file.
 func repository(t *testing.T) (dir, commit string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range map[string]string{
 		"modules/m/main.tf":          echo + "\nmodule \"n\" {\n  source = \"../n\"\n}\noutput \"n\" { value = module.n.n }\nvariable \"w\" {}\noutput \"w\" { value = var.w }\n",
-		"modules/m/terraform.tfvars": "v = \"of the file\"\nw = \"of the file\"\n",
+		"modules/m/terraform.tfvars": "v = \"from the file\"\nw = \"from the file\"\n",
 		"modules/n/main.tf":          `output "n" { value = "neighbour" }`,
-		"README.md":                  "no module here",
+		"README.md":                  "not a module",
 	} {
 		if err := writeFile(filepath.Join(dir, name), []byte(content)); err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestPrepare_fetchesRemoteModules(t *testing.T) {
 			shared bool
 		}{
 			{"local directory", terraform.Module{Address: dir, Entrypoint: "modules/m"}, false},
-			{"local directory below", terraform.Module{Address: dir + "//modules/m"}, false},
+			{"subdirectory of a local directory", terraform.Module{Address: dir + "//modules/m"}, false},
 			{"git branch", terraform.Module{Address: "git::file://" + dir + "//modules", Entrypoint: "m"}, false},
 			{"git commit", terraform.Module{Address: "git::file://" + dir + "//modules/m?ref=" + commit}, true},
 		}
@@ -154,32 +154,32 @@ func TestPrepare_fetchesRemoteModules(t *testing.T) {
 				request := inline("")
 				request.Module = test.module
 				request.Module.Source = terraform.SourceRemote
-				request.Env = map[string]string{"TF_VAR_v": "of the request"}
+				request.Env = map[string]string{"TF_VAR_v": "from the request"}
 				w, _ := workdir(t, tool)
 				w.Cache = cache
 				session, applied := apply(t, w, request)
 				g.Expect(session.InitRan).To(BeTrue())
 				g.Expect(string(applied.Outputs["n"].Value)).To(Equal(`"neighbour"`))
-				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the request"`), "a request's value wins over the module's file")
-				g.Expect(string(applied.Outputs["w"].Value)).To(Equal(`"of the file"`))
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the request"`), "a value of the request overrides that of the module's file")
+				g.Expect(string(applied.Outputs["w"].Value)).To(Equal(`"from the file"`))
 
 				request.Env = nil
 				session, applied = apply(t, w, request)
 				g.Expect(session.InitRan).To(BeFalse())
-				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the file"`))
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the file"`))
 
 				other, _ := workdir(t, tool)
 				other.Dir += "-other"
 				other.Cache = cache
 				session, applied = apply(t, other, request)
 				g.Expect(session.InitRan).To(Equal(!test.shared))
-				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"of the file"`))
+				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the file"`))
 			})
 		}
 	})
 }
 
-func TestPrepare_refetches(t *testing.T) {
+func TestPrepare_refetchesTheModuleOnRequest(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	g.Expect(writeFile(filepath.Join(dir, "main.tf"), []byte(`output "v" { value = 1 }`))).To(Succeed())
@@ -198,7 +198,7 @@ func TestPrepare_refetches(t *testing.T) {
 	g.Expect(string(applied.Outputs["v"].Value)).To(Equal("2"))
 }
 
-func TestPrepare_reportsWhatCannotBeFetched(t *testing.T) {
+func TestPrepare_reportsModulesThatCannotBeFetched(t *testing.T) {
 	dir, _ := repository(t)
 	tests := []struct {
 		name    string
@@ -206,11 +206,11 @@ func TestPrepare_reportsWhatCannotBeFetched(t *testing.T) {
 		message string
 		class   terraform.Class
 	}{
-		{"no such directory", terraform.Module{Address: "/does/not/exist"}, "get failed: ", terraform.ClassTerminal},
-		{"no such revision", terraform.Module{Address: "git::file://" + dir + "?ref=nope"}, "get failed: ", terraform.ClassTerminal},
-		{"no module there", terraform.Module{Address: dir}, "Module has no configuration files", terraform.ClassTerminal},
-		{"no such entrypoint", terraform.Module{Address: dir, Entrypoint: "nope"}, "Module has no configuration files", terraform.ClassTerminal},
-		{"host that is not there", terraform.Module{Address: "git::https://nowhere.invalid/x.git"}, "Could not resolve host", terraform.ClassTransient},
+		{"missing directory", terraform.Module{Address: "/does/not/exist"}, "get failed: ", terraform.ClassTerminal},
+		{"missing revision", terraform.Module{Address: "git::file://" + dir + "?ref=nope"}, "get failed: ", terraform.ClassTerminal},
+		{"directory without a module", terraform.Module{Address: dir}, "Module has no configuration files", terraform.ClassTerminal},
+		{"missing entrypoint", terraform.Module{Address: dir, Entrypoint: "nope"}, "Module has no configuration files", terraform.ClassTerminal},
+		{"unknown host", terraform.Module{Address: "git::https://nowhere.invalid/x.git"}, "Could not resolve host", terraform.ClassTransient},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestPrepare_reportsWhatCannotBeFetched(t *testing.T) {
 	}
 }
 
-func TestPrepare_keepsCloudAndBackendBlocksFromMattering(t *testing.T) {
+func TestPrepare_overridesCloudAndBackendBlocks(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *Tool) {
 		for name, block := range map[string]string{
 			"backend": "terraform {\n  backend \"s3\" {\n    bucket = \"x\"\n    key = \"y\"\n    region = \"z\"\n  }\n}\n",

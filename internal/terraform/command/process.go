@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// call is one start of the binary.
+// call is an execution of the binary.
 type call struct {
 	path string
 	args []string
 	dir  string
 	env  []string
-	// grace is how long the process may take to end after the interrupt.
+	// grace is the time that the process has to end after the interrupt.
 	grace time.Duration
-	// stdout and stderr are regular files, never pipes: a process that writes
-	// to a pipe nobody reads any more is killed by SIGPIPE, so it would die in
-	// the middle of an apply when the engine does. They also outlive the
-	// engine, for whoever picks up its work.
+	// stdout and stderr are regular files, not pipes. SIGPIPE kills a process that
+	// writes to a pipe without a reader, so the tool would die during an apply if
+	// the engine did. The files also remain for the engine that takes over.
 	stdout, stderr *os.File
 	stdin          io.Reader
-	// poll is called while the process runs and once after its end, from a
-	// single goroutine.
+	// poll is called periodically while the process runs and once after its end,
+	// always from the same goroutine.
 	poll func(ended bool)
 }
 
-// exit is how a process ended.
+// exit describes how a process ended.
 type exit struct {
 	code                int
 	interrupted, killed bool
@@ -38,11 +37,10 @@ type exit struct {
 
 const pollInterval = 50 * time.Millisecond
 
-// run starts the binary and waits for its end. When ctx ends the process gets
-// one interrupt, which the tool answers by finishing what it is at and saving
-// its state; a second one would make it give up. Only after the grace period
-// the whole process group is killed. The error is about starting and waiting;
-// an exit code is no error.
+// run starts the binary and waits for its end. When ctx is cancelled, the process
+// is interrupted once: the tool completes the operations in progress and saves its
+// state. A second interrupt would make it abort. After the grace period the whole
+// process group is killed. An exit code is not an error.
 func (c call) run(ctx context.Context) (exit, error) {
 	if ctx.Err() != nil {
 		return exit{interrupted: true, code: -1}, nil
@@ -81,7 +79,7 @@ func (c call) run(ctx context.Context) (exit, error) {
 	}
 }
 
-// pending holds a cancellation back until there is a process to interrupt.
+// pending returns cancelled, or nil while there is no process to interrupt.
 func pending(cancelled <-chan struct{}, pid int) <-chan struct{} {
 	if pid == 0 {
 		return nil
@@ -89,10 +87,10 @@ func pending(cancelled <-chan struct{}, pid int) <-chan struct{} {
 	return cancelled
 }
 
-// startAndWait gives the tool a process group of its own, so that a signal to
-// the engine's group does not reach it as well. There is no parent-death signal:
-// the kernel sends one for each of the engine's threads, and a tool that is
-// interrupted twice gives up without saving its state.
+// startAndWait starts the tool in its own process group, so that a signal to the
+// engine's group does not reach it. It sets no parent-death signal: the kernel
+// sends one for each of the engine's threads, and after a second interrupt the
+// tool aborts without saving its state.
 func (c call) startAndWait(started chan<- int, done chan<- error) {
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir = c.dir

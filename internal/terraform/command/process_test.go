@@ -17,25 +17,26 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// A resource that is made at once, one that takes until the file "go" is
-// there, and one that waits for it. Every creation is noted in a file.
+// slowModule creates one resource at once, a second one that takes until the file
+// "go" exists, and a third one that depends on the second. Each creation adds a
+// line to the file "created".
 const slowModule = `
 variable "dir" {}
 resource "terraform_data" "first" {
   provisioner "local-exec" {
-    command = "echo first >> ${var.dir}/made"
+    command = "echo first >> ${var.dir}/created"
   }
 }
 resource "terraform_data" "slow" {
   input = terraform_data.first.id
   provisioner "local-exec" {
-    command = "echo slow >> ${var.dir}/made; for i in $(seq 600); do [ -e ${var.dir}/go ] && exit 0; sleep 0.1; done"
+    command = "echo slow >> ${var.dir}/created; for i in $(seq 600); do [ -e ${var.dir}/go ] && exit 0; sleep 0.1; done"
   }
 }
 resource "terraform_data" "last" {
   input = terraform_data.slow.id
   provisioner "local-exec" {
-    command = "echo last >> ${var.dir}/made"
+    command = "echo last >> ${var.dir}/created"
   }
 }
 `
@@ -46,7 +47,7 @@ func slowRequest(dir string) *terraform.Request {
 	return request
 }
 
-func TestApply_interruptedKeepsWhatWasMade(t *testing.T) {
+func TestApply_interruptedKeepsTheResourcesCreatedSoFar(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *Tool) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -63,8 +64,8 @@ func TestApply_interruptedKeepsWhatWasMade(t *testing.T) {
 			done <- err
 		}()
 		g.Eventually(log.String, 20*time.Second).Should(ContainSubstring("terraform_data.slow: Creating"))
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "made")) }, 20*time.Second).Should(ContainSubstring("slow"))
-		cancel(errors.New("a person asked"))
+		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }, 20*time.Second).Should(ContainSubstring("slow"))
+		cancel(errors.New("cancelled by the user"))
 
 		failure := AsFailure(<-done)
 		g.Expect(failure).NotTo(BeNil())
@@ -89,7 +90,7 @@ func TestPlan_timesOut(t *testing.T) {
 	g.Expect(AsFailure(err).Outcome()).To(Equal(terraform.OutcomeTimedOut))
 }
 
-func TestRun_killsTheGroupAfterTheGrace(t *testing.T) {
+func TestRun_killsTheProcessGroupAfterTheGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	out, err := os.Create(filepath.Join(dir, "out"))
@@ -119,7 +120,7 @@ func TestRun_killsTheGroupAfterTheGrace(t *testing.T) {
 	g.Eventually(func() error { return syscall.Kill(child, 0) }, 5*time.Second).Should(MatchError(syscall.ESRCH), "the child is in the killed group")
 }
 
-func TestRun_startsNothingWhenCancelled(t *testing.T) {
+func TestRun_startsNoProcessIfCancelled(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -136,7 +137,7 @@ func TestRun_reportsAMissingBinary(t *testing.T) {
 
 const helperEnv = "CAPT_TEST_ENGINE"
 
-// TestEngineHelper is no test: it is the engine that the next test kills.
+// TestEngineHelper is not a test but the engine that the next test kills.
 func TestEngineHelper(t *testing.T) {
 	dir := os.Getenv(helperEnv)
 	if dir == "" {
@@ -151,7 +152,7 @@ func TestEngineHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = session.Apply(context.Background(), w.PlanFile(), nil)
-	t.Fatal("the engine was to be killed: ", err)
+	t.Fatal("the engine was not killed: ", err)
 }
 
 func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
@@ -168,7 +169,7 @@ func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
 				_ = lines.Text()
 			}
 		}()
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "made")) }, 30*time.Second).Should(ContainSubstring("slow"))
+		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }, 30*time.Second).Should(ContainSubstring("slow"))
 		work := filepath.Join(dir, "work")
 		g.Expect(tool.Running(work)).To(HaveLen(1))
 		g.Expect(engine.Process.Kill()).To(Succeed())

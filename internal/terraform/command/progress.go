@@ -8,19 +8,20 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Tracker turns the events of a run into its progress. It is not safe for
+// Tracker computes the progress of a run from its events. It is not safe for
 // concurrent use.
 type Tracker struct {
 	phase     terraform.Phase
 	updatedAt time.Time
-	// pending are the resources that the plan changes, until they are done.
+	// pending maps the resources that the plan changes to their actions. The
+	// action of a finished resource is empty.
 	pending map[string]terraform.Action
 	total   int
 	done    int
 	current map[string]terraform.ResourceProgress
 }
 
-// NewTracker returns the tracker of a run that has not begun.
+// NewTracker returns the tracker of a run that has not started.
 func NewTracker() *Tracker {
 	return &Tracker{
 		phase:   terraform.PhasePreparing,
@@ -29,7 +30,7 @@ func NewTracker() *Tracker {
 	}
 }
 
-// Enter begins a phase. Counting starts anew.
+// Enter starts a phase and resets the counts.
 func (t *Tracker) Enter(phase terraform.Phase, at time.Time) {
 	t.phase = phase
 	t.updatedAt = at
@@ -38,7 +39,8 @@ func (t *Tracker) Enter(phase terraform.Phase, at time.Time) {
 	t.current = map[string]terraform.ResourceProgress{}
 }
 
-// Expect tells what an apply will change, before its events say so.
+// Expect adds the planned changes of an apply to the total, before its events
+// report them.
 func (t *Tracker) Expect(changes []terraform.Change) {
 	for _, change := range changes {
 		t.expect(change)
@@ -55,7 +57,7 @@ func (t *Tracker) expect(change terraform.Change) {
 	}
 }
 
-// Observe takes in an event and reports whether the progress is another one now.
+// Observe handles an event and reports whether it changed the progress.
 func (t *Tracker) Observe(event Event) bool {
 	changed := false
 	switch applying := t.phase == terraform.PhaseApplying || t.phase == terraform.PhaseDestroying; {
@@ -85,8 +87,8 @@ func (t *Tracker) start(event Event) {
 	t.current[address] = terraform.ResourceProgress{Address: address, Action: action(event.Hook.Action), Since: event.Time}
 }
 
-// end takes a resource off the list. A resource that is replaced is done when
-// it is created again; one that fails is not done.
+// end removes a resource from those in progress. A replaced resource is done after
+// the new one is created, and a failed resource is not done.
 func (t *Tracker) end(event Event) {
 	address, finished := event.Hook.Resource.Address, action(event.Hook.Action)
 	delete(t.current, address)
@@ -99,7 +101,7 @@ func (t *Tracker) end(event Event) {
 	t.done++
 }
 
-// Progress returns where the run is.
+// Progress returns the progress of the run.
 func (t *Tracker) Progress() terraform.Progress {
 	progress := terraform.Progress{Phase: t.phase, Done: t.done, Total: t.total, UpdatedAt: t.updatedAt}
 	for _, resource := range t.current {

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// recorded returns the events of a stream that the real tool printed.
+// recorded returns the events of a recorded output of the real tool.
 func recorded(t *testing.T, name string) []Event {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
@@ -23,7 +23,7 @@ func recorded(t *testing.T, name string) []Event {
 	for line := range bytes.Lines(data) {
 		event, ok := parseEvent(line)
 		if !ok {
-			t.Fatalf("%s: no event: %s", name, line)
+			t.Fatalf("%s: not an event: %s", name, line)
 		}
 		events = append(events, event)
 	}
@@ -35,31 +35,31 @@ func TestTracker(t *testing.T) {
 		name, stream string
 		phase        terraform.Phase
 		done, total  int
-		most         int
+		concurrent   int
 	}{
 		{"creation", "apply-create.jsonl", terraform.PhaseApplying, 4, 4, 2},
-		{"a replacement is done when it is made again, a failure never", "apply-errored.jsonl", terraform.PhaseApplying, 3, 4, 2},
-		{"planning counts what is refreshed", "plan-replace.jsonl", terraform.PhasePlanning, 4, 0, 0},
+		{"replacement and failure", "apply-errored.jsonl", terraform.PhaseApplying, 3, 4, 2},
+		{"planning counts refreshed resources", "plan-replace.jsonl", terraform.PhasePlanning, 4, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			tracker := NewTracker()
 			tracker.Enter(test.phase, time.Time{})
-			most, last := 0, 0
+			concurrent, last := 0, 0
 			for _, event := range recorded(t, test.stream) {
 				changed := tracker.Observe(event)
 				progress := tracker.Progress()
 				if changed {
 					g.Expect(progress.UpdatedAt).To(Equal(event.Time))
 				}
-				g.Expect(progress.Done).To(BeNumerically(">=", last), "progress never goes back")
+				g.Expect(progress.Done).To(BeNumerically(">=", last), "progress never decreases")
 				last = progress.Done
-				most = max(most, len(progress.Current))
+				concurrent = max(concurrent, len(progress.Current))
 				for i, current := range progress.Current {
 					g.Expect(current.Since).NotTo(BeZero())
 					if i > 0 {
-						g.Expect(current.Since).NotTo(BeTemporally("<", progress.Current[i-1].Since), "the longest at work is first")
+						g.Expect(current.Since).NotTo(BeTemporally("<", progress.Current[i-1].Since), "resources are in the order in which they started")
 					}
 				}
 			}
@@ -68,12 +68,12 @@ func TestTracker(t *testing.T) {
 			g.Expect(progress.Done).To(Equal(test.done))
 			g.Expect(progress.Total).To(Equal(test.total))
 			g.Expect(progress.Current).To(BeEmpty())
-			g.Expect(most).To(Equal(test.most))
+			g.Expect(concurrent).To(Equal(test.concurrent))
 		})
 	}
 }
 
-func TestTracker_showsWhatIsBeingMade(t *testing.T) {
+func TestTracker_listsResourcesInProgress(t *testing.T) {
 	g := NewWithT(t)
 	tracker := NewTracker()
 	tracker.Enter(terraform.PhaseApplying, time.Time{})
@@ -92,11 +92,11 @@ func TestTracker_showsWhatIsBeingMade(t *testing.T) {
 	g.Expect(tracker.Observe(Event{Type: "log"})).To(BeFalse())
 }
 
-func TestPlanResult_readsTheStream(t *testing.T) {
+func TestPlanResult_summarisesTheEventStream(t *testing.T) {
 	g := NewWithT(t)
 	result := &PlanResult{HasChanges: true}
 	for _, event := range recorded(t, "plan-replace.jsonl") {
-		result.hear(event)
+		result.observe(event)
 	}
 	result.finish()
 	g.Expect(result.Summary).To(Equal(terraform.PlanSummary{
@@ -111,7 +111,7 @@ func TestPlanResult_readsTheStream(t *testing.T) {
 
 	drifted := &PlanResult{}
 	for _, event := range recorded(t, "plan-drift.jsonl") {
-		drifted.hear(event)
+		drifted.observe(event)
 	}
 	g.Expect(drifted.Drift).To(Equal([]terraform.Change{{Address: "local_file.f", Action: terraform.ActionDelete, Type: "local_file"}}))
 }

@@ -12,20 +12,20 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A tool that is interrupted twice gives up without saving its state.
-func TestAwaitEnd_interruptsOnceHoweverOftenItIsAsked(t *testing.T) {
+// A second interrupt would make the tool abort without saving its state.
+func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
-	cmd := exec.Command("/bin/sh", "-c", `trap 'echo interrupted >> heard' INT; echo ready > heard; while [ ! -e end ]; do sleep 0.05; done`)
+	cmd := exec.Command("/bin/sh", "-c", `trap 'echo interrupted >> signals' INT; echo ready > signals; while [ ! -e end ]; do sleep 0.05; done`)
 	cmd.Dir = dir
 	g.Expect(cmd.Start()).To(Succeed())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	heard := func() string {
-		text, _ := os.ReadFile(filepath.Join(dir, "heard"))
+	signals := func() string {
+		text, _ := os.ReadFile(filepath.Join(dir, "signals"))
 		return strings.ReplaceAll(string(text), "\n", " ")
 	}
-	g.Eventually(heard, 10*time.Second).Should(Equal("ready "))
+	g.Eventually(signals, 10*time.Second).Should(Equal("ready "))
 
 	tool := &Tool{Path: "/bin/sh"}
 	for range 3 {
@@ -33,9 +33,9 @@ func TestAwaitEnd_interruptsOnceHoweverOftenItIsAsked(t *testing.T) {
 		g.Expect(tool.AwaitEnd(ctx, dir, time.Minute)).To(MatchError(context.DeadlineExceeded))
 		cancel()
 	}
-	g.Eventually(heard, 10*time.Second).Should(Equal("ready interrupted "))
+	g.Eventually(signals, 10*time.Second).Should(Equal("ready interrupted "))
 	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
 	g.Expect(<-done).To(Succeed())
 	g.Expect(tool.AwaitEnd(context.Background(), dir, time.Minute)).To(Succeed())
-	g.Expect(heard()).To(Equal("ready interrupted "))
+	g.Expect(signals()).To(Equal("ready interrupted "))
 }

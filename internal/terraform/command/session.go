@@ -12,16 +12,16 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Session runs commands in one prepared working directory. Its methods block
-// until the command has ended; cancel the context to stop one gracefully. They
-// return a *Failure when the command ran and failed. A session is used by one
-// goroutine at a time.
+// Session runs commands in a prepared working directory. Its methods block until
+// the command has ended; cancelling the context stops it gracefully. They return a
+// *Failure if the command ran and failed. A session is not safe for concurrent
+// use.
 type Session struct {
-	// Root is the directory of the root module; commands run in it.
+	// Root is the directory of the root module, in which commands run.
 	Root string
-	// RunDir holds the files of the run: event streams and plans.
+	// RunDir contains the files of the run: event streams and plans.
 	RunDir string
-	// InitRan is set when an init was needed, and InitReason says why.
+	// InitRan is set if an init was necessary. InitReason is the reason.
 	InitRan    bool
 	InitReason string
 
@@ -35,52 +35,52 @@ type Session struct {
 	backend terraform.Backend
 	// plugins is the shared plugin cache.
 	plugins string
-	// reinit makes the directory work when a command says that it does not.
+	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }
 
-// said is what a command printed.
-type said struct {
+// output is the parsed output of a command.
+type output struct {
 	exit
 	diagnostics terraform.Diagnostics
-	// text is what was no event.
+	// text contains the lines that are not events.
 	text string
-	// state is a state that the tool had nowhere to save.
+	// state is a state that the tool could not save.
 	state []byte
 }
 
 const longestText = 64 << 10
 
-// stream runs a subcommand, reads its events as they come and hands each to
-// handle. The name is for the files that keep what it prints.
-func (s *Session) stream(ctx context.Context, name string, args []string, handle func(Event)) (said, error) {
+// stream runs a subcommand and calls handle with each of its events when it occurs.
+// The output is written to files that start with name.
+func (s *Session) stream(ctx context.Context, name string, args []string, handle func(Event)) (output, error) {
 	stdout, err := s.create(name + ".jsonl")
 	if err != nil {
-		return said{}, err
+		return output{}, err
 	}
 	defer func() { _ = stdout.Close() }()
 	stderr, err := s.create(name + ".err")
 	if err != nil {
-		return said{}, err
+		return output{}, err
 	}
 	defer func() { _ = stderr.Close() }()
 
-	heard := said{}
-	out := &follower{file: stdout, line: func(line []byte) { s.hear(&heard, line, handle) }}
-	errs := &follower{file: stderr, line: func(line []byte) { s.hear(&heard, line, handle) }}
-	heard.exit, err = call{
+	result := output{}
+	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	result.exit, err = call{
 		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace,
 		stdout: stdout, stderr: stderr,
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
 	}.run(ctx)
 	if err != nil {
-		return said{}, err
+		return output{}, err
 	}
-	if len(heard.diagnostics.Errors()) == 0 {
-		heard.diagnostics = append(heard.diagnostics, parseText(heard.text)...)
+	if len(result.diagnostics.Errors()) == 0 {
+		result.diagnostics = append(result.diagnostics, parseText(result.text)...)
 	}
-	heard.diagnostics = s.log.hideAll(heard.diagnostics)
-	return heard, nil
+	result.diagnostics = s.log.redactAll(result.diagnostics)
+	return result, nil
 }
 
 func (s *Session) create(name string) (*os.File, error) {
@@ -91,23 +91,23 @@ func (s *Session) create(name string) (*os.File, error) {
 	return file, nil
 }
 
-// hear takes in one line.
-func (s *Session) hear(heard *said, line []byte, handle func(Event)) {
+// handleLine logs a line and adds it to the result.
+func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
 	event, ok := parseEvent(line)
 	if !ok {
 		text := string(line)
 		s.log.print(time.Time{}, text)
-		if len(heard.text) < longestText {
-			heard.text += text + "\n"
+		if len(result.text) < longestText {
+			result.text += text + "\n"
 		}
 		return
 	}
 	s.log.event(event)
 	switch {
 	case event.Type == eventDiagnostic && event.Diagnostic != nil:
-		heard.diagnostics = append(heard.diagnostics, event.Diagnostic.diagnostic())
+		result.diagnostics = append(result.diagnostics, event.Diagnostic.diagnostic())
 	case event.Type == eventLog && len(event.State) > 0:
-		heard.state = event.State
+		result.state = event.State
 	case event.Type == eventVersion && event.Tofu != "":
 		s.product = OpenTofu
 	case event.Type == eventVersion && event.Terraform != "":
@@ -119,29 +119,30 @@ func (s *Session) hear(heard *said, line []byte, handle func(Event)) {
 	}
 }
 
-// failure makes the error of a command, and gives it something to say when the
-// tool printed no diagnostic.
-func (s *Session) failure(ctx context.Context, command string, heard said) *Failure {
-	if len(heard.diagnostics.Errors()) == 0 && !heard.interrupted {
-		if last := gist(s.log.hide(heard.text)); last != "" {
-			heard.diagnostics = append(heard.diagnostics, terraform.Diagnostic{
+// failure returns the error of a command. If the tool printed no diagnostic, it
+// adds one with the relevant lines of the output.
+func (s *Session) failure(ctx context.Context, command string, result output) *Failure {
+	if len(result.diagnostics.Errors()) == 0 && !result.interrupted {
+		if lines := relevantLines(s.log.redact(result.text)); lines != "" {
+			result.diagnostics = append(result.diagnostics, terraform.Diagnostic{
 				Severity: terraform.SeverityError,
-				Summary:  fmt.Sprintf("%s %s ended with exit status %d", filepath.Base(s.tool.Path), command, heard.code),
-				Detail:   last,
+				Summary:  fmt.Sprintf("%s %s ended with exit status %d", filepath.Base(s.tool.Path), command, result.code),
+				Detail:   lines,
 			})
 		}
 	}
-	failure := newFailure(ctx, command, heard.exit, heard.diagnostics)
-	if failure.State = heard.state; len(failure.State) > 0 {
-		// The tool could not write it; it is also in the failure.
+	failure := newFailure(ctx, command, result.exit, result.diagnostics)
+	if failure.State = result.state; len(failure.State) > 0 {
+		// The tool could not write the state. An error is ignored, because the
+		// failure contains the state too.
 		_ = writeFile(filepath.Join(s.Root, erroredState), failure.State)
 	}
 	return failure
 }
 
-// gist picks what matters of text that is no diagnostic: the cause of a crash,
-// or what was said last.
-func gist(text string) string {
+// relevantLines returns the relevant lines of text that contains no diagnostic: the
+// cause of a crash, or the last lines.
+func relevantLines(text string) string {
 	const kept = 3
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 	for i, line := range lines {
@@ -152,8 +153,8 @@ func gist(text string) string {
 	return strings.Join(lines[max(len(lines)-kept, 0):], "\n")
 }
 
-// capture runs a subcommand that prints no events and returns what it printed.
-// What it prints is kept in no file with a name.
+// capture runs a subcommand that prints no events and returns its output. The
+// output is only in unlinked files.
 func (s *Session) capture(ctx context.Context, command string, args []string, stdin io.Reader) ([]byte, error) {
 	stdout, err := s.unnamed()
 	if err != nil {
@@ -175,8 +176,8 @@ func (s *Session) capture(ctx context.Context, command string, args []string, st
 	}
 	if ended.code != 0 {
 		text := readAll(stderr)
-		heard := said{exit: ended, text: text, diagnostics: s.log.hideAll(parseText(text))}
-		return nil, s.failure(ctx, command, heard)
+		result := output{exit: ended, text: text, diagnostics: s.log.redactAll(parseText(text))}
+		return nil, s.failure(ctx, command, result)
 	}
 	out, err := io.ReadAll(io.NewSectionReader(stdout, 0, 1<<40))
 	if err != nil {
@@ -185,6 +186,7 @@ func (s *Session) capture(ctx context.Context, command string, args []string, st
 	return out, nil
 }
 
+// unnamed returns a new file that is already unlinked.
 func (s *Session) unnamed() (*os.File, error) {
 	file, err := os.CreateTemp(s.RunDir, "output-")
 	if err != nil {
@@ -192,7 +194,7 @@ func (s *Session) unnamed() (*os.File, error) {
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("hiding a temporary file: %w", err)
+		return nil, fmt.Errorf("unlinking a temporary file: %w", err)
 	}
 	return file, nil
 }
@@ -202,8 +204,9 @@ func readAll(file *os.File) string {
 	return string(text)
 }
 
-// lockArgs leaves the lock of a Kubernetes state to the engine, which takes it
-// in its own name before the first command. Other backends lock by themselves.
+// lockArgs returns the arguments for locking. The engine locks a Kubernetes state
+// before the first command, unless the tool is to do it. The tool locks all other
+// states.
 func (s *Session) lockArgs() []string {
 	if s.backend.Type == terraform.BackendKubernetes && !s.lock {
 		return []string{"-lock=false"}
@@ -211,8 +214,8 @@ func (s *Session) lockArgs() []string {
 	return []string{"-lock-timeout=0s"}
 }
 
-// ready runs a command, and once more after an init when it failed because the
-// directory was not what the tool expects. Such a failure changes nothing.
+// ready runs a command. If the command fails because the directory is outdated, it
+// runs an init and then the command once more. Such a failure has no side effects.
 func (s *Session) ready(ctx context.Context, run func() error) error {
 	err := run()
 	failure := AsFailure(err)
@@ -221,7 +224,7 @@ func (s *Session) ready(ctx context.Context, run func() error) error {
 	}
 	reinit := s.reinit
 	s.reinit = nil
-	s.log.print(time.Time{}, "The working directory is out of date, initialising it again")
+	s.log.print(time.Time{}, "The working directory is outdated, initialising it")
 	if err := reinit(ctx, failure.needsBackend); err != nil {
 		return err
 	}
@@ -231,7 +234,7 @@ func (s *Session) ready(ctx context.Context, run func() error) error {
 
 func initReason(failure *Failure) string {
 	if failure.needsBackend {
-		return "the backend was set up otherwise"
+		return "the backend configuration changed"
 	}
 	return "modules or providers were missing"
 }

@@ -61,7 +61,7 @@ func TestSession_plansAppliesAndDestroys(t *testing.T) {
 		g.Expect(tracker.Progress().Total).To(Equal(3))
 		g.Expect(tracker.Progress().Current).To(BeEmpty())
 
-		g.Expect(applied.Outputs["password"].Value).To(BeNil(), "the stream hides sensitive values")
+		g.Expect(applied.Outputs["password"].Value).To(BeNil(), "the event stream omits sensitive values")
 		g.Expect(applied.NeedsState()).To(BeTrue())
 		state := localStateOf(t, w, session)
 		g.Expect(string(state.Outputs["password"].Value)).To(Equal(`"correct horse battery"`))
@@ -70,16 +70,16 @@ func TestSession_plansAppliesAndDestroys(t *testing.T) {
 		g.Expect(log.String()).To(ContainSubstring("terraform_data.a: Creating..."))
 		g.Expect(log.String()).NotTo(ContainSubstring("correct horse"))
 
-		again, err := session.Plan(ctx, PlanOptions{})
+		second, err := session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(again.HasChanges).To(BeFalse())
+		g.Expect(second.HasChanges).To(BeFalse())
 		drift, err := session.Plan(ctx, PlanOptions{RefreshOnly: true})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(drift.HasChanges).To(BeFalse())
 
-		gone, err := session.Plan(ctx, PlanOptions{Out: w.PlanFile(), Destroy: true})
+		destroy, err := session.Plan(ctx, PlanOptions{Out: w.PlanFile(), Destroy: true})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(gone.Summary.Destroy).To(Equal(3))
+		g.Expect(destroy.Summary.Destroy).To(Equal(3))
 		_, err = session.Apply(ctx, w.PlanFile(), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(localStateOf(t, w, session).Resources).To(BeZero())
@@ -98,7 +98,7 @@ func TestSession_plansOutputsOnly(t *testing.T) {
 	g.Expect(plan.Summary.OutputsOnly).To(BeTrue())
 }
 
-func TestSession_refusesAStalePlan(t *testing.T) {
+func TestSession_rejectsAStalePlan(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
@@ -135,12 +135,12 @@ func TestSession_reportsFailures(t *testing.T) {
 			class: terraform.ClassTerminal, file: "main.tf", line: 1, short: "main.tf:1: No value for required variable: ",
 		},
 		{
-			name:  "provider that is nowhere",
+			name:  "missing provider",
 			hcl:   "terraform {\n  required_providers {\n    nope = { source = \"hashicorp/nope\" }\n  }\n}\n",
 			class: terraform.ClassTerminal, short: "Failed to query available provider packages: ",
 		},
 		{
-			name:  "failing command with output that is no UTF-8",
+			name:  "failing command with invalid UTF-8 output",
 			hcl:   "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"printf '\\\\377\\\\376 oops'; exit 3\"\n  }\n}\n",
 			class: terraform.ClassTransient, file: "main.tf", line: 2, short: "main.tf:2: local-exec provisioner error: ",
 		},
@@ -176,7 +176,7 @@ func TestSession_reportsFailures(t *testing.T) {
 	}
 }
 
-func TestSession_masksSecretsOfTheRequest(t *testing.T) {
+func TestSession_masksTheSecretsOfTheRequest(t *testing.T) {
 	g := NewWithT(t)
 	w, log := workdir(t, tofu(t))
 	request := inline(`resource "terraform_data" "a" {
@@ -199,7 +199,7 @@ func TestSession_masksSecretsOfTheRequest(t *testing.T) {
 	g.Expect(w.runDir()).NotTo(BeADirectory())
 }
 
-func TestSession_keepsCredentialsOfTheEngineFromTheTool(t *testing.T) {
+func TestSession_doesNotPassTheCredentialsOfTheEngineToTheTool(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-manager")
 	t.Setenv("AWS_ROLE_ARN", "arn:of-the-pod")
@@ -223,7 +223,7 @@ resource "terraform_data" "a" {
 	g.Expect(string(env)).NotTo(Or(ContainSubstring("of-the-manager"), ContainSubstring("TF_LOG"), ContainSubstring("elsewhere")))
 }
 
-func TestSession_reportsWhoHoldsTheLock(t *testing.T) {
+func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *Tool) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -15,13 +15,13 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// State is what the engine reads of a state file.
+// State is the part of a state file that the engine uses.
 type State struct {
 	terraform.StateInfo
-	// ToolVersion is the version that wrote it.
+	// ToolVersion is the version of the tool that wrote the state.
 	ToolVersion string
 	Outputs     map[string]terraform.Output
-	// Addresses are those of the managed resources.
+	// Addresses are the addresses of the managed resources.
 	Addresses []string
 }
 
@@ -48,20 +48,20 @@ type stateFile struct {
 	EncryptedData string `json:"encrypted_data"`
 }
 
-// ErrEncrypted is returned for a state that only the tool can read.
+// ErrEncrypted is returned for an encrypted state, which only the tool can read.
 var ErrEncrypted = errors.New("state is encrypted")
 
 const stateVersion = 4
 
-// ParseState reads a state of format version 4. Nothing at all is an empty state.
+// ParseState parses a state of format version 4. No data is an empty state.
 func ParseState(data []byte) (*State, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return &State{}, nil
 	}
 	var file stateFile
 	if err := json.Unmarshal(data, &file); err != nil {
-		// The message of the decoder may quote the state.
-		return nil, errors.New("parsing state: it is no valid JSON")
+		// The decoder's message may contain parts of the state.
+		return nil, errors.New("parsing state: invalid JSON")
 	}
 	if file.EncryptedData != "" {
 		return nil, ErrEncrypted
@@ -107,15 +107,14 @@ func index(key any) string {
 	}
 }
 
-// EmptyState returns a state of nothing. The Kubernetes backend writes one on
-// first use and locks the state for that even with -lock=false, so whoever
-// holds the lock writes it beforehand.
+// EmptyState returns a state without resources and outputs. See
+// Session.InitialState for its use.
 func EmptyState(lineage string) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{},"resources":[],"check_results":null}`+"\n", stateVersion, lineage)
 }
 
-// CompressState encodes a state as the Kubernetes backend keeps it under the
-// key tfstate of its Secret.
+// CompressState compresses a state as the Kubernetes backend stores it in the key
+// tfstate of its Secret.
 func CompressState(state []byte) ([]byte, error) {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
@@ -128,7 +127,7 @@ func CompressState(state []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// DecompressState decodes what CompressState encodes.
+// DecompressState reverses CompressState.
 func DecompressState(data []byte) ([]byte, error) {
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -141,35 +140,36 @@ func DecompressState(data []byte) ([]byte, error) {
 	return state, nil
 }
 
-// erroredState is where the tool leaves a state that it could not save.
+// erroredState is the file in which the tool saves a state that it could not write
+// to the backend.
 const erroredState = "errored.tfstate"
 
-// RescuedState returns the files in which the tool left states of the working
-// directory that it could not save, the oldest first. Push one with StatePush,
-// then remove its file.
+// RescuedState returns the files of the working directory with states that the
+// tool could not write to the backend, oldest first. PushRescued pushes one.
 func RescuedState(dir string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "rescued-*.tfstate"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for rescued states: %w", err)
+		return nil, fmt.Errorf("listing rescued states: %w", err)
 	}
 	slices.Sort(found)
-	kept, err := readMarker(dir)
+	previous, err := readMarker(dir)
 	if err != nil {
 		return nil, err
 	}
-	latest := filepath.Join(dir, kept.Root, erroredState)
+	latest := filepath.Join(dir, previous.Root, erroredState)
 	if _, err := os.Stat(latest); err == nil {
 		found = append(found, latest)
 	}
 	return found, nil
 }
 
-// rescue moves such a file out of the module before that is replaced.
+// rescue moves the file of an unsaved state out of the module, so that the module
+// can be replaced.
 func rescue(dir, root string) error {
 	from := filepath.Join(root, erroredState)
 	to := filepath.Join(dir, fmt.Sprintf("rescued-%d.tfstate", time.Now().UnixNano()))
 	if err := os.Rename(from, to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("keeping a rescued state: %w", err)
+		return fmt.Errorf("moving the rescued state: %w", err)
 	}
 	return nil
 }

@@ -25,14 +25,14 @@ func TestParseState(t *testing.T) {
 	g.Expect(state.ToolVersion).To(Equal("1.12.6"))
 }
 
-func TestParseState_refuses(t *testing.T) {
+func TestParseState_rejectsInvalidStates(t *testing.T) {
 	g := NewWithT(t)
 	_, err := ParseState([]byte(`{"serial": 1, "lineage": "l", "meta": {}, "encrypted_data": "x"}`))
 	g.Expect(err).To(MatchError(ErrEncrypted))
 	_, err = ParseState([]byte(`{"version": 3}`))
 	g.Expect(err).To(MatchError(ContainSubstring("version 3")))
 	_, err = ParseState([]byte(`{"password": "s3cr3t`))
-	g.Expect(err).To(MatchError("parsing state: it is no valid JSON"))
+	g.Expect(err).To(MatchError("parsing state: invalid JSON"))
 	empty, err := ParseState(nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(empty.Resources).To(BeZero())

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// StatePull returns the state as JSON, decrypted; nothing when there is none.
+// StatePull returns the decrypted state as JSON, or nothing if there is no state.
 func (s *Session) StatePull(ctx context.Context) ([]byte, error) {
 	var state []byte
 	err := s.ready(ctx, func() (err error) {
@@ -18,8 +18,8 @@ func (s *Session) StatePull(ctx context.Context) ([]byte, error) {
 	return bytes.TrimSpace(state), err
 }
 
-// StatePush makes a state the current one. Without force the backend's state
-// must be of the same lineage and not be newer.
+// StatePush replaces the backend's state. Without force, the backend's state must
+// have the same lineage and must not be newer.
 func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error {
 	args := slices.Concat([]string{"state", "push"}, s.lockArgs())
 	if force {
@@ -32,8 +32,8 @@ func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error
 	})
 }
 
-// ForceUnlock releases the lock with that id. The caller has made sure that
-// its holder is gone.
+// ForceUnlock releases the lock with the given ID. The caller must have proof that
+// the lock's holder has ended.
 func (s *Session) ForceUnlock(ctx context.Context, id string) error {
 	return s.ready(ctx, func() error {
 		_, err := s.capture(ctx, "force-unlock", []string{"force-unlock", "-force", id}, nil)
@@ -41,8 +41,8 @@ func (s *Session) ForceUnlock(ctx context.Context, id string) error {
 	})
 }
 
-// PushRescued pushes a state that RescuedState found and removes its file. A
-// state that is already the backend's, or older, is not pushed again.
+// PushRescued pushes the state in a file that RescuedState returned and removes the
+// file. It returns an error if the backend's state is newer.
 func (s *Session) PushRescued(ctx context.Context, file string) error {
 	state, err := os.ReadFile(file)
 	if err != nil {

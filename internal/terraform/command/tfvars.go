@@ -15,14 +15,14 @@ import (
 
 const (
 	varPrefix = "TF_VAR_"
-	// tfvarsDir keeps the module's own variable files as they were.
+	// tfvarsDir contains the original variable files of the module.
 	tfvarsDir = "tfvars"
 )
 
-// setAsideVars moves the module's own variable files out of it.
-func (w *Workdir) setAsideVars(root string) error {
-	kept := filepath.Join(w.Dir, tfvarsDir)
-	if err := os.RemoveAll(kept); err != nil {
+// saveVars copies the module's variable files to tfvarsDir.
+func (w *Workdir) saveVars(root string) error {
+	saved := filepath.Join(w.Dir, tfvarsDir)
+	if err := os.RemoveAll(saved); err != nil {
 		return fmt.Errorf("clearing variable files: %w", err)
 	}
 	entries, err := os.ReadDir(root)
@@ -37,15 +37,15 @@ func (w *Workdir) setAsideVars(root string) error {
 		if err != nil {
 			return fmt.Errorf("reading the module: %w", err)
 		}
-		if err := writeFile(filepath.Join(kept, entry.Name()), content); err != nil {
+		if err := writeFile(filepath.Join(saved, entry.Name()), content); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// placeVars puts the module's own variable files back, without the variables
-// that the request sets: those are to win.
+// placeVars writes the module's variable files without the variables that the
+// request sets, because the files would override the environment.
 func (w *Workdir) placeVars(root string, env map[string]string) error {
 	entries, err := os.ReadDir(filepath.Join(w.Dir, tfvarsDir))
 	if os.IsNotExist(err) {
@@ -66,8 +66,8 @@ func (w *Workdir) placeVars(root string, env map[string]string) error {
 	return nil
 }
 
-// withoutVars leaves a file that cannot be parsed as it is: the tool will say
-// what is wrong with it.
+// withoutVars removes the variables in env from a variable file. It returns an
+// invalid file unchanged, so that the tool reports the error.
 func withoutVars(name string, content []byte, env map[string]string) []byte {
 	if strings.HasSuffix(name, ".json") {
 		var values map[string]json.RawMessage

@@ -1,5 +1,5 @@
-// Package command drives OpenTofu or Terraform: it prepares working
-// directories, runs the binary in them and reads what it says.
+// Package command runs OpenTofu or Terraform, called the tool: it prepares working
+// directories, runs the binary in them and parses its output.
 package command
 
 import (
@@ -15,19 +15,19 @@ import (
 	"strings"
 )
 
-// BinaryEnv names the environment variable that may hold the binary's path.
+// BinaryEnv is the environment variable with the path of the binary.
 const BinaryEnv = "CAPT_TERRAFORM_BINARY"
 
-// Product is which tool a binary is.
+// Product is the product that a binary belongs to.
 type Product string
 
-// The tools that the engine can drive.
+// The supported products.
 const (
 	OpenTofu  Product = "OpenTofu"
 	Terraform Product = "Terraform"
 )
 
-// Version is what a binary says it is.
+// Version is the product and version of a binary.
 type Version struct {
 	Product Product
 	// Number is the version without a leading v, such as 1.12.6.
@@ -36,12 +36,12 @@ type Version struct {
 
 // Tool is a binary of OpenTofu or Terraform.
 type Tool struct {
-	// Path is absolute.
+	// Path is the absolute path of the binary.
 	Path string
 }
 
-// Find returns the binary: the given path, else the one the environment names,
-// else tofu or terraform from PATH.
+// Find returns the binary at path, else that of BinaryEnv, else tofu or terraform
+// in PATH.
 func Find(path string) (*Tool, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -65,18 +65,18 @@ func Find(path string) (*Tool, error) {
 
 var versionLine = regexp.MustCompile(`(OpenTofu|Terraform) v(\S+)`)
 
-// Version asks the binary what it is.
+// Version runs the binary and returns its product and version.
 func (t *Tool) Version(ctx context.Context) (Version, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version")
-	// An empty configuration keeps a missing one from being warned about.
+	// An empty configuration prevents a warning about a missing one.
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, "CHECKPOINT_DISABLE=1", "TF_CLI_ARGS=", "TF_LOG=")
 	out, err := cmd.Output()
 	if err != nil {
-		return Version{}, fmt.Errorf("asking %s for its version: %w", t.Path, err)
+		return Version{}, fmt.Errorf("getting the version of %s: %w", t.Path, err)
 	}
 	match := versionLine.FindStringSubmatch(string(out))
 	if match == nil {
-		return Version{}, fmt.Errorf("asking %s for its version: it is neither OpenTofu nor Terraform", t.Path)
+		return Version{}, fmt.Errorf("getting the version of %s: it is neither OpenTofu nor Terraform", t.Path)
 	}
 	return Version{Product: Product(match[1]), Number: strings.TrimSpace(match[2])}, nil
 }
@@ -85,7 +85,7 @@ func (t *Tool) Version(ctx context.Context) (Version, error) {
 func (t *Tool) fingerprint() (string, error) {
 	info, err := os.Stat(t.Path)
 	if err != nil {
-		return "", fmt.Errorf("looking at the binary: %w", err)
+		return "", fmt.Errorf("reading the binary's attributes: %w", err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", t.Path, info.Size(), info.ModTime().UnixNano()))
 	return hex.EncodeToString(sum[:8]), nil

@@ -1,4 +1,4 @@
-// Package commandtest finds the real tools for tests.
+// Package commandtest finds the real OpenTofu and Terraform for tests.
 package commandtest
 
 import (
@@ -11,8 +11,8 @@ import (
 // rootModule is the first line of the go.mod at the root of the repository.
 const rootModule = "module github.com/appthrust/capt\n"
 
-// Tofu returns the path of the real OpenTofu: the one that CAPT_TERRAFORM_BINARY names,
-// the one that make parts built, or the one in PATH.
+// Tofu returns the path of OpenTofu: that of CAPT_TERRAFORM_BINARY, else the one
+// built by make parts, else the one in PATH.
 func Tofu(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("CAPT_TERRAFORM_BINARY"); path != "" {
@@ -23,12 +23,13 @@ func Tofu(t testing.TB) string {
 	}
 	path, err := exec.LookPath("tofu")
 	if err != nil {
-		t.Fatal("OpenTofu is missing: run `make parts`, or set CAPT_TERRAFORM_BINARY")
+		t.Fatal("OpenTofu not found: run `make parts`, or set CAPT_TERRAFORM_BINARY")
 	}
 	return path
 }
 
-// Terraform returns the path of Terraform, or nothing where it is not installed.
+// Terraform returns the path of Terraform, or an empty string if it is not
+// installed.
 func Terraform() string {
 	path, err := exec.LookPath("terraform")
 	if err != nil {
@@ -51,7 +52,7 @@ func Parts(t testing.TB) string {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("the repository's go.mod was not found")
+			t.Fatal("go.mod of the repository not found")
 		}
 		dir = parent
 	}

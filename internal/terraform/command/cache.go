@@ -16,21 +16,24 @@ import (
 )
 
 const (
-	// markerFile says what a directory was prepared for. It is written last,
-	// in one step, so a directory without it is not trusted.
+	// markerFile contains the marker of a prepared directory. It is written last
+	// and atomically, so a directory without it is incomplete.
 	markerFile = "prepared.json"
-	// keptTemplates bounds the shared cache; the least recently used go.
-	keptTemplates = 64
+	// maxTemplates limits the number of templates in the shared cache. The least
+	// recently used are removed.
+	maxTemplates = 64
 )
 
+// marker describes what a directory was prepared for.
 type marker struct {
-	// Key is over everything an init depends on.
+	// Key is the hash of everything that an init depends on.
 	Key string `json:"key"`
-	// Root is the root module, relative to the directory.
+	// Root is the path of the root module, relative to the directory.
 	Root string `json:"root"`
 	// Product is the tool that ran the init.
 	Product Product `json:"product"`
-	// Files are those of the request, to be removed when a later one has them not.
+	// Files are the names of the request's files. They are removed if the next
+	// request does not contain them.
 	Files []string `json:"files,omitempty"`
 }
 
@@ -41,7 +44,7 @@ func readMarker(dir string) (marker, error) {
 		return marker{Root: "module"}, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("reading what the directory was prepared for: %w", err)
+		return m, fmt.Errorf("reading the marker of the working directory: %w", err)
 	}
 	if json.Unmarshal(data, &m) != nil || !filepath.IsLocal(m.Root) {
 		return marker{Root: "module"}, nil
@@ -52,12 +55,12 @@ func readMarker(dir string) (marker, error) {
 func (m marker) write(dir string) error {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("writing what the directory was prepared for: %w", err)
+		return fmt.Errorf("writing the marker of the working directory: %w", err)
 	}
 	return writeFile(filepath.Join(dir, markerFile), data)
 }
 
-// fits reports whether an init would change nothing.
+// fits reports whether the directory needs no init.
 func (m marker) fits(key, root string, lock []byte) bool {
 	if m.Key == "" || m.Key != key || !hasConfig(root) {
 		return false
@@ -65,7 +68,7 @@ func (m marker) fits(key, root string, lock []byte) bool {
 	return lockFits(root, lock)
 }
 
-// lockFits reports whether the chosen providers are those wanted.
+// lockFits reports whether the module has the given dependency lock file, if any.
 func lockFits(root string, lock []byte) bool {
 	if len(lock) == 0 {
 		return true
@@ -74,8 +77,9 @@ func lockFits(root string, lock []byte) bool {
 	return err == nil && bytes.Equal(content, lock)
 }
 
-// key is over everything an init depends on. Of a backend that needs no init
-// it has only the type, so that workspaces share.
+// key returns the hash of everything that an init depends on. For a backend that
+// requires no init it includes only the type, so that workspaces can share the
+// result.
 func (w *Workdir) key(request *terraform.Request) (string, error) {
 	fingerprint, err := w.Tool.fingerprint()
 	if err != nil {
@@ -119,7 +123,8 @@ func digest(content []byte) string {
 func (w *Workdir) templateDir(key string) string  { return filepath.Join(w.Cache, "templates", key) }
 func (w *Workdir) templateLock(key string) string { return w.templateDir(key) + ".lock" }
 
-// fromTemplate copies what an init of another workspace left, or returns nil.
+// fromTemplate copies the result of another workspace's init and returns its
+// marker, or nil if there is none.
 func (w *Workdir) fromTemplate(key string, lock []byte) (*marker, error) {
 	template := w.templateDir(key)
 	found, err := readMarker(template)
@@ -131,21 +136,22 @@ func (w *Workdir) fromTemplate(key string, lock []byte) (*marker, error) {
 	}
 	now := time.Now()
 	if err := os.Chtimes(filepath.Join(template, markerFile), now, now); err != nil {
-		return nil, fmt.Errorf("marking a template as used: %w", err)
+		return nil, fmt.Errorf("updating the time of a template: %w", err)
 	}
-	return &found, w.setAsideVars(filepath.Join(w.Dir, found.Root))
+	return &found, w.saveVars(filepath.Join(w.Dir, found.Root))
 }
 
-// toTemplate shares what an init left, without anything of this workspace.
-func (w *Workdir) toTemplate(done marker, request *terraform.Request) error {
-	template := w.templateDir(done.Key)
+// toTemplate copies the result of an init to the shared cache, without the files
+// that are specific to this workspace.
+func (w *Workdir) toTemplate(prepared marker, request *terraform.Request) error {
+	template := w.templateDir(prepared.Key)
 	partial := template + ".partial"
 	if err := errors.Join(os.RemoveAll(template), os.RemoveAll(partial)); err != nil {
 		return fmt.Errorf("replacing a template: %w", err)
 	}
-	inModule, err := filepath.Rel("module", done.Root)
+	inModule, err := filepath.Rel("module", prepared.Root)
 	if err != nil {
-		return fmt.Errorf("sharing the module: %w", err)
+		return fmt.Errorf("writing a template: %w", err)
 	}
 	own := []string{overrideFile, kubeconfigFile, backendRecord}
 	for name := range request.Files {
@@ -160,15 +166,15 @@ func (w *Workdir) toTemplate(done marker, request *terraform.Request) error {
 	}
 	if vars := filepath.Join(w.Dir, tfvarsDir); exists(vars) {
 		never := func(string) bool { return false }
-		if err := copyTree(vars, filepath.Join(partial, done.Root), never, never); err != nil {
+		if err := copyTree(vars, filepath.Join(partial, prepared.Root), never, never); err != nil {
 			return err
 		}
 	}
-	if err := done.write(partial); err != nil {
+	if err := prepared.write(partial); err != nil {
 		return err
 	}
 	if err := os.Rename(partial, template); err != nil {
-		return fmt.Errorf("sharing the module: %w", err)
+		return fmt.Errorf("writing a template: %w", err)
 	}
 	return w.prune()
 }
@@ -178,15 +184,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// prune removes the least recently used templates, except those that somebody
-// is using at this moment.
+// prune removes the least recently used templates, except those that are in use.
 func (w *Workdir) prune() error {
 	markers, err := filepath.Glob(filepath.Join(w.Cache, "templates", "*", markerFile))
 	if err != nil {
-		return fmt.Errorf("looking for old templates: %w", err)
+		return fmt.Errorf("listing templates: %w", err)
 	}
 	slices.SortFunc(markers, func(a, b string) int { return modTime(b).Compare(modTime(a)) })
-	for _, path := range markers[min(len(markers), keptTemplates):] {
+	for _, path := range markers[min(len(markers), maxTemplates):] {
 		template := filepath.Dir(path)
 		unlock, ok, err := tryLock(template + ".lock")
 		if err != nil {

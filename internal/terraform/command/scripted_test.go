@@ -11,9 +11,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// oddTool is a script in the place of the tool, for what the real one does
-// only when it is old or broken.
-func oddTool(t *testing.T, script string) *Tool {
+// scriptedTool returns a tool that is a shell script, for behaviour that the real
+// tool shows only if it is old or broken.
+func scriptedTool(t *testing.T, script string) *Tool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tofu")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
@@ -24,20 +24,20 @@ func oddTool(t *testing.T, script string) *Tool {
 
 func TestInit_withoutJSON(t *testing.T) {
 	g := NewWithT(t)
-	w, _ := workdir(t, oddTool(t, `
+	w, _ := workdir(t, scriptedTool(t, `
 case "$*" in
 *-json*) echo "Error parsing command-line flags: flag provided but not defined: -json" >&2; exit 1;;
 esac
-printf '\nError: Invalid thing\n\n  on main.tf line 3:\n   3: x\n\nIt is wrong.\n' >&2; exit 1
+printf '\nError: Invalid thing\n\n  on main.tf line 3:\n   3: x\n\nIt is invalid.\n' >&2; exit 1
 `))
 	_, err := Prepare(context.Background(), w, inline(""))
-	g.Expect(err).To(MatchError("init failed: main.tf:3: Invalid thing: It is wrong."))
+	g.Expect(err).To(MatchError("init failed: main.tf:3: Invalid thing: It is invalid."))
 	g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassTerminal))
 }
 
-func TestInit_dropsALockFileThatNoLongerFits(t *testing.T) {
+func TestInit_removesAnOutdatedLockFile(t *testing.T) {
 	g := NewWithT(t)
-	w, _ := workdir(t, oddTool(t, `
+	w, _ := workdir(t, scriptedTool(t, `
 if [ -e .terraform.lock.hcl ]; then
   echo 'Error: Failed to query available provider packages
 
@@ -46,20 +46,20 @@ locked provider registry.opentofu.org/hashicorp/aws 5.0.0 does not match
 configured version constraint ~> 6.0; must use tofu init -upgrade to allow
 selection of new versions' >&2; exit 1
 fi
-echo chosen > .terraform.lock.hcl
+echo selected > .terraform.lock.hcl
 `))
 	request := inline("")
-	request.LockFile = []byte("# of an earlier version of the module\n")
+	request.LockFile = []byte("# for an earlier version of the module\n")
 	session, err := Prepare(context.Background(), w, request)
 	g.Expect(err).NotTo(HaveOccurred())
 	lock, err := session.LockFile()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(lock)).To(Equal("chosen\n"))
+	g.Expect(string(lock)).To(Equal("selected\n"))
 }
 
-func TestApply_keepsAStateThatWasOnlyPrinted(t *testing.T) {
+func TestApply_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	g := NewWithT(t)
-	w, log := workdir(t, oddTool(t, `
+	w, log := workdir(t, scriptedTool(t, `
 [ "$1" = apply ] || exit 0
 echo '{"@level":"info","@message":"Emergency state dump","type":"log","state":{"version":4,"lineage":"s3cr3t"}}'
 echo '{"@level":"error","@message":"Error: Failed to persist state","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to persist state"}}'
@@ -78,7 +78,7 @@ exit 1
 
 func TestPlan_reportsACrash(t *testing.T) {
 	g := NewWithT(t)
-	w, _ := workdir(t, oddTool(t, `
+	w, _ := workdir(t, scriptedTool(t, `
 [ "$1" = plan ] || exit 0
 printf 'some text\npanic: runtime error \377\n\ngoroutine 1 [running]:\nmain.main()\n' >&2
 exit 11
