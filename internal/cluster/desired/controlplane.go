@@ -117,43 +117,43 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 	if _, found := spec.Variables[versionVariable]; found {
 		return nil, fault.Stall(infrav1.InvalidVariableReason, "spec.variables.%s must not be set: set spec.version", versionVariable)
 	}
-	values.Give(ClusterNameOutput, c.Cluster.Name)
+	values.Set(ClusterNameOutput, c.Cluster.Name)
 	values.Offer("region", c.Region())
 	if c.Infra != nil {
-		values.Give("vpc_id", c.Infra.Status.VPCID)
-		values.Give("subnet_ids", c.Infra.Status.SubnetIDs)
+		values.Set("vpc_id", c.Infra.Status.VPCID)
+		values.Set("subnet_ids", c.Infra.Status.SubnetIDs)
 	}
-	values.Demand("spec.version", versionVariable, version.String())
+	values.Require("spec.version", versionVariable, version.String())
 	if len(spec.AdditionalTags) > 0 {
-		values.Demand("spec.additionalTags", "tags", spec.AdditionalTags)
+		values.Require("spec.additionalTags", "tags", spec.AdditionalTags)
 	}
 	if config := spec.ControlPlaneConfig; config != nil {
-		demandEndpointAccess(values, config.EndpointAccess)
-		demandAddons(values, config.Addons)
+		requireEndpointAccess(values, config.EndpointAccess)
+		requireAddons(values, config.Addons)
 	}
 	values.Override(spec.Variables)
 	return values.Result()
 }
 
-func demandEndpointAccess(values *workspace.Values, access *controlplanev1.EndpointAccess) {
+func requireEndpointAccess(values *workspace.Values, access *controlplanev1.EndpointAccess) {
 	const path = "spec.controlPlaneConfig.endpointAccess."
 	if access == nil {
 		return
 	}
 	if access.Public != nil {
-		values.Demand(path+"public", "endpoint_public_access", *access.Public)
+		values.Require(path+"public", "endpoint_public_access", *access.Public)
 	}
 	if access.Private != nil {
-		values.Demand(path+"private", "endpoint_private_access", *access.Private)
+		values.Require(path+"private", "endpoint_private_access", *access.Private)
 	}
 	if len(access.PublicCIDRs) > 0 {
-		values.Demand(path+"publicCIDRs", "endpoint_public_access_cidrs", access.PublicCIDRs)
+		values.Require(path+"publicCIDRs", "endpoint_public_access_cidrs", access.PublicCIDRs)
 	}
 }
 
-// demandAddons sets the EKS add-ons, as the module takes them: settings by the
+// requireAddons sets the EKS add-ons, as the module takes them: settings by the
 // name of the add-on.
-func demandAddons(values *workspace.Values, addons []controlplanev1.ClusterAddon) {
+func requireAddons(values *workspace.Values, addons []controlplanev1.ClusterAddon) {
 	if len(addons) == 0 {
 		return
 	}
@@ -167,5 +167,5 @@ func demandAddons(values *workspace.Values, addons []controlplanev1.ClusterAddon
 			settings[addon.Name]["configuration_values"] = addon.ConfigurationValues
 		}
 	}
-	values.Demand("spec.controlPlaneConfig.addons", "cluster_addons", settings)
+	values.Require("spec.controlPlaneConfig.addons", "cluster_addons", settings)
 }

@@ -52,8 +52,8 @@ func (m *Machine) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	}
 	pinned := m.pinned()
 	m.Info.offer(values, pinned)
-	values.Give("name", m.Machine.Name)
-	values.Give("cluster_name", m.Info.Name)
+	values.Set("name", m.Machine.Name)
+	values.Set("cluster_name", m.Info.Name)
 	m.setOwner(values, pinned)
 	m.setFields(values, pinned)
 	values.Override(m.Machine.Spec.Variables)
@@ -96,17 +96,17 @@ func (m *Machine) setFields(values *workspace.Values, pinned map[string]infrav1.
 		m.offerPoolFields(values, pinned)
 	}
 	if spec.InstanceType != "" {
-		values.Demand("spec.instanceType", "instance_type", spec.InstanceType)
+		values.Require("spec.instanceType", "instance_type", spec.InstanceType)
 	}
 	if labels := merge(shared.Labels, spec.Labels); len(labels) > 0 {
-		values.Demand(fieldName("labels", len(spec.Labels)), "labels", labels)
+		values.Require(fieldName("labels", len(spec.Labels)), "labels", labels)
 	}
 	if taints := taints(shared.Taints, spec.Taints); len(taints) > 0 {
-		values.Demand(fieldName("taints", len(spec.Taints)), "taints", taints)
+		values.Require(fieldName("taints", len(spec.Taints)), "taints", taints)
 	}
 	switch tags := merge(shared.Tags, spec.Tags); {
 	case len(spec.Tags) > 0:
-		values.Demand("spec.tags", "tags", tags)
+		values.Require("spec.tags", "tags", tags)
 	case len(tags) > 0:
 		values.Offer("tags", tags)
 	}
@@ -115,7 +115,7 @@ func (m *Machine) setFields(values *workspace.Values, pinned map[string]infrav1.
 		if zone != spec.FailureDomain {
 			field = "spec.failureDomain of the Machine"
 		}
-		values.Demand(field, "availability_zone", zone)
+		values.Require(field, "availability_zone", zone)
 	}
 }
 

@@ -80,8 +80,8 @@ func (p *MachinePool) variables(template *infrav1.WorkspaceTemplate) (map[string
 	}
 	pinned := p.pinned()
 	p.Info.offer(values, pinned)
-	values.Give("name", p.Pool.Name)
-	values.Give("cluster_name", p.Info.Name)
+	values.Set("name", p.Pool.Name)
+	values.Set("cluster_name", p.Info.Name)
 	p.setOwner(values, pinned)
 	p.setFields(values)
 	p.setSize(values)
@@ -114,7 +114,7 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 		values.Offer("bootstrap_secret_name", *name)
 	}
 	if zones := p.Owner.Spec.FailureDomains; len(zones) > 0 {
-		values.Demand("spec.failureDomains of the MachinePool", "availability_zones", zones)
+		values.Require("spec.failureDomains of the MachinePool", "availability_zones", zones)
 	}
 }
 
@@ -122,11 +122,11 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 func (p *MachinePool) setFields(values *workspace.Values) {
 	spec := &p.Pool.Spec
 	if len(spec.InstanceTypes) > 0 {
-		values.Demand("spec.instanceTypes", "instance_types", spec.InstanceTypes)
+		values.Require("spec.instanceTypes", "instance_types", spec.InstanceTypes)
 	}
 	switch capacity := capacityType(spec.CapacityType); spec.CapacityType {
 	case infrav1.CapacityTypeSpot:
-		values.Demand("spec.capacityType", "capacity_type", capacity)
+		values.Require("spec.capacityType", "capacity_type", capacity)
 	case infrav1.CapacityTypeOnDemand:
 		// This is the default, also of templates without the variable.
 		values.Offer("capacity_type", capacity)
@@ -139,22 +139,22 @@ func (p *MachinePool) setFields(values *workspace.Values) {
 		if update.MaxUnavailablePercentage != nil {
 			config["max_unavailable_percentage"] = *update.MaxUnavailablePercentage
 		}
-		values.Demand("spec.update", "update_config", config)
+		values.Require("spec.update", "update_config", config)
 	}
 	if len(spec.Labels) > 0 {
-		values.Demand("spec.labels", "labels", spec.Labels)
+		values.Require("spec.labels", "labels", spec.Labels)
 	}
 	if len(spec.Taints) > 0 {
-		values.Demand("spec.taints", "taints", taints(spec.Taints))
+		values.Require("spec.taints", "taints", taints(spec.Taints))
 	}
 	if len(spec.Tags) > 0 {
-		values.Demand("spec.tags", "tags", spec.Tags)
+		values.Require("spec.tags", "tags", spec.Tags)
 	}
 	if spec.AMIType != "" {
-		values.Demand("spec.amiType", "ami_type", spec.AMIType)
+		values.Require("spec.amiType", "ami_type", spec.AMIType)
 	}
 	if spec.DiskSizeGiB != nil {
-		values.Demand("spec.diskSizeGiB", "disk_size", *spec.DiskSizeGiB)
+		values.Require("spec.diskSizeGiB", "disk_size", *spec.DiskSizeGiB)
 	}
 }
 
@@ -163,12 +163,12 @@ func (p *MachinePool) setFields(values *workspace.Values) {
 func (p *MachinePool) setSize(values *workspace.Values) {
 	replicas, external := p.Replicas(), p.ReplicasManagedExternally()
 	if !external {
-		values.Demand("spec.replicas of the MachinePool", "desired_size", replicas)
+		values.Require("spec.replicas of the MachinePool", "desired_size", replicas)
 	}
 	switch scaling := p.Pool.Spec.Scaling; {
 	case scaling != nil:
-		values.Demand("spec.scaling.minSize", "min_size", *scaling.MinSize)
-		values.Demand("spec.scaling.maxSize", "max_size", *scaling.MaxSize)
+		values.Require("spec.scaling.minSize", "min_size", *scaling.MinSize)
+		values.Require("spec.scaling.maxSize", "max_size", *scaling.MaxSize)
 	case !external:
 		values.Offer("min_size", replicas)
 		// The maximum of a group must be at least one.

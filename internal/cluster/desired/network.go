@@ -47,23 +47,23 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	if spec.VPCConfig != nil {
 		config = spec.VPCConfig
 	}
-	values.Give("name", n.name())
+	values.Set("name", n.name())
 	values.Offer("cluster_name", n.Cluster.Name)
 	values.Offer("region", spec.Region)
 	if config.Name != "" {
-		values.Demand("spec.vpcConfig.name", "name", config.Name)
+		values.Require("spec.vpcConfig.name", "name", config.Name)
 	}
 	if config.CIDR != "" {
-		values.Demand("spec.vpcConfig.cidr", "cidr", config.CIDR)
+		values.Require("spec.vpcConfig.cidr", "cidr", config.CIDR)
 	}
 	if len(config.AvailabilityZones) > 0 {
-		values.Demand("spec.vpcConfig.availabilityZones", "azs", config.AvailabilityZones)
+		values.Require("spec.vpcConfig.availabilityZones", "azs", config.AvailabilityZones)
 	}
 	if config.NATGateway != "" {
-		values.Demand("spec.vpcConfig.natGateway", "nat_gateway", config.NATGateway)
+		values.Require("spec.vpcConfig.natGateway", "nat_gateway", config.NATGateway)
 	}
 	if len(spec.AdditionalTags) > 0 {
-		values.Demand("spec.additionalTags", "tags", spec.AdditionalTags)
+		values.Require("spec.additionalTags", "tags", spec.AdditionalTags)
 	}
 	values.Override(spec.Variables)
 	return values.Result()

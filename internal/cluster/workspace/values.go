@@ -14,29 +14,30 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Values collects what an owner gives to the variables of a template. What the
-// module declares is known of inline modules only; a remote one is inspected by
-// the run that fetches it, which refuses what it does not take.
+// Values collects the values that an owner sets for the variables of a template.
+// Only the variables of inline modules are known. A remote module is inspected by
+// the run that fetches it, which rejects variables that it does not declare.
 type Values struct {
 	template string
-	// inspected tells whether declared is complete.
+	// inspected reports whether declared is complete.
 	inspected bool
 	declared  map[string]bool
-	// text is the template without its module, where placeholders may stand.
+	// text is the template without its module, as JSON. It can contain
+	// placeholders.
 	text     string
 	values   map[string]infrav1.Value
-	refused  []string
+	rejected []string
 	problems []error
 }
 
-// NewValues looks at a template. It waits for a template that has not been
-// inspected yet, and stalls on one whose module is broken.
+// NewValues returns Values for a template. It waits for a template that has not
+// been inspected yet, and stalls on one with an invalid module.
 func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
 	v := &Values{template: template.Name, declared: map[string]bool{}, values: map[string]infrav1.Value{}}
 	valid := conditions.Get(template, infrav1.ModuleValidCondition)
 	switch {
 	case valid == nil || valid.ObservedGeneration < template.Generation:
-		return nil, fault.Wait(infrav1.WaitingForTemplateReason, "WorkspaceTemplate %s has not been looked at yet", template.Name)
+		return nil, fault.Wait(infrav1.WaitingForTemplateReason, "WorkspaceTemplate %s has not been inspected yet", template.Name)
 	case valid.Status != metav1.ConditionTrue:
 		return nil, fault.Stall(infrav1.WaitingForTemplateReason, "WorkspaceTemplate %s: %s", template.Name, valid.Message)
 	case valid.Reason == infrav1.ModuleInspectedReason:
@@ -55,57 +56,62 @@ func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
 	return v, nil
 }
 
-// takes tells whether the template is known to take a variable.
-func (v *Values) takes(name string) bool {
+// accepts reports whether the template is known to have a variable or a
+// placeholder with the name.
+func (v *Values) accepts(name string) bool {
 	return v.declared[name] || strings.Contains(v.text, "${"+name+"}")
 }
 
-// Offer gives a value if the template is known to take it.
+// Offer sets an optional variable. It does nothing unless the template is known
+// to accept the variable.
 func (v *Values) Offer(name string, value any) {
-	if v.takes(name) {
+	if v.accepts(name) {
 		v.set(name, value)
 	}
 }
 
-// Give gives a value that every template of its kind takes, unless it is known
-// not to.
-func (v *Values) Give(name string, value any) {
-	if !v.inspected || v.takes(name) {
+// Set sets a variable that templates of this kind normally declare. It does
+// nothing if the template is known not to accept the variable.
+func (v *Values) Set(name string, value any) {
+	if !v.inspected || v.accepts(name) {
 		v.set(name, value)
 	}
 }
 
-// Demand gives the value of a field that a person has set. A template that
-// cannot take it makes Result stall: what was asked for is not ignored.
-func (v *Values) Demand(field, name string, value any) {
-	if v.inspected && !v.takes(name) {
-		v.refused = append(v.refused, fmt.Sprintf("%s (variable %s)", field, name))
+// Require sets a variable to the value of a field that the user set. If the
+// template is known not to accept the variable, Result stalls, so that the field
+// is not ignored silently.
+func (v *Values) Require(field, name string, value any) {
+	if v.inspected && !v.accepts(name) {
+		v.rejected = append(v.rejected, fmt.Sprintf("%s (variable %s)", field, name))
 		return
 	}
 	v.set(name, value)
 }
 
-// Override gives a person's own values, which win.
+// Override sets the variables of spec.variables. They take precedence over all
+// values that were set before.
 func (v *Values) Override(values map[string]infrav1.Value) { maps.Copy(v.values, values) }
 
 func (v *Values) set(name string, value any) {
 	encoded, err := infrav1.NewValue(value)
 	if err != nil {
-		v.problems = append(v.problems, fmt.Errorf("variable %s: %w", name, err))
+		v.problems = append(v.problems, fmt.Errorf("encoding variable %s: %w", name, err))
 		return
 	}
 	v.values[name] = encoded
 }
 
-// Result returns the values.
+// Result returns the values. It stalls if the template does not accept a
+// required one.
 func (v *Values) Result() (map[string]infrav1.Value, error) {
 	if len(v.problems) > 0 {
 		return nil, v.problems[0]
 	}
-	if len(v.refused) > 0 {
-		slices.Sort(v.refused)
+	if len(v.rejected) > 0 {
+		slices.Sort(v.rejected)
 		return nil, fault.Stall(infrav1.FieldNotTakenReason,
-			"WorkspaceTemplate %s has no variable for %s: remove the field, or use a template that declares the variable", v.template, strings.Join(v.refused, ", "))
+			"WorkspaceTemplate %s has no variable for %s: remove the field, or use a template that declares the variable", v.template, strings.Join(v.rejected, ", "))
 	}
 	return v.values, nil
 }

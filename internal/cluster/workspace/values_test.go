@@ -27,11 +27,11 @@ func TestValues_ofAnInspectedModule(t *testing.T) {
 	v, err := NewValues(inspected)
 	g.Expect(err).NotTo(HaveOccurred())
 
-	v.Give("name", "a")
-	v.Give("vpc_id", "left out")
+	v.Set("name", "a")
+	v.Set("vpc_id", "left out")
 	v.Offer("region", "left out")
 	v.Offer("cluster_name", "a placeholder takes it")
-	v.Demand("spec.cidr", "cidr", "10.0.0.0/16")
+	v.Require("spec.cidr", "cidr", "10.0.0.0/16")
 	v.Override(map[string]infrav1.Value{"name": infrav1.StringValue("mine")})
 
 	values, err := v.Result()
@@ -40,8 +40,8 @@ func TestValues_ofAnInspectedModule(t *testing.T) {
 		"name": infrav1.StringValue("mine"), "cidr": infrav1.StringValue("10.0.0.0/16"), "cluster_name": infrav1.StringValue("a placeholder takes it"),
 	}))
 
-	v.Demand("spec.tags", "tags", map[string]string{})
-	v.Demand("spec.natGateway", "nat_gateway", "Single")
+	v.Require("spec.tags", "tags", map[string]string{})
+	v.Require("spec.natGateway", "nat_gateway", "Single")
 	_, err = v.Result()
 	stalled, ok := fault.AsStalled(err)
 	g.Expect(ok).To(BeTrue())
@@ -53,9 +53,9 @@ func TestValues_ofAModuleThatNobodyHasRead(t *testing.T) {
 	g := NewWithT(t)
 	v, err := NewValues(template(infrav1.ModuleNotInspectedReason))
 	g.Expect(err).NotTo(HaveOccurred())
-	v.Give("name", "a")
+	v.Set("name", "a")
 	v.Offer("region", "left out")
-	v.Demand("spec.tags", "tags", map[string]string{"a": "b"})
+	v.Require("spec.tags", "tags", map[string]string{"a": "b"})
 	values, err := v.Result()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(values).To(HaveLen(2))
