@@ -13,43 +13,43 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// advance takes the next step of a rollout. What the cache asks for is done
-// only if the API server asks for it too.
+// advance takes the next step of a rollout. It changes sets only if the API
+// server agrees with the cache, which may be outdated.
 func (r *Reconciler) advance(ctx context.Context, s *scope) error {
-	wanted := map[string]string{clusterv1.ClusterNameLabel: s.deployment.Spec.ClusterName}
-	maps.Copy(wanted, s.deployment.Spec.Template.ObjectMeta.Labels)
-	if why := machines.Mismatch(s.selector, wanted); why != "" {
-		s.withheld = fault.Stall(infrav1.SelectorMismatchReason, "%s", why)
+	labels := map[string]string{clusterv1.ClusterNameLabel: s.deployment.Spec.ClusterName}
+	maps.Copy(labels, s.deployment.Spec.Template.ObjectMeta.Labels)
+	if problem := machines.Mismatch(s.selector, labels); problem != "" {
+		s.blocked = fault.Stall(infrav1.SelectorMismatchReason, "%s", problem)
 	}
 	if done, err := r.rollback(ctx, s); done || err != nil {
 		return err
 	}
 	if s.decide().empty() {
-		s.remember()
+		s.updateRevision()
 		return nil
 	}
-	if err := r.lookLive(ctx, s); err != nil {
+	if err := r.readLive(ctx, s); err != nil {
 		return err
 	}
-	todo := s.decide()
-	if err := r.apply(ctx, s, todo); err != nil {
+	if err := r.apply(ctx, s, s.decide()); err != nil {
 		return err
 	}
-	s.remember()
+	s.updateRevision()
 	return nil
 }
 
-// changes is what is to be done to the sets.
+// changes are the changes of sets that a reconcile makes.
 type changes struct {
-	patches []change
+	patches []patch
 	create  *infrav1.CAPTMachineSet
 	remove  []*infrav1.CAPTMachineSet
 }
 
-type change struct {
+type patch struct {
 	from, to *infrav1.CAPTMachineSet
 }
 
@@ -60,67 +60,67 @@ func (s *scope) decide() changes {
 	rollout := s.rollout()
 	plan := rollout.Plan()
 	if plan.Unsettled != "" {
-		s.underway = fmt.Sprintf("waiting for CAPTMachineSet %s to act on its new size", plan.Unsettled)
+		s.waitingFor = fmt.Sprintf("waiting for CAPTMachineSet %s to observe its new size", plan.Unsettled)
 	}
 	current := s.current()
 	revision := machines.NextRevision(current, s.sets)
-	note := machines.SizeNote{Desired: s.replicas(), Max: rollout.Max()}
+	size := machines.SizeNote{Desired: s.replicas(), Max: rollout.Max()}
 
-	var todo changes
+	var c changes
 	for _, set := range s.sets {
 		if !set.DeletionTimestamp.IsZero() {
 			continue
 		}
 		to := set.DeepCopy()
-		if !s.held() {
+		if !s.scaleOnly() {
 			machines.Tend(s.deployment, to, rollout.Frozen(machines.SetOf(set, nil)))
 			if current != nil && set.UID == current.UID {
 				machines.Revise(s.deployment, to, revision)
 			}
 		}
-		for _, size := range plan.Resize {
-			if size.Set.UID != set.UID {
+		for _, resize := range plan.Resize {
+			if resize.Set.UID != set.UID {
 				continue
 			}
-			note.Replicas = size.To
-			note.Write(to)
-			if size.To > size.Set.Replicas {
+			size.Replicas = resize.To
+			size.Write(to)
+			if resize.To > resize.Set.Replicas {
 				delete(to.Annotations, clusterv1.DisableMachineCreateAnnotation)
 			}
 		}
 		if !machines.SameSet(set, to) {
-			todo.patches = append(todo.patches, change{from: set, to: to})
+			c.patches = append(c.patches, patch{from: set, to: to})
 		}
-		for _, gone := range plan.Remove {
-			if gone.UID == set.UID {
-				todo.remove = append(todo.remove, set)
+		for _, removed := range plan.Remove {
+			if removed.UID == set.UID {
+				c.remove = append(c.remove, set)
 			}
 		}
 	}
 	if plan.Create {
-		note.Replicas = plan.Size
-		todo.create = machines.NewSet(s.deployment, revision, note)
+		size.Replicas = plan.Size
+		c.create = machines.NewSet(s.deployment, revision, size)
 	}
-	return todo
+	return c
 }
 
-// apply carries out changes. What fails is decided again.
-func (r *Reconciler) apply(ctx context.Context, s *scope, todo changes) error {
-	for _, c := range todo.patches {
-		if err := r.patch(ctx, c.from, c.to); err != nil {
-			return fmt.Errorf("updating set %s: %w", c.from.Name, err)
+// apply writes changes. After an error the next reconcile decides anew.
+func (r *Reconciler) apply(ctx context.Context, s *scope, c changes) error {
+	for _, p := range c.patches {
+		if err := ownership.Patch(ctx, r.Client, p.from, p.to); err != nil {
+			return fmt.Errorf("updating set %s: %w", p.from.Name, err)
 		}
-		s.replace(c.to)
-		if from, to := machines.Replicas(c.from.Spec.Replicas), machines.Replicas(c.to.Spec.Replicas); from != to {
-			r.tell(s.deployment, c.to, setScaled(c.to.Name, from, to))
+		s.replace(p.to)
+		if from, to := machines.Replicas(p.from.Spec.Replicas), machines.Replicas(p.to.Spec.Replicas); from != to {
+			setScaled(p.to.Name, from, to).Record(r.Recorder, s.deployment, p.to)
 		}
 	}
-	if todo.create != nil {
-		if err := r.create(ctx, s, todo.create); err != nil {
+	if c.create != nil {
+		if err := r.create(ctx, s, c.create); err != nil {
 			return err
 		}
 	}
-	for _, set := range todo.remove {
+	for _, set := range c.remove {
 		if err := r.remove(ctx, set); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope, todo changes) error {
 	return nil
 }
 
-// replace puts the written version of a set in place of what was read.
+// replace replaces a set that was read with the version that was written.
 func (s *scope) replace(written *infrav1.CAPTMachineSet) {
 	for i, set := range s.sets {
 		if set.UID == written.UID {
@@ -137,31 +137,31 @@ func (s *scope) replace(written *infrav1.CAPTMachineSet) {
 	}
 }
 
-// create makes the set of the present template. A name that is taken by another
-// set is a collision, which is counted, so that the next attempt has another
-// name; so is that of a set which is being deleted, whose machines may only
-// leave when there are others for their pods.
+// create creates the set of the current template. If another set has its name,
+// the collision is counted and the next reconcile tries another name. This
+// includes a set that is being deleted: its machines may go only when there are
+// others for their pods.
 func (r *Reconciler) create(ctx context.Context, s *scope, set *infrav1.CAPTMachineSet) error {
 	err := r.Client.Create(ctx, set)
 	switch {
 	case err == nil:
 		s.sets = append(s.sets, set)
-		r.tell(s.deployment, set, setCreated(set.Name, machines.Replicas(set.Spec.Replicas), machines.Revision(set)))
+		setCreated(set.Name, machines.Replicas(set.Spec.Replicas), machines.Revision(set)).Record(r.Recorder, s.deployment, set)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		s.withheld = fault.Wait(infrav1.RollingOutReason, "No set can be made: the namespace is being deleted")
+		s.blocked = fault.Wait(infrav1.RollingOutReason, "A set cannot be created: the namespace is being deleted")
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("creating set %s: %w", set.Name, err)
 	}
-	var taken infrav1.CAPTMachineSet
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(set), &taken); err != nil {
+	var existing infrav1.CAPTMachineSet
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(set), &existing); err != nil {
 		return fmt.Errorf("reading set %s: %w", set.Name, err)
 	}
-	if metav1.IsControlledBy(&taken, s.deployment) && taken.DeletionTimestamp.IsZero() &&
-		machines.SameShape(&taken.Spec.Template.Spec, &set.Spec.Template.Spec) {
-		// It is the set we want, made a moment ago.
-		s.sets = append(s.sets, &taken)
+	if metav1.IsControlledBy(&existing, s.deployment) && existing.DeletionTimestamp.IsZero() &&
+		machines.SameShape(&existing.Spec.Template.Spec, &set.Spec.Template.Spec) {
+		// This is the desired set, created a moment ago.
+		s.sets = append(s.sets, &existing)
 		return nil
 	}
 	var collisions int32
@@ -169,11 +169,11 @@ func (r *Reconciler) create(ctx context.Context, s *scope, set *infrav1.CAPTMach
 		collisions = *s.deployment.Status.CollisionCount
 	}
 	s.deployment.Status.CollisionCount = new(collisions + 1)
-	s.underway = fmt.Sprintf("the name %s is taken, looking for another", set.Name)
+	s.waitingFor = fmt.Sprintf("the name %s is taken, trying another one", set.Name)
 	return nil
 }
 
-// remove deletes a set. One that is gone is no error.
+// remove deletes a set. It succeeds if the set does not exist.
 func (r *Reconciler) remove(ctx context.Context, set *infrav1.CAPTMachineSet) error {
 	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID})
 	if client.IgnoreNotFound(err) != nil {
@@ -182,8 +182,8 @@ func (r *Reconciler) remove(ctx context.Context, set *infrav1.CAPTMachineSet) er
 	return nil
 }
 
-// remember writes the revision of the current set into the status.
-func (s *scope) remember() {
+// updateRevision sets the revision of the current set in the status.
+func (s *scope) updateRevision() {
 	if current := s.current(); current != nil {
 		s.deployment.Status.Revision = machines.Revision(current)
 	}

@@ -1,7 +1,6 @@
-// Package captmachinedeployment replaces the machines of CAPTMachineDeployments
-// when their template changes: it makes a CAPTMachineSet for each template and
-// moves machines from the old sets to the new one, step by step. The sets make
-// and delete the machines themselves.
+// Package captmachinedeployment reconciles CAPTMachineDeployments. It creates a
+// CAPTMachineSet for each version of the template and scales the new set up and
+// the old sets down, step by step. The sets create and delete the machines.
 package captmachinedeployment
 
 import (
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -29,29 +28,30 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Reconciler rolls out CAPTMachineDeployments.
+// Reconciler reconciles CAPTMachineDeployments.
 type Reconciler struct {
 	Client client.Client
-	// APIReader reads past the cache. No set is made, resized, adopted or deleted
-	// on the word of the cache alone.
+	// APIReader reads from the API server instead of the cache. Sets are created,
+	// resized, adopted and deleted only after it confirmed what the cache says.
 	APIReader client.Reader
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// SetupWithManager adds the controller and what it watches. The numbers of a
-// set's status tell when its machines changed.
+// SetupWithManager adds the controller and its watches to the manager. Machines
+// are not watched: a set updates its status when its machines change.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if err := r.index(ctx, mgr); err != nil {
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	watches := r.watches()
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTMachineDeployment{}).
-		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(r.ofSet)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(appearsOrPauses())).
+		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForDependent)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForCluster), builder.WithPredicates(ownership.ClusterCreatedOrPaused())).
 		WithOptions(options).
 		Named("captmachinedeployment").
 		Complete(r.frame())
@@ -61,16 +61,18 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame lists the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineDeployment, scope] {
 	return &reconcile.Frame[*infrav1.CAPTMachineDeployment, scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.CAPTMachineDeploymentFinalizer,
-		Cluster:     r.clusterOf,
-		Scope:       r.scope,
+		Cluster: func(ctx context.Context, d *infrav1.CAPTMachineDeployment) (*clusterv1.Cluster, error) {
+			return ownership.ClusterOf(ctx, r.Client, d, d.Spec.ClusterName)
+		},
+		Scope: r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Run: r.look},
+			{Run: r.read},
 			{Condition: infrav1.AvailableCondition, Run: r.available, ContinueIf: func(*scope) bool { return true }},
 			{Run: r.advance},
 			{
@@ -84,14 +86,4 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineDeployment, sc
 		},
 		OnTransition: reconcile.Announce[*infrav1.CAPTMachineDeployment, scope](r.Recorder, transitionEvents),
 	}
-}
-
-// clusterOf finds the Cluster by the name that the spec gives: labels and owner
-// references may still be missing.
-func (r *Reconciler) clusterOf(ctx context.Context, d *infrav1.CAPTMachineDeployment) (*clusterv1.Cluster, error) {
-	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: d.Namespace, DeletionTimestamp: d.DeletionTimestamp,
-		Labels: map[string]string{clusterv1.ClusterNameLabel: d.Spec.ClusterName},
-	}}
-	return reconcile.OwnerCluster(ctx, r.Client, named)
 }

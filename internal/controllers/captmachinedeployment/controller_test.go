@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/webhooks"
@@ -175,7 +176,7 @@ func setsOf(t *testing.T, namespace string) []*infrav1.CAPTMachineSet {
 	t.Helper()
 	var all infrav1.CAPTMachineSetList
 	NewWithT(t).Expect(env.Client.List(t.Context(), &all, client.InNamespace(namespace))).To(Succeed())
-	found := pointers(all.Items)
+	found := ownership.Pointers(all.Items)
 	slices.SortFunc(found, func(a, b *infrav1.CAPTMachineSet) int { return int(machines.Revision(a) - machines.Revision(b)) })
 	return found
 }

@@ -3,12 +3,10 @@ package captmachinedeployment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -16,22 +14,20 @@ import (
 )
 
 // deleteSets deletes the deployment's sets, which delete their machines, and
-// waits until they are gone. Who deletes the deployment with --cascade=orphan
-// keeps them: the garbage collector takes the owner references away.
+// waits until they no longer exist. If the deployment is deleted with
+// --cascade=orphan, the sets stay and the garbage collector removes their owner
+// references.
 func (r *Reconciler) deleteSets(ctx context.Context, s *scope) error {
 	if controllerutil.ContainsFinalizer(s.deployment, metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	if err := r.look(ctx, s); err != nil {
+	if err := r.read(ctx, s); err != nil {
 		return err
 	}
 	if len(s.sets) == 0 {
-		// The cache may not show yet what was made last.
-		var list infrav1.CAPTMachineSetList
-		if err := r.APIReader.List(ctx, &list, client.InNamespace(s.deployment.Namespace)); err != nil {
-			return fmt.Errorf("listing sets: %w", err)
-		}
-		if err := r.claim(ctx, s, pointers(list.Items)); err != nil {
+		// The cache may not show sets that were just created. Their labels do not
+		// matter: a deployment that is being deleted keeps all that it controls.
+		if err := r.claimLive(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -49,13 +45,14 @@ func (r *Reconciler) deleteSets(ctx context.Context, s *scope) error {
 	if len(left) > 0 {
 		slices.Sort(left)
 		return fault.Wait(infrav1.DeletingReason, "Waiting for %d machines of %d sets to be deleted: %s",
-			s.machinesLeft(), len(left), strings.Join(left, ", "))
+			s.machineCount(), len(left), strings.Join(left, ", "))
 	}
 	return nil
 }
 
-// machinesLeft counts machines, those on their way included.
-func (s *scope) machinesLeft() int {
+// machineCount returns the number of machines, including those that are being
+// deleted.
+func (s *scope) machineCount() int {
 	n := 0
 	for _, set := range s.sets {
 		n += len(s.machines[set.UID])

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
@@ -36,11 +35,6 @@ var transitionEvents = reconcile.EventTable{
 	},
 }
 
-// tell records an event about a deployment.
-func (r *Reconciler) tell(d *infrav1.CAPTMachineDeployment, related runtime.Object, e reconcile.Event) {
-	e.Record(r.Recorder, d, related)
-}
-
 func normal(reason, action, format string, args ...any) reconcile.Event {
 	return reconcile.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
 }
@@ -68,5 +62,5 @@ func rolledBack(revision int64, changed bool) reconcile.Event {
 	if !changed {
 		return normal("RollbackUnchanged", "Rollback", "The template of revision %d is already in use", revision)
 	}
-	return normal("RolledBack", "Rollback", "Returned to the template of revision %d", revision)
+	return normal("RolledBack", "Rollback", "Rolled back to the template of revision %d", revision)
 }

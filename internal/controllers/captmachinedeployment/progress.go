@@ -14,26 +14,26 @@ import (
 
 // available waits until enough machines are available.
 func (r *Reconciler) available(_ context.Context, s *scope) error {
-	has, least := *s.deployment.Status.AvailableReplicas, s.replicas()-s.limits.Unavailable
-	if has < least {
-		return fault.Wait(infrav1.NotEnoughMachinesReason, "%d machines are available, and at least %d have to be", has, least)
+	available, required := *s.deployment.Status.AvailableReplicas, s.replicas()-s.limits.Unavailable
+	if available < required {
+		return fault.Wait(infrav1.NotEnoughMachinesReason, "%d machines are available, at least %d are required", available, required)
 	}
 	return nil
 }
 
-// progress tells how far the rollout has come, and whether it stands still.
+// progress evaluates how far the rollout is, and whether it makes progress.
 func (r *Reconciler) progress(_ context.Context, s *scope) error {
-	if s.withheld != nil {
-		return s.withheld
+	if s.blocked != nil {
+		return s.blocked
 	}
 	d := s.deployment
 	rollout := s.rollout()
-	is := s.numbers()
+	totals := s.totals()
 	complete := rollout.Complete()
 	p := machines.Progress{
-		Was: s.was, Is: is, Complete: complete,
-		Reason: s.wasReason, New: s.begins(), Paused: s.paused(),
-		Patient: rollout.Strategy == infrav1.OnDeleteStrategy && !complete && is.Replicas == s.replicas() && is.Available == is.Replicas,
+		Was: s.previous, Is: totals, Complete: complete,
+		Reason: s.previousReason, New: s.templateChanged(), Paused: s.paused(),
+		Patient: rollout.Strategy == infrav1.OnDeleteStrategy && !complete && totals.Replicas == s.replicas() && totals.Available == totals.Replicas,
 		Last:    d.Status.LastProgressAt.Time, Deadline: machines.Deadline(d.Spec.ProgressDeadlineSeconds), Now: s.now,
 	}
 	state, last := p.Judge()
@@ -41,20 +41,20 @@ func (r *Reconciler) progress(_ context.Context, s *scope) error {
 	s.state = state
 	switch state {
 	case machines.RollingOut:
-		s.remaining = p.Remaining(last)
+		s.untilDeadline = p.Remaining(last)
 	case machines.StoodStill:
-		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "Nothing has advanced for more than %s: %s", p.Deadline, s.numbersText())
+		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "The rollout has made no progress for more than %s: %s", p.Deadline, s.summary())
 	case machines.Paused:
-		return fault.Stall(infrav1.DeploymentPausedReason, "Nothing is rolled out while spec.paused is true; scaling goes on")
+		return fault.Stall(infrav1.DeploymentPausedReason, "spec.paused is true: changes of the template are not rolled out, changes of replicas are")
 	case machines.RolledOut, machines.Patient:
 	}
 	return nil
 }
 
-// begins tells whether the template became another one: it got a revision of its
-// own, or is about to.
-func (s *scope) begins() bool {
-	return s.turned || s.current() == nil && !s.held() || s.deployment.Status.Revision != s.wasRevision
+// templateChanged reports whether the template is another one than before: its
+// set has a new revision, or does not exist yet.
+func (s *scope) templateChanged() bool {
+	return s.rolledBack || s.current() == nil && !s.scaleOnly() || s.deployment.Status.Revision != s.previousRevision
 }
 
 func progressReason(s *scope) string {
@@ -73,34 +73,35 @@ func progressMessage(s *scope) string {
 	case machines.RolledOut:
 		return ""
 	case machines.Patient:
-		return fmt.Sprintf("%s; delete the others to replace them", s.numbersText())
+		return fmt.Sprintf("%s; delete the others to replace them", s.summary())
 	}
-	if s.underway != "" {
-		return fmt.Sprintf("%s; %s", s.numbersText(), s.underway)
+	if s.waitingFor != "" {
+		return fmt.Sprintf("%s; %s", s.summary(), s.waitingFor)
 	}
-	return s.numbersText()
+	return s.summary()
 }
 
-// numbersText tells how many machines are of the present template.
-func (s *scope) numbersText() string {
-	n := s.numbers()
-	return fmt.Sprintf("%d of %d machines are up to date, %d of %d are available", n.Updated, s.replicas(), n.Available, n.Replicas)
+// summary returns how many machines are up to date and available.
+func (s *scope) summary() string {
+	t := s.totals()
+	return fmt.Sprintf("%d of %d machines are up to date, %d of %d are available", t.Updated, s.replicas(), t.Available, t.Replicas)
 }
 
-// untilDeadline is when to see whether the rollout stands still.
-func untilDeadline(s *scope) time.Duration { return s.remaining }
+// untilDeadline returns when the progress of the rollout is checked again.
+func untilDeadline(s *scope) time.Duration { return s.untilDeadline }
 
-// complete waits until everything is rolled out, so that Ready says so.
+// complete waits until the rollout is complete. It has no condition of its own
+// and makes Ready depend on the rollout.
 func (r *Reconciler) complete(_ context.Context, s *scope) error {
 	switch {
-	case s.withheld != nil:
-		return s.withheld
+	case s.blocked != nil:
+		return s.blocked
 	case s.state == machines.RolledOut, s.state == machines.Paused && s.rollout().Complete():
 		return nil
 	case s.state == machines.StoodStill:
-		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "The rollout stands still: %s", s.numbersText())
+		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "The rollout makes no progress: %s", s.summary())
 	case s.state == machines.Paused:
-		return fault.Stall(infrav1.DeploymentPausedReason, "The rollout is paused: %s", s.numbersText())
+		return fault.Stall(infrav1.DeploymentPausedReason, "The rollout is paused: %s", s.summary())
 	}
 	return fault.Wait(progressReason(s), "%s", progressMessage(s))
 }

@@ -12,47 +12,48 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// rollback puts the template of an earlier revision in place, if that is asked
-// for, and clears the wish. It tells whether it did: what follows is decided on
-// the template as it was written. A paused deployment waits with it. Where there
-// is no such revision nothing is rolled out until somebody corrects the wish.
+// rollback replaces the template with that of the revision in spec.rollbackTo and
+// clears the field. It reports whether it did: the next step is then decided on
+// the template as it was written. A paused deployment does not roll back. If the
+// revision does not exist, nothing is rolled out until the user changes the
+// field.
 func (r *Reconciler) rollback(ctx context.Context, s *scope) (bool, error) {
 	d := s.deployment
-	if d.Spec.RollbackTo == nil || s.held() {
+	if d.Spec.RollbackTo == nil || s.scaleOnly() {
 		return false, nil
 	}
 	to := *d.Spec.RollbackTo
 	target := machines.FindRevision(to, s.current(), s.sets)
 	if target == nil {
-		// The cache may not know it yet.
-		if err := r.lookLive(ctx, s); err != nil {
+		// The cache may not show the set yet.
+		if err := r.readLive(ctx, s); err != nil {
 			return false, err
 		}
 		target = machines.FindRevision(to, s.current(), s.sets)
 	}
 	if target == nil {
-		s.withheld = fault.Stall(infrav1.RevisionNotFoundReason, "%s", notFound(to, machines.Revisions(s.sets)))
+		s.blocked = fault.Stall(infrav1.RevisionNotFoundReason, "%s", revisionNotFound(to, machines.Revisions(s.sets)))
 		return false, nil
 	}
 	template := machines.TemplateOf(target)
 	changed := !equality.Semantic.DeepEqual(template, d.Spec.Template)
 	d.Spec.Template, d.Spec.RollbackTo = template, nil
-	s.turned = changed
-	s.underway = fmt.Sprintf("returning to revision %d", machines.Revision(target))
-	r.tell(d, target, rolledBack(machines.Revision(target), changed))
+	s.rolledBack = changed
+	s.waitingFor = fmt.Sprintf("rolling back to revision %d", machines.Revision(target))
+	rolledBack(machines.Revision(target), changed).Record(r.Recorder, d, target)
 	return true, nil
 }
 
-func notFound(to int64, there []int64) string {
+func revisionNotFound(to int64, existing []int64) string {
 	text := fmt.Sprintf("Revision %d does not exist", to)
 	if to == 0 {
 		text = "There is no earlier revision"
 	}
-	if len(there) == 0 {
+	if len(existing) == 0 {
 		return text + ": remove spec.rollbackTo"
 	}
-	names := make([]string, 0, len(there))
-	for _, revision := range there {
+	names := make([]string, 0, len(existing))
+	for _, revision := range existing {
 		names = append(names, fmt.Sprint(revision))
 	}
 	return fmt.Sprintf("%s: remove spec.rollbackTo, or set it to one of %s", text, strings.Join(names, ", "))

@@ -16,38 +16,40 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at a deployment.
+// scope is what one reconcile of a deployment has read and decided.
 type scope struct {
 	deployment *infrav1.CAPTMachineDeployment
 	selector   labels.Selector
 	limits     machines.Limits
 	now        time.Time
 
-	// was are the numbers, reason and revision that the status had.
-	was         machines.Numbers
-	wasReason   string
-	wasRevision int64
+	// previous, previousReason and previousRevision are what the status contained.
+	previous         machines.Numbers
+	previousReason   string
+	previousRevision int64
 
-	// sets are the deployment's own. They may be shared with the cache.
+	// sets are the sets that the deployment controls. They may be shared with the
+	// cache.
 	sets []*infrav1.CAPTMachineSet
-	// machines are those of each set.
+	// machines are the machines by the UID of their set.
 	machines map[types.UID][]machines.Machine
 
-	// withheld says why nothing is rolled out, if something is wrong.
-	withheld error
-	// turned is true when the template was just replaced by an earlier one.
-	turned bool
-	// underway says what is being done before the rollout goes on.
-	underway string
+	// blocked is the reason why nothing can be rolled out, or nil.
+	blocked error
+	// rolledBack reports whether this reconcile replaced the template with an
+	// earlier one.
+	rolledBack bool
+	// waitingFor describes what has to happen before the rollout continues.
+	waitingFor string
 
-	state     machines.State
-	remaining time.Duration
+	state         machines.State
+	untilDeadline time.Duration
 }
 
 func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, _ *clusterv1.Cluster) (*scope, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil {
-		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector cannot be read: %w", err)
+		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector is invalid: %w", err)
 	}
 	if selector.Empty() {
 		return nil, fault.Stall(infrav1.SelectorMismatchReason, "%s", machines.Mismatch(selector, nil))
@@ -59,14 +61,14 @@ func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, 
 	d.Status.Selector = selector.String()
 	s := &scope{
 		deployment: d, selector: selector, limits: limits, now: r.Now(),
-		was: machines.Numbers{
+		previous: machines.Numbers{
 			Replicas: ptr.Deref(d.Status.Replicas, 0), Updated: ptr.Deref(d.Status.UpdatedReplicas, 0),
 			Ready: ptr.Deref(d.Status.ReadyReplicas, 0), Available: ptr.Deref(d.Status.AvailableReplicas, 0),
 		},
-		wasRevision: d.Status.Revision,
+		previousRevision: d.Status.Revision,
 	}
 	if c := meta.FindStatusCondition(d.Status.Conditions, infrav1.ProgressingCondition); c != nil {
-		s.wasReason = c.Reason
+		s.previousReason = c.Reason
 	}
 	return s, nil
 }
@@ -75,24 +77,19 @@ func (s *scope) replicas() int32 { return machines.Replicas(s.deployment.Spec.Re
 
 func (s *scope) paused() bool { return ptr.Deref(s.deployment.Spec.Paused, false) }
 
-// held tells whether the deployment scales but rolls nothing out.
-func (s *scope) held() bool { return s.paused() || s.withheld != nil }
+// scaleOnly reports whether the deployment scales but does not roll out.
+func (s *scope) scaleOnly() bool { return s.paused() || s.blocked != nil }
 
-// owner is the deployment as one who claims sets.
-func (s *scope) owner() machines.Owner {
-	return machines.Owner{Object: s.deployment, Selector: s.selector, ClusterName: s.deployment.Spec.ClusterName}
-}
-
-// current is the set of the present template, or nil.
+// current returns the set of the current template, or nil.
 func (s *scope) current() *infrav1.CAPTMachineSet {
 	return machines.FindCurrent(&s.deployment.Spec.Template, s.sets)
 }
 
-// rollout is the state of the deployment, as the decisions want it.
+// rollout returns the state that decisions are based on.
 func (s *scope) rollout() machines.Rollout {
 	r := machines.Rollout{
 		Replicas: s.replicas(), Strategy: machines.TypeOf(s.deployment.Spec.Strategy), Limits: s.limits,
-		Held: s.held(), History: ptr.Deref(s.deployment.Spec.RevisionHistoryLimit, 10), Now: s.now,
+		Held: s.scaleOnly(), History: ptr.Deref(s.deployment.Spec.RevisionHistoryLimit, 10), Now: s.now,
 	}
 	current := s.current()
 	for _, set := range s.sets {
@@ -106,32 +103,32 @@ func (s *scope) rollout() machines.Rollout {
 	return r
 }
 
-// numbers are the machines that there are.
-func (s *scope) numbers() machines.Numbers {
-	var n machines.Numbers
+// totals counts the machines of all sets.
+func (s *scope) totals() machines.Numbers {
+	var t machines.Numbers
 	current := s.current()
 	for _, set := range s.sets {
 		c := machines.Count(s.machines[set.UID], machines.Seconds(set.Spec.MinReadySeconds), s.now)
-		n.Replicas += c.Replicas
-		n.Ready += c.Ready
-		n.Available += c.Available
+		t.Replicas += c.Replicas
+		t.Ready += c.Ready
+		t.Available += c.Available
 		if current != nil && set.UID == current.UID {
-			n.Updated = c.Replicas
+			t.Updated = c.Replicas
 		}
 	}
-	return n
+	return t
 }
 
-// count writes the numbers into the status.
-func (s *scope) count() {
-	n := s.numbers()
-	var wanted int32
+// updateCounts updates the numbers of replicas in the status.
+func (s *scope) updateCounts() {
+	t := s.totals()
+	var desired int32
 	for _, set := range s.sets {
 		if set.DeletionTimestamp.IsZero() {
-			wanted += machines.Replicas(set.Spec.Replicas)
+			desired += machines.Replicas(set.Spec.Replicas)
 		}
 	}
 	status := &s.deployment.Status
-	status.Replicas, status.UpdatedReplicas, status.ReadyReplicas = new(n.Replicas), new(n.Updated), new(n.Ready)
-	status.AvailableReplicas, status.UnavailableReplicas = new(n.Available), new(max(wanted-n.Available, 0))
+	status.Replicas, status.UpdatedReplicas, status.ReadyReplicas = new(t.Replicas), new(t.Updated), new(t.Ready)
+	status.AvailableReplicas, status.UnavailableReplicas = new(t.Available), new(max(desired-t.Available, 0))
 }

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 )
 
 // lagging is a cache that shows sets and machines as they once were.
@@ -29,7 +30,7 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 	controlledBy := func(obj client.Object, index string) bool {
 		uid, _ := o.FieldSelector.RequiresExactMatch(index)
 		controller := metav1.GetControllerOf(obj)
-		return controller == nil && uid == orphan || controller != nil && string(controller.UID) == uid
+		return controller == nil && uid == ownership.NoController || controller != nil && string(controller.UID) == uid
 	}
 	switch list := list.(type) {
 	case *infrav1.CAPTMachineSetList:

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -24,8 +25,8 @@ const (
 	// the next that reads the nodes anew.
 	shortestPause = time.Minute
 	longestPause  = 30 * time.Minute
-	// mostNamed is how many nodes a message names.
-	mostNamed = 3
+	// maxNames is the number of nodes that a message names.
+	maxNames = 3
 )
 
 // members compares the nodes that the outputs tell of with those in the cluster.
@@ -138,21 +139,13 @@ func (d difference) ask(listed []string, lastRun, shortSince, now time.Time) (re
 func (d difference) String() string {
 	var parts []string
 	if len(d.missing) > 0 {
-		parts = append(parts, "not in the cluster: "+named(d.missing))
+		parts = append(parts, "not in the cluster: "+message.List(d.missing, maxNames))
 	}
 	if len(d.extra) > 0 {
-		parts = append(parts, "not among the outputs: "+named(d.extra))
+		parts = append(parts, "not among the outputs: "+message.List(d.extra, maxNames))
 	}
 	if d.short != "" {
 		parts = append(parts, d.short+" nodes")
 	}
 	return strings.Join(parts, "; ")
-}
-
-func named(ids []string) string {
-	text := strings.Join(ids[:min(len(ids), mostNamed)], ", ")
-	if more := len(ids) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

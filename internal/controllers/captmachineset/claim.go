@@ -2,146 +2,75 @@ package captmachineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 )
 
-// errChanged says that a set is not any more what was decided on.
-var errChanged = errors.New("it changed since it was read")
-
-// look finds the set's machines in the cache: it adopts those that nobody owns
-// and releases those that the selector does not find any more.
-func (r *Reconciler) look(ctx context.Context, s *scope) error {
+// readMachines reads the set's machines from the cache. It adopts matching
+// machines without a controller and releases those that no longer match.
+func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 	var candidates []*infrav1.CAPTMachine
-	for _, owner := range []string{string(s.set.UID), orphan} {
+	for _, controller := range []string{string(s.set.UID), ownership.NoController} {
 		var list infrav1.CAPTMachineList
-		err := r.Client.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingFields{ownerIndex: owner}, client.UnsafeDisableDeepCopy)
+		err := r.Client.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return fmt.Errorf("listing machines: %w", err)
 		}
-		candidates = append(candidates, pointers(list.Items)...)
+		candidates = append(candidates, ownership.Pointers(list.Items)...)
 	}
 	return r.claim(ctx, s, candidates)
 }
 
-// lookLive finds the set's machines at the API server, and confirms that the
-// set is still what was read.
-func (r *Reconciler) lookLive(ctx context.Context, s *scope) error {
+// readLiveMachines reads the set's machines from the API server. It fails if the
+// set is no longer the one that was read.
+func (r *Reconciler) readLiveMachines(ctx context.Context, s *scope) error {
 	if err := r.confirm(ctx, s); err != nil {
 		return err
 	}
-	var list infrav1.CAPTMachineList
-	err := r.APIReader.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabelsSelector{Selector: s.selector})
-	if err != nil {
-		return fmt.Errorf("listing machines: %w", err)
-	}
-	return r.claim(ctx, s, pointers(list.Items))
+	return r.claimLive(ctx, s, client.MatchingLabelsSelector{Selector: s.selector})
 }
 
-// lookOwned finds the machines that the set controls at the API server, whatever
-// their labels.
-func (r *Reconciler) lookOwned(ctx context.Context, s *scope) error {
+// claimLive claims the machines that the API server lists.
+func (r *Reconciler) claimLive(ctx context.Context, s *scope, options ...client.ListOption) error {
 	var list infrav1.CAPTMachineList
-	if err := r.APIReader.List(ctx, &list, client.InNamespace(s.set.Namespace)); err != nil {
+	if err := r.APIReader.List(ctx, &list, append(options, client.InNamespace(s.set.Namespace))...); err != nil {
 		return fmt.Errorf("listing machines: %w", err)
 	}
-	return r.claim(ctx, s, pointers(list.Items))
+	return r.claim(ctx, s, ownership.Pointers(list.Items))
 }
 
-// confirm asks the API server, once for each look, whether the set is still the
-// one that was read: another of its name, one that is being deleted, or another
-// size would make what follows wrong.
+// confirm asks the API server, once per reconcile, whether the set is still the
+// one that was read.
 func (r *Reconciler) confirm(ctx context.Context, s *scope) error {
-	if s.fresh {
+	if s.confirmed {
 		return nil
 	}
-	var live infrav1.CAPTMachineSet
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.set), &live); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the set again: %w", err)
-	}
-	if live.UID != s.set.UID || live.Generation != s.set.Generation || !live.DeletionTimestamp.IsZero() {
-		resource := infrav1.GroupVersion.WithResource("captmachinesets").GroupResource()
-		return apierrors.NewConflict(resource, s.set.Name, errChanged)
-	}
-	s.fresh = true
-	return nil
-}
-
-// claim keeps what is the set's own.
-func (r *Reconciler) claim(ctx context.Context, s *scope, candidates []*infrav1.CAPTMachine) error {
-	owner := s.owner()
-	var claimed []*infrav1.CAPTMachine
-	var errs []error
-	for _, m := range candidates {
-		switch owner.Claim(m) {
-		case machines.Keep:
-			claimed = append(claimed, m)
-		case machines.Adopt:
-			if adopted, err := r.adopt(ctx, s, m); err != nil {
-				errs = append(errs, err)
-			} else if adopted != nil {
-				claimed = append(claimed, adopted)
-			}
-		case machines.Release:
-			errs = append(errs, r.release(ctx, s, m))
-		case machines.Ignore:
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	resource := infrav1.GroupVersion.WithResource("captmachinesets").GroupResource()
+	if err := ownership.Confirm(ctx, r.APIReader, resource, s.set, &infrav1.CAPTMachineSet{}); err != nil {
 		return err
 	}
-	s.claimed = claimed
+	s.confirmed = true
 	return nil
 }
 
-// adopt makes the set the controller of a machine. One that has gone meanwhile
-// is none.
-func (r *Reconciler) adopt(ctx context.Context, s *scope, m *infrav1.CAPTMachine) (*infrav1.CAPTMachine, error) {
-	if err := r.confirm(ctx, s); err != nil {
-		return nil, err
+// claim sets the machines of the scope.
+func (r *Reconciler) claim(ctx context.Context, s *scope, candidates []*infrav1.CAPTMachine) error {
+	claimer := ownership.Claimer[*infrav1.CAPTMachine]{
+		Owner:  ownership.Owner{Object: s.set, Selector: s.selector, ClusterName: s.set.Spec.ClusterName},
+		Client: r.Client, Reference: machines.SetReference(s.set),
+		Confirm:   func(ctx context.Context) error { return r.confirm(ctx, s) },
+		OnAdopt:   func(m *infrav1.CAPTMachine) { machineAdopted(m.Name).Record(r.Recorder, s.set, m) },
+		OnRelease: func(m *infrav1.CAPTMachine) { machineReleased(m.Name).Record(r.Recorder, s.set, m) },
 	}
-	adopted := m.DeepCopy()
-	adopted.OwnerReferences = machines.Adopted(m.OwnerReferences, machines.SetReference(s.set))
-	if err := r.patchLocked(ctx, m, adopted); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("adopting machine %s: %w", m.Name, err)
+	claimed, err := claimer.Claim(ctx, candidates)
+	if err != nil {
+		return err
 	}
-	r.tell(s.set, adopted, machineAdopted(m.Name))
-	return adopted, nil
-}
-
-// release lets a machine go that does not match any more.
-func (r *Reconciler) release(ctx context.Context, s *scope, m *infrav1.CAPTMachine) error {
-	released := m.DeepCopy()
-	released.OwnerReferences = machines.Released(m.OwnerReferences, machines.SetReference(s.set))
-	if err := r.patchLocked(ctx, m, released); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("releasing machine %s: %w", m.Name, err)
-	}
-	r.tell(s.set, released, machineReleased(m.Name))
+	s.machines = claimed
 	return nil
-}
-
-// patchLocked writes on the version that was read and on no other: owner
-// references are a list, and a patch replaces the whole of it.
-func (r *Reconciler) patchLocked(ctx context.Context, from, to *infrav1.CAPTMachine) error {
-	return r.Client.Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}))
-}
-
-func pointers(items []infrav1.CAPTMachine) []*infrav1.CAPTMachine {
-	all := make([]*infrav1.CAPTMachine, 0, len(items))
-	for i := range items {
-		all = append(all, &items[i])
-	}
-	return all
 }

@@ -1,6 +1,6 @@
-// Package captmachineset keeps the machines of CAPTMachineSets: as many as are
-// wanted, equal to the template as far as a running machine can be, and nobody
-// else's.
+// Package captmachineset reconciles CAPTMachineSets. It creates and deletes the
+// machines of a set until their number is the desired one, and applies changes of
+// the template that a running machine can follow.
 package captmachineset
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -30,44 +31,45 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachines,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Reconciler keeps the machines of CAPTMachineSets.
+// Reconciler reconciles CAPTMachineSets.
 type Reconciler struct {
 	Client client.Client
-	// APIReader reads past the cache. Nothing is made, deleted or adopted on the
-	// word of the cache alone.
+	// APIReader reads from the API server instead of the cache. Machines are
+	// created, deleted and adopted only after it confirmed what the cache says.
 	APIReader client.Reader
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// scope is what was read for one look at a set.
+// scope is what one reconcile of a set has read.
 type scope struct {
 	set      *infrav1.CAPTMachineSet
 	cluster  *clusterv1.Cluster
 	selector labels.Selector
 	now      time.Time
 
-	// claimed are the machines of the set, those on their way included. They may
-	// be shared with the cache.
-	claimed []*infrav1.CAPTMachine
-	// looked is true once they are known.
-	looked bool
-	// fresh is true once the API server has confirmed the set.
-	fresh bool
+	// machines are the machines of the set, including those that are being
+	// deleted. They may be shared with the cache.
+	machines []*infrav1.CAPTMachine
+	// machinesRead reports whether machines has been set.
+	machinesRead bool
+	// confirmed reports whether the API server has confirmed the set.
+	confirmed bool
 }
 
-// SetupWithManager adds the controller and what it watches.
+// SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if err := r.index(ctx, mgr); err != nil {
+	if err := ownership.Index(ctx, mgr.GetFieldIndexer(), &infrav1.CAPTMachine{}, controllerIndex); err != nil {
 		return err
 	}
+	watches := r.watches()
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTMachineSet{}).
-		Watches(&infrav1.CAPTMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(appearsOrPauses())).
+		Watches(&infrav1.CAPTMachine{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForDependent)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForCluster), builder.WithPredicates(ownership.ClusterCreatedOrPaused())).
 		WithOptions(options).
 		Named("captmachineset").
 		Complete(r.frame())
@@ -77,17 +79,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame lists the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineSet, scope] {
 	return &reconcile.Frame[*infrav1.CAPTMachineSet, scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.CAPTMachineSetFinalizer,
-		Cluster:     r.clusterOf,
-		Scope:       r.scope,
+		Cluster: func(ctx context.Context, set *infrav1.CAPTMachineSet) (*clusterv1.Cluster, error) {
+			return ownership.ClusterOf(ctx, r.Client, set, set.Spec.ClusterName)
+		},
+		Scope: r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Run: r.belong},
-			{Condition: infrav1.ReplicasInSyncCondition, Run: r.replicas, ContinueIf: func(s *scope) bool { return s.looked }},
+			{Run: r.setOwner},
+			{Condition: infrav1.ReplicasInSyncCondition, Run: r.replicas, ContinueIf: func(s *scope) bool { return s.machinesRead }},
 			{Condition: infrav1.MachinesReadyCondition, Run: r.machinesReady, RequeueAfter: r.nextAvailable},
 		},
 		Delete: []reconcile.Step[scope]{
@@ -96,36 +100,26 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineSet, scope] {
 	}
 }
 
-// clusterOf finds the Cluster by the name that the spec gives: labels and owner
-// references may still be missing.
-func (r *Reconciler) clusterOf(ctx context.Context, set *infrav1.CAPTMachineSet) (*clusterv1.Cluster, error) {
-	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: set.Namespace, DeletionTimestamp: set.DeletionTimestamp,
-		Labels: map[string]string{clusterv1.ClusterNameLabel: set.Spec.ClusterName},
-	}}
-	return reconcile.OwnerCluster(ctx, r.Client, named)
-}
-
 func (r *Reconciler) scope(_ context.Context, set *infrav1.CAPTMachineSet, cluster *clusterv1.Cluster) (*scope, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {
-		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector cannot be read: %w", err)
+		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector is invalid: %w", err)
 	}
 	set.Status.Selector = selector.String()
 	return &scope{set: set, cluster: cluster, selector: selector, now: r.Now()}, nil
 }
 
-// belong makes a set that no deployment controls follow its Cluster to another
-// management cluster, and into deletion.
-func (r *Reconciler) belong(_ context.Context, s *scope) error {
+// setOwner makes the Cluster an owner of a set that no deployment controls. The
+// set then moves to another management cluster, and is deleted, with its Cluster.
+func (r *Reconciler) setOwner(_ context.Context, s *scope) error {
 	if s.cluster == nil || metav1.GetControllerOf(s.set) != nil {
 		return nil
 	}
 	ref := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: s.cluster.Name, UID: s.cluster.UID,
 	}
-	for _, has := range s.set.OwnerReferences {
-		if has.UID == ref.UID {
+	for _, existing := range s.set.OwnerReferences {
+		if existing.UID == ref.UID {
 			return nil
 		}
 	}
@@ -133,15 +127,10 @@ func (r *Reconciler) belong(_ context.Context, s *scope) error {
 	return nil
 }
 
-// owner is the set as one who claims machines.
-func (s *scope) owner() machines.Owner {
-	return machines.Owner{Object: s.set, Selector: s.selector, ClusterName: s.set.Spec.ClusterName}
-}
-
-// counted is what counts of the set's machines.
-func (s *scope) counted() []machines.Machine {
-	all := make([]machines.Machine, 0, len(s.claimed))
-	for _, m := range s.claimed {
+// states returns the state of the set's machines.
+func (s *scope) states() []machines.Machine {
+	all := make([]machines.Machine, 0, len(s.machines))
+	for _, m := range s.machines {
 		all = append(all, machines.Of(m))
 	}
 	return all

@@ -8,37 +8,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// deleteMachines deletes the set's machines and waits until they are gone. Who
-// deletes the set with --cascade=orphan keeps them: the garbage collector takes
-// the owner references away.
+// deleteMachines deletes the set's machines and waits until they no longer
+// exist. If the set is deleted with --cascade=orphan, the machines stay and the
+// garbage collector removes their owner references.
 func (r *Reconciler) deleteMachines(ctx context.Context, s *scope) error {
 	if controllerutil.ContainsFinalizer(s.set, metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	if err := r.look(ctx, s); err != nil {
+	if err := r.readMachines(ctx, s); err != nil {
 		return err
 	}
-	if len(s.claimed) == 0 {
-		// The cache may not show yet what was made last.
-		if err := r.lookOwned(ctx, s); err != nil {
+	if len(s.machines) == 0 {
+		// The cache may not show machines that were just created. Their labels do
+		// not matter: a set that is being deleted keeps all that it controls.
+		if err := r.claimLive(ctx, s); err != nil {
 			return err
 		}
 	}
 	var errs []error
-	for _, m := range s.claimed {
+	for _, m := range s.machines {
 		if m.DeletionTimestamp.IsZero() {
-			errs = append(errs, r.discard(ctx, m))
+			errs = append(errs, r.deleteMachine(ctx, m))
 		}
 	}
-	s.count()
+	s.updateCounts()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if left := s.names(func(*infrav1.CAPTMachine) bool { return true }); len(left) > 0 {
-		return fault.Wait(infrav1.DeletingReason, "Waiting for %d machines to be deleted: %s", len(left), listed(left))
+		return fault.Wait(infrav1.DeletingReason, "Waiting for %d machines to be deleted: %s", len(left), message.List(left, maxNames))
 	}
 	return nil
 }

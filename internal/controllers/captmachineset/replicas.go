@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,165 +17,168 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// replicas makes or deletes machines until there are as many as wanted.
+// maxNames is the number of machines that a message names.
+const maxNames = 5
+
+// replicas creates or deletes machines until their number is the desired one.
 func (r *Reconciler) replicas(ctx context.Context, s *scope) error {
-	if why := machines.Mismatch(s.selector, machines.Labels(s.set)); why != "" {
-		return fault.Stall(infrav1.SelectorMismatchReason, "%s", why)
+	if problem := machines.Mismatch(s.selector, machines.Labels(s.set)); problem != "" {
+		return fault.Stall(infrav1.SelectorMismatchReason, "%s", problem)
 	}
-	if err := r.look(ctx, s); err != nil {
+	if err := r.readMachines(ctx, s); err != nil {
 		return err
 	}
-	s.looked = true
-	err := r.sync(ctx, s)
+	s.machinesRead = true
+	err := r.scale(ctx, s)
 	if err == nil {
-		err = r.inPlace(ctx, s)
+		err = r.updateInPlace(ctx, s)
 	}
-	s.count()
+	s.updateCounts()
 	if err != nil {
 		return err
 	}
 	return s.inSync()
 }
 
-// sync makes or deletes what the cache says is missing or too much, if the API
-// server says so too: what the cache does not show may have been made, or may be
-// gone, already.
-func (r *Reconciler) sync(ctx context.Context, s *scope) error {
-	if s.todo().InSync() {
+// scale creates missing machines or deletes surplus ones. It does so only if the
+// API server agrees with the cache, which may be outdated.
+func (r *Reconciler) scale(ctx context.Context, s *scope) error {
+	if s.replicaDiff().InSync() {
 		return nil
 	}
-	if err := r.lookLive(ctx, s); err != nil {
+	if err := r.readLiveMachines(ctx, s); err != nil {
 		return err
 	}
-	todo := s.todo()
-	if len(todo.Delete) > 0 {
-		return r.shrink(ctx, s, todo.Delete)
+	diff := s.replicaDiff()
+	if len(diff.Delete) > 0 {
+		return r.scaleDown(ctx, s, diff.Delete)
 	}
-	if todo.Create > 0 {
-		return r.grow(ctx, s, todo.Create)
+	if diff.Create > 0 {
+		return r.scaleUp(ctx, s, diff.Create)
 	}
 	return nil
 }
 
-// todo is what the set has to do, and may.
-func (s *scope) todo() machines.Resize {
-	todo := machines.Sync(s.counted(), machines.Replicas(s.set.Spec.Replicas), s.set.Spec.DeletePolicy, s.minReady(), s.now)
-	if s.frozen() {
-		todo.Create = 0
+// replicaDiff returns the machines that are missing, if the set may create
+// machines, or those to delete.
+func (s *scope) replicaDiff() machines.Resize {
+	diff := machines.Sync(s.states(), machines.Replicas(s.set.Spec.Replicas), s.set.Spec.DeletePolicy, s.minReady(), s.now)
+	if s.creationDisabled() {
+		diff.Create = 0
 	}
-	return todo
+	return diff
 }
 
-// frozen tells whether the set may not make machines.
-func (s *scope) frozen() bool {
-	_, frozen := s.set.Annotations[clusterv1.DisableMachineCreateAnnotation]
-	return frozen
+// creationDisabled reports whether the set must not create machines.
+func (s *scope) creationDisabled() bool {
+	_, disabled := s.set.Annotations[clusterv1.DisableMachineCreateAnnotation]
+	return disabled
 }
 
-// grow makes n machines, at first few at a time.
-func (r *Reconciler) grow(ctx context.Context, s *scope, n int) error {
+// scaleUp creates n machines, few at a time at first.
+func (r *Reconciler) scaleUp(ctx context.Context, s *scope, n int) error {
 	var mu sync.Mutex
 	var names []string
-	made, err := machines.SlowStart(n, func(int) error {
-		m, err := r.create(ctx, s.set)
+	created, err := machines.SlowStart(n, func(int) error {
+		m, err := r.createMachine(ctx, s.set)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		s.claimed = append(s.claimed, m)
+		s.machines = append(s.machines, m)
 		names = append(names, m.Name)
 		return nil
 	})
-	if made > 0 {
+	if created > 0 {
 		slices.Sort(names)
-		r.tell(s.set, nil, scaledUp(names))
+		scaledUp(names).Record(r.Recorder, s.set, nil)
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return fault.Wait(infrav1.ScalingUpReason, "No machines can be made: the namespace is being deleted")
+		return fault.Wait(infrav1.ScalingUpReason, "Machines cannot be created: the namespace is being deleted")
 	}
 	return err
 }
 
-// attempts is how often a machine gets another name because its own is taken.
-const attempts = 5
+// createAttempts is how often a machine name is generated if the name is taken.
+const createAttempts = 5
 
-func (r *Reconciler) create(ctx context.Context, set *infrav1.CAPTMachineSet) (*infrav1.CAPTMachine, error) {
+func (r *Reconciler) createMachine(ctx context.Context, set *infrav1.CAPTMachineSet) (*infrav1.CAPTMachine, error) {
 	for i := 1; ; i++ {
 		m := machines.NewMachine(set, machines.MachineName(set.Name))
 		err := r.Client.Create(ctx, m)
 		if err == nil {
 			return m, nil
 		}
-		if !apierrors.IsAlreadyExists(err) || i == attempts {
+		if !apierrors.IsAlreadyExists(err) || i == createAttempts {
 			return nil, fmt.Errorf("creating a machine: %w", err)
 		}
 	}
 }
 
-// shrink deletes machines.
-func (r *Reconciler) shrink(ctx context.Context, s *scope, victims []machines.Machine) error {
+// scaleDown deletes machines.
+func (r *Reconciler) scaleDown(ctx context.Context, s *scope, victims []machines.Machine) error {
 	errs := make([]error, len(victims))
 	var wg sync.WaitGroup
 	for i, victim := range victims {
-		wg.Go(func() { errs[i] = r.remove(ctx, s.find(victim)) })
+		wg.Go(func() { errs[i] = r.deleteUnchanged(ctx, s.find(victim)) })
 	}
 	wg.Wait()
 	var names []string
 	for i, victim := range victims {
 		if errs[i] == nil {
 			names = append(names, victim.Name)
-			s.forget(victim)
+			s.markDeleting(victim)
 		}
 	}
 	if len(names) > 0 {
-		r.tell(s.set, nil, scaledDown(names))
+		scaledDown(names).Record(r.Recorder, s.set, nil)
 	}
 	return errors.Join(errs...)
 }
 
-// discard deletes a machine, whatever became of it. One that is gone is no error.
-func (r *Reconciler) discard(ctx context.Context, m *infrav1.CAPTMachine) error {
-	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
-	if client.IgnoreNotFound(err) != nil {
+// deleteMachine deletes a machine. It succeeds if the machine does not exist.
+func (r *Reconciler) deleteMachine(ctx context.Context, m *infrav1.CAPTMachine) error {
+	return r.delete(ctx, m, client.Preconditions{UID: &m.UID})
+}
+
+// deleteUnchanged deletes a machine at the version that was read. Another machine
+// may have to go if this one became ready in the meantime.
+func (r *Reconciler) deleteUnchanged(ctx context.Context, m *infrav1.CAPTMachine) error {
+	return r.delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
+}
+
+func (r *Reconciler) delete(ctx context.Context, m *infrav1.CAPTMachine, preconditions client.Preconditions) error {
+	if err := r.Client.Delete(ctx, m, preconditions); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting machine %s: %w", m.Name, err)
 	}
 	return nil
 }
 
-// remove deletes the version of a machine that was decided on: one that became
-// ready meanwhile may not be the one to go. A machine that is gone is no error.
-func (r *Reconciler) remove(ctx context.Context, m *infrav1.CAPTMachine) error {
-	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting machine %s: %w", m.Name, err)
-	}
-	return nil
+func (s *scope) find(state machines.Machine) *infrav1.CAPTMachine {
+	i := slices.IndexFunc(s.machines, func(m *infrav1.CAPTMachine) bool { return m.UID == state.UID })
+	return s.machines[i]
 }
 
-func (s *scope) find(victim machines.Machine) *infrav1.CAPTMachine {
-	i := slices.IndexFunc(s.claimed, func(m *infrav1.CAPTMachine) bool { return m.UID == victim.UID })
-	return s.claimed[i]
-}
-
-// forget counts a machine as being deleted before the cache does.
-func (s *scope) forget(victim machines.Machine) {
-	for i, m := range s.claimed {
-		if m.UID == victim.UID {
-			s.claimed[i] = m.DeepCopy()
-			s.claimed[i].DeletionTimestamp = &metav1.Time{Time: s.now}
+// markDeleting makes a machine count as being deleted before the cache shows it.
+func (s *scope) markDeleting(state machines.Machine) {
+	for i, m := range s.machines {
+		if m.UID == state.UID {
+			s.machines[i] = m.DeepCopy()
+			s.machines[i].DeletionTimestamp = &metav1.Time{Time: s.now}
 		}
 	}
 }
 
-// inPlace gives the machines what the template says and a running machine can
-// take over.
-func (r *Reconciler) inPlace(ctx context.Context, s *scope) error {
+// updateInPlace updates the machines with the fields of the template that a
+// running machine can follow.
+func (r *Reconciler) updateInPlace(ctx context.Context, s *scope) error {
 	var errs []error
-	for i, m := range s.claimed {
+	for i, m := range s.machines {
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -188,38 +190,37 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope) error {
 			errs = append(errs, fmt.Errorf("updating machine %s: %w", m.Name, err))
 			continue
 		}
-		s.claimed[i] = updated
+		s.machines[i] = updated
 	}
 	return errors.Join(errs...)
 }
 
-// count writes the numbers into the status.
-func (s *scope) count() {
-	all := s.counted()
-	c := machines.Count(all, s.minReady(), s.now)
-	var labelled int32
-	for _, m := range s.claimed {
+// updateCounts updates the numbers of replicas in the status.
+func (s *scope) updateCounts() {
+	c := machines.Count(s.states(), s.minReady(), s.now)
+	var labeled int32
+	for _, m := range s.machines {
 		if m.DeletionTimestamp.IsZero() && machines.FullyLabelled(s.set, m) {
-			labelled++
+			labeled++
 		}
 	}
 	status := &s.set.Status
 	status.Replicas, status.ReadyReplicas = new(c.Replicas), new(c.Ready)
-	status.AvailableReplicas, status.FullyLabeledReplicas = new(c.Available), new(labelled)
+	status.AvailableReplicas, status.FullyLabeledReplicas = new(c.Available), new(labeled)
 }
 
-// inSync waits until there are as many machines as wanted.
+// inSync waits until the number of machines is the desired one.
 func (s *scope) inSync() error {
-	has, wanted := *s.set.Status.Replicas, machines.Replicas(s.set.Spec.Replicas)
+	existing, desired := *s.set.Status.Replicas, machines.Replicas(s.set.Spec.Replicas)
 	deleting := s.names(func(m *infrav1.CAPTMachine) bool { return !m.DeletionTimestamp.IsZero() })
 	switch {
-	case has < wanted && s.frozen():
-		return fault.Wait(infrav1.CreationDisabledReason, "%d of %d machines exist, and the annotation %s keeps the set from making more",
-			has, wanted, clusterv1.DisableMachineCreateAnnotation)
-	case has < wanted:
-		return fault.Wait(infrav1.ScalingUpReason, "%d of %d machines exist", has, wanted)
-	case has > wanted || len(deleting) > 0:
-		return fault.Wait(infrav1.ScalingDownReason, "Waiting for %s to be deleted", listed(deleting))
+	case existing < desired && s.creationDisabled():
+		return fault.Wait(infrav1.CreationDisabledReason, "%d of %d machines exist: the annotation %s disables the creation of machines",
+			existing, desired, clusterv1.DisableMachineCreateAnnotation)
+	case existing < desired:
+		return fault.Wait(infrav1.ScalingUpReason, "%d of %d machines exist", existing, desired)
+	case existing > desired || len(deleting) > 0:
+		return fault.Wait(infrav1.ScalingDownReason, "Waiting for %s to be deleted", message.List(deleting, maxNames))
 	}
 	return nil
 }
@@ -230,22 +231,23 @@ func (r *Reconciler) machinesReady(_ context.Context, s *scope) error {
 	if len(notReady) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %d machines are not ready: %s", len(notReady), *s.set.Status.Replicas, listed(notReady))
+	text := fmt.Sprintf("%d of %d machines are not ready: %s", len(notReady), *s.set.Status.Replicas, message.List(notReady, maxNames))
 	if next := r.nextAvailable(s); next > 0 {
 		return fault.WaitFor(next, infrav1.MachinesNotReadyReason, "%s", text)
 	}
 	return fault.Wait(infrav1.MachinesNotReadyReason, "%s", text)
 }
 
-// nextAvailable is when the clock makes another machine available.
+// nextAvailable returns the time until the next machine becomes available.
 func (r *Reconciler) nextAvailable(s *scope) time.Duration {
-	return machines.NextAvailable(s.counted(), s.minReady(), s.now)
+	return machines.NextAvailable(s.states(), s.minReady(), s.now)
 }
 
-// names lists machines in order, those that are not ready with their reason.
+// names returns the sorted names of machines, with the reason if a machine is
+// not ready.
 func (s *scope) names(match func(*infrav1.CAPTMachine) bool) []string {
 	var names []string
-	for _, m := range s.claimed {
+	for _, m := range s.machines {
 		if !match(m) {
 			continue
 		}
@@ -257,15 +259,4 @@ func (s *scope) names(match func(*infrav1.CAPTMachine) bool) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// mostNamed is how many machines a message names.
-const mostNamed = 5
-
-func listed(names []string) string {
-	text := strings.Join(names[:min(len(names), mostNamed)], ", ")
-	if more := len(names) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 )
 
 // lagging is a cache that shows machines as they once were.
@@ -37,10 +38,10 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 	}
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	uid, _ := o.FieldSelector.RequiresExactMatch(ownerIndex)
+	uid, _ := o.FieldSelector.RequiresExactMatch(controllerIndex)
 	for _, m := range l.shown {
 		controller := metav1.GetControllerOf(&m)
-		if controller == nil && uid == orphan || controller != nil && string(controller.UID) == uid {
+		if controller == nil && uid == ownership.NoController || controller != nil && string(controller.UID) == uid {
 			machines.Items = append(machines.Items, m)
 		}
 	}

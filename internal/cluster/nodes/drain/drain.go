@@ -21,6 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/message"
 )
 
 const (
@@ -30,8 +31,8 @@ const (
 	// lost is for how many seconds a pod on an unreachable node is waited for
 	// once its own grace has ended. Nobody is there who could tell of its end.
 	lost = 1
-	// mostNamed is how many pods a message names for each reason.
-	mostNamed = 3
+	// maxNames is the number of pods that a message names for each reason.
+	maxNames = 3
 )
 
 // Remains is what is still on a node that has to leave it.
@@ -49,22 +50,15 @@ func (r Remains) Empty() bool { return len(r.Leaving) == 0 && len(r.Blocked) == 
 func (r Remains) String() string {
 	var parts []string
 	for _, why := range slices.Sorted(maps.Keys(r.Blocked)) {
-		parts = append(parts, fmt.Sprintf("%s cannot be evicted: %s", name(r.Blocked[why]), why))
+		parts = append(parts, fmt.Sprintf("%s cannot be evicted: %s", list(r.Blocked[why]), why))
 	}
 	if len(r.Leaving) > 0 {
-		parts = append(parts, "leaving: "+name(r.Leaving))
+		parts = append(parts, "leaving: "+list(r.Leaving))
 	}
 	return strings.Join(parts, "; ")
 }
 
-func name(pods []string) string {
-	pods = slices.Sorted(slices.Values(pods))
-	text := strings.Join(pods[:min(len(pods), mostNamed)], ", ")
-	if more := len(pods) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
+func list(pods []string) string { return message.List(slices.Sorted(slices.Values(pods)), maxNames) }
 
 // Node cordons a node and evicts what is on it: DaemonSets, static pods and
 // pods labelled cluster.x-k8s.io/drain: skip are left alone, data in emptyDir
