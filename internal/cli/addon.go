@@ -17,6 +17,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 )
 
 func newAddonCommand(o *Options) *cobra.Command {
@@ -89,7 +90,7 @@ func newAddonListCommand(o *Options) *cobra.Command {
 			for i := range list.Items {
 				summaries = append(summaries, summaryOf(&list.Items[i]))
 			}
-			if !output.ForPeople() {
+			if output.Structured() {
 				return output.Print(o.Out, summaries)
 			}
 			if len(summaries) == 0 {
@@ -103,7 +104,7 @@ func newAddonListCommand(o *Options) *cobra.Command {
 					colour = text.Green
 				}
 				table.Add(text.Cell{Text: s.Name}, text.Cell{Text: s.Version}, text.Cell{Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)}, text.Cell{Text: s.Selector},
-					text.Cell{Text: strings.Join(s.DependsOn, ",")}, text.Cell{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, text.Cell{Text: text.OneLine(s.Message)})
+					text.Cell{Text: strings.Join(s.DependsOn, ",")}, text.Cell{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, text.Cell{Text: message.OneLine(s.Message)})
 			}
 			return table.Print(o.Out, o.style())
 		},
@@ -136,7 +137,7 @@ func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *ad
 // statusIn returns the state of an add-on in the clusters, or in one of them.
 func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddonStatus, error) {
 	if cluster == "" {
-		return text.List(addon.Status.Clusters), nil
+		return text.NonNil(addon.Status.Clusters), nil
 	}
 	for _, status := range addon.Status.Clusters {
 		if status.Name == cluster {
@@ -164,7 +165,7 @@ func newAddonStatusCommand(o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !output.ForPeople() {
+			if output.Structured() {
 				return output.Print(o.Out, struct {
 					addonSummary
 					Clusters []addonsv1.ClusterAddonStatus `json:"clusters"`
@@ -195,7 +196,7 @@ func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.Clus
 		if c.Attempts > 0 {
 			colour, failed = text.Red, strconv.Itoa(int(c.Attempts))+"x"
 		}
-		table.Add(text.Cell{Text: c.Name}, text.Cell{Text: c.Reason, Colour: colour}, text.Cell{Text: text.Age(now, c.Since.Time)}, text.Cell{Text: failed}, text.Cell{Text: text.OneLine(c.Message)})
+		table.Add(text.Cell{Text: c.Name}, text.Cell{Text: c.Reason, Colour: colour}, text.Cell{Text: text.Age(now, c.Since.Time)}, text.Cell{Text: failed}, text.Cell{Text: message.OneLine(c.Message)})
 	}
 	return table.Print(o.Out, o.style())
 }

@@ -121,11 +121,11 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 		results = append(results, result)
-		if i.output.ForPeople() {
+		if !i.output.Structured() {
 			i.report(result)
 		}
 	}
-	if !i.output.ForPeople() {
+	if i.output.Structured() {
 		return i.output.Print(i.Out, results)
 	}
 	return nil

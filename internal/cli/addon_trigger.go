@@ -13,7 +13,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 )
 
 func newAddonTriggerCommand(o *Options) *cobra.Command {
@@ -109,7 +109,7 @@ func addonProgress(addon *addonsv1.CAPTAddon, cluster string) string {
 		if cluster != "" && c.Name != cluster || cluster == "" && c.Ready != nil && *c.Ready {
 			continue
 		}
-		return strings.TrimSpace(fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, text.OneLine(c.Message)))
+		return strings.TrimSpace(fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, message.OneLine(c.Message)))
 	}
 	return line
 }

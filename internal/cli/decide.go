@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -196,7 +196,7 @@ func (o *Options) awaitIf(ctx context.Context, wait bool, c client.WithWatch, ap
 	case applied == nil:
 		return nil
 	case applied.Status == metav1.ConditionTrue:
-		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, text.OneLine(applied.Message))
+		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
 		return nil
 	case applied.Reason == infrav1.WaitingForApprovalReason:
 		fmt.Fprintf(o.Out, "%s waits for approval: look with captctl plan %s\n", last.Name, last.Name)
@@ -219,7 +219,7 @@ func (o *Options) await(ctx context.Context, c client.WithWatch, apply *infrav1.
 		if run := a.Status.Run; run != nil {
 			p.show(describe.Line(describe.RunNode(run), time.Time{}))
 		} else if c := meta.FindStatusCondition(a.Status.Conditions, infrav1.AppliedCondition); c != nil && c.Status != metav1.ConditionTrue {
-			p.show(c.Reason + ": " + text.OneLine(c.Message))
+			p.show(c.Reason + ": " + message.OneLine(c.Message))
 		}
 		return done(a), nil
 	})

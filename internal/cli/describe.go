@@ -83,7 +83,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 }
 
 func (d *describeOptions) print(w io.Writer, tree *describe.Node) error {
-	if !d.output.ForPeople() {
+	if d.output.Structured() {
 		return d.output.Print(w, tree)
 	}
 	return describe.Render(w, tree, d.style(), time.Now())
@@ -99,7 +99,7 @@ func (d *describeOptions) follow(ctx context.Context, c client.Client, key clien
 	watcher := &describe.Watcher{Config: config, Reader: c, Key: key, All: d.all}
 	var show func(*describe.Node) error
 	switch {
-	case !d.output.ForPeople():
+	case d.output.Structured():
 		show = func(tree *describe.Node) error { return d.print(d.Out, tree) }
 	case text.IsTerminal(d.Out):
 		screen := newScreen(d)

@@ -31,7 +31,7 @@ func driftOf(apply *infrav1.WorkspaceTemplateApply, policy template.Policy) drif
 		Resources: []infrav1.ResourceChange{},
 	}
 	if status := apply.Status.Drift; status != nil {
-		d.CheckedAt, d.Resources = status.CheckedAt, text.List(status.Resources)
+		d.CheckedAt, d.Resources = status.CheckedAt, text.NonNil(status.Resources)
 	}
 	return d
 }
@@ -73,7 +73,7 @@ It ends with 1 if something differs.`,
 				return err
 			}
 			d := driftOf(apply, policy)
-			if !output.ForPeople() {
+			if output.Structured() {
 				err = output.Print(o.Out, d)
 			} else {
 				err = printDrift(o.Out, d, o.style(), time.Now())

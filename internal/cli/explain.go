@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // interrupted is the exit code of a program that Ctrl-C ended.
@@ -41,13 +41,13 @@ func (o *Options) explain(err error) error {
 		if refused, found := errors.AsType[*net.OpError](err); found {
 			cause = refused.Err
 		}
-		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", server(address.URL), text.OneLine(cause.Error()))
+		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", server(address.URL), message.OneLine(cause.Error()))
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the management cluster does not accept your credentials: log in again, or choose another --context")
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: ask for that permission, or choose another --context", text.OneLine(err.Error()))
+		return fmt.Errorf("%s: ask for that permission, or choose another --context", message.OneLine(err.Error()))
 	default:
-		return errors.New(text.OneLine(err.Error()))
+		return errors.New(message.OneLine(err.Error()))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -95,7 +96,7 @@ func newHistoryCommand(o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !output.ForPeople() {
+			if output.Structured() {
 				return output.Print(o.Out, historyOf(apply))
 			}
 			return o.printHistory(apply)
@@ -113,7 +114,7 @@ type runs struct {
 }
 
 func historyOf(apply *infrav1.WorkspaceTemplateApply) runs {
-	return runs{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.List(apply.Status.History)}
+	return runs{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History)}
 }
 
 func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
@@ -129,7 +130,7 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 	}
 	for _, run := range apply.Status.History {
 		table.Add(text.Cell{Text: run.ID}, text.Cell{Text: string(run.Operation)}, text.Cell{Text: string(run.Outcome), Colour: outcomeColour(run.Outcome)},
-			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{Text: run.Duration.Round(100 * time.Millisecond).String()}, text.Cell{Text: text.OneLine(run.Summary)})
+			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{Text: run.Duration.Round(100 * time.Millisecond).String()}, text.Cell{Text: message.OneLine(run.Summary)})
 	}
 	if apply.Status.Run == nil && len(apply.Status.History) == 0 {
 		fmt.Fprintf(o.Err, "%s has had no run yet: see kubectl describe wsta %s\n", apply.Name, apply.Name)

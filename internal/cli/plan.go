@@ -60,7 +60,7 @@ in place (~), replaced (-/+) and destroyed (-). Values are not shown.`,
 			if err != nil {
 				return err
 			}
-			if !output.ForPeople() {
+			if output.Structured() {
 				return output.Print(o.Out, plan)
 			}
 			return printPlan(o.Out, plan, o.style(), time.Now())

@@ -40,8 +40,8 @@ something, and states that a run could not save.`,
 			if err != nil {
 				return err
 			}
-			if !output.ForPeople() {
-				return output.Print(o.Out, text.List(snapshots))
+			if output.Structured() {
+				return output.Print(o.Out, text.NonNil(snapshots))
 			}
 			if len(snapshots) == 0 {
 				fmt.Fprintf(o.Err, "%s has no snapshots: one is taken before each run that changes a state\n", apply.Name)

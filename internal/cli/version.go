@@ -28,7 +28,7 @@ func newVersionCommand(o *Options) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			if !output.ForPeople() {
+			if output.Structured() {
 				return output.Print(o.Out, v)
 			}
 			fmt.Fprintf(o.Out, "captctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)

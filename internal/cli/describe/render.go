@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // sign is how a state is shown.
@@ -48,7 +49,7 @@ func status(n *Node) string {
 // Says is a node's message in one line; without a time it says no ages.
 func Says(n *Node, now time.Time) string {
 	if n.Progress == nil {
-		return text.OneLine(n.Message)
+		return message.OneLine(n.Message)
 	}
 	var parts []string
 	if p := n.Progress; p.Total > 0 {

@@ -8,45 +8,46 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Output is the value of the flag -o: for people when it is empty, else json or
-// yaml. It is a pflag.Value.
+// Output is the value of the --output flag: json, yaml, or empty for
+// human-readable text. It implements pflag.Value.
 type Output string
 
-// The forms for programs.
+// The structured output formats.
 const (
 	JSON Output = "json"
 	YAML Output = "yaml"
 )
 
-// String returns the value.
+// String returns the format.
 func (o *Output) String() string { return string(*o) }
 
-// Type names what the flag takes.
-func (o *Output) Type() string { return "json|yaml" }
+// Type returns the placeholder that help shows for the flag's value.
+func (o *Output) Type() string { return "format" }
 
-// Set takes a value.
+// Set parses a format.
 func (o *Output) Set(value string) error {
 	switch Output(value) {
 	case JSON, YAML:
 		*o = Output(value)
 		return nil
 	default:
-		return fmt.Errorf("write json or yaml, not %q", value)
+		return fmt.Errorf("unknown output format %q: use json or yaml", value)
 	}
 }
 
-// ForPeople tells whether nobody asked for a form for programs.
-func (o *Output) ForPeople() bool { return *o == "" }
+// Structured reports whether JSON or YAML was requested.
+func (o *Output) Structured() bool { return *o != "" }
 
-// List is a list that is written as one although it is empty.
-func List[T any](items []T) []T {
+// NonNil returns items, or an empty list for nil: JSON then has [] instead of
+// null.
+func NonNil[T any](items []T) []T {
 	if items == nil {
 		return []T{}
 	}
 	return items
 }
 
-// Print writes a value in the form that was asked for.
+// Print writes a value as JSON if that was requested, else as YAML.
 func (o *Output) Print(w io.Writer, value any) error {
 	encode := yaml.Marshal
 	if *o == JSON {
@@ -57,10 +58,10 @@ func (o *Output) Print(w io.Writer, value any) error {
 	}
 	data, err := encode(value)
 	if err != nil {
-		return fmt.Errorf("encoding the answer: %w", err)
+		return fmt.Errorf("encoding the output: %w", err)
 	}
 	if _, err := w.Write(data); err != nil {
-		return fmt.Errorf("printing the answer: %w", err)
+		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil
 }

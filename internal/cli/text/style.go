@@ -1,31 +1,32 @@
-// Package text prints what commands have to say: tables and trees for people,
-// JSON and YAML for programs. It knows no command.
+// Package text formats the output of commands: tables, trees and colours for
+// terminals, JSON and YAML for programs.
 package text
 
 import (
 	"io"
 	"os"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
-// Style is how text is shown: on a terminal with colours and no wider than it,
-// elsewhere plain and whole.
+// Style is the formatting of a stream: a terminal has colours and a width, any
+// other stream gets plain text of any length.
 type Style struct {
-	// Colour tells whether colours are used.
+	// Colour enables colours.
 	Colour bool
-	// Width is how many characters fit into a line; 0 is no limit.
+	// Width is the number of characters that fit into a line; 0 is no limit.
 	Width int
 }
 
-// Colour is what a terminal paints text with. The zero value paints nothing.
+// Colour is the parameter of a terminal's SGR escape sequence. The zero value
+// changes nothing.
 type Colour string
 
-// The colours, and two ways of emphasis.
+// The colours and kinds of emphasis.
 const (
 	Plain  Colour = ""
 	Bold   Colour = "1"
@@ -37,8 +38,7 @@ const (
 	Cyan   Colour = "36"
 )
 
-// StyleOf returns the style for a stream. NO_COLOR and a dumb terminal turn
-// colours off.
+// StyleOf returns the style of a stream. NO_COLOR and TERM=dumb disable colours.
 func StyleOf(w io.Writer) Style {
 	if !IsTerminal(w) {
 		return Style{}
@@ -52,13 +52,13 @@ func StyleOf(w io.Writer) Style {
 	return style
 }
 
-// IsTerminal tells whether a person sits at the other end of a stream.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Paint returns text in a colour, if the style has colours.
+// Paint returns text in a colour if the style has colours.
 func (s Style) Paint(c Colour, text string) string {
 	if !s.Colour || c == Plain || text == "" {
 		return text
@@ -66,39 +66,20 @@ func (s Style) Paint(c Colour, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// least is what is kept of a text in any case.
-const least = 20
+// minWidth is the width to which a text may be shortened on a narrow terminal.
+const minWidth = 20
 
-// Fit cuts text so that it ends at the style's width when it begins at the given
-// column. It keeps a word of it in any case.
+// Fit shortens text that starts at the given column so that it ends at the
+// style's width. It keeps at least minWidth characters.
 func (s Style) Fit(text string, column int) string {
 	if s.Width <= 0 {
 		return text
 	}
-	return Truncate(text, max(s.Width-column, least))
+	return message.TruncateWidth(text, max(s.Width-column, minWidth))
 }
 
-// Truncate cuts text to a number of characters; an ellipsis tells of it.
-func Truncate(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	runes := []rune(text)
-	return strings.TrimRight(string(runes[:max(width-1, 0)]), " ") + "…"
-}
-
-// OneLine joins the lines of a message.
-func OneLine(message string) string {
-	var parts []string
-	for line := range strings.Lines(message) {
-		if line = strings.TrimSpace(line); line != "" {
-			parts = append(parts, line)
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// Age is how long ago something was, as kubectl writes it; nothing for never.
+// Age returns the time since then in kubectl's format, or an empty string for the
+// zero time.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return ""

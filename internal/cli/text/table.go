@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
 // Cell is one field of a table.
@@ -13,7 +15,7 @@ type Cell struct {
 	Colour Colour
 }
 
-// Cells makes plain cells.
+// Cells returns cells without colour.
 func Cells(texts ...string) []Cell {
 	cells := make([]Cell, len(texts))
 	for i, text := range texts {
@@ -22,35 +24,36 @@ func Cells(texts ...string) []Cell {
 	return cells
 }
 
-// Table is lines of cells under a heading.
+// Table is a list of rows under a header.
 type Table struct {
-	heading []string
-	rows    [][]Cell
+	header []string
+	rows   [][]Cell
 }
 
-// NewTable returns a table without lines.
-func NewTable(heading ...string) *Table { return &Table{heading: heading} }
+// NewTable returns a table without rows.
+func NewTable(header ...string) *Table { return &Table{header: header} }
 
-// Add appends a line.
+// Add appends a row.
 func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
 
-// Print writes the table. Columns are as wide as what they hold; the last is cut
-// to the width of the style, and the first too when the last has no room left.
+// Print writes the table. Columns are as wide as their widest cell. The last one
+// is shortened to fit the style's width, and so is the first one if it leaves
+// fewer than minWidth characters for the last.
 func (t *Table) Print(w io.Writer, s Style) error {
 	const gap = 2
-	widths := make([]int, len(t.heading))
-	rows := append([][]Cell{t.headingCells()}, t.rows...)
+	widths := make([]int, len(t.header))
+	rows := append([][]Cell{t.headerCells()}, t.rows...)
 	for _, row := range rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
 		}
 	}
-	room := s.Width - least
+	room := s.Width - minWidth
 	for _, width := range widths[:len(widths)-1] {
 		room -= width + gap
 	}
 	if s.Width > 0 && room < 0 {
-		widths[0] = max(widths[0]+room, least)
+		widths[0] = max(widths[0]+room, minWidth)
 	}
 	var out strings.Builder
 	for _, row := range rows {
@@ -59,10 +62,10 @@ func (t *Table) Print(w io.Writer, s Style) error {
 		for i, cell := range row {
 			text := cell.Text
 			switch i {
-			case len(t.heading) - 1:
+			case len(t.header) - 1:
 				text = s.Fit(text, column)
 			case 0:
-				text = Truncate(text, widths[0])
+				text = message.TruncateWidth(text, widths[0])
 			}
 			line.WriteString(s.Paint(cell.Colour, text))
 			if i < len(row)-1 {
@@ -74,33 +77,33 @@ func (t *Table) Print(w io.Writer, s Style) error {
 		out.WriteByte('\n')
 	}
 	if _, err := io.WriteString(w, out.String()); err != nil {
-		return fmt.Errorf("printing a table: %w", err)
+		return fmt.Errorf("writing a table: %w", err)
 	}
 	return nil
 }
 
-func (t *Table) headingCells() []Cell {
-	cells := Cells(t.heading...)
+func (t *Table) headerCells() []Cell {
+	cells := Cells(t.header...)
 	for i := range cells {
 		cells[i].Colour = Dim
 	}
 	return cells
 }
 
-// Walk visits a tree from its root down, each node with the branches that lead
-// to it.
+// Walk visits the nodes of a tree in depth-first order, each with the branch
+// characters to print before it.
 func Walk[T any](root T, children func(T) []T, visit func(branches string, node T)) {
 	walk("", "", root, children, visit)
 }
 
-func walk[T any](own, below string, node T, children func(T) []T, visit func(string, T)) {
-	visit(own, node)
-	kids := children(node)
-	for i, kid := range kids {
-		if i == len(kids)-1 {
-			walk(below+"└─", below+"  ", kid, children, visit)
+func walk[T any](prefix, childPrefix string, node T, children func(T) []T, visit func(string, T)) {
+	visit(prefix, node)
+	list := children(node)
+	for i, child := range list {
+		if i == len(list)-1 {
+			walk(childPrefix+"└─", childPrefix+"  ", child, children, visit)
 		} else {
-			walk(below+"├─", below+"│ ", kid, children, visit)
+			walk(childPrefix+"├─", childPrefix+"│ ", child, children, visit)
 		}
 	}
 }

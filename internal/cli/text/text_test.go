@@ -11,7 +11,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/text"
 )
 
-func TestTable_alignsColumnsAndCutsTheLast(t *testing.T) {
+func TestTable_alignsColumnsAndShortensTheLast(t *testing.T) {
 	table := text.NewTable("NAME", "STATUS", "MESSAGE")
 	table.Add(text.Cells("a", "✓ Ready", "")...)
 	table.Add(text.Cell{Text: "longer"}, text.Cell{Text: "✗ No", Colour: text.Red}, text.Cell{Text: "something long that does not fit"})
@@ -20,9 +20,9 @@ func TestTable_alignsColumnsAndCutsTheLast(t *testing.T) {
 		style text.Style
 		want  string
 	}{
-		"whole where nobody looks": {want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that does not fit\n"},
-		"cut to a terminal":        {style: text.Style{Width: 38}, want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that…\n"},
-		"coloured": {style: text.Style{Colour: true}, want: "\x1b[2mNAME\x1b[0m    \x1b[2mSTATUS\x1b[0m   \x1b[2mMESSAGE\x1b[0m\n" +
+		"unlimited width":     {want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that does not fit\n"},
+		"width of a terminal": {style: text.Style{Width: 38}, want: "NAME    STATUS   MESSAGE\na       ✓ Ready\nlonger  ✗ No     something long that…\n"},
+		"colours": {style: text.Style{Colour: true}, want: "\x1b[2mNAME\x1b[0m    \x1b[2mSTATUS\x1b[0m   \x1b[2mMESSAGE\x1b[0m\n" +
 			"a       ✓ Ready\nlonger  \x1b[31m✗ No\x1b[0m     something long that does not fit\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTable_alignsColumnsAndCutsTheLast(t *testing.T) {
 	}
 }
 
-func TestTable_cutsTheFirstColumnWhenTheLastHasNoRoom(t *testing.T) {
+func TestTable_shortensTheFirstColumnWhenTheLastDoesNotFit(t *testing.T) {
 	g := NewWithT(t)
 	table := text.NewTable("NAME", "MESSAGE")
 	table.Add(text.Cells("└─Node/a-name-of-forty-letters-that-is-too-long", "something that does not fit either")...)
@@ -46,34 +46,34 @@ func TestTable_cutsTheFirstColumnWhenTheLastHasNoRoom(t *testing.T) {
 }
 
 type node struct {
-	name string
-	kids []*node
+	name     string
+	children []*node
 }
 
 func TestWalk_drawsBranches(t *testing.T) {
 	root := &node{"root", []*node{{"a", []*node{{"a1", nil}, {"a2", nil}}}, {"b", []*node{{"b1", nil}}}}}
 	var lines []string
-	text.Walk(root, func(n *node) []*node { return n.kids }, func(branches string, n *node) { lines = append(lines, branches+n.name) })
+	text.Walk(root, func(n *node) []*node { return n.children }, func(branches string, n *node) { lines = append(lines, branches+n.name) })
 	NewWithT(t).Expect(lines).To(Equal([]string{"root", "├─a", "│ ├─a1", "│ └─a2", "└─b", "  └─b1"}))
 }
 
 func TestOutput_printsJSONAndYAML(t *testing.T) {
 	value := map[string]any{"name": "demo"}
-	for form, want := range map[string]string{"json": "{\n  \"name\": \"demo\"\n}\n", "yaml": "name: demo\n"} {
+	for format, want := range map[string]string{"json": "{\n  \"name\": \"demo\"\n}\n", "yaml": "name: demo\n"} {
 		g := NewWithT(t)
 		var o text.Output
-		g.Expect(o.ForPeople()).To(BeTrue())
-		g.Expect(o.Set(form)).To(Succeed())
-		g.Expect(o.ForPeople()).To(BeFalse())
+		g.Expect(o.Structured()).To(BeFalse())
+		g.Expect(o.Set(format)).To(Succeed())
+		g.Expect(o.Structured()).To(BeTrue())
 		var out bytes.Buffer
 		g.Expect(o.Print(&out, value)).To(Succeed())
 		g.Expect(out.String()).To(Equal(want))
 	}
 	var o text.Output
-	NewWithT(t).Expect(o.Set("wide")).To(MatchError(`write json or yaml, not "wide"`))
+	NewWithT(t).Expect(o.Set("wide")).To(MatchError(`unknown output format "wide": use json or yaml`))
 }
 
-func TestStyleOf_isPlainWithoutATerminal(t *testing.T) {
+func TestStyleOf_isPlainWithoutTerminal(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(text.StyleOf(&bytes.Buffer{})).To(Equal(text.Style{}))
 	file, err := os.CreateTemp(t.TempDir(), "")
@@ -83,13 +83,10 @@ func TestStyleOf_isPlainWithoutATerminal(t *testing.T) {
 	g.Expect(text.IsTerminal(nil)).To(BeFalse())
 }
 
-func TestWords(t *testing.T) {
+func TestAge_isEmptyForZeroAndNeverNegative(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	g.Expect(text.Age(now, time.Time{})).To(BeEmpty())
 	g.Expect(text.Age(now, now.Add(-90*time.Second))).To(Equal("90s"))
-	g.Expect(text.Age(now, now.Add(time.Second))).To(Equal("0s"), "clocks differ")
-	g.Expect(text.OneLine("* a:\n  * b\n\n")).To(Equal("* a: * b"))
-	g.Expect(text.Truncate("äöü", 3)).To(Equal("äöü"))
-	g.Expect(text.Truncate("äöüä", 3)).To(Equal("äö…"))
+	g.Expect(text.Age(now, now.Add(time.Second))).To(Equal("0s"), "clock skew")
 }
