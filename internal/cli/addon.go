@@ -126,7 +126,7 @@ func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *ad
 		if err != nil {
 			return nil, nil, fmt.Errorf("listing add-ons: %w", err)
 		}
-		return nil, nil, operate.Missing("add-on", namespace, name, names)
+		return nil, nil, operate.NotFound("add-on", namespace, name, names)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading add-on %s: %w", name, err)

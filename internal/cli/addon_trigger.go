@@ -70,7 +70,7 @@ func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string) {
 func (o *Options) awaitTrigger(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
 	p := o.progress()
 	var last *addonsv1.CAPTAddon
-	err := operate.Follow(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
+	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
 		p.show(addonProgress(a, cluster))
 		return a.Status.HandledTrigger == trigger && settledIn(a, cluster), nil

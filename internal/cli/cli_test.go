@@ -22,7 +22,7 @@ func TestErrors_sayTheNextStepInOneLine(t *testing.T) {
 		"unknown command":    {[]string{"plann"}, `unknown command "plann" for "captctl": did you mean "plan"?`, 2},
 		"unknown subcommand": {[]string{"state", "snapshot"}, `unknown command "snapshot" for "captctl state": did you mean "snapshots"?`, 2},
 		"unknown flag":       {[]string{"plan", "x", "--bad"}, "unknown flag: --bad (see captctl plan --help)", 2},
-		"unknown form":       {[]string{"plan", "x", "-o", "wide"}, `write json or yaml, not "wide"`, 2},
+		"unknown form":       {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json or yaml`, 2},
 		"no name":            {[]string{"describe", "cluster"}, "give one cluster: captctl describe cluster NAME", 2},
 		"no context":         {[]string{"plan", "x", "--context", "none"}, "choose one of kubectl config get-contexts with --context", 1},
 		"nobody answers":     {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 does not answer (connect: connection refused): check --context", 1},

@@ -41,7 +41,7 @@ other. It is shown before, unless --plan names it.`,
 				return err
 			}
 			release := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
-			if err := operate.Released(apply, waiting, release); err != nil {
+			if err := operate.CheckProtected(apply, waiting, release); err != nil {
 				return err
 			}
 			if plan == "" && !yes {
@@ -211,7 +211,7 @@ func (o *Options) await(ctx context.Context, c client.WithWatch, apply *infrav1.
 	p := o.progress()
 	defer p.end()
 	var last *infrav1.WorkspaceTemplateApply
-	err := operate.Follow(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
 		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
 			return false, fmt.Errorf("%s is paused: it goes on when the pause ends", a.Name)

@@ -68,7 +68,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 		if listErr != nil {
 			return listErr
 		}
-		return operate.Missing("cluster", namespace, name, names)
+		return operate.NotFound("cluster", namespace, name, names)
 	}
 	if err != nil {
 		return err

@@ -61,11 +61,11 @@ func TestDescribe_isPlainAboutWhatDoesNotExist(t *testing.T) {
 	w := newWorld(t)
 	a := w.run("describe", "cluster", "demo")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(Equal(`no cluster "demo" in namespace "` + w.namespace + `", nor any other cluster: choose another namespace with -n`))
+	w.Expect(a.err).To(Equal(`cluster "demo" not found in namespace "` + w.namespace + `", which has no clusters: choose another namespace with -n`))
 
 	w.create(cluster("demo", nil))
 	a = w.run("describe", "cluster", "demmo")
-	w.Expect(a.err).To(Equal(`no cluster "demmo" in namespace "` + w.namespace + `": did you mean "demo"?`))
+	w.Expect(a.err).To(Equal(`cluster "demmo" not found in namespace "` + w.namespace + `": did you mean "demo"?`))
 }
 
 func TestDescribe_followsChangesByWatch(t *testing.T) {

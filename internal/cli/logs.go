@@ -81,7 +81,7 @@ func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *core
 		}
 		return err
 	}
-	return operate.Follow(ctx, c, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
+	return operate.Watch(ctx, c, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
 }
 
 func newHistoryCommand(o *Options) *cobra.Command {

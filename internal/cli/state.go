@@ -161,7 +161,7 @@ the lock.`,
 			}
 			waitErr := o.awaitIf(ctx, true, c, apply, handled)
 			// What was allowed once is not allowed for ever.
-			return errors.Join(waitErr, operate.ForgetUnlock(ctx, c, apply))
+			return errors.Join(waitErr, operate.RevokeUnlock(ctx, c, apply))
 		},
 	})
 	addYes(cmd, &yes)

@@ -47,10 +47,10 @@ func TestPlan_isFoundByNameAndByCluster(t *testing.T) {
 	w.Expect(plan).To(HaveKeyWithValue("id", "plan-0123456789abcdef"))
 
 	for name, want := range map[string]string{
-		"demo-nett":        `no workspace "demo-nett" in namespace "` + w.namespace + `": did you mean "demo-net"?`,
-		"cluster/demo":     "cluster demo has no control plane of CAPT: see captctl describe cluster demo",
-		"cluster/dem":      `no cluster "dem" in namespace "` + w.namespace + `": did you mean "demo"?`,
-		"cluster/demo/eks": "cluster/demo/eks names no workspace: write cluster/demo for the control plane, or cluster/demo/vpc",
+		"demo-nett":        `workspace "demo-nett" not found in namespace "` + w.namespace + `": did you mean "demo-net"?`,
+		"cluster/demo":     "cluster demo has no control plane that CAPT manages: see captctl describe cluster demo",
+		"cluster/dem":      `cluster "dem" not found in namespace "` + w.namespace + `": did you mean "demo"?`,
+		"cluster/demo/eks": "cluster/demo/eks is not a workspace: use cluster/demo for the control plane, or cluster/demo/vpc for the VPC",
 	} {
 		a := w.run("plan", name)
 		w.Expect(a.code).To(Equal(1))
@@ -69,7 +69,7 @@ func TestApprove_namesExactlyThePlanThatWaits(t *testing.T) {
 
 	a = w.run("approve", "net", "--plan", "plan-ffffffffffffffff")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(Equal("plan plan-ffffffffffffffff is not the one that waits: look at plan-0123456789abcdef with captctl plan net"))
+	w.Expect(a.err).To(Equal("plan plan-ffffffffffffffff is not waiting for approval; plan-0123456789abcdef is: review it with captctl plan net"))
 	w.reload(apply)
 	w.Expect(apply.Spec.ApprovedPlan).To(BeEmpty())
 
@@ -107,17 +107,17 @@ func TestDecisions_needSomethingToDecideOn(t *testing.T) {
 	w := newWorld(t)
 	w.create(workspace("net"))
 	for command, want := range map[string]string{
-		"plan": "net has no plan yet: see captctl history net", "approve": "no plan of net waits: see captctl history net",
-		"reject": "no plan of net waits: see captctl history net", "cancel": "no run of net goes on: see captctl history net",
-		"logs": "net has had no run yet: see kubectl describe wsta net",
+		"plan": "net has no plan yet: see captctl history net", "approve": "no plan of net is waiting for approval: see captctl history net",
+		"reject": "no plan of net is waiting for approval: see captctl history net", "cancel": "net has no run in progress: see captctl history net",
+		"logs": "net has no runs yet: see kubectl describe wsta net",
 	} {
 		a := w.run(command, "net")
 		w.Expect(a.code).To(Equal(1), command)
 		w.Expect(a.err).To(Equal(want), command)
 	}
-	w.Expect(w.run("state", "restore", "net", "x", "-y").err).To(Equal(`no snapshot "x": see captctl state snapshots net`))
+	w.Expect(w.run("state", "restore", "net", "x", "-y").err).To(Equal(`snapshot "x" not found: see captctl state snapshots net`))
 	a := w.run("drift", "net", "--now")
-	w.Expect(a.err).To(Equal("net is not applied, and only what is can be compared: see captctl history net"))
+	w.Expect(a.err).To(Equal("net is not applied, so there is nothing to compare: see captctl history net"))
 }
 
 func TestWait_doesNotWaitForAPause(t *testing.T) {
@@ -136,7 +136,7 @@ func TestCancel_isAskedForBefore(t *testing.T) {
 	w.create(apply)
 	w.report(apply, func() { apply.Status.Run = &infrav1.RunStatus{ID: "net-r1", Operation: "Plan"} })
 	w.Expect(w.run("cancel", "net").code).To(Equal(2))
-	w.Expect(w.run("cancel", "net", "--run", "net-r9", "-y").err).To(Equal("run net-r9 does not go on: the one that does is net-r1"))
+	w.Expect(w.run("cancel", "net", "--run", "net-r9", "-y").err).To(Equal("run net-r9 is not running; net-r1 is"))
 	w.Expect(w.run("cancel", "net", "-y").code).To(Equal(0))
 	w.reload(apply)
 	w.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.CancelRunAnnotation, "net-r1"))
@@ -168,7 +168,7 @@ func TestUnlock_breaksOnlyWhatNobodyHolds(t *testing.T) {
 	w.create(secret)
 	a = w.run("unlock", "net", "--yes")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(Equal("run net-r1 holds the lock and lives (the run is about to begin): stop it with captctl cancel net"))
+	w.Expect(a.err).To(Equal("run net-r1 holds the lock and lives (the run has not started): stop it with captctl cancel net"))
 	w.reload(apply)
 	w.Expect(apply.Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation), "not even by --yes")
 

@@ -1,13 +1,12 @@
-// Package operate asks things of a workspace and finds what there is to know of
-// it: its plan, its runs and their logs, the snapshots of its state, its lock.
-// It writes nothing but what a person may write.
+// Package operate reads the plan, runs, logs, snapshots and lock of a workspace,
+// and requests actions on it. It writes only the spec fields and annotations that
+// users may set.
 package operate
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,57 +16,57 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// MissingError is an object that does not exist.
-type MissingError struct {
-	// Kind is what people call it.
+// NotFoundError reports an object that does not exist.
+type NotFoundError struct {
+	// Kind is the name of the kind in messages, such as workspace.
 	Kind, Name, Namespace string
-	// Nearest is the name that was probably meant.
+	// Nearest is the existing name that was probably meant, or empty.
 	Nearest string
-	// Any tells whether there are others of the kind.
-	Any bool
+	// Others reports whether the namespace has other objects of the kind.
+	Others bool
 }
 
-// Error says what does not exist, and what to write instead.
-func (e *MissingError) Error() string {
-	text := fmt.Sprintf("no %s %q in namespace %q", e.Kind, e.Name, e.Namespace)
+// Error returns a sentence with the next step.
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("%s %q not found in namespace %q", e.Kind, e.Name, e.Namespace)
 	switch {
 	case e.Nearest != "":
 		return text + fmt.Sprintf(": did you mean %q?", e.Nearest)
-	case !e.Any:
-		return text + fmt.Sprintf(", nor any other %s: choose another namespace with -n", e.Kind)
+	case !e.Others:
+		return text + fmt.Sprintf(", which has no %ss: choose another namespace with -n", e.Kind)
 	default:
-		return text + ": press TAB for the names, or choose another namespace with -n"
+		return text + ": press TAB to complete a name, or choose another namespace with -n"
 	}
 }
 
-// Missing makes the error of a name that does not exist among those that do.
-func Missing(kind, namespace, name string, names []string) error {
-	return &MissingError{
-		Kind: kind, Name: name, Namespace: namespace, Any: len(names) > 0,
-		Nearest: inspect.Nearest(name, slices.Values(names)),
-	}
+// NotFound returns a NotFoundError for a name that is not among the existing
+// names.
+func NotFound(kind, namespace, name string, existing []string) error {
+	nearest, _ := message.Nearest(name, existing)
+	return &NotFoundError{Kind: kind, Name: name, Namespace: namespace, Nearest: nearest, Others: len(existing) > 0}
 }
 
-// missingOf makes the error of something of a workspace that does not exist.
-func missingOf(what, name string, names []string, see string) error {
-	if nearest := inspect.Nearest(name, slices.Values(names)); nearest != "" {
-		return fmt.Errorf("no %s %q: did you mean %q?", what, name, nearest)
+// notFoundOf returns the error for a run or snapshot that a workspace does not
+// have. The command see lists the existing ones.
+func notFoundOf(kind, name string, existing []string, see string) error {
+	if nearest, found := message.Nearest(name, existing); found {
+		return fmt.Errorf("%s %q not found: did you mean %q?", kind, name, nearest)
 	}
-	return fmt.Errorf("no %s %q: see %s", what, name, see)
+	return fmt.Errorf("%s %q not found: see %s", kind, name, see)
 }
 
-// ofCluster begins the name of a workspace that is a Cluster's.
-const ofCluster = "cluster/"
+// clusterPrefix starts the name of a workspace that belongs to a Cluster.
+const clusterPrefix = "cluster/"
 
-// Find returns a workspace by its name, by cluster/NAME for the workspace of a
-// Cluster's control plane, or by cluster/NAME/vpc for that of its VPC.
+// Find returns a workspace by name. The name cluster/NAME is the workspace of a
+// Cluster's control plane, and cluster/NAME/vpc that of its VPC.
 func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav1.WorkspaceTemplateApply, error) {
-	if rest, found := strings.CutPrefix(name, ofCluster); found {
-		return findOfCluster(ctx, c, namespace, rest)
+	if rest, found := strings.CutPrefix(name, clusterPrefix); found {
+		return findForCluster(ctx, c, namespace, rest)
 	}
 	apply := &infrav1.WorkspaceTemplateApply{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, apply)
@@ -76,7 +75,7 @@ func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav
 		if err != nil {
 			return nil, err
 		}
-		return nil, Missing("workspace", namespace, name, names)
+		return nil, NotFound("workspace", namespace, name, names)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading workspace %s: %w", name, err)
@@ -84,10 +83,10 @@ func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav
 	return apply, nil
 }
 
-func findOfCluster(ctx context.Context, c client.Reader, namespace, rest string) (*infrav1.WorkspaceTemplateApply, error) {
+func findForCluster(ctx context.Context, c client.Reader, namespace, rest string) (*infrav1.WorkspaceTemplateApply, error) {
 	name, part, _ := strings.Cut(rest, "/")
 	if part != "" && part != "vpc" {
-		return nil, fmt.Errorf("cluster/%s names no workspace: write cluster/%s for the control plane, or cluster/%s/vpc", rest, name, name)
+		return nil, fmt.Errorf("cluster/%s is not a workspace: use cluster/%s for the control plane, or cluster/%s/vpc for the VPC", rest, name, name)
 	}
 	cluster := &clusterv1.Cluster{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cluster)
@@ -96,7 +95,7 @@ func findOfCluster(ctx context.Context, c client.Reader, namespace, rest string)
 		if err != nil {
 			return nil, err
 		}
-		return nil, Missing("cluster", namespace, name, names)
+		return nil, NotFound("cluster", namespace, name, names)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", name, err)
@@ -113,13 +112,14 @@ func findOfCluster(ctx context.Context, c client.Reader, namespace, rest string)
 		}
 	}
 	if ref.Name == "" || err != nil {
-		return nil, fmt.Errorf("cluster %s has no %s of CAPT: see captctl describe cluster %s", name, what, name)
+		return nil, fmt.Errorf("cluster %s has no %s that CAPT manages: see captctl describe cluster %s", name, what, name)
 	}
 	return findOwned(ctx, c, owner, fmt.Sprintf("the %s of %s has no workspace yet: see captctl describe cluster %s", what, name, name))
 }
 
-// findOwned returns the workspace that an object controls.
-func findOwned(ctx context.Context, c client.Reader, owner client.Object, none string) (*infrav1.WorkspaceTemplateApply, error) {
+// findOwned returns the workspace that an object controls, or an error with the
+// text notFound.
+func findOwned(ctx context.Context, c client.Reader, owner client.Object, notFound string) (*infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	if err := c.List(ctx, &list, client.InNamespace(owner.GetNamespace())); err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
@@ -129,10 +129,10 @@ func findOwned(ctx context.Context, c client.Reader, owner client.Object, none s
 			return &list.Items[i], nil
 		}
 	}
-	return nil, errors.New(none)
+	return nil, errors.New(notFound)
 }
 
-// WorkspaceNames are the names of the workspaces of a namespace.
+// WorkspaceNames returns the names of the workspaces in a namespace.
 func WorkspaceNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -145,7 +145,7 @@ func WorkspaceNames(ctx context.Context, c client.Reader, namespace string) ([]s
 	return names, nil
 }
 
-// ClusterNames are the names of the Clusters of a namespace.
+// ClusterNames returns the names of the Clusters in a namespace.
 func ClusterNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var list clusterv1.ClusterList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -158,7 +158,8 @@ func ClusterNames(ctx context.Context, c client.Reader, namespace string) ([]str
 	return names, nil
 }
 
-// Policy is how runs of a workspace are made, its template's settings included.
+// Policy returns the approval and drift settings of a workspace, with the
+// defaults of its template.
 func Policy(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (template.Policy, error) {
 	t := &infrav1.WorkspaceTemplate{}
 	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), t); client.IgnoreNotFound(err) != nil {

@@ -18,25 +18,27 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// lockInfoAnnotation is where OpenTofu and Terraform keep who holds the lock.
+// lockInfoAnnotation is the annotation of the Lease in which OpenTofu and
+// Terraform describe the lock.
 const lockInfoAnnotation = "app.terraform.io/lock-info"
 
-// Lock is who holds the lock of a workspace's state.
+// Lock is the lock of a workspace's state.
 type Lock struct {
-	// ID is what breaks the lock.
+	// ID identifies the lock to terraform force-unlock.
 	ID        string `json:"id"`
 	Who       string `json:"who,omitempty"`
 	Operation string `json:"operation,omitempty"`
 	Created   string `json:"created,omitempty"`
-	// OwnRun tells that a run of the workspace holds it.
+	// OwnRun reports whether a run of the workspace holds the lock.
 	OwnRun bool `json:"ownRun"`
-	// Holder tells whether the holder lives.
+	// Holder is the liveness of the holder. It is known only for own runs.
 	Holder terraform.Liveness `json:"holder"`
-	// Where says in words where the holder is.
+	// Where describes the process or pod of the holder.
 	Where string `json:"where,omitempty"`
 }
 
-// FindLock returns the lock of a workspace's state, or nil if nobody holds it.
+// FindLock returns the lock of a workspace's state, or nil if the state is not
+// locked.
 func FindLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
 	lock, err := stateLock(ctx, c, apply)
 	if err == nil && lock == nil {
@@ -45,16 +47,20 @@ func FindLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 	if err != nil || lock == nil {
 		return nil, err
 	}
-	lock.OwnRun = strings.HasPrefix(lock.ID, record.Shorten(apply.Name, 45)+"-r") && runNumber(lock.ID) > 0
+	lock.OwnRun = isRunOf(apply.Name, lock.ID)
 	lock.Holder = terraform.LivenessUnknown
 	if lock.OwnRun {
-		err = lock.observe(ctx, c, apply.Namespace)
+		err = lock.observeHolder(ctx, c, apply.Namespace)
 	}
 	return lock, err
 }
 
-// stateLock reads the Lease beside a state in Kubernetes. A run that has begun
-// and not ended holds the lock in any case.
+// isRunOf reports whether an ID is that of a run of the workspace.
+func isRunOf(workspace, id string) bool {
+	return strings.HasPrefix(id, record.Shorten(workspace, 45)+"-r") && runNumber(id) > 0
+}
+
+// stateLock returns the lock of a state in Kubernetes, which is a Lease.
 func stateLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
 	backend := terraform.Backend{SecretSuffix: template.StateSuffix(apply.Name)}
 	var lease coordinationv1.Lease
@@ -62,22 +68,29 @@ func stateLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the lock: %w", err)
 	}
-	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		if run := apply.Status.Run; run != nil {
-			return &Lock{ID: run.ID, Operation: string(run.Operation)}, nil
-		}
-		return nil, nil
-	}
-	var info terraform.LockInfo
-	// A lock that says nothing about itself is still a lock.
-	_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &info)
-	return &Lock{ID: *lease.Spec.HolderIdentity, Who: info.Who, Operation: info.Operation, Created: info.Created}, nil
+	return lockOf(&lease, apply.Status.Run), nil
 }
 
-// reportedLock is the lock of a state elsewhere, as the latest run ran into it.
+// lockOf returns the lock that a Lease describes. Without a holder, a run in
+// progress counts as the holder: it is about to take the lock, or has it in
+// another backend.
+func lockOf(lease *coordinationv1.Lease, run *infrav1.RunStatus) *Lock {
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
+		var info terraform.LockInfo
+		// A lock without a readable description is still a lock.
+		_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &info)
+		return &Lock{ID: *holder, Who: info.Who, Operation: info.Operation, Created: info.Created}
+	}
+	if run != nil {
+		return &Lock{ID: run.ID, Operation: string(run.Operation)}
+	}
+	return nil
+}
+
+// reportedLock returns the lock of a state outside of Kubernetes, as the latest
+// run reported it.
 func reportedLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
-	failure := apply.Status.Failure
-	if failure == nil || failure.Reason != infrav1.LockHeldReason || len(apply.Status.History) == 0 {
+	if !failedOnForeignLock(&apply.Status) {
 		return nil, nil
 	}
 	var secret corev1.Secret
@@ -90,20 +103,26 @@ func reportedLock(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 		return nil, err
 	}
 	info := result.Lock
-	if apply.Status.State == nil || apply.Status.State.Backend == terraform.BackendKubernetes || apply.Status.State.Backend == "" {
-		// The Lease would tell: it has been given back since.
-		return nil, nil
-	}
 	return &Lock{ID: info.ID, Who: info.Who, Operation: info.Operation, Created: info.Created}, nil
 }
 
-// observe tells whether the run that holds the lock lives.
-func (l *Lock) observe(ctx context.Context, c client.Reader, namespace string) error {
+// failedOnForeignLock reports whether the latest run found a lock in a backend
+// other than Kubernetes. In Kubernetes the Lease is the truth: without a holder
+// the lock was released since.
+func failedOnForeignLock(status *infrav1.WorkspaceTemplateApplyStatus) bool {
+	if status.Failure == nil || status.Failure.Reason != infrav1.LockHeldReason || len(status.History) == 0 {
+		return false
+	}
+	return status.State != nil && status.State.Backend != "" && status.State.Backend != terraform.BackendKubernetes
+}
+
+// observeHolder sets Holder and Where for a lock that a run holds.
+func (l *Lock) observeHolder(ctx context.Context, c client.Reader, namespace string) error {
 	var secret corev1.Secret
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: record.SecretName(l.ID)}, &secret)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && record.Finished(&secret):
-		// A record goes only after its run has ended.
+		// The record of a run is deleted only after the run has ended.
 		l.Holder, l.Where = terraform.LivenessGone, "the run has ended"
 		return nil
 	case err != nil:
@@ -114,7 +133,7 @@ func (l *Lock) observe(ctx context.Context, c client.Reader, namespace string) e
 	case err != nil:
 		return err
 	case identity == nil:
-		l.Holder, l.Where = terraform.LivenessPending, "the run is about to begin"
+		l.Holder, l.Where = terraform.LivenessPending, "the run has not started"
 		return nil
 	case identity.PodName != "":
 		var pod corev1.Pod
@@ -131,7 +150,8 @@ func (l *Lock) observe(ctx context.Context, c client.Reader, namespace string) e
 	return nil
 }
 
-// processLiveness tells whether a process lives; only its own machine knows.
+// processLiveness returns the liveness of a process, which is known only on the
+// machine that runs it.
 func processLiveness(identity *record.Identity) terraform.Liveness {
 	host, err := os.Hostname()
 	switch {

@@ -1,0 +1,174 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// patch edits a workspace and writes the difference.
+func patch(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, edit func()) error {
+	before := apply.DeepCopy()
+	if apply.Annotations == nil {
+		apply.Annotations = map[string]string{}
+	}
+	edit()
+	if err := c.Patch(ctx, apply, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+	}
+	return nil
+}
+
+// WaitingPlan returns the plan that waits for approval. If id is not empty, the
+// plan must have that ID: users decide only on the plan that they reviewed.
+func WaitingPlan(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.PlanStatus, error) {
+	plan := apply.Status.Plan
+	switch {
+	case plan == nil || plan.Waiting == nil || !*plan.Waiting:
+		return nil, fmt.Errorf("no plan of %s is waiting for approval: see captctl history %s", apply.Name, apply.Name)
+	case id != "" && id != plan.ID:
+		return nil, fmt.Errorf("plan %s is not waiting for approval; %s is: review it with captctl plan %s", id, plan.ID, apply.Name)
+	}
+	return plan, nil
+}
+
+// Approve approves a waiting plan and allows the given protected resources to be
+// destroyed.
+func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string) error {
+	if err := CheckProtected(apply, plan, allowDestroy); err != nil {
+		return err
+	}
+	policy, err := Policy(ctx, c, apply)
+	if err != nil {
+		return err
+	}
+	return patch(ctx, c, apply, func() { approve(apply, plan, policy.Approval, allowDestroy) })
+}
+
+// approve sets the fields that approve a plan. With approval: Auto only the
+// protection holds a plan back, so spec.approvedPlan stays as it is.
+func approve(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, approval infrav1.ApprovalMode, allowDestroy []string) {
+	if len(allowDestroy) > 0 {
+		apply.Annotations[infrav1.AllowDestroyAnnotation] = strings.Join(allowedAddresses(apply, allowDestroy), ",")
+	}
+	if approval == infrav1.ApprovalManual {
+		apply.Spec.ApprovedPlan = plan.ID
+	}
+	if apply.Annotations[infrav1.RejectPlanAnnotation] == plan.ID {
+		delete(apply.Annotations, infrav1.RejectPlanAnnotation)
+	}
+}
+
+// CheckProtected returns an error if the plan would destroy a protected resource
+// that neither the workspace's annotation nor allowDestroy lists.
+func CheckProtected(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string) error {
+	allowed := allowedAddresses(apply, allowDestroy)
+	blocked := slices.DeleteFunc(slices.Clone(plan.Blocked), func(address string) bool {
+		return slices.Contains(allowed, address)
+	})
+	if len(blocked) > 0 {
+		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(blocked, ","))
+	}
+	return nil
+}
+
+// allowedAddresses returns the protected addresses that may be destroyed: those
+// of the workspace's annotation, then the new ones.
+func allowedAddresses(apply *infrav1.WorkspaceTemplateApply, allowDestroy []string) []string {
+	addresses := terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
+	for _, address := range allowDestroy {
+		if !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// Reject rejects a waiting plan.
+func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) error {
+	policy, err := Policy(ctx, c, apply)
+	if err != nil {
+		return err
+	}
+	if policy.Approval != infrav1.ApprovalManual {
+		return fmt.Errorf("%s has approval: Auto, and its protected resources already block the plan: there is nothing to reject", apply.Name)
+	}
+	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.RejectPlanAnnotation] = plan.ID })
+}
+
+// CurrentRun returns the run that is in progress. If id is not empty, the run
+// must have that ID.
+func CurrentRun(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.RunStatus, error) {
+	run := apply.Status.Run
+	switch {
+	case run == nil:
+		return nil, fmt.Errorf("%s has no run in progress: see captctl history %s", apply.Name, apply.Name)
+	case id != "" && id != run.ID:
+		return nil, fmt.Errorf("run %s is not running; %s is", id, run.ID)
+	}
+	return run, nil
+}
+
+// Cancel requests that a run stops gracefully.
+func Cancel(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, run *infrav1.RunStatus) error {
+	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.CancelRunAnnotation] = run.ID })
+}
+
+// newRequest returns a new value for an annotation that requests an action. A
+// value that differs from the last handled one starts the action.
+func newRequest() string { return time.Now().UTC().Format(time.RFC3339Nano) }
+
+// Retry requests a run. It returns the value of the request, which
+// status.handledRequest has once the request is handled.
+func Retry(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	request := newRequest()
+	return request, patch(ctx, c, apply, func() { apply.Annotations[infrav1.RunRequestedAnnotation] = request })
+}
+
+// Restore requests that a snapshot replaces the state. With hold, the plan that
+// follows waits for approval.
+func Restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, snapshot Snapshot, hold bool) error {
+	if apply.Status.HandledRestore == snapshot.Name && apply.Annotations[infrav1.RestoreSnapshotAnnotation] == snapshot.Name {
+		return errors.New("this snapshot was restored last, and a snapshot cannot be restored twice in a row: restore another one first")
+	}
+	return patch(ctx, c, apply, func() {
+		if hold {
+			apply.Spec.Approval = infrav1.ApprovalManual
+		}
+		apply.Annotations[infrav1.RestoreSnapshotAnnotation] = snapshot.Name
+	})
+}
+
+// Unlock allows a lock to be broken, and requests a run that breaks it. It
+// returns the value of the request, as Retry does.
+func Unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, lock *Lock) (string, error) {
+	request := newRequest()
+	return request, patch(ctx, c, apply, func() {
+		apply.Annotations[infrav1.ForceUnlockAnnotation] = lock.ID
+		apply.Annotations[infrav1.RunRequestedAnnotation] = request
+	})
+}
+
+// RevokeUnlock removes the permission to break a lock.
+func RevokeUnlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	return patch(ctx, c, apply, func() { delete(apply.Annotations, infrav1.ForceUnlockAnnotation) })
+}
+
+// CheckDrift requests a drift check. It returns the value of the request, which
+// status.drift.request has once the check is finished.
+func CheckDrift(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (string, error) {
+	if !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition) {
+		return "", fmt.Errorf("%s is not applied, so there is nothing to compare: see captctl history %s", apply.Name, apply.Name)
+	}
+	request := newRequest()
+	return request, patch(ctx, c, apply, func() { apply.Annotations[infrav1.CheckDriftAnnotation] = request })
+}

@@ -1,0 +1,170 @@
+package operate
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestNewLog_returnsEachLineOnce(t *testing.T) {
+	for name, tc := range map[string]struct{ previous, current, want string }{
+		"first read":                  {"", "a\nb\n", "a\nb\n"},
+		"nothing new":                 {"a\nb\n", "a\nb\n", ""},
+		"new lines":                   {"a\nb\n", "a\nb\nc\n", "c\n"},
+		"beginning was dropped":       {"a\nb\nc\n", "c\nd\n", "d\n"},
+		"repeated line":               {"x\na\n", "a\nc\na\n", "c\na\n"},
+		"everything was dropped":      {"a\nb\n", "y\nz\n", "y\nz\n"},
+		"previous ends within a line": {"a\nb", "a\nb\n", "\n"},
+		"nothing yet":                 {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(string(NewLog([]byte(tc.previous), []byte(tc.current)))).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestRunNumber(t *testing.T) {
+	for id, want := range map[string]int{"net-r12": 12, "my-rack-r3": 3, "net": 0, "net-r": 0, "net-rx": 0, "": 0} {
+		NewWithT(t).Expect(runNumber(id)).To(Equal(want), id)
+	}
+}
+
+// runSecret returns the metadata of a run's record.
+func runSecret(apply *infrav1.WorkspaceTemplateApply, id string) *corev1.Secret {
+	ref := terraform.WorkspaceRef{Namespace: apply.Namespace, Name: apply.Name, UID: string(apply.UID)}
+	secret := &corev1.Secret{ObjectMeta: record.LocalMeta(ref, record.ComponentRun, id)}
+	secret.Namespace, secret.Name = apply.Namespace, record.SecretName(id)
+	return secret
+}
+
+func TestRunSecret_isTheNewestByNumber(t *testing.T) {
+	g := NewWithT(t)
+	apply := workspace("net")
+	foreign := runSecret(apply, "net-r99")
+	foreign.OwnerReferences[0].UID = "other"
+	c := newClient(apply, runSecret(apply, "net-r9"), runSecret(apply, "net-r10"), runSecret(apply, "net-r8"), foreign)
+
+	ids, err := RunIDs(t.Context(), c, apply)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(ids).To(Equal([]string{"net-r10", "net-r9", "net-r8"}))
+	for id, want := range map[string]string{"": "net-r10", "net-r9": "net-r9"} {
+		secret, err := RunSecret(t.Context(), c, apply, id)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(secret.Name).To(Equal(record.SecretName(want)))
+	}
+	_, err = RunSecret(t.Context(), c, apply, "net-r99")
+	g.Expect(err).To(MatchError(`run "net-r99" not found: did you mean "net-r9"?`))
+	_, err = RunSecret(t.Context(), newClient(), apply, "")
+	g.Expect(err).To(MatchError("net has no runs yet: see kubectl describe wsta net"))
+}
+
+func TestPlanOf_fallsBackToTheStatus(t *testing.T) {
+	g := NewWithT(t)
+	apply := workspace("net")
+	_, err := PlanOf(t.Context(), newClient(), apply)
+	g.Expect(err).To(MatchError("net has no plan yet: see captctl history net"))
+
+	apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r1", OmittedChanges: 7, Changes: []infrav1.ResourceChange{{Address: "a.b", Action: "create"}}}
+	plan, err := PlanOf(t.Context(), newClient(), apply)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Workspace).To(Equal("net"))
+	g.Expect(plan.Resources).To(Equal([]terraform.Change{{Address: "a.b", Action: terraform.ActionCreate}}))
+	g.Expect(plan.OmittedChanges).To(BeEquivalentTo(7))
+}
+
+func TestPlanComplete_takesOnlyTheSamePlan(t *testing.T) {
+	full := []terraform.Change{{Address: "a.b", Action: terraform.ActionCreate}, {Address: "c.d", Action: terraform.ActionDelete}}
+	for name, tc := range map[string]struct {
+		result    *terraform.Result
+		resources int
+		omitted   int
+	}{
+		"same plan":  {&terraform.Result{Plan: &terraform.PlanSummary{ID: "plan-1", Changes: full, OutputsOnly: true}}, 2, 0},
+		"other plan": {&terraform.Result{Plan: &terraform.PlanSummary{ID: "plan-2", Changes: full}}, 1, 7},
+		"no plan":    {&terraform.Result{}, 1, 7},
+		"no result":  {nil, 1, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := planFromStatus("net", &infrav1.PlanStatus{ID: "plan-1", OmittedChanges: 7, Changes: []infrav1.ResourceChange{{Address: "a.b", Action: "create"}}})
+			plan.complete(tc.result)
+			g.Expect(plan.Resources).To(HaveLen(tc.resources))
+			g.Expect(plan.OmittedChanges).To(BeEquivalentTo(tc.omitted))
+			g.Expect(plan.OutputsOnly).To(Equal(tc.omitted == 0))
+			g.Expect(plan.Changes).To(BeEmpty(), "resources has them all")
+		})
+	}
+}
+
+func TestSummarizeState_countsManagedInstances(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state     string
+		serial    *uint64
+		resources *int
+	}{
+		"resources": {
+			`{"serial": 7, "resources": [{"mode": "managed", "instances": [{}, {}]}, {"mode": "data", "instances": [{}]}, {"mode": "managed", "instances": [{}]}]}`,
+			new(uint64(7)), new(3),
+		},
+		"empty state":     {`{"serial": 1, "resources": []}`, new(uint64(1)), new(0)},
+		"encrypted state": {`{"serial": 7, "encrypted_data": "x"}`, nil, nil},
+		"not a state":     {`no JSON`, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serial, resources := summarizeState([]byte(tc.state))
+			NewWithT(t).Expect(serial).To(Equal(tc.serial))
+			NewWithT(t).Expect(resources).To(Equal(tc.resources))
+		})
+	}
+}
+
+func TestSnapshotsOf_joinsTheChunks(t *testing.T) {
+	g := NewWithT(t)
+	content := []byte(`{"serial": 7, "resources": [{"mode": "managed", "instances": [{}]}]}`)
+	ref := terraform.WorkspaceRef{Namespace: "team", Name: "net"}
+	chunks, err := record.Chunks(record.SnapshotName("net-r7"), content, record.Meta(ref, record.ComponentSnapshot, "net-r7"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var secrets []corev1.Secret
+	for _, chunk := range chunks {
+		secrets = append(secrets, *chunk)
+	}
+	incomplete := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-snapshot-net-r6-0"}}
+	tail := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-snapshot-net-r5-1"}}
+
+	snapshots := snapshotsOf(append(secrets, incomplete, tail), record.ComponentSnapshot, "capt-snapshot-net-r7-0")
+	g.Expect(snapshots).To(Equal([]Snapshot{
+		{Name: "capt-snapshot-net-r7-0", Kind: record.ComponentSnapshot, Run: "net-r7", Serial: new(uint64(7)), Resources: new(1), Restored: true},
+		{Name: "capt-snapshot-net-r6-0", Kind: record.ComponentSnapshot},
+	}))
+}
+
+func TestPickSnapshot_byNameOrRun(t *testing.T) {
+	snapshots := []Snapshot{
+		{Name: "capt-rescue-net-r7-0", Kind: record.ComponentRescue, Run: "net-r7"},
+		{Name: "capt-snapshot-net-r7-0", Kind: record.ComponentSnapshot, Run: "net-r7"},
+	}
+	for name, tc := range map[string]struct{ want, err string }{
+		"net-r7":                 {want: "capt-snapshot-net-r7-0"},
+		"capt-rescue-net-r7-0":   {want: "capt-rescue-net-r7-0"},
+		"capt-snapshot-net-r7-0": {want: "capt-snapshot-net-r7-0"},
+		"capt-snapshot-net-r8-0": {err: `snapshot "capt-snapshot-net-r8-0" not found: did you mean "capt-snapshot-net-r7-0"?`},
+		"net":                    {err: `snapshot "net" not found: see captctl state snapshots net`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			snapshot, err := pickSnapshot(snapshots, name, "net")
+			if tc.err != "" {
+				g.Expect(err).To(MatchError(tc.err))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(snapshot.Name).To(Equal(tc.want))
+		})
+	}
+}

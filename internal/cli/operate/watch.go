@@ -1,0 +1,59 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ErrDeleted reports that an object was deleted while it was watched.
+var ErrDeleted = errors.New("it was deleted")
+
+// Watch calls observe with the current state of an object and after each change,
+// until observe reports that it is done. The list is an empty list of the
+// object's kind.
+func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, observe func(T) (done bool, err error)) error {
+	for {
+		done, err := watchOnce(ctx, c, list, key, observe)
+		if done || err != nil {
+			return err
+		}
+		// The API server closes every watch after a while: open a new one.
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("watching %s: %w", key.Name, err)
+		}
+	}
+}
+
+// watchOnce watches until observe is done or the API server closes the watch.
+func watchOnce[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, observe func(T) (bool, error)) (bool, error) {
+	w, err := c.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
+	if err != nil {
+		return false, fmt.Errorf("watching %s: %w", key.Name, err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		switch event.Type {
+		case watch.Added, watch.Modified:
+			obj, ok := event.Object.(T)
+			if !ok {
+				return false, fmt.Errorf("watching %s: got a %T", key.Name, event.Object)
+			}
+			if done, err := observe(obj); done || err != nil {
+				return done, err
+			}
+		case watch.Deleted:
+			return false, fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
+		case watch.Error:
+			if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+				return false, fmt.Errorf("watching %s: %w", key.Name, err)
+			}
+		}
+	}
+	return false, nil
+}
