@@ -76,7 +76,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 	if d.watch {
 		return d.follow(ctx, c, key)
 	}
-	if objects.Answers() {
+	if objects.ControlPlaneInitialized() {
 		objects.Nodes = describe.ReadNodes(ctx, c, key)
 	}
 	return d.print(d.Out, describe.Build(objects, d.all))

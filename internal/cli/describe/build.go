@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,16 +19,16 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Build makes the tree. With all it also holds what is an implementation detail:
-// ClusterResourceSets, bootstrap configurations, every condition, the latest
+// Build returns the tree. With all, it includes implementation details:
+// ClusterResourceSets, bootstrap configurations, all conditions, the latest
 // finished runs and every node.
 func Build(o *Objects, all bool) *Node {
 	b := &builder{objects: o, all: all, children: map[types.UID][]client.Object{}}
-	b.adopt()
+	b.findParents()
 	root := b.object(o.Cluster)
 	if o.Cluster.DeletionTimestamp.IsZero() {
-		b.missing(root, o.Cluster.Spec.ControlPlaneRef, "CAPTControlPlane")
-		b.missing(root, o.Cluster.Spec.InfrastructureRef, "CAPTCluster")
+		b.addMissing(root, o.Cluster.Spec.ControlPlaneRef, "CAPTControlPlane")
+		b.addMissing(root, o.Cluster.Spec.InfrastructureRef, "CAPTCluster")
 	}
 	root.add(b.addons())
 	root.add(b.workload())
@@ -37,11 +38,12 @@ func Build(o *Objects, all bool) *Node {
 type builder struct {
 	objects *Objects
 	all     bool
-	// children are the objects below the object of a UID.
+	// children are the child objects of each object, by UID.
 	children map[types.UID][]client.Object
 }
 
-// belongs tells whether an object says itself that it is the Cluster's.
+// belongs reports whether an object belongs to the Cluster, by its owner, label or
+// reference.
 func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
 	for _, owner := range obj.GetOwnerReferences() {
 		if owner.UID == cluster.UID {
@@ -70,10 +72,10 @@ func refersTo(ref clusterv1.ContractVersionedObjectReference, obj client.Object)
 	return ref.Name == obj.GetName() && ref.Kind == kindOf(obj)
 }
 
-// adopt finds the parent of each object: the owner that controls it, else any
-// owner, else, by its label, the Cluster. An object that belongs to another
-// Cluster has none.
-func (b *builder) adopt() {
+// findParents fills children. The parent of an object is its controller, else its
+// nearest owner, else the Cluster that it belongs to. An object of another Cluster
+// has none.
+func (b *builder) findParents() {
 	known := map[types.UID]client.Object{b.objects.Cluster.UID: b.objects.Cluster}
 	for _, obj := range b.objects.Items {
 		known[obj.GetUID()] = obj
@@ -82,7 +84,7 @@ func (b *builder) adopt() {
 		known[b.objects.Addons[i].UID] = &b.objects.Addons[i]
 	}
 	for _, obj := range b.objects.Items {
-		if !b.all && detail(obj) || foreign(b.objects.Cluster, obj) {
+		if !b.all && isDetail(obj) || belongsToOther(b.objects.Cluster, obj) {
 			continue
 		}
 		if parent := parentOf(obj, known); parent != "" {
@@ -93,8 +95,8 @@ func (b *builder) adopt() {
 	}
 }
 
-// foreign tells whether an object says itself that it is another Cluster's.
-func foreign(cluster *clusterv1.Cluster, obj client.Object) bool {
+// belongsToOther reports whether an object belongs to another Cluster.
+func belongsToOther(cluster *clusterv1.Cluster, obj client.Object) bool {
 	if binding, ok := obj.(*clusteraddonsv1.ClusterResourceSetBinding); ok {
 		return binding.Spec.ClusterName != cluster.Name
 	}
@@ -102,8 +104,8 @@ func foreign(cluster *clusterv1.Cluster, obj client.Object) bool {
 	return labelled && name != cluster.Name
 }
 
-// detail tells whether an object is an implementation detail.
-func detail(obj client.Object) bool {
+// isDetail reports whether an object is an implementation detail.
+func isDetail(obj client.Object) bool {
 	switch obj.(type) {
 	case *bootstrapv1.CAPTBootstrapConfig, *clusteraddonsv1.ClusterResourceSet, *clusteraddonsv1.ClusterResourceSetBinding:
 		return true
@@ -111,10 +113,10 @@ func detail(obj client.Object) bool {
 	return false
 }
 
-// parentOf is the owner of an object that stands closest above it.
+// parentOf returns the UID of an object's nearest known owner, or "".
 func parentOf(obj client.Object, known map[types.UID]client.Object) types.UID {
 	if _, ok := obj.(*clusteraddonsv1.ClusterResourceSetBinding); ok {
-		// It belongs to several ClusterResourceSets, and is the Cluster's.
+		// Several ClusterResourceSets own it: it is shown below the Cluster.
 		return ""
 	}
 	if owner := metav1.GetControllerOf(obj); owner != nil && known[owner.UID] != nil {
@@ -122,43 +124,43 @@ func parentOf(obj client.Object, known map[types.UID]client.Object) types.UID {
 	}
 	var parent types.UID
 	for _, owner := range obj.GetOwnerReferences() {
-		// A Cluster owns many things beside the owner that is closer.
-		if above := known[owner.UID]; above != nil && (parent == "" || rank(above) > rank(known[parent])) {
+		// The Cluster often is an owner beside a nearer one.
+		if candidate := known[owner.UID]; candidate != nil && (parent == "" || rank(candidate) > rank(known[parent])) {
 			parent = owner.UID
 		}
 	}
 	return parent
 }
 
-// order is the order in which kinds stand beside each other; a later one stands
-// below an earlier one.
-var order = []string{
+// kindOrder is the order of kinds among siblings. A kind is never the parent of an
+// earlier one.
+var kindOrder = []string{
 	"Cluster", "CAPTAddon", "CAPTCluster", "CAPTControlPlane", "CAPTMachineDeployment", "MachineDeployment", "MachinePool", "CAPTMachinePool",
 	"CAPTMachineSet", "MachineSet", "Machine", "CAPTMachine", "CAPTBootstrapConfig", "ClusterResourceSet", "ClusterResourceSetBinding",
 	"WorkspaceTemplateApply",
 }
 
-func rank(obj client.Object) int { return slices.Index(order, kindOf(obj)) }
+func rank(obj client.Object) int { return slices.Index(kindOrder, kindOf(obj)) }
 
-// kindOf is the kind of an object: a typed client leaves its TypeMeta empty.
+// kindOf returns the kind of an object. A typed client leaves TypeMeta empty.
 func kindOf(obj client.Object) string { return reflect.TypeOf(obj).Elem().Name() }
 
-// object is the node of an object with all that is below it.
+// object returns the node of an object with its descendants.
 func (b *builder) object(obj client.Object) *Node {
 	n := &Node{Kind: kindOf(obj), Name: obj.GetName()}
-	judge(n, obj)
-	b.enrich(n, obj)
+	setStatus(n, obj)
+	b.addKindDetails(n, obj)
 	if b.all {
 		n.Children = append(conditionNodes(obj), n.Children...)
 	}
-	n.Children = append(n.Children, b.below(obj)...)
-	n.leaveToChildren()
+	n.Children = append(n.Children, b.childNodes(obj)...)
+	n.shortenMessage()
 	return n
 }
 
-// leaveToChildren shortens a message that repeats what a workspace below says
-// of itself.
-func (n *Node) leaveToChildren() {
+// shortenMessage removes from a message what the node of a child workspace
+// repeats.
+func (n *Node) shortenMessage() {
 	for _, child := range n.Children {
 		if child.Kind != workspaceKind || child.State == StateReady {
 			continue
@@ -169,32 +171,33 @@ func (n *Node) leaveToChildren() {
 	}
 }
 
-// workspaceKind is what people call a WorkspaceTemplateApply.
+// workspaceKind is the short name of a WorkspaceTemplateApply in the tree.
 const workspaceKind = "Workspace"
 
-// below are the nodes of the objects below another.
-func (b *builder) below(obj client.Object) []*Node {
-	below := b.children[obj.GetUID()]
-	// No object is visited twice, whatever its references say.
+// childNodes returns the nodes of an object's children.
+func (b *builder) childNodes(obj client.Object) []*Node {
+	children := b.children[obj.GetUID()]
+	// Owner references may form a cycle: visit no object twice.
 	delete(b.children, obj.GetUID())
-	slices.SortStableFunc(below, func(x, y client.Object) int {
+	slices.SortStableFunc(children, func(x, y client.Object) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.GetName(), y.GetName()))
 	})
 	var nodes []*Node
-	for _, child := range below {
+	for _, child := range children {
 		nodes = append(nodes, b.object(child))
 	}
 	if b.all {
 		return nodes
 	}
-	return gathered(nodes)
+	return collapsed(nodes)
 }
 
-// few is how many of a kind are shown one by one although all are ready.
-const few = 10
+// maxReady is the number of ready nodes of a kind that are shown one by one.
+const maxReady = 10
 
-// gathered replaces the ready ones of a kind by one line when they are many.
-func gathered(nodes []*Node) []*Node {
+// collapsed replaces the ready nodes of a kind by one node with their number if
+// there are more than maxReady. Nodes of a kind must be adjacent.
+func collapsed(nodes []*Node) []*Node {
 	ready := map[string]int{}
 	for _, n := range nodes {
 		if n.Ready() {
@@ -203,22 +206,22 @@ func gathered(nodes []*Node) []*Node {
 	}
 	var shown []*Node
 	for i, n := range nodes {
-		if ready[n.Kind] <= few || !n.Ready() {
+		if ready[n.Kind] <= maxReady || !n.Ready() {
 			shown = append(shown, n)
 		}
-		if last := i == len(nodes)-1 || nodes[i+1].Kind != n.Kind; last && ready[n.Kind] > few {
+		if last := i == len(nodes)-1 || nodes[i+1].Kind != n.Kind; last && ready[n.Kind] > maxReady {
 			shown = append(shown, &Node{Kind: n.Kind, State: StateReady, Reason: "Ready", Message: fmt.Sprintf("%d more", ready[n.Kind])})
 		}
 	}
 	return shown
 }
 
-// enrich adds what only the kind knows.
-func (b *builder) enrich(n *Node, obj client.Object) {
+// addKindDetails adds the details that are specific to a kind.
+func (b *builder) addKindDetails(n *Node, obj client.Object) {
 	switch obj := obj.(type) {
 	case *infrav1.WorkspaceTemplateApply:
 		n.Kind = workspaceKind
-		b.workspace(n, obj)
+		b.addWorkspace(n, obj)
 	case *controlplanev1.CAPTControlPlane:
 		if n.State == StateReady && obj.Status.Version != "" {
 			n.Message = "Kubernetes " + obj.Status.Version
@@ -227,30 +230,31 @@ func (b *builder) enrich(n *Node, obj client.Object) {
 			}
 		}
 	case *infrav1.CAPTMachineDeployment:
-		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		n.addMachineCount(obj.Status.ReadyReplicas, obj.Spec.Replicas)
 	case *infrav1.CAPTMachineSet:
-		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		n.addMachineCount(obj.Status.ReadyReplicas, obj.Spec.Replicas)
 	case *clusterv1.MachineDeployment:
-		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		n.addMachineCount(obj.Status.ReadyReplicas, obj.Spec.Replicas)
 	case *clusterv1.MachineSet:
-		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		n.addMachineCount(obj.Status.ReadyReplicas, obj.Spec.Replicas)
 	case *clusterv1.MachinePool:
-		n.countMachines(obj.Status.ReadyReplicas, obj.Spec.Replicas)
-		if headline(obj) == nil {
-			n.poolState(obj)
+		n.addMachineCount(obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		if summaryCondition(obj) == nil {
+			n.setPoolStatus(obj)
 		}
 	case *clusteraddonsv1.ClusterResourceSet:
-		// Its own conditions do not tell whether anything was applied.
+		// Its conditions do not report whether the resources were applied.
 		n.State, n.Reason, n.Message, n.Since = "", "", "", metav1.Time{}
 	case *clusteraddonsv1.ClusterResourceSetBinding:
-		n.binding(obj)
+		n.setBindingStatus(obj)
 	}
 }
 
-// countMachines says how many of the wanted machines are ready.
-func (n *Node) countMachines(ready, wanted *int32) {
-	count := fmt.Sprintf("%d of %d machines ready", value(ready), value(wanted))
-	if n.State == StateReady && value(ready) < value(wanted) {
+// addMachineCount adds the number of ready machines to the message.
+func (n *Node) addMachineCount(readyReplicas, replicas *int32) {
+	ready, desired := ptr.Deref(readyReplicas, 0), ptr.Deref(replicas, 0)
+	count := fmt.Sprintf("%d of %d machines ready", ready, desired)
+	if n.State == StateReady && ready < desired {
 		n.State, n.Reason = StateWaiting, infrav1.NotEnoughMachinesReason
 	}
 	if n.Message == "" {
@@ -260,20 +264,22 @@ func (n *Node) countMachines(ready, wanted *int32) {
 	n.Message = count + ": " + n.Message
 }
 
-// poolState judges a MachinePool, which has no conditions in every release.
-func (n *Node) poolState(pool *clusterv1.MachinePool) {
+// setPoolStatus sets the status of a MachinePool from its phase: not every release
+// of Cluster API reports conditions for it.
+func (n *Node) setPoolStatus(pool *clusterv1.MachinePool) {
 	n.State, n.Reason = StateWaiting, pool.Status.Phase
-	if wanted := value(pool.Spec.Replicas); value(pool.Status.ReadyReplicas) >= wanted && pool.Status.Phase == string(clusterv1.MachinePoolPhaseRunning) {
+	if ptr.Deref(pool.Status.ReadyReplicas, 0) >= ptr.Deref(pool.Spec.Replicas, 0) && pool.Status.Phase == string(clusterv1.MachinePoolPhaseRunning) {
 		n.State = StateReady
 	}
 }
 
-func (n *Node) binding(binding *clusteraddonsv1.ClusterResourceSetBinding) {
+// setBindingStatus sets the status of a binding from its applied resources.
+func (n *Node) setBindingStatus(binding *clusteraddonsv1.ClusterResourceSetBinding) {
 	applied, total := 0, 0
 	for _, set := range binding.Spec.Bindings {
 		for _, resource := range set.Resources {
 			total++
-			if resource.Applied != nil && *resource.Applied {
+			if ptr.Deref(resource.Applied, false) {
 				applied++
 			}
 		}
@@ -284,35 +290,26 @@ func (n *Node) binding(binding *clusteraddonsv1.ClusterResourceSetBinding) {
 	}
 }
 
-func value(number *int32) int32 {
-	if number == nil {
-		return 0
-	}
-	return *number
-}
-
-// missing tells of an object that the Cluster names and that is not there.
-func (b *builder) missing(root *Node, ref clusterv1.ContractVersionedObjectReference, ours string) {
+// addMissing adds a node for an object that the Cluster references and that was
+// not read: it does not exist, or its kind is not CAPT's.
+func (b *builder) addMissing(root *Node, ref clusterv1.ContractVersionedObjectReference, ours string) {
 	if ref.Name == "" || slices.ContainsFunc(root.Children, func(n *Node) bool { return n.Kind == ref.Kind && n.Name == ref.Name }) {
 		return
 	}
-	n := &Node{Kind: ref.Kind, Name: ref.Name, State: StateUnknown, Reason: "NotCAPT", Message: "another provider's: see kubectl describe"}
+	n := &Node{Kind: ref.Kind, Name: ref.Name, State: StateUnknown, Reason: "NotCAPT", Message: "Managed by another provider: see kubectl describe"}
 	if ref.Kind == ours {
-		n.State, n.Reason, n.Message = StateWaiting, "NotFound", "the Cluster names it, and it does not exist: create it"
+		n.State, n.Reason, n.Message = StateWaiting, "NotFound", "The Cluster references it, but it does not exist: create it"
 	}
 	root.Children = slices.Insert(root.Children, 0, n)
 }
 
-// conditionNodes are the conditions of an object, the headline aside.
+// conditionNodes returns a node for each condition of an object except for the
+// summary condition.
 func conditionNodes(obj client.Object) []*Node {
-	says, ok := obj.(conditioned)
-	if !ok {
-		return nil
-	}
 	var nodes []*Node
-	top := headline(obj)
-	for _, c := range says.GetConditions() {
-		if top != nil && c.Type == top.Type {
+	summary := summaryCondition(obj)
+	for _, c := range conditionsOf(obj) {
+		if summary != nil && c.Type == summary.Type {
 			continue
 		}
 		nodes = append(nodes, &Node{Kind: "Condition", Name: c.Type, State: conditionState(&c), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime})
@@ -320,14 +317,16 @@ func conditionNodes(obj client.Object) []*Node {
 	return nodes
 }
 
-// inverted are conditions that are False when all is well.
-var inverted = []string{
+// negativeConditions are the conditions with negative polarity: False is the
+// normal state.
+var negativeConditions = []string{
 	clusterv1.PausedCondition, clusterv1.DeletingCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
 	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition,
 }
 
+// conditionState returns the state that a condition describes.
 func conditionState(c *metav1.Condition) State {
-	if !slices.Contains(inverted, c.Type) || c.Status == metav1.ConditionUnknown {
+	if !slices.Contains(negativeConditions, c.Type) || c.Status == metav1.ConditionUnknown {
 		return stateOf(c)
 	}
 	if c.Status == metav1.ConditionFalse {

@@ -27,7 +27,7 @@ var now = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// named is the metadata of an object whose UID is its kind and name.
+// named returns the metadata of an object whose UID is KIND/NAME.
 func named(uid string, owners ...string) metav1.ObjectMeta {
 	_, name, _ := strings.Cut(uid, "/")
 	m := metav1.ObjectMeta{Name: name, UID: types.UID(uid), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: ago(time.Hour)}
@@ -49,15 +49,16 @@ func ready(since time.Duration) []metav1.Condition {
 func demo() *clusterv1.Cluster {
 	c := &clusterv1.Cluster{ObjectMeta: named("Cluster/demo")}
 	c.Labels = map[string]string{"karpenter.sh/enabled": "true"}
-	c.Status.Conditions = append(condition("Available", metav1.ConditionFalse, "NotAvailable", "* ControlPlaneAvailable:\n  * Run goes on", 10*time.Minute),
+	c.Status.Conditions = append(condition("Available", metav1.ConditionFalse, "NotAvailable", "* ControlPlaneAvailable:\n  * Run is applying", 10*time.Minute),
 		condition("RemoteConnectionProbe", metav1.ConditionFalse, "ProbeFailed", "Remote connection not established yet", 10*time.Minute)...)
 	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTCluster", Name: "demo"}
 	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTControlPlane", Name: "demo"}
 	return c
 }
 
-// growing is a Cluster whose VPC stands and whose control plane is being made.
-func growing() *describe.Objects {
+// provisioning returns a Cluster whose VPC is ready and whose control plane is
+// being created.
+func provisioning() *describe.Objects {
 	o := &describe.Objects{Cluster: demo()}
 	infra := &infrav1.CAPTCluster{ObjectMeta: named("CAPTCluster/demo", "Cluster/demo")}
 	infra.Status.Conditions = ready(8 * time.Minute)
@@ -83,15 +84,15 @@ func render(t *testing.T, n *describe.Node, style text.Style) string {
 	return "\n" + out.String()
 }
 
-func TestTree_showsWhatEachWaitsForAndSinceWhen(t *testing.T) {
-	o := growing()
+func TestTree_showsReasonAndAge(t *testing.T) {
+	o := provisioning()
 	o.Addons = []addonsv1.CAPTAddon{addon("karpenter", "flux"), addon("flux"), addon("unrelated")}
 	o.Addons[0].Status.Clusters = []addonsv1.ClusterAddonStatus{{Name: "demo", Reason: "WaitingForDependency", Message: "flux is not ready", Since: ago(9 * time.Minute)}}
-	o.Addons[2].Spec.ClusterSelector.MatchLabels = map[string]string{"no": "body"}
+	o.Addons[2].Spec.ClusterSelector.MatchLabels = map[string]string{"other": "label"}
 
 	NewWithT(t).Expect(render(t, describe.Build(o, false), text.Style{})).To(Equal(`
 NAME                     STATUS                  SINCE  MESSAGE
-Cluster/demo             … NotAvailable          10m    * ControlPlaneAvailable: * Run goes on
+Cluster/demo             … NotAvailable          10m    * ControlPlaneAvailable: * Run is applying
 ├─CAPTCluster/demo       ✓ Ready                 8m
 │ └─Workspace/demo-vpc   ✓ Ready                 8m     23 resources
 ├─CAPTControlPlane/demo  … WaitingForWorkspace   7m     WorkspaceReady: WorkspaceTemplateApply demo
@@ -104,8 +105,8 @@ Cluster/demo             … NotAvailable          10m    * ControlPlaneAvailabl
 `))
 }
 
-func TestTree_isCutToTheTerminalAndColoured(t *testing.T) {
-	o := growing()
+func TestTree_fitsTheTerminalAndHasColours(t *testing.T) {
+	o := provisioning()
 	o.Items = o.Items[:0]
 	o.Cluster.Spec = clusterv1.ClusterSpec{}
 	NewWithT(t).Expect(render(t, describe.Build(o, false), text.Style{Colour: true, Width: 66})).To(Equal(`
@@ -126,8 +127,9 @@ func addon(name string, dependencies ...string) addonsv1.CAPTAddon {
 	return a
 }
 
-// grown is a Cluster with machines of both kinds, nodes and add-ons.
-func grown() *describe.Objects {
+// provisioned returns a Cluster with machines of CAPT and of Cluster API, nodes and
+// add-ons.
+func provisioned() *describe.Objects {
 	o := &describe.Objects{Cluster: demo()}
 	o.Cluster.Status.Conditions = append(condition("Available", metav1.ConditionTrue, "Available", "", time.Minute),
 		condition("RemoteConnectionProbe", metav1.ConditionTrue, "ProbeSucceeded", "", time.Minute)...)
@@ -139,15 +141,15 @@ func grown() *describe.Objects {
 	deployment := &infrav1.CAPTMachineDeployment{ObjectMeta: named("CAPTMachineDeployment/workers", "CAPTControlPlane/demo")}
 	deployment.Labels = nil
 	deployment.Spec.ClusterName, deployment.Spec.Replicas, deployment.Status.ReadyReplicas = "demo", new(int32(2)), new(int32(1))
-	deployment.Status.Conditions = condition("Ready", metav1.ConditionFalse, "NotEnoughMachines", "Available: 1 is missing", time.Minute)
+	deployment.Status.Conditions = condition("Ready", metav1.ConditionFalse, "NotEnoughMachines", "Available: 1 machine is missing", time.Minute)
 	set := &infrav1.CAPTMachineSet{ObjectMeta: named("CAPTMachineSet/workers-1", "CAPTMachineDeployment/workers")}
 	set.Spec.Replicas, set.Status.ReadyReplicas = new(int32(2)), new(int32(1))
 	set.Status.Conditions = ready(time.Minute)
 	machine := &infrav1.CAPTMachine{ObjectMeta: named("CAPTMachine/workers-1-a", "CAPTMachineSet/workers-1")}
 	machine.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WorkspaceFailed", "InstanceReady: no capacity", time.Minute)
 	failed := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("WorkspaceTemplateApply/workers-1-a", "CAPTMachine/workers-1-a")}
-	failed.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WaitingForApproval", "Applied: Plan plan-1 waits", time.Minute)
-	capi := &clusterv1.Machine{ObjectMeta: named("Machine/m", "MachineSet/gone")}
+	failed.Status.Conditions = condition("Ready", metav1.ConditionFalse, "WaitingForApproval", "Applied: Plan plan-1 waits for approval", time.Minute)
+	capi := &clusterv1.Machine{ObjectMeta: named("Machine/m", "MachineSet/deleted")}
 	capi.Status.Conditions = ready(time.Minute)
 	bound := &infrav1.CAPTMachine{ObjectMeta: named("CAPTMachine/m", "Machine/m")}
 	bound.Status.Conditions = ready(time.Minute)
@@ -168,32 +170,32 @@ func grown() *describe.Objects {
 func node(name string, status corev1.ConditionStatus) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large"}}}
 	n.Status.NodeInfo.KubeletVersion = "v1.33.4"
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "KubeletSays", LastTransitionTime: ago(time.Minute)}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "KubeletNotReady", LastTransitionTime: ago(time.Minute)}}
 	return n
 }
 
 func TestTree_followsOwnersDownToMachinesAndNodes(t *testing.T) {
-	NewWithT(t).Expect(render(t, describe.Build(grown(), false), text.Style{})).To(Equal(`
+	NewWithT(t).Expect(render(t, describe.Build(provisioned(), false), text.Style{})).To(Equal(`
 NAME                               STATUS                SINCE  MESSAGE
 Cluster/demo                       ✓ Available           60s
 ├─CAPTControlPlane/demo            ✓ Ready               60s    Kubernetes v1.33.4 at eks.example.com
-│ └─CAPTMachineDeployment/workers  … NotEnoughMachines   60s    1 of 2 machines ready: Available: 1 is missing
+│ └─CAPTMachineDeployment/workers  … NotEnoughMachines   60s    1 of 2 machines ready: Available: 1 machine is missing
 │   └─CAPTMachineSet/workers-1     … NotEnoughMachines   60s    1 of 2 machines ready
 │     └─CAPTMachine/workers-1-a    ✗ WorkspaceFailed     60s    InstanceReady: no capacity
-│       └─Workspace/workers-1-a    ! WaitingForApproval  60s    Applied: Plan plan-1 waits
+│       └─Workspace/workers-1-a    ! WaitingForApproval  60s    Applied: Plan plan-1 waits for approval
 ├─Machine/m                        ✓ Ready               60s
 │ └─CAPTMachine/m                  ✓ Ready               60s
 ├─Addons
 │ └─CAPTAddon/flux                 ✓ Ready               60s    2.9.5
 └─Workload/API server              ✓ ProbeSucceeded      60s
   ├─Node/a                         ✓ Ready               60s    m5.large v1.33.4
-  └─Node/b                         ✗ KubeletSays         60s
+  └─Node/b                         ✗ KubeletNotReady     60s
 `))
 }
 
-func TestTree_showsDetailsOnRequest(t *testing.T) {
+func TestTree_showsDetailsWithAll(t *testing.T) {
 	g := NewWithT(t)
-	o := grown()
+	o := provisioned()
 	tree := render(t, describe.Build(o, true), text.Style{})
 	g.Expect(tree).To(ContainSubstring("│ └─CAPTAddon/flux                 ✓ Ready               60s    2.9.5\n│   └─ClusterResourceSet/crs\n"))
 	g.Expect(tree).To(ContainSubstring("Condition/RemoteConnectionProbe"))
@@ -201,34 +203,34 @@ func TestTree_showsDetailsOnRequest(t *testing.T) {
 	g.Expect(tree).NotTo(ContainSubstring("Binding/other"))
 }
 
-func TestTree_saysWhatIsMissing(t *testing.T) {
+func TestTree_showsMissingObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*describe.Objects)
 		want   string
 	}{
-		"an object that the Cluster names": {
+		"object that does not exist": {
 			func(o *describe.Objects) {
 				o.Cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTCluster", Name: "net"}
 			},
-			"├─CAPTCluster/net        … NotFound           the Cluster names it, and it does not exist: create it",
+			"├─CAPTCluster/net        … NotFound           The Cluster references it, but it does not exist: create it",
 		},
-		"another provider's object": {
+		"object of another provider": {
 			func(o *describe.Objects) {
 				o.Cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "OtherCluster", Name: "net"}
 			},
-			"├─OtherCluster/net       ? NotCAPT            another provider's: see kubectl describe",
+			"├─OtherCluster/net       ? NotCAPT            Managed by another provider: see kubectl describe",
 		},
-		"nodes that cannot be seen": {
+		"unreachable nodes": {
 			func(o *describe.Objects) { o.Nodes = &describe.Nodes{Err: errors.New("connection refused")} },
-			"  └─Nodes                ? NotSeen            not seen from here: connection refused",
+			"  └─Nodes                ? NotSeen            Nodes cannot be listed: connection refused",
 		},
-		"nodes": {
+		"no nodes": {
 			func(o *describe.Objects) { o.Nodes = &describe.Nodes{} },
 			"  └─Nodes                                     none",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := grown()
+			o := provisioned()
 			o.Items = o.Items[6:7] // The control plane.
 			tc.change(o)
 			tree := render(t, describe.Build(o, false), text.Style{})
@@ -239,8 +241,8 @@ func TestTree_saysWhatIsMissing(t *testing.T) {
 
 func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-func TestTree_tellsDeletionPauseAndDrift(t *testing.T) {
-	o := growing()
+func TestTree_showsDeletionPauseAndDrift(t *testing.T) {
+	o := provisioning()
 	vpc := o.Items[1].(*infrav1.WorkspaceTemplateApply)
 	vpc.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{{Address: "aws_vpc.this", Action: "update"}}}
 	cp := o.Items[2].(*controlplanev1.CAPTControlPlane)
@@ -253,19 +255,19 @@ func TestTree_tellsDeletionPauseAndDrift(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(tree).To(ContainSubstring("CAPTCluster/demo … Deleting 2m"))
 	g.Expect(tree).To(ContainSubstring("CAPTAddon/flux ? NotReported"))
-	g.Expect(tree).To(ContainSubstring("CAPTControlPlane/demo ! Paused 3m paused, nothing is done: WorkspaceReady"))
-	g.Expect(tree).To(ContainSubstring("Workspace/demo-vpc ! DriftDetected 8m 1 resources differ from the state: see captctl drift demo-vpc"))
+	g.Expect(tree).To(ContainSubstring("CAPTControlPlane/demo ! Paused 3m Reconciliation is paused. WorkspaceReady"))
+	g.Expect(tree).To(ContainSubstring("Workspace/demo-vpc ! DriftDetected 8m Drift in 1 resource: see captctl drift demo-vpc"))
 
 	o.Cluster.DeletionTimestamp, o.Items, o.Nodes = new(ago(time.Minute)), nil, &describe.Nodes{Err: errors.New("no Secret")}
 	o.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	g.Expect(squeeze(render(t, describe.Build(o, false), text.Style{}))).To(Equal("NAME STATUS SINCE MESSAGE "+
-		"Cluster/demo … Deleting 60s * ControlPlaneAvailable: * Run goes on "+
-		"└─Workload/API server ✗ ProbeFailed 10m Remote connection not established yet"), "what is gone is not missing")
+		"Cluster/demo … Deleting 60s * ControlPlaneAvailable: * Run is applying "+
+		"└─Workload/API server ✗ ProbeFailed 10m Remote connection not established yet"), "deleted objects are not missing")
 }
 
-func TestTree_gathersTheReadyOnesOfMany(t *testing.T) {
+func TestTree_collapsesManyReadyObjects(t *testing.T) {
 	g := NewWithT(t)
-	o := grown()
+	o := provisioned()
 	o.Items, o.Addons, o.Nodes.Items = nil, nil, nil
 	for i := range 12 {
 		machine := &infrav1.CAPTMachine{ObjectMeta: named(fmt.Sprintf("CAPTMachine/m%02d", i), "Cluster/demo")}
@@ -287,9 +289,9 @@ Cluster/demo           ✓ Available       60s
 	g.Expect(render(t, describe.Build(o, true), text.Style{})).To(ContainSubstring("Node/n11"))
 }
 
-func TestReady_holdsForTheWholeTree(t *testing.T) {
+func TestReady_coversTheWholeTree(t *testing.T) {
 	g := NewWithT(t)
-	o := grown()
+	o := provisioned()
 	g.Expect(describe.Build(o, false).Ready()).To(BeFalse())
 	o.Items, o.Nodes.Items = nil, o.Nodes.Items[1:]
 	g.Expect(describe.Build(o, false).Ready()).To(BeTrue())

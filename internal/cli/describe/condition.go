@@ -14,40 +14,46 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// conditioned is an object that says how it is.
+// conditioned is an object with conditions.
 type conditioned interface {
 	GetConditions() []metav1.Condition
 }
 
-// notReported is the reason of what nobody has said anything about.
+// notReported is the reason of an object without a status.
 const notReported = "NotReported"
 
-// headlines are the conditions that sum up an object, the best first.
-var headlines = []string{clusterv1.ReadyCondition, clusterv1.AvailableCondition, clusterv1.MachineSetMachinesReadyCondition}
+// summaryConditions are the conditions that summarise an object, in order of
+// preference.
+var summaryConditions = []string{clusterv1.ReadyCondition, clusterv1.AvailableCondition, clusterv1.MachineSetMachinesReadyCondition}
 
-// headline is the condition that sums up an object, or nil.
-func headline(obj client.Object) *metav1.Condition {
-	says, ok := obj.(conditioned)
-	if !ok {
-		return nil
-	}
-	for _, kind := range headlines {
-		if c := meta.FindStatusCondition(says.GetConditions(), kind); c != nil {
+// summaryCondition returns the condition that summarises an object, or nil.
+func summaryCondition(obj client.Object) *metav1.Condition {
+	conditions := conditionsOf(obj)
+	for _, name := range summaryConditions {
+		if c := meta.FindStatusCondition(conditions, name); c != nil {
 			return c
 		}
 	}
 	return nil
 }
 
-// attention are the reasons that stay until a person acts.
-var attention = []string{
+func conditionsOf(obj client.Object) []metav1.Condition {
+	if c, ok := obj.(conditioned); ok {
+		return c.GetConditions()
+	}
+	return nil
+}
+
+// attentionReasons are the reasons of conditions that stay False until a user
+// acts.
+var attentionReasons = []string{
 	infrav1.WaitingForApprovalReason, infrav1.PlanRejectedReason, infrav1.ProtectedResourceReason,
 	infrav1.LockHeldReason, infrav1.RunCanceledReason, infrav1.BackendChangedReason,
 	infrav1.DeploymentPausedReason, infrav1.DriftDetectedReason, infrav1.HeldByOwnerReason,
 }
 
-// failures are the reasons of what went wrong.
-var failures = []string{
+// failureReasons are the reasons of failed operations and invalid input.
+var failureReasons = []string{
 	infrav1.RunFailedReason, infrav1.RetryingReason, infrav1.RunTimedOutReason, infrav1.StateTooLargeReason,
 	infrav1.StateMissingReason, infrav1.SnapshotNotFoundReason, infrav1.DependencyCycleReason,
 	infrav1.UnresolvedPlaceholderReason, infrav1.MissingVariableReason, infrav1.UnknownVariableReason,
@@ -65,19 +71,19 @@ var failures = []string{
 	clusterv1.InternalErrorReason, clusterv1.InvalidConditionReportedReason, clusterv1.ObjectDeletedReason,
 }
 
-// StateFor is the state of something that is not ready for a reason.
+// StateFor returns the state of an object that is not ready for the given reason.
 func StateFor(reason string) State {
 	switch {
-	case slices.Contains(attention, reason):
+	case slices.Contains(attentionReasons, reason):
 		return StateAttention
-	case slices.Contains(failures, reason):
+	case slices.Contains(failureReasons, reason):
 		return StateFailed
 	default:
 		return StateWaiting
 	}
 }
 
-// stateOf is the state that a condition tells of.
+// stateOf returns the state that a condition with positive polarity describes.
 func stateOf(c *metav1.Condition) State {
 	switch c.Status {
 	case metav1.ConditionTrue:
@@ -89,9 +95,10 @@ func stateOf(c *metav1.Condition) State {
 	}
 }
 
-// judge fills in how an object is, by its headline.
-func judge(n *Node, obj client.Object) {
-	c := headline(obj)
+// setStatus sets the status of a node from its object's summary condition,
+// deletion and pause.
+func setStatus(n *Node, obj client.Object) {
+	c := summaryCondition(obj)
 	if c == nil {
 		n.State, n.Reason, n.Since = StateUnknown, notReported, obj.GetCreationTimestamp()
 	} else {
@@ -106,19 +113,15 @@ func judge(n *Node, obj client.Object) {
 			n.State = StateWaiting
 		}
 	}
-	if c := pausedBy(obj); c != nil && n.State != StateReady {
+	if c := pausedCondition(obj); c != nil && n.State != StateReady {
 		n.State, n.Reason, n.Since = StateAttention, clusterv1.PausedReason, c.LastTransitionTime
-		n.Message = strings.TrimSpace("paused, nothing is done: " + n.Message)
+		n.Message = strings.TrimSpace("Reconciliation is paused. " + n.Message)
 	}
 }
 
-// pausedBy is the condition that tells that an object is paused, or nil.
-func pausedBy(obj client.Object) *metav1.Condition {
-	says, ok := obj.(conditioned)
-	if !ok {
-		return nil
-	}
-	if c := meta.FindStatusCondition(says.GetConditions(), clusterv1.PausedCondition); c != nil && c.Status == metav1.ConditionTrue {
+// pausedCondition returns the Paused condition if it is True, else nil.
+func pausedCondition(obj client.Object) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditionsOf(obj), clusterv1.PausedCondition); c != nil && c.Status == metav1.ConditionTrue {
 		return c
 	}
 	return nil

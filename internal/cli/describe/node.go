@@ -1,60 +1,59 @@
 // Package describe shows a Cluster as one tree: the objects of Cluster API and
-// of CAPT, their runs, the add-ons and the workload cluster, each with what it
-// waits for and since when. Reading, building and printing are apart.
+// CAPT, Terraform runs, add-ons and the workload cluster, each with its status.
+// Read gets the objects, Build makes the tree, and Render prints it.
 package describe
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// State is how a node of the tree is, in one word.
+// State is the summary of a node's status.
 type State string
 
 // The states.
 const (
-	// StateReady means that nothing is left to do.
+	// StateReady means that the desired state is reached.
 	StateReady State = "Ready"
-	// StateWaiting means that something goes on, or is waited for.
+	// StateWaiting means that work is in progress or waits for something else.
 	StateWaiting State = "Waiting"
-	// StateAttention means that a person has to act before it goes on.
+	// StateAttention means that nothing happens until a user acts.
 	StateAttention State = "Attention"
-	// StateFailed means that something went wrong.
+	// StateFailed means that an operation failed.
 	StateFailed State = "Failed"
-	// StateUnknown means that nobody has said.
+	// StateUnknown means that no status is reported.
 	StateUnknown State = "Unknown"
 )
 
 // Node is a line of the tree.
 type Node struct {
-	// Kind and Name say what it is.
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"`
-	// State is how it is; a node without one only gathers its children.
+	// State is empty for a node that only groups its children.
 	State State `json:"state,omitempty"`
-	// Reason and Message say what it waits for, or what there is to know.
+	// Reason and Message come from the object's condition.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Since is when the reason last changed.
+	// Since is the last transition of the condition.
 	Since metav1.Time `json:"since,omitzero"`
-	// Progress is how far a run is.
+	// Progress is set for a run in progress.
 	Progress *Progress `json:"progress,omitempty"`
 	Children []*Node   `json:"children,omitempty"`
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	Operation string `json:"operation"`
 	Phase     string `json:"phase,omitempty"`
 	Done      int32  `json:"done"`
 	Total     int32  `json:"total"`
-	// Current is what is being made now, Action what is done to it, and
-	// CurrentSince since when.
+	// Current is the address of a resource that Terraform is working on, Action
+	// what Terraform does with it, and CurrentSince when that started.
 	Current      string      `json:"current,omitempty"`
 	Action       string      `json:"action,omitempty"`
 	CurrentSince metav1.Time `json:"currentSince,omitzero"`
 }
 
-// Ready tells whether a node and everything below it is ready.
+// Ready reports whether a node and all of its descendants are ready.
 func (n *Node) Ready() bool {
 	if n.State != "" && n.State != StateReady {
 		return false
@@ -67,7 +66,7 @@ func (n *Node) Ready() bool {
 	return true
 }
 
-// title is how the tree names a node.
+// title returns the kind and name of a node.
 func (n *Node) title() string {
 	if n.Name == "" {
 		return n.Kind
@@ -75,7 +74,7 @@ func (n *Node) title() string {
 	return n.Kind + "/" + n.Name
 }
 
-// add appends a child, if there is one.
+// add appends a child unless it is nil.
 func (n *Node) add(child *Node) {
 	if child != nil {
 		n.Children = append(n.Children, child)

@@ -2,7 +2,6 @@ package describe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,40 +12,40 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-// ReadNodes asks the workload cluster for its nodes, by the kubeconfig that is
-// kept for Cluster API. What hinders it is part of the answer.
+// ReadNodes lists the nodes of the workload cluster with the kubeconfig that
+// Cluster API uses. An error is part of the result.
 func ReadNodes(ctx context.Context, c client.Reader, cluster client.ObjectKey) *Nodes {
-	text, err := workloadKubeconfig(ctx, c, cluster)
+	kubeconfig, err := workloadKubeconfig(ctx, c, cluster)
 	if err != nil {
 		return &Nodes{Err: err}
 	}
-	reach, err := workload.Reach{Scheme: scheme.New()}.Client(text)
+	workloadClient, err := workload.Reach{Scheme: scheme.New()}.Client(kubeconfig)
 	if err != nil {
 		return &Nodes{Err: err}
 	}
 	var list corev1.NodeList
-	if err := reach.List(ctx, &list); err != nil {
+	if err := workloadClient.List(ctx, &list); err != nil {
 		return &Nodes{Err: workload.Brief(err)}
 	}
 	return &Nodes{Items: list.Items}
 }
 
-// workloadKubeconfig reads the kubeconfig of a Cluster. One that would run a
-// program, or read a file of the one who looks, is not used.
+// workloadKubeconfig returns the kubeconfig of a Cluster. It refuses one that
+// would run a program or read a file on the user's machine.
 func workloadKubeconfig(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]byte, error) {
 	var secret corev1.Secret
 	name := cluster.Name + "-kubeconfig"
 	err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("there is no Secret %s yet", name)
+		return nil, fmt.Errorf("Secret %s does not exist yet", name)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not read the Secret %s", name)
+		return nil, fmt.Errorf("you are not allowed to read Secret %s", name)
 	case err != nil:
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if len(secret.Data["value"]) == 0 {
-		return nil, errors.New("the Secret " + name + " has no kubeconfig")
+		return nil, fmt.Errorf("Secret %s has no kubeconfig in key value", name)
 	}
 	if _, err := workload.CheckKubeconfig(secret.Data["value"]); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,34 +21,35 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-// Objects are what was read of a Cluster.
+// Objects are a Cluster and the objects that the tree is built from.
 type Objects struct {
 	Cluster *clusterv1.Cluster
-	// Items are the objects that may belong to it.
+	// Items are the objects that may belong to the Cluster.
 	Items []client.Object
 	// Addons are the add-ons of the namespace.
 	Addons []addonsv1.CAPTAddon
-	// Nodes are those of the workload cluster, or nil if nobody looked.
+	// Nodes are the nodes of the workload cluster, or nil if they were not read.
 	Nodes *Nodes
 }
 
-// Nodes are the nodes of a workload cluster, or why they could not be seen.
+// Nodes are the nodes of a workload cluster, or the error of listing them.
 type Nodes struct {
 	Items []corev1.Node
 	Err   error
 }
 
-// kind is a kind of which a Cluster may have objects.
+// kind is a kind of object that may belong to a Cluster.
 type kind struct {
 	object client.Object
 	list   client.ObjectList
-	// labelled tells that all of them carry the name of their Cluster from the
-	// moment they are made.
+	// labelled reports whether every object of the kind has the label with the
+	// name of its Cluster from its creation.
 	labelled bool
 }
 
-// kinds are the kinds that are read beside Clusters and add-ons. Only who wants
-// to see all needs those that are details, and the permission to list them.
+// kinds returns the kinds to read besides Clusters and add-ons. Implementation
+// details are read only with all, so that other users need no permission to list
+// them.
 func kinds(all bool) []kind {
 	kinds := []kind{
 		{&infrav1.CAPTCluster{}, &infrav1.CAPTClusterList{}, false},
@@ -72,24 +74,24 @@ func kinds(all bool) []kind {
 	return kinds
 }
 
-// Read reads a Cluster and what may belong to it, with all also what is a detail.
-// Kinds that are not installed have no objects.
+// Read reads a Cluster and the objects that may belong to it; with all, also
+// implementation details. Kinds that are not installed have no objects.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey, all bool) (*Objects, error) {
 	o := &Objects{Cluster: &clusterv1.Cluster{}}
 	if err := c.Get(ctx, key, o.Cluster); err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", key.Name, err)
 	}
 	var addons addonsv1.CAPTAddonList
-	// All at once: the API server may be far away.
-	wanted := append(kinds(all), kind{&addonsv1.CAPTAddon{}, &addons, false})
+	// List concurrently: the API server may be far away.
+	requested := append(kinds(all), kind{&addonsv1.CAPTAddon{}, &addons, false})
 	lists, ctx := errgroup.WithContext(ctx)
-	for _, k := range wanted {
+	for _, k := range requested {
 		lists.Go(func() error { return k.read(ctx, c, key) })
 	}
 	if err := lists.Wait(); err != nil {
 		return nil, err
 	}
-	for _, k := range wanted[:len(wanted)-1] {
+	for _, k := range requested[:len(requested)-1] {
 		err := meta.EachListItem(k.list, func(obj runtime.Object) error {
 			if item, ok := obj.(client.Object); ok {
 				o.Items = append(o.Items, item)
@@ -117,14 +119,15 @@ func (k kind) read(ctx context.Context, c client.Reader, cluster client.ObjectKe
 	return fmt.Errorf("listing %T: %w", k.object, err)
 }
 
-// Answers tells whether the workload cluster is said to take requests.
-func (o *Objects) Answers() bool {
-	done := o.Cluster.Status.Initialization.ControlPlaneInitialized
-	return done != nil && *done
+// ControlPlaneInitialized reports whether the API server of the workload cluster
+// accepts requests, according to Cluster API.
+func (o *Objects) ControlPlaneInitialized() bool {
+	return ptr.Deref(o.Cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// kubeconfigAge tells one kubeconfig of the workload cluster from the next.
-func (o *Objects) kubeconfigAge() metav1.Time {
+// kubeconfigRenewedAt returns the time of the current kubeconfig of the workload
+// cluster. It changes with each new kubeconfig.
+func (o *Objects) kubeconfigRenewedAt() metav1.Time {
 	for _, item := range o.Items {
 		if cp, ok := item.(*controlplanev1.CAPTControlPlane); ok && cp.Status.Kubeconfig != nil && belongs(o.Cluster, cp) {
 			return cp.Status.Kubeconfig.RenewedAt

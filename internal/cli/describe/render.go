@@ -11,13 +11,11 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// sign is how a state is shown.
-type sign struct {
-	mark   string
+// symbols are the symbol and colour of each state.
+var symbols = map[State]struct {
+	symbol string
 	colour text.Colour
-}
-
-var signs = map[State]sign{
+}{
 	"":             {"", text.Plain},
 	StateReady:     {"✓", text.Green},
 	StateWaiting:   {"…", text.Cyan},
@@ -26,28 +24,28 @@ var signs = map[State]sign{
 	StateUnknown:   {"?", text.Dim},
 }
 
-// Render prints the tree.
+// Render prints the tree as a table.
 func Render(w io.Writer, root *Node, style text.Style, now time.Time) error {
 	table := text.NewTable("NAME", "STATUS", "SINCE", "MESSAGE")
 	text.Walk(root, func(n *Node) []*Node { return n.Children }, func(branches string, n *Node) {
-		s := signs[n.State]
 		table.Add(
 			text.Cell{Text: branches + n.title()},
-			text.Cell{Text: status(n), Colour: s.colour},
+			text.Cell{Text: status(n), Colour: symbols[n.State].colour},
 			text.Cell{Text: text.Age(now, n.Since.Time), Colour: text.Dim},
-			text.Cell{Text: Says(n, now)},
+			text.Cell{Text: details(n, now)},
 		)
 	})
 	return table.Print(w, style)
 }
 
-// status is a state's sign with the reason.
+// status returns the symbol of a node's state and its reason.
 func status(n *Node) string {
-	return strings.TrimSpace(signs[n.State].mark + " " + n.Reason)
+	return strings.TrimSpace(symbols[n.State].symbol + " " + n.Reason)
 }
 
-// Says is a node's message in one line; without a time it says no ages.
-func Says(n *Node, now time.Time) string {
+// details returns the progress or the message of a node in one line. It has no
+// ages if now is the zero time.
+func details(n *Node, now time.Time) string {
 	if n.Progress == nil {
 		return message.OneLine(n.Message)
 	}
@@ -55,7 +53,7 @@ func Says(n *Node, now time.Time) string {
 	if p := n.Progress; p.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%s %d/%d", bar(p.Done, p.Total), p.Done, p.Total))
 	} else if p.Done > 0 {
-		parts = append(parts, fmt.Sprintf("%d resources read", p.Done))
+		parts = append(parts, text.Count(p.Done, "resource")+" read")
 	}
 	if p := n.Progress; p.Current != "" {
 		current := strings.TrimSpace(p.Action + " " + p.Current)
@@ -67,15 +65,16 @@ func Says(n *Node, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// bar draws how much is done.
+// bar returns a progress bar.
 func bar(done, total int32) string {
 	const length = 10
 	filled := int(min(done, total)) * length / int(total)
 	return strings.Repeat("█", filled) + strings.Repeat("░", length-filled)
 }
 
-// Line is one node in one line, for a log.
+// Line returns a node in one line, for a log. It has no ages if now is the zero
+// time.
 func Line(n *Node, now time.Time) string {
-	parts := slices.DeleteFunc([]string{n.title(), status(n), Says(n, now)}, func(part string) bool { return part == "" })
+	parts := slices.DeleteFunc([]string{n.title(), status(n), details(n, now)}, func(part string) bool { return part == "" })
 	return strings.Join(parts, "  ")
 }

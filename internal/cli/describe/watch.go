@@ -22,30 +22,31 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-// settle is how long changes are gathered before they are shown: they come in
+// debounce is the time to collect changes before they are shown: they come in
 // bursts.
-const settle = 100 * time.Millisecond
+const debounce = 100 * time.Millisecond
 
-// Watcher follows a Cluster by watches.
+// Watcher watches a Cluster and its objects.
 type Watcher struct {
-	// Config reaches the management cluster, Reader reads it without a cache.
+	// Config is the configuration of the management cluster, Reader an uncached
+	// client for it.
 	Config *rest.Config
 	Reader client.Reader
 	Key    client.ObjectKey
-	// All tells whether details are watched, too.
+	// All includes implementation details.
 	All bool
 
 	changed chan struct{}
-	nodes   nodeWatch
+	nodes   nodeWatcher
 }
 
-// Watch calls show with the Cluster as it is, and again after each change, until
-// the context ends, show fails, or the Cluster is gone.
+// Watch calls show with the current objects and again after each change, until
+// the context is done, show fails, or the Cluster is deleted.
 func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.changed = make(chan struct{}, 1)
-	// What cannot be watched cannot be read either: say so at once.
+	// A cache retries without an error what it is not allowed to read: find out first.
 	if _, err := Read(ctx, w.Reader, w.Key, w.All); err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 		if err != nil {
 			return err
 		}
-		objects.Nodes = w.nodes.look(ctx, w, objects)
+		objects.Nodes = w.nodes.current(ctx, w, objects)
 		if err := show(objects); err != nil {
 			return err
 		}
@@ -73,13 +74,13 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(settle):
+		case <-time.After(debounce):
 		}
 	}
 }
 
-// touch notes that something has changed.
-func (w *Watcher) touch() {
+// notify records that something changed. It does not block.
+func (w *Watcher) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -88,27 +89,27 @@ func (w *Watcher) touch() {
 
 func (w *Watcher) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.touch() },
-		UpdateFunc: func(any, any) { w.touch() },
-		DeleteFunc: func(any) { w.touch() },
+		AddFunc:    func(any) { w.notify() },
+		UpdateFunc: func(any, any) { w.notify() },
+		DeleteFunc: func(any) { w.notify() },
 	}
 }
 
 // start watches every kind that is installed.
 func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
-	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: w.Key.Name})}
+	labelled := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: w.Key.Name})}
 	objects := []client.Object{&clusterv1.Cluster{}, &addonsv1.CAPTAddon{}}
-	selected := map[client.Object]cache.ByObject{
+	selectors := map[client.Object]cache.ByObject{
 		objects[0]: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, w.Key.Name)},
 	}
 	for _, k := range kinds(w.All) {
 		objects = append(objects, k.object)
 		if k.labelled {
-			selected[k.object] = ofCluster
+			selectors[k.object] = labelled
 		}
 	}
 	store, err := cache.New(w.Config, cache.Options{
-		Scheme: scheme.New(), ByObject: selected,
+		Scheme: scheme.New(), ByObject: selectors,
 		DefaultNamespaces: map[string]cache.Config{w.Key.Namespace: {}},
 	})
 	if err != nil {
@@ -131,32 +132,33 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 	return store, nil
 }
 
-// nodeWatch follows the nodes of the workload cluster. Each new kubeconfig
-// begins a new watch: the token of the one before ends.
-type nodeWatch struct {
-	mu    sync.Mutex
-	since metav1.Time
-	begun bool
-	stop  context.CancelFunc
-	store cache.Cache
-	err   error
+// nodeWatcher watches the nodes of the workload cluster. It starts a new watch for
+// each new kubeconfig, because the token of the previous one expires.
+type nodeWatcher struct {
+	mu      sync.Mutex
+	started bool
+	// kubeconfig is the time of the kubeconfig in use.
+	kubeconfig metav1.Time
+	stop       context.CancelFunc
+	store      cache.Cache
+	err        error
 }
 
-// look returns the nodes as far as they are known, and never waits for the
+// current returns the nodes that are known now, or nil. It does not wait for the
 // workload cluster.
-func (n *nodeWatch) look(ctx context.Context, w *Watcher, o *Objects) *Nodes {
-	if !o.Answers() {
+func (n *nodeWatcher) current(ctx context.Context, w *Watcher, o *Objects) *Nodes {
+	if !o.ControlPlaneInitialized() {
 		return nil
 	}
 	n.mu.Lock()
-	if since := o.kubeconfigAge(); !n.begun || !n.since.Equal(&since) {
+	if kubeconfig := o.kubeconfigRenewedAt(); !n.started || !n.kubeconfig.Equal(&kubeconfig) {
 		if n.stop != nil {
 			n.stop()
 		}
 		var inner context.Context
 		inner, n.stop = context.WithCancel(ctx)
-		n.begun, n.since = true, since
-		go n.begin(inner, w)
+		n.started, n.kubeconfig = true, kubeconfig
+		go n.start(inner, w)
 	}
 	store, err := n.store, n.err
 	n.mu.Unlock()
@@ -173,7 +175,7 @@ func (n *nodeWatch) look(ctx context.Context, w *Watcher, o *Objects) *Nodes {
 	return &Nodes{Items: list.Items}
 }
 
-func (n *nodeWatch) begin(ctx context.Context, w *Watcher) {
+func (n *nodeWatcher) start(ctx context.Context, w *Watcher) {
 	store, err := watchNodes(ctx, w)
 	if ctx.Err() != nil {
 		return
@@ -181,19 +183,19 @@ func (n *nodeWatch) begin(ctx context.Context, w *Watcher) {
 	n.mu.Lock()
 	n.store, n.err = store, err
 	n.mu.Unlock()
-	w.touch()
+	w.notify()
 }
 
 func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
-	// One plain question first: a watch that fails says nothing.
-	if seen := ReadNodes(ctx, w.Reader, w.Key); seen.Err != nil {
-		return nil, seen.Err
+	// A cache does not report the error of a watch: list once before.
+	if nodes := ReadNodes(ctx, w.Reader, w.Key); nodes.Err != nil {
+		return nil, nodes.Err
 	}
-	text, err := workloadKubeconfig(ctx, w.Reader, w.Key)
+	kubeconfig, err := workloadKubeconfig(ctx, w.Reader, w.Key)
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}

@@ -65,3 +65,12 @@ func (o *Output) Print(w io.Writer, value any) error {
 	}
 	return nil
 }
+
+// Count returns a number with a noun in the singular or plural: "1 resource", "2
+// resources".
+func Count[N ~int | ~int32 | ~int64](number N, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
+}
