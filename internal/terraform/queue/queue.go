@@ -1,6 +1,6 @@
-// Package queue decides which runs go on at once: no more than a limit in all
-// and for each group, and fairly between namespaces, so that one with hundreds
-// of waiting runs does not keep another from its first.
+// Package queue limits the number of concurrent runs, in total and per group. It
+// is fair between namespaces: hundreds of waiting runs in one namespace do not
+// delay the first run of another.
 package queue
 
 import (
@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Key names who wants to run.
+// Key identifies a workspace that has or wants a slot.
 type Key struct{ Namespace, Name string }
 
-// Group is a set of runs with a limit of its own; a limit of 0 is none.
+// Group is a set of runs with its own limit. A limit of 0 means no limit.
 type Group struct {
 	Name  string
 	Limit int
 }
 
-// Queue holds slots. It lives in memory: after a restart the runs that go on
-// take their slots again with Hold.
+// Queue assigns slots. It is in memory: after a restart of the manager, Hold
+// restores the slots of the runs that are still running.
 type Queue struct {
 	limit int
 	now   func() time.Time
-	// granted is called, without locks held, for each waiting key that got a
-	// slot; it must not block.
+	// granted is called without locks held for each waiting key that got a slot.
+	// It must not block.
 	granted func(Key)
 
 	mu      sync.Mutex
 	running map[Key]ticket
 	waiting []ticket
-	// served is when a namespace last got a slot, as a counter.
+	// served is the value of counter when a namespace last got a slot.
 	served  map[string]uint64
 	counter uint64
 }
@@ -41,22 +41,23 @@ type ticket struct {
 	since time.Time
 }
 
-// New returns a queue with limit slots.
+// New returns a queue with limit slots. It calls granted for each waiting key
+// that gets a slot; granted must not block.
 func New(limit int, now func() time.Time, granted func(Key)) *Queue {
 	return &Queue{limit: limit, now: now, granted: granted, running: map[Key]ticket{}, served: map[string]uint64{}}
 }
 
-// Position is where a key waits.
+// Position is the position of a key in the queue.
 type Position struct {
-	// Ahead is how many wait in front of it, by order of arrival.
+	// Ahead is the number of keys that arrived earlier and are still waiting.
 	Ahead int
-	// Since is when it began to wait.
+	// Since is when the key started to wait.
 	Since time.Time
 }
 
-// Acquire asks for a slot. It returns true if the key has one now, and since
-// when it had waited for it; otherwise the key waits, and granted is called when it gets one. Asking again changes
-// nothing.
+// Acquire requests a slot. It returns true if the key has a slot, with the time
+// since when it waited for it. Otherwise the key waits, and the queue calls
+// granted when the key gets a slot. Acquire is idempotent.
 func (q *Queue) Acquire(key Key, group Group) (bool, Position) {
 	q.mu.Lock()
 	if t, running := q.running[key]; running {
@@ -80,7 +81,7 @@ func (q *Queue) Acquire(key Key, group Group) (bool, Position) {
 	return running, position
 }
 
-// Hold takes a slot for a run that goes on already, whatever the limits say.
+// Hold assigns a slot to a run that is already running, regardless of limits.
 func (q *Queue) Hold(key Key, group Group) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +92,7 @@ func (q *Queue) Hold(key Key, group Group) {
 	q.running[key] = ticket{key: key, group: group}
 }
 
-// Release gives back the slot of a key, or its place in the queue.
+// Release frees the slot of a key, or removes the key from the queue.
 func (q *Queue) Release(key Key) {
 	q.mu.Lock()
 	delete(q.running, key)
@@ -101,7 +102,7 @@ func (q *Queue) Release(key Key) {
 	q.announce(grants, key)
 }
 
-// Len returns how many run and how many wait.
+// Len returns the number of running and of waiting keys.
 func (q *Queue) Len() (running, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,16 +113,18 @@ func (q *Queue) leave(key Key) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(t ticket) bool { return t.key == key })
 }
 
-func (q *Queue) announce(grants []Key, asker Key) {
+// announce calls granted for each key but the caller's own.
+func (q *Queue) announce(grants []Key, caller Key) {
 	for _, key := range grants {
-		if key != asker {
+		if key != caller {
 			q.granted(key)
 		}
 	}
 }
 
-// grant gives the free slots away: each to the namespace with the fewest
-// running, then to the one served longest ago, then by order of arrival.
+// grant assigns the free slots. Each slot goes to the namespace with the fewest
+// running keys, then to the one that was served longest ago, then to the key that
+// arrived first.
 func (q *Queue) grant() []Key {
 	var grants []Key
 	for len(q.running) < q.limit {
@@ -139,6 +142,7 @@ func (q *Queue) grant() []Key {
 	return grants
 }
 
+// next returns the index of the waiting key that gets the next slot, or -1.
 func (q *Queue) next() int {
 	perNamespace, perGroup := map[string]int{}, map[string]int{}
 	for key, t := range q.running {

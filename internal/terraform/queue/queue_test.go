@@ -14,7 +14,7 @@ func key(namespace string, n int) queue.Key {
 	return queue.Key{Namespace: namespace, Name: fmt.Sprint(n)}
 }
 
-func TestQueue_doesNotStarveAnotherNamespace(t *testing.T) {
+func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
 	q := queue.New(2, time.Now, func(k queue.Key) { granted = append(granted, k) })
@@ -26,10 +26,10 @@ func TestQueue_doesNotStarveAnotherNamespace(t *testing.T) {
 	g.Expect(position.Ahead).To(Equal(498))
 
 	q.Release(key("busy", 0))
-	g.Expect(granted).To(Equal([]queue.Key{key("quiet", 0)}), "the first free slot goes to the namespace that has none")
+	g.Expect(granted).To(Equal([]queue.Key{key("quiet", 0)}), "the first free slot goes to the namespace without a slot")
 }
 
-func TestQueue_takesTurnsBetweenNamespaces(t *testing.T) {
+func TestQueue_alternatesBetweenNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
 	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
@@ -44,32 +44,32 @@ func TestQueue_takesTurnsBetweenNamespaces(t *testing.T) {
 	g.Expect(granted).To(Equal([]queue.Key{key("b", 1), key("a", 1), key("b", 2), key("a", 2)}))
 }
 
-func TestQueue_holdsGroupsToTheirLimit(t *testing.T) {
+func TestQueue_enforcesTheLimitOfAGroup(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
 	q := queue.New(10, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	slow := queue.Group{Name: "slow", Limit: 1}
 	g.Expect(acquired(q.Acquire(key("a", 0), slow))).To(BeTrue())
 	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeTrue(), "a full group does not hold up others")
+	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeTrue(), "a full group does not delay other groups")
 	q.Release(key("a", 0))
 	g.Expect(granted).To(Equal([]queue.Key{key("a", 1)}))
 }
 
-func TestQueue_holdsWhatGoesOnAlready(t *testing.T) {
+func TestQueue_countsHeldSlots(t *testing.T) {
 	g := NewWithT(t)
 	q := queue.New(1, time.Now, func(queue.Key) {})
 	q.Hold(key("a", 0), queue.Group{})
 	q.Hold(key("a", 1), queue.Group{})
-	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{}))).To(BeTrue(), "a held slot is a slot")
+	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{}))).To(BeTrue(), "the key holds a slot")
 	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeFalse())
 	q.Release(key("a", 0))
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeFalse(), "there is still one more than the limit")
+	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeFalse(), "the limit is still reached")
 	q.Release(key("a", 1))
 	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeTrue())
 }
 
-func TestQueue_forgetsWhoeverLeaves(t *testing.T) {
+func TestQueue_removesReleasedKeys(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
 	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
