@@ -7,8 +7,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// adopt watches a runner that an earlier manager started, so that its end is
-// noticed even when it leaves no result.
+// adopt watches a runner that an earlier manager started. Its exit is then
+// detected even if it leaves no result.
 func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 	fd, err := unix.PidfdOpen(identity.PID, 0)
 	if err != nil || !identity.Alive() {
@@ -31,6 +31,6 @@ func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 				break
 			}
 		}
-		e.ended(run, c)
+		e.exited(run, c)
 	}()
 }

@@ -7,6 +7,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// adopt does nothing here: the end of a runner that an earlier manager started
-// is noticed by its result.
+// adopt does nothing on this platform: the exit of a runner that an earlier
+// manager started is detected only by its result.
 func (*Executor) adopt(terraform.Run, *record.Identity) {}

@@ -1,5 +1,5 @@
-// Package process runs the runner as a child of the manager. A child outlives a
-// manager that is killed: it finishes its run, and the next manager finds the
+// Package process executes runs as child processes of the manager. A child
+// survives a killed manager: it finishes its run, and the next manager reads the
 // result.
 package process
 
@@ -23,27 +23,28 @@ import (
 	"github.com/appthrust/capt/internal/terraform/runner"
 )
 
-// Options is how children are started.
+// Options configures an Executor.
 type Options struct {
-	// Reader reads runs' Secrets and pods.
+	// Reader reads Secrets of runs and pods.
 	Reader client.Reader
-	// Runner is the runner program, Binary is OpenTofu or Terraform.
+	// Runner is the path of the runner, and Binary the path of OpenTofu or
+	// Terraform.
 	Runner string
 	Binary string
-	// WorkDir holds the working directories.
+	// WorkDir contains the working directories of the workspaces.
 	WorkDir string
-	// Kubeconfig is a file that reaches the API server; empty inside a cluster.
+	// Kubeconfig is the path of the runner's kubeconfig; empty inside a cluster.
 	Kubeconfig string
-	// Inherit names environment variables that reach the tool.
+	// Inherit lists the environment variables that the runner passes to Binary.
 	Inherit string
-	// Grace is how long children may take to stop when the manager ends.
+	// Grace is how long children may take to stop when the manager shuts down.
 	Grace time.Duration
-	// OnExit is called when a child has ended, with or without a result. It
+	// OnExit is called when a child has exited, with or without a result. It
 	// must not block.
 	OnExit func(terraform.Run)
 }
 
-// Executor starts a child for each run.
+// Executor starts a child process for each run.
 type Executor struct {
 	Options
 
@@ -54,64 +55,65 @@ type Executor struct {
 
 var _ terraform.Runner = &Executor{}
 
-// child is a runner's process, started by this manager or by one before it.
+// child is a runner process that this or an earlier manager started.
 type child struct {
 	pid  int
 	done chan struct{}
 }
 
-// runKey names a run: an ID is unique within its namespace only.
+// runKey identifies a run. A run ID is unique only within its namespace.
 type runKey struct{ namespace, id string }
 
 func keyOf(run terraform.Run) runKey { return runKey{run.Namespace, run.ID} }
 
-// New returns an executor that has no children.
+// New returns an executor without children.
 func New(options Options) *Executor {
 	return &Executor{Options: options, children: map[runKey]*child{}}
 }
 
-// Start begins the run unless it has begun already.
+// Start starts the run unless it has already started.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopping {
-		return errors.New("starting a run: the manager is ending")
+		return errors.New("starting run: the manager is shutting down")
 	}
 	if _, exists := e.children[keyOf(run)]; exists {
 		return nil
 	}
 	logs := e.logFile(run)
 	if err := os.MkdirAll(filepath.Dir(logs), 0o700); err != nil {
-		return fmt.Errorf("making the directory of runs: %w", err)
+		return fmt.Errorf("creating runner log directory: %w", err)
 	}
 	out, err := os.OpenFile(logs, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("creating a runner's log: %w", err)
+		return fmt.Errorf("creating runner log: %w", err)
 	}
 	defer out.Close()
 	cmd := exec.Command(e.Runner,
 		"--namespace="+run.Namespace, "--run="+run.ID, "--work-dir="+e.WorkDir,
 		"--terraform-binary="+e.Binary, "--kubeconfig="+e.Kubeconfig, "--inherit-env="+e.Inherit)
-	// A file, not a pipe: the child must be able to write when we are gone. A
-	// session of its own: what stops us must not stop it.
+	// The child writes to a file, because a pipe would break when the manager
+	// exits. It has its own session, so that signals to the manager's process
+	// group do not reach it.
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the runner: %w", err)
+		return fmt.Errorf("starting runner: %w", err)
 	}
 	klog.FromContext(ctx).V(2).Info("Started runner", "run", run.ID, "pid", cmd.Process.Pid)
 	c := &child{pid: cmd.Process.Pid, done: make(chan struct{})}
 	e.children[keyOf(run)] = c
 	go func() {
-		// How it ended is in the run's result.
+		// The result of the run shows how it ended.
 		_ = cmd.Wait()
-		e.ended(run, c)
+		e.exited(run, c)
 	}()
 	return nil
 }
 
-// ended forgets a child and says so.
-func (e *Executor) ended(run terraform.Run, c *child) {
+// exited removes a child and calls OnExit.
+func (e *Executor) exited(run terraform.Run, c *child) {
 	e.mu.Lock()
 	delete(e.children, keyOf(run))
 	e.mu.Unlock()
@@ -121,7 +123,7 @@ func (e *Executor) ended(run terraform.Run, c *child) {
 	}
 }
 
-// Observe tells whether the run's process exists.
+// Observe returns the liveness of the run's process.
 func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
 	if e.isChild(run) {
 		return terraform.LivenessRunning, nil
@@ -138,7 +140,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return terraform.LivenessUnknown, fmt.Errorf("finding the host's name: %w", err)
+		return terraform.LivenessUnknown, fmt.Errorf("reading hostname: %w", err)
 	}
 	switch {
 	case identity.PodName == "" && identity.Host != host:
@@ -160,19 +162,19 @@ func (e *Executor) isChild(run terraform.Run) bool {
 func (e *Executor) identity(ctx context.Context, run terraform.Run) (*record.Identity, error) {
 	var secret corev1.Secret
 	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
-		return nil, fmt.Errorf("reading the run: %w", err)
+		return nil, fmt.Errorf("reading run: %w", err)
 	}
 	return record.RunIdentity(&secret)
 }
 
-// observePod asks Kubernetes about a runner in another pod of the manager.
+// observePod returns the liveness of a runner in another pod of the manager.
 func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
 	var pod corev1.Pod
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
 	return identity.PodLiveness(&pod, err)
 }
 
-// Stop asks the run to end gracefully.
+// Stop asks the runner to stop gracefully.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	e.mu.Lock()
 	c, exists := e.children[keyOf(run)]
@@ -193,20 +195,21 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 
 func (c *child) signal(signal syscall.Signal) error {
 	if err := syscall.Kill(c.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("stopping the runner: %w", err)
+		return fmt.Errorf("stopping runner: %w", err)
 	}
 	return nil
 }
 
-// Forget removes the runner's own log; the run's is in its Secret.
+// Forget removes the log of the runner process. The log of the run is in its
+// Secret.
 func (e *Executor) Forget(_ context.Context, run terraform.Run) error {
 	if err := os.Remove(e.logFile(run)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("forgetting a run: %w", err)
+		return fmt.Errorf("removing runner log: %w", err)
 	}
 	return nil
 }
 
-// Remove removes the working directory of a workspace that is gone.
+// Remove removes the working directory of a deleted workspace.
 func (e *Executor) Remove(_ context.Context, workspace terraform.WorkspaceRef) error {
 	return runner.RemoveWorkspace(e.WorkDir, workspace.Namespace, workspace.Name)
 }
@@ -215,25 +218,25 @@ func (e *Executor) logFile(run terraform.Run) string {
 	return filepath.Join(e.WorkDir, "runs", run.Namespace, run.ID+".log")
 }
 
-// Shutdown asks all children to end gracefully and waits for them. A run that
-// is interrupted goes on with the next manager.
+// Shutdown asks all children to stop gracefully and waits for them to exit. The
+// next manager continues interrupted runs.
 func (e *Executor) Shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	e.stopping = true
-	var waiting []*child
+	var children []*child
 	for _, c := range e.children {
-		waiting = append(waiting, c)
+		children = append(children, c)
 	}
 	e.mu.Unlock()
 	var errs []error
-	for _, c := range waiting {
+	for _, c := range children {
 		errs = append(errs, c.signal(syscall.SIGTERM))
 	}
-	for _, c := range waiting {
+	for _, c := range children {
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return errors.Join(append(errs, fmt.Errorf("waiting for %d runs to stop: %w", len(waiting), ctx.Err()))...)
+			return errors.Join(append(errs, fmt.Errorf("waiting for %d runs to stop: %w", len(children), ctx.Err()))...)
 		}
 	}
 	return errors.Join(errs...)

@@ -4,10 +4,11 @@ import (
 	"context"
 )
 
-// Run ends the children with the manager; it is a runnable of the manager.
+// Run blocks until ctx is cancelled and then shuts down the children. It is a
+// runnable of the manager.
 func (e *Executor) Run(ctx context.Context) error {
 	<-ctx.Done()
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Grace)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Grace)
 	defer cancel()
-	return e.Shutdown(stopping)
+	return e.Shutdown(shutdownCtx)
 }
