@@ -136,8 +136,9 @@ type Holder struct {
 // Held reports whether the lock was taken by the holder.
 func (h Holder) Held(lock LockInfo) bool {
 	_, host, found := strings.Cut(lock.Who, "@")
-	created, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.TrimSuffix(lock.Created, " UTC"), " +0000", "Z", 1))
+	created, err := time.Parse(time.RFC3339Nano, lock.Created)
 	if err != nil {
+		// The tool's messages contain the time in the format of time.Time.String.
 		created, err = time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", lock.Created)
 	}
 	return found && host == h.Host && err == nil && !created.Before(h.Since) && !created.After(h.Until)
@@ -208,15 +209,31 @@ type PlanRef struct {
 	ID string `json:"id"`
 }
 
-// Secrets returns the values that must not appear in a log. It omits short values,
-// because masking them would hide ordinary words.
+// shortestSecret is the length of the shortest value that is masked. Masking shorter
+// values would hide ordinary words.
+const shortestSecret = 8
+
+// Secrets returns the values that must not appear in a log. It omits short values.
 func (r *Request) Secrets() []string {
-	const shortest = 8
 	var secrets []string
 	for _, name := range r.SecretEnv {
-		if value := r.Env[name]; len(value) >= shortest {
+		if value := r.Env[name]; len(value) >= shortestSecret {
 			secrets = append(secrets, value)
 		}
 	}
 	return secrets
+}
+
+// Redactor returns a replacer that masks the secrets, and each line of a secret with
+// several lines.
+func (r *Request) Redactor() *strings.Replacer {
+	var pairs []string
+	for _, secret := range r.Secrets() {
+		for _, part := range append([]string{secret}, strings.Split(secret, "\n")...) {
+			if part = strings.TrimSpace(part); len(part) >= shortestSecret {
+				pairs = append(pairs, part, "(sensitive value)")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }

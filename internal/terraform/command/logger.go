@@ -9,35 +9,19 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-const masked = "(sensitive value)"
-
 // runLog writes the human-readable log of a run: a timestamp and a message per
 // line, with the request's secrets masked. The tool does not print values that
 // it knows to be sensitive.
 type runLog struct {
-	out  io.Writer
-	mask *strings.Replacer
+	out      io.Writer
+	redactor *strings.Replacer
 }
 
-func newRunLog(out io.Writer, secrets []string) *runLog {
+func newRunLog(out io.Writer, redactor *strings.Replacer) *runLog {
 	if out == nil {
 		out = io.Discard
 	}
-	return &runLog{out: out, mask: replacer(secrets)}
-}
-
-// replacer returns a replacer that masks the secrets and each of their lines.
-func replacer(secrets []string) *strings.Replacer {
-	const shortest = 8
-	var pairs []string
-	for _, secret := range secrets {
-		for _, part := range append([]string{secret}, strings.Split(secret, "\n")...) {
-			if part = strings.TrimSpace(part); len(part) >= shortest {
-				pairs = append(pairs, part, masked)
-			}
-		}
-	}
-	return strings.NewReplacer(pairs...)
+	return &runLog{out: out, redactor: redactor}
 }
 
 func (l *runLog) print(at time.Time, message string) {
@@ -68,7 +52,7 @@ func (l *runLog) event(event Event) {
 
 // redact masks the secrets in text and makes it valid UTF-8.
 func (l *runLog) redact(text string) string {
-	return l.mask.Replace(clean(text))
+	return l.redactor.Replace(clean(text))
 }
 
 // redactAll masks the secrets in the diagnostics, in place.

@@ -226,7 +226,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		tool:    w.Tool,
 		env:     w.environment(request, root, cliConfig),
 		grace:   request.Grace,
-		log:     newRunLog(w.Log, request.Secrets()),
+		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
 		lock:    w.Lock,
 		backend: request.Backend,

@@ -18,16 +18,16 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// api is as much of an API server as a runner talks to. The real one is in the
-// conformance tests; this one can be told to fail.
+// api is a fake of the part of the API server that a runner uses. The conformance
+// tests use the real one; this one can be made to fail.
 type api struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
 	version int
-	// refuse, if set, answers a request in its place.
-	refuse func(method, path string, body []byte) *metav1.Status
-	// asked lists the requests.
-	asked []string
+	// intercept, if set, may answer a request with a status.
+	intercept func(method, path string, body []byte) *metav1.Status
+	// requests lists the methods and paths of the requests.
+	requests []string
 }
 
 func newAPI(t *testing.T) (*api, *Runner) {
@@ -43,7 +43,7 @@ func newAPI(t *testing.T) (*api, *Runner) {
 func status(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-		Code: code, Reason: reason, Message: "refused: " + string(reason),
+		Code: code, Reason: reason, Message: "rejected: " + string(reason),
 	}
 }
 
@@ -51,20 +51,20 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
-	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
-	if a.refuse != nil {
-		if refused := a.refuse(r.Method, r.URL.Path, body); refused != nil {
-			answer(w, int(refused.Code), refused)
+	a.requests = append(a.requests, r.Method+" "+r.URL.Path)
+	if a.intercept != nil {
+		if status := a.intercept(r.Method, r.URL.Path, body); status != nil {
+			respond(w, int(status.Code), status)
 			return
 		}
 	}
 	var sent map[string]any
 	if len(body) > 0 && json.Unmarshal(body, &sent) != nil {
-		answer(w, http.StatusBadRequest, status(http.StatusBadRequest, metav1.StatusReasonBadRequest))
+		respond(w, http.StatusBadRequest, status(http.StatusBadRequest, metav1.StatusReasonBadRequest))
 		return
 	}
 	code, object := a.serve(r.Method, r.URL.Path, sent)
-	answer(w, code, object)
+	respond(w, code, object)
 }
 
 func (a *api) serve(method, path string, sent map[string]any) (int, any) {
@@ -97,7 +97,7 @@ func (a *api) put(path string, object map[string]any) {
 	a.objects[path] = object
 }
 
-// store puts an object there, past the API.
+// store stores an object without a request.
 func (a *api) store(g Gomega, path string, object metav1.Object) {
 	text, err := json.Marshal(object)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -111,7 +111,7 @@ func (a *api) store(g Gomega, path string, object metav1.Object) {
 func (a *api) secret(g Gomega, name string) *corev1.Secret {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	text, err := json.Marshal(a.objects[secretsAt+"/"+name])
+	text, err := json.Marshal(a.objects[secretsPath+"/"+name])
 	g.Expect(err).NotTo(HaveOccurred())
 	secret := &corev1.Secret{}
 	g.Expect(json.Unmarshal(text, secret)).To(Succeed())
@@ -119,16 +119,16 @@ func (a *api) secret(g Gomega, name string) *corev1.Secret {
 }
 
 const (
-	secretsAt = "/api/v1/namespaces/n/secrets"
-	leasesAt  = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
+	secretsPath = "/api/v1/namespaces/n/secrets"
+	leasesPath  = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 )
 
-// times counts the requests of a method.
-func (a *api) times(method string) (n int) {
+// count returns the number of requests with a method.
+func (a *api) count(method string) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, asked := range a.asked {
-		if strings.HasPrefix(asked, method+" ") {
+	for _, request := range a.requests {
+		if strings.HasPrefix(request, method+" ") {
 			n++
 		}
 	}
@@ -159,16 +159,16 @@ func merge(target, change map[string]any) {
 	}
 }
 
-func answer(w http.ResponseWriter, code int, object any) {
+func respond(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(object)
 }
 
-// begun stores the run's Secret.
+// storeRun stores the Secret of a run.
 func (a *api) storeRun(g Gomega, runID string) {
 	secret, err := record.NewRun(request(), metav1.ObjectMeta{Namespace: "n"})
 	g.Expect(err).NotTo(HaveOccurred())
 	secret.Name = record.SecretName(runID)
-	a.store(g, secretsAt, secret)
+	a.store(g, secretsPath, secret)
 }

@@ -15,19 +15,20 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// errTaken means that somebody else carries out the run, or that it has ended.
-var errTaken = errors.New("the run is taken")
+// errClaimed means that another runner has claimed the run, or that it has ended.
+var errClaimed = errors.New("the run is already claimed")
 
-// claim records who carries out the run, before anything is touched. Of two
-// runners started for the same run, one claims it and the other goes away.
+// claim records this runner's identity in the run, before it changes anything
+// else. If two runners are started for the same run, one claims it and the other
+// exits.
 func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 	for {
-		secret, err := r.find(ctx)
+		secret, err := r.readRun(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading the run: %w", err)
 		}
 		if record.Claimed(secret) || record.Finished(secret) {
-			return nil, errTaken
+			return nil, errClaimed
 		}
 		request, err := record.Request(secret)
 		if err != nil {
@@ -44,13 +45,13 @@ func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 	}
 }
 
-// settling is how long a new pod may find the network not there yet, or its
-// account without the rights that it has just been given.
-const settling = time.Minute
+// startupTimeout is how long the network of a new pod may be unavailable, or the
+// permissions of its new service account may be ineffective.
+const startupTimeout = time.Minute
 
-// find reads the run, again where it is too early to be refused.
-func (r *Runner) find(ctx context.Context) (*corev1.Secret, error) {
-	giveUp := time.After(settling)
+// readRun reads the run's Secret. It retries errors until startupTimeout.
+func (r *Runner) readRun(ctx context.Context) (*corev1.Secret, error) {
+	timeout := time.After(startupTimeout)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		secret, err := r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
 		if err == nil || apierrors.IsNotFound(err) {
@@ -59,7 +60,7 @@ func (r *Runner) find(ctx context.Context) (*corev1.Secret, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-giveUp:
+		case <-timeout:
 			return nil, err
 		case <-time.After(wait):
 		}
@@ -82,7 +83,7 @@ func (r *Runner) writeClaim(ctx context.Context, secret *corev1.Secret) error {
 func Self() (record.Identity, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return record.Identity{}, fmt.Errorf("finding the host's name: %w", err)
+		return record.Identity{}, fmt.Errorf("getting the host name: %w", err)
 	}
 	started, err := record.ProcessStartTime(os.Getpid())
 	if err != nil {
@@ -94,8 +95,8 @@ func Self() (record.Identity, error) {
 	}, nil
 }
 
-// who is how people see the holder of the lock.
-func (r *Runner) who() string {
+// lockHolder returns the name of the lock's holder for users.
+func (r *Runner) lockHolder() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

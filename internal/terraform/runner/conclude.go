@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command"
 )
 
-// terminalError is a failure that only a change of the inputs can mend.
+// terminalError is a failure that only a change of the inputs can fix.
 type terminalError struct {
 	summary string
 	cause   error
@@ -25,12 +24,12 @@ func terminal(summary string, cause error) error {
 func (e *terminalError) Error() string { return e.summary + ": " + e.cause.Error() }
 func (e *terminalError) Unwrap() error { return e.cause }
 
-// conclude turns an error into an outcome that says what may help.
-func (r *running) conclude(err error) {
+// conclude converts an error into the outcome, class and diagnostics of the result.
+func (run *execution) conclude(err error) {
 	if err == nil {
 		return
 	}
-	result := r.result
+	result := run.result
 	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTransient
 	var held *heldError
 	var final *terminalError
@@ -60,19 +59,10 @@ func (r *running) conclude(err error) {
 	default:
 		result.Diagnostics = diagnostic("The run failed", err.Error())
 	}
-	r.hide(result.Diagnostics)
-}
-
-// hide keeps secrets out of what people read. The tool's own messages are
-// without them already.
-func (r *running) hide(diagnostics terraform.Diagnostics) {
-	var pairs []string
-	for _, secret := range r.request.Secrets() {
-		pairs = append(pairs, secret, "(sensitive value)")
-	}
-	mask := strings.NewReplacer(pairs...)
-	for i := range diagnostics {
-		diagnostics[i].Summary, diagnostics[i].Detail = mask.Replace(diagnostics[i].Summary), mask.Replace(diagnostics[i].Detail)
+	// The tool's own diagnostics are already redacted.
+	redactor := run.request.Redactor()
+	for i, d := range result.Diagnostics {
+		result.Diagnostics[i].Summary, result.Diagnostics[i].Detail = redactor.Replace(d.Summary), redactor.Replace(d.Detail)
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kube reads and writes the few objects a run touches. A runner is started for
-// every run, so it does without the generated clients, whose start-up would
-// cost more than the requests.
+// kube reads and writes the objects of a run. Every run starts a new process, so
+// kube does not use the generated clients: their start-up would cost more than the
+// requests.
 type kube struct {
 	http *http.Client
 	base *url.URL
@@ -31,11 +31,11 @@ func newKube(config *rest.Config) (*kube, error) {
 	config.GroupVersion = &schema.GroupVersion{Version: "v1"}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making an HTTP client: %w", err)
+		return nil, fmt.Errorf("creating an HTTP client: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, fmt.Errorf("getting the address of the API server: %w", err)
 	}
 	return &kube{http: client, base: base}, nil
 }
@@ -88,7 +88,7 @@ func (k *kube) do(ctx context.Context, method string, path []string, contentType
 	}
 	req, err := http.NewRequestWithContext(ctx, method, k.base.JoinPath(path...).String(), body)
 	if err != nil {
-		return fmt.Errorf("making a request: %w", err)
+		return fmt.Errorf("creating a request: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if contentType != "" {
@@ -99,22 +99,22 @@ func (k *kube) do(ctx context.Context, method string, path []string, contentType
 		return err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
+	response, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return fmt.Errorf("reading the API server's answer: %w", err)
+		return fmt.Errorf("reading the API server's response: %w", err)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		var status metav1.Status
-		if err := json.Unmarshal(answer, &status); err != nil || status.Kind != "Status" {
-			return fmt.Errorf("the API server answered %s", resp.Status)
+		if err := json.Unmarshal(response, &status); err != nil || status.Kind != "Status" {
+			return fmt.Errorf("the API server returned %s", resp.Status)
 		}
 		return apierrors.FromObject(&status)
 	}
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("decoding the API server's answer: %w", err)
+	if err := json.Unmarshal(response, out); err != nil {
+		return fmt.Errorf("decoding the API server's response: %w", err)
 	}
 	return nil
 }

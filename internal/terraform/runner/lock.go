@@ -15,23 +15,23 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// lockInfoAnnotation is where OpenTofu and Terraform keep who holds the lock,
-// so that people who run them by hand see that a run is going on.
+// lockInfoAnnotation is the annotation in which OpenTofu and Terraform record the
+// holder of the lock. Users who run them manually see the running run there.
 const lockInfoAnnotation = "app.terraform.io/lock-info"
 
-// heldError is a lock that somebody else holds.
+// heldError is the error for a lock with another holder.
 type heldError struct{ info terraform.LockInfo }
 
 func (e *heldError) Error() string {
 	return fmt.Sprintf("the state is locked by %s since %s (lock %s)", e.info.Who, e.info.Created, e.info.ID)
 }
 
-// lock takes the lock of a Kubernetes state in the name of the run. A lock that
-// is held is taken over only from a run that is proven gone, or when a person
-// asked for it by its id.
+// lock locks a Kubernetes state for the run. It takes the lock from another holder
+// only if that is a run that is proven to have ended, or if the user requested it
+// by the lock's ID.
 func (r *Runner) lock(ctx context.Context, request *terraform.Request) error {
 	info := terraform.LockInfo{
-		ID: r.RunID, Operation: "CAPT" + string(request.Operation), Who: r.who(), Version: "capt",
+		ID: r.RunID, Operation: "CAPT" + string(request.Operation), Who: r.lockHolder(), Version: "capt",
 		Created: time.Now().UTC().Format(time.RFC3339), Path: request.Backend.StateSecretName(),
 		Info: request.Workspace.Namespace + "/" + request.Workspace.Name,
 	}
@@ -66,12 +66,11 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	if lease.Spec.HolderIdentity != nil {
 		holder = *lease.Spec.HolderIdentity
 	}
-	mine := holder == "" || holder == r.RunID || holder == request.BreakLock || slices.Contains(request.GoneRuns, holder)
-	if !mine {
+	if !canTakeLock(request, r.RunID, holder) {
 		held := &heldError{info: terraform.LockInfo{ID: holder, Who: "unknown"}}
-		// A lock that says nothing about itself is still a lock.
+		// A lock without a valid description is still a lock.
 		_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &held.info)
-		// Who breaks it has to name the holder, whatever the lock says of itself.
+		// Breaking the lock requires the holder, whatever ID the description has.
 		held.info.ID = holder
 		return held
 	}
@@ -83,8 +82,20 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	return r.kube.updateLease(ctx, lease)
 }
 
-// unlock gives the lock back. It does not end with the run's context: a lock
-// that stays would stop the next run.
+// canTakeLock reports whether the run may take the lock from its holder.
+func canTakeLock(request *terraform.Request, runID, holder string) bool {
+	return holder == "" || holder == runID || holder == request.BreakLock || slices.Contains(request.GoneRuns, holder)
+}
+
+// canBreakLock reports whether the request's run may break a lock that the tool
+// took: that of a run that is proven to have ended, or the one that the user named.
+func canBreakLock(request *terraform.Request, lock terraform.LockInfo) bool {
+	return lock.ID == request.BreakLock ||
+		slices.ContainsFunc(request.GoneHolders, func(h terraform.Holder) bool { return h.Held(lock) })
+}
+
+// unlock releases the lock. It ignores the cancellation of the run's context,
+// because a remaining lock would block the next run.
 func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 	return persist(ctx, "releasing the lock", func(ctx context.Context) error {
 		lease, err := r.kube.lease(ctx, request.Backend.Namespace, request.Backend.LeaseName())
@@ -103,10 +114,11 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 	})
 }
 
-// persist tries again until it succeeds or the patience ends: what a run did
-// must be written down, even when the API server is away for a while.
+// persist retries write until it succeeds, fails permanently or persistTimeout has
+// passed. A run must record what it did even if the API server is unavailable for a
+// while. It ignores the cancellation of ctx.
 func persist(ctx context.Context, what string, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), persistTimeout)
 	defer cancel()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		attempt, stop := context.WithTimeout(ctx, 30*time.Second)
@@ -118,19 +130,19 @@ func persist(ctx context.Context, what string, write func(context.Context) error
 		}
 		select {
 		case <-ctx.Done():
-			return wrap(what, fmt.Errorf("given up after %s: %w", patience, err))
+			return wrap(what, fmt.Errorf("giving up after %s: %w", persistTimeout, err))
 		case <-time.After(wait):
 		}
 	}
 }
 
-// permanentError is one that trying again does not mend.
+// permanentError is an error that a retry does not fix.
 type permanentError struct{ error }
 
 func (e *permanentError) Unwrap() error { return e.error }
 
-// patience is how long a runner waits for the API server to come back.
-const patience = 30 * time.Minute
+// persistTimeout is how long a runner waits for an unavailable API server.
+const persistTimeout = 30 * time.Minute
 
 func wrap(what string, err error) error {
 	if err == nil {

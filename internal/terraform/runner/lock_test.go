@@ -6,12 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
 )
 
 func lease(holder *string, info string) *coordinationv1.Lease {
@@ -31,37 +33,37 @@ func holder(g Gomega, r *Runner) string {
 	return *l.Spec.HolderIdentity
 }
 
-func TestLock_isTakenOnlyFromNobodyOrFromWhoIsGone(t *testing.T) {
+func TestLock_isTakenOnlyIfFreeOrItsHolderHasEnded(t *testing.T) {
 	text := func(s string) *string { return &s }
-	const stranger = "5a3b1c9e"
+	const other = "5a3b1c9e"
 	tests := []struct {
 		name   string
-		found  *coordinationv1.Lease
+		lease  *coordinationv1.Lease
 		change func(*terraform.Request)
 		held   *terraform.LockInfo
 	}{
-		{name: "there is none"},
-		{name: "nobody holds it", found: lease(nil, "")},
-		{name: "its holder has no name", found: lease(text(""), "")},
-		{name: "the run itself holds it", found: lease(text("hello-r2"), "")},
-		{name: "a run that is gone holds it", found: lease(text("hello-r1"), ""), change: func(r *terraform.Request) { r.GoneRuns = []string{"hello-r0", "hello-r1"} }},
-		{name: "a person names it", found: lease(text(stranger), ""), change: func(r *terraform.Request) { r.BreakLock = stranger }},
+		{name: "no lease"},
+		{name: "no holder", lease: lease(nil, "")},
+		{name: "an empty holder", lease: lease(text(""), "")},
+		{name: "held by the run itself", lease: lease(text("hello-r2"), "")},
+		{name: "held by a run that has ended", lease: lease(text("hello-r1"), ""), change: func(r *terraform.Request) { r.GoneRuns = []string{"hello-r0", "hello-r1"} }},
+		{name: "named by the user", lease: lease(text(other), ""), change: func(r *terraform.Request) { r.BreakLock = other }},
 		{
-			name: "somebody else holds it", found: lease(text(stranger), `{"ID":"5a3b1c9e","Who":"ada@laptop","Created":"2026-01-01T00:00:00Z"}`),
-			held: &terraform.LockInfo{ID: stranger, Who: "ada@laptop", Created: "2026-01-01T00:00:00Z"},
+			name: "held by another holder", lease: lease(text(other), `{"ID":"5a3b1c9e","Who":"ada@laptop","Created":"2026-01-01T00:00:00Z"}`),
+			held: &terraform.LockInfo{ID: other, Who: "ada@laptop", Created: "2026-01-01T00:00:00Z"},
 		},
-		{name: "a lock that says nothing", found: lease(text(stranger), ""), held: &terraform.LockInfo{ID: stranger, Who: "unknown"}},
-		{name: "a lock that is no JSON", found: lease(text(stranger), "{"), held: &terraform.LockInfo{ID: stranger, Who: "unknown"}},
-		{name: "a lock that speaks of another", found: lease(text(stranger), `{"ID":"old","Who":"ada"}`), held: &terraform.LockInfo{ID: stranger, Who: "ada"}},
-		{name: "a person names another", found: lease(text(stranger), ""), change: func(r *terraform.Request) { r.BreakLock = "other" }, held: &terraform.LockInfo{ID: stranger, Who: "unknown"}},
-		{name: "a run that is not known to be gone", found: lease(text("hello-r3"), ""), change: func(r *terraform.Request) { r.GoneRuns = []string{"hello-r1"} }, held: &terraform.LockInfo{ID: "hello-r3", Who: "unknown"}},
+		{name: "a lock without description", lease: lease(text(other), ""), held: &terraform.LockInfo{ID: other, Who: "unknown"}},
+		{name: "a lock with an invalid description", lease: lease(text(other), "{"), held: &terraform.LockInfo{ID: other, Who: "unknown"}},
+		{name: "a lock with the description of another", lease: lease(text(other), `{"ID":"old","Who":"ada"}`), held: &terraform.LockInfo{ID: other, Who: "ada"}},
+		{name: "another one named by the user", lease: lease(text(other), ""), change: func(r *terraform.Request) { r.BreakLock = "third" }, held: &terraform.LockInfo{ID: other, Who: "unknown"}},
+		{name: "held by a run that is not proven to have ended", lease: lease(text("hello-r3"), ""), change: func(r *terraform.Request) { r.GoneRuns = []string{"hello-r1"} }, held: &terraform.LockInfo{ID: "hello-r3", Who: "unknown"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
-			if tt.found != nil {
-				a.store(g, leasesAt, tt.found)
+			if tt.lease != nil {
+				a.store(g, leasesPath, tt.lease)
 			}
 			req := request()
 			if tt.change != nil {
@@ -74,7 +76,7 @@ func TestLock_isTakenOnlyFromNobodyOrFromWhoIsGone(t *testing.T) {
 				var held *heldError
 				g.Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
 				g.Expect(held.info).To(Equal(*tt.held))
-				g.Expect(holder(g, r)).To(Equal(tt.held.ID), "it is left to its holder")
+				g.Expect(holder(g, r)).To(Equal(tt.held.ID), "the holder keeps the lock")
 				g.Expect(r.unlock(t.Context(), req)).To(Succeed())
 				g.Expect(holder(g, r)).To(Equal(tt.held.ID))
 				return
@@ -95,33 +97,33 @@ func TestLock_isTakenOnlyFromNobodyOrFromWhoIsGone(t *testing.T) {
 	}
 }
 
-func TestLock_ofTwoOneWins(t *testing.T) {
+func TestLock_isTakenByOneOfTwoRuns(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.store(g, leasesAt, lease(nil, ""))
-	// Between reading and writing somebody else takes it.
+	a.store(g, leasesPath, lease(nil, ""))
+	// Another holder takes the lock between reading and writing.
 	once := true
-	a.refuse = func(method, path string, _ []byte) *metav1.Status {
+	a.intercept = func(method, path string, _ []byte) *metav1.Status {
 		if method == http.MethodPut && once {
 			once = false
-			other := map[string]any{"spec": map[string]any{"holderIdentity": "stranger"}}
-			merge(a.objects[path], other)
+			holder := map[string]any{"spec": map[string]any{"holderIdentity": "other-holder"}}
+			merge(a.objects[path], holder)
 			a.put(path, a.objects[path])
 		}
 		return nil
 	}
 	var held *heldError
 	g.Expect(errors.As(r.lock(t.Context(), request()), &held)).To(BeTrue())
-	g.Expect(held.info.ID).To(Equal("stranger"))
-	g.Expect(holder(g, r)).To(Equal("stranger"))
+	g.Expect(held.info.ID).To(Equal("other-holder"))
+	g.Expect(holder(g, r)).To(Equal("other-holder"))
 }
 
-func TestLock_isMadeByOneOnly(t *testing.T) {
+func TestLock_isCreatedByOneOfTwoRuns(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.refuse = func(method, path string, _ []byte) *metav1.Status {
+	a.intercept = func(method, path string, _ []byte) *metav1.Status {
 		if method == http.MethodPost && len(a.objects) == 0 {
-			a.put(path+"/"+request().Backend.LeaseName(), map[string]any{"metadata": map[string]any{"name": request().Backend.LeaseName()}, "spec": map[string]any{"holderIdentity": "stranger"}})
+			a.put(path+"/"+request().Backend.LeaseName(), map[string]any{"metadata": map[string]any{"name": request().Backend.LeaseName()}, "spec": map[string]any{"holderIdentity": "other-holder"}})
 		}
 		return nil
 	}
@@ -129,28 +131,28 @@ func TestLock_isMadeByOneOnly(t *testing.T) {
 	g.Expect(errors.As(r.lock(t.Context(), request()), &held)).To(BeTrue())
 }
 
-func TestLock_errorsAreNoFreeLock(t *testing.T) {
+func TestLock_isNotTakenAfterAnError(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.refuse = func(string, string, []byte) *metav1.Status {
+	a.intercept = func(string, string, []byte) *metav1.Status {
 		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	}
 	g.Expect(r.lock(t.Context(), request())).To(MatchError(HavePrefix("reading the lock: ")))
-	g.Expect(a.times(http.MethodPost) + a.times(http.MethodPut)).To(BeZero())
+	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPut)).To(BeZero())
 }
 
-func TestUnlock_withoutALockIsFine(t *testing.T) {
+func TestUnlock_succeedsWithoutALock(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)
 	g.Expect(r.unlock(t.Context(), request())).To(Succeed())
 }
 
-func TestUnlock_triesAgainAfterAConflict(t *testing.T) {
+func TestUnlock_retriesAfterAConflict(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	g.Expect(r.lock(t.Context(), request())).To(Succeed())
 	once := true
-	a.refuse = func(method, _ string, _ []byte) *metav1.Status {
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPut && once {
 			once = false
 			return status(http.StatusConflict, metav1.StatusReasonConflict)
@@ -159,4 +161,54 @@ func TestUnlock_triesAgainAfterAConflict(t *testing.T) {
 	}
 	g.Expect(r.unlock(t.Context(), request())).To(Succeed())
 	g.Expect(holder(g, r)).To(BeEmpty())
+}
+
+func TestCanBreakLock(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	lock := terraform.LockInfo{ID: "l", Who: "root@node-1", Created: "2026-01-01T00:05:00Z"}
+	for name, tc := range map[string]struct {
+		request terraform.Request
+		want    bool
+	}{
+		"no reason":                  {},
+		"named by the user":          {terraform.Request{BreakLock: "l"}, true},
+		"another one named":          {terraform.Request{BreakLock: "m"}, false},
+		"the holder has ended":       {terraform.Request{GoneHolders: []terraform.Holder{{Host: "node-1", Since: at(0), Until: at(10)}}}, true},
+		"the holder of another time": {terraform.Request{GoneHolders: []terraform.Holder{{Host: "node-1", Since: at(6), Until: at(10)}}}, false},
+		"the holder of another host": {terraform.Request{GoneHolders: []terraform.Holder{{Host: "node-2", Since: at(0), Until: at(10)}}}, false},
+		"one of several holders":     {terraform.Request{GoneHolders: []terraform.Holder{{Host: "node-2"}, {Host: "node-1", Since: at(0), Until: at(10)}}}, true},
+	} {
+		NewWithT(t).Expect(canBreakLock(&tc.request, lock)).To(Equal(tc.want), name)
+	}
+}
+
+func TestBreakingLock_performsOnceUnlessTheLockMayBeBroken(t *testing.T) {
+	locked := &command.Failure{Class: terraform.ClassLockHeld, Lock: &terraform.LockInfo{ID: "l", Who: "root@node-1"}}
+	for name, tc := range map[string]struct {
+		err error
+		// heldByRun is whether the run itself holds the lock of the state.
+		heldByRun bool
+		breakLock string
+	}{
+		"success":                       {},
+		"another error":                 {err: errUnreachable, breakLock: "l"},
+		"a failure without a lock":      {err: &command.Failure{}, breakLock: "l"},
+		"a lock that must not break":    {err: locked},
+		"the run holds the lock itself": {err: locked, heldByRun: true, breakLock: "l"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, r := newAPI(t)
+			run := newExecution()
+			run.locked, run.request.BreakLock = tc.heldByRun, tc.breakLock
+			attempts := 0
+			err := r.breakingLock(t.Context(), run, func() error { attempts++; return tc.err })
+			if tc.err == nil {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+			g.Expect(attempts).To(Equal(1))
+		})
+	}
 }

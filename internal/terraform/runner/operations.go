@@ -15,13 +15,13 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// perform does what the request asks for.
-func (r *Runner) perform(ctx context.Context, run *running) error {
+// perform executes the operation of the request.
+func (r *Runner) perform(ctx context.Context, run *execution) error {
 	switch run.request.Operation {
 	case terraform.OperationPlan:
-		return r.planAndKeep(ctx, run)
+		return r.planAndSave(ctx, run)
 	case terraform.OperationApply:
-		return r.applyKept(ctx, run)
+		return r.applySaved(ctx, run)
 	case terraform.OperationPlanAndApply, terraform.OperationDestroy:
 		return r.planAndApply(ctx, run)
 	case terraform.OperationCheckDrift:
@@ -33,19 +33,14 @@ func (r *Runner) perform(ctx context.Context, run *running) error {
 	}
 }
 
-// plan makes a plan and puts its summary into the result.
-func (r *Runner) plan(ctx context.Context, run *running) (*command.PlanResult, error) {
+// plan creates a plan and adds its summary to the result.
+func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult, error) {
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
-	destroy := run.request.Operation == terraform.OperationDestroy
-	// Arguments of an apply that shape its plan belong to the plan.
-	planning, _ := terraform.SplitArgs(run.request.ApplyArgs)
-	args := slices.Concat(run.request.PlanArgs, planning)
-	if destroy {
-		args = run.request.DestroyArgs
-	}
-	plan, err := run.session.Plan(ctx, command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: destroy, Args: args})
+	plan, err := run.session.Plan(ctx, command.PlanOptions{
+		Out: r.workdir.PlanFile(), Destroy: run.request.Operation == terraform.OperationDestroy, Args: planArgs(run.request),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -61,39 +56,49 @@ func (r *Runner) plan(ctx context.Context, run *running) (*command.PlanResult, e
 	return plan, nil
 }
 
-func (r *Runner) planAndKeep(ctx context.Context, run *running) error {
+// planArgs returns the arguments of the request's plan. Arguments of an apply that
+// change its plan are passed to the plan.
+func planArgs(request *terraform.Request) []string {
+	if request.Operation == terraform.OperationDestroy {
+		return request.DestroyArgs
+	}
+	planning, _ := terraform.SplitArgs(request.ApplyArgs)
+	return slices.Concat(request.PlanArgs, planning)
+}
+
+func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	plan, err := r.plan(ctx, run)
 	if err != nil {
 		return err
 	}
 	if !plan.HasChanges {
-		return r.nothingToDo(ctx, run)
+		return r.concludeUnchanged(ctx, run)
 	}
 	content, err := os.ReadFile(r.workdir.PlanFile())
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	if err := r.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content); err != nil {
-		return fmt.Errorf("keeping the plan: %w", err)
+		return fmt.Errorf("saving the plan: %w", err)
 	}
 	run.result.Outcome = terraform.OutcomePlanned
 	return nil
 }
 
-func (r *Runner) applyKept(ctx context.Context, run *running) error {
+func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
 	if apierrors.IsNotFound(err) {
-		// Nobody can apply it any more: as with a stale one, another is made.
+		// As with a stale plan, the controller creates another one.
 		run.result.StalePlan = true
-		return terminal("Plan gone", err)
+		return terminal("Plan not found", err)
 	}
 	if err != nil {
-		return fmt.Errorf("fetching the kept plan: %w", err)
+		return fmt.Errorf("reading the saved plan: %w", err)
 	}
 	if id := record.PlanID(content, record.RunID(first)); id != run.request.Plan.ID {
-		return terminal("Wrong plan", fmt.Errorf("the kept plan is %s, not %s", id, run.request.Plan.ID))
+		return terminal("Wrong plan", fmt.Errorf("the saved plan is %s, not %s", id, run.request.Plan.ID))
 	}
-	// What is protected may have changed since the plan was made.
+	// The protected resources may have changed since the plan was created.
 	changes, err := record.Changes(first)
 	if err != nil {
 		return err
@@ -104,18 +109,18 @@ func (r *Runner) applyKept(ctx context.Context, run *running) error {
 	}
 	run.changes = changes
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
-		return fmt.Errorf("placing the kept plan: %w", err)
+		return fmt.Errorf("writing the saved plan: %w", err)
 	}
 	return r.apply(ctx, run)
 }
 
-func (r *Runner) planAndApply(ctx context.Context, run *running) error {
+func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 	plan, err := r.plan(ctx, run)
 	if err != nil {
 		return err
 	}
 	if !plan.HasChanges {
-		return r.nothingToDo(ctx, run)
+		return r.concludeUnchanged(ctx, run)
 	}
 	if len(run.result.Blocked) > 0 {
 		run.result.Outcome = terraform.OutcomeBlocked
@@ -124,8 +129,8 @@ func (r *Runner) planAndApply(ctx context.Context, run *running) error {
 	return r.apply(ctx, run)
 }
 
-// apply applies the plan in the plan file, and nothing else.
-func (r *Runner) apply(ctx context.Context, run *running) error {
+// apply applies exactly the plan in the plan file.
+func (r *Runner) apply(ctx context.Context, run *execution) error {
 	if err := r.checkSize(run); err != nil {
 		return err
 	}
@@ -146,18 +151,19 @@ func (r *Runner) apply(ctx context.Context, run *running) error {
 	}
 	run.result.Diagnostics = append(run.result.Diagnostics, applied.Diagnostics...)
 	run.result.Outcome = terraform.OutcomeSucceeded
-	// What was applied stays applied, whatever happens to the context now.
+	// The changes are applied, so a cancellation must not prevent their record.
 	return r.readOutputs(context.WithoutCancel(ctx), run)
 }
 
-func (r *Runner) nothingToDo(ctx context.Context, run *running) error {
+// concludeUnchanged completes a run whose plan has no changes.
+func (r *Runner) concludeUnchanged(ctx context.Context, run *execution) error {
 	run.result.Outcome = terraform.OutcomeNoChanges
 	return r.readOutputs(ctx, run)
 }
 
-// readOutputs takes the outputs from the state: the event stream leaves out the
-// sensitive ones, and another process would cost more.
-func (r *Runner) readOutputs(ctx context.Context, run *running) error {
+// readOutputs reads the outputs from the state. The event stream omits sensitive
+// outputs, and running the tool's output command would take longer.
+func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
 	text, err := r.readState(ctx, run)
 	if err != nil {
 		return fmt.Errorf("reading the outputs: %w", err)
@@ -173,7 +179,7 @@ func (r *Runner) readOutputs(ctx context.Context, run *running) error {
 	return nil
 }
 
-func (r *Runner) checkDrift(ctx context.Context, run *running) error {
+func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
 	plan, err := run.session.Plan(ctx, command.PlanOptions{RefreshOnly: true, Args: run.request.PlanArgs})
@@ -189,12 +195,13 @@ func (r *Runner) checkDrift(ctx context.Context, run *running) error {
 	return nil
 }
 
-// restore puts a snapshot back, after taking one of what is there now.
-func (r *Runner) restore(ctx context.Context, run *running) error {
+// restore restores a snapshot of the state, after taking a snapshot of the current
+// state.
+func (r *Runner) restore(ctx context.Context, run *execution) error {
 	content, _, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
 	if apierrors.IsNotFound(err) {
 		run.result.SnapshotMissing = true
-		return terminal("No such snapshot", err)
+		return terminal("Snapshot not found", err)
 	}
 	if err != nil {
 		return err
@@ -209,33 +216,40 @@ func (r *Runner) restore(ctx context.Context, run *running) error {
 	return r.readOutputs(context.WithoutCancel(ctx), run)
 }
 
-// checkSize refuses a plan whose outcome would not fit the Secret of the state.
-// The plan file holds the state before and the planned values, both compressed,
-// which is close to what the backend will write.
-func (r *Runner) checkSize(run *running) error {
+// checkSize returns an error if the state after the plan would not fit into its
+// Secret.
+func (r *Runner) checkSize(run *execution) error {
 	if run.request.Backend.Type != terraform.BackendKubernetes {
 		return nil
 	}
 	archive, err := zip.OpenReader(r.workdir.PlanFile())
 	if err != nil {
-		return nil //nolint:nilerr // An encrypted plan cannot be looked into.
+		return nil //nolint:nilerr // An encrypted plan is unreadable.
 	}
 	defer archive.Close()
-	var estimate uint64
-	for _, file := range archive.File {
-		switch file.Name {
-		case "tfstate":
-			estimate += file.CompressedSize64
-		case "tfplan":
-			// Before and after of each change, of which one stays.
-			estimate += file.CompressedSize64 / 2
-		}
-	}
+	estimate := estimateState(archive.File)
 	if run.request.Operation == terraform.OperationDestroy || estimate <= secretLimit {
 		return nil
 	}
 	run.result.StateTooLarge = true
 	return terminal("State too large", fmt.Errorf(
-		"the state would be about %d KiB, and a Secret holds %d KiB; nothing was applied. Set a backend such as s3 in the WorkspaceProviderConfig, or split the module",
+		"the state would have about %d KiB, but the limit of a Secret is %d KiB, so nothing was applied. Set a backend such as s3 in the WorkspaceProviderConfig, or split the module",
 		estimate>>10, secretLimit>>10))
+}
+
+// estimateState returns the approximate compressed size of the state after a plan.
+// The files of the plan contain the previous state and the planned values, both
+// compressed as the backend compresses the new state.
+func estimateState(plan []*zip.File) uint64 {
+	var size uint64
+	for _, file := range plan {
+		switch file.Name {
+		case "tfstate":
+			size += file.CompressedSize64
+		case "tfplan":
+			// It contains the old and the new values of each change.
+			size += file.CompressedSize64 / 2
+		}
+	}
+	return size
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// reportEvery is how often progress is written down. A run that ends sooner
-// writes only its result.
-const reportEvery = 2 * time.Second
+// reportInterval is the interval of progress reports. A shorter run writes only its
+// result.
+const reportInterval = 2 * time.Second
 
-// report gathers what people want to see while the run goes on.
+// report collects the log and the progress of a run.
 type report struct {
 	log logBuffer
 
@@ -46,7 +46,7 @@ func (r *report) observe(event command.Event) {
 	r.changed = r.tracker.Observe(event) || r.changed
 }
 
-// take returns the progress if it changed since it was last taken.
+// take returns the progress, and whether it changed since the last call.
 func (r *report) take() (terraform.Progress, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,14 +55,14 @@ func (r *report) take() (terraform.Progress, bool) {
 	return r.tracker.Progress(), changed
 }
 
-// startReporting writes progress and log down now and then, until stopped. A
-// report that cannot be written is no reason to stop the run.
-func (r *Runner) startReporting(ctx context.Context, run *running) (stop func()) {
+// startReporting writes the progress and the log to the run's Secret periodically,
+// until stop is called. It ignores errors, because they must not stop the run.
+func (r *Runner) startReporting(ctx context.Context, run *execution) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(reportEvery)
+		ticker := time.NewTicker(reportInterval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -85,20 +85,20 @@ func (r *Runner) startReporting(ctx context.Context, run *running) (stop func())
 	}
 }
 
-// logBuffer is a log that may be read while it is written.
+// logBuffer is a log that can be read while it is written.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-// logKept bounds the log in memory; the record keeps less.
-const logKept = 4 << 20
+// maxLogBytes limits the log in memory. The run's Secret contains less.
+const maxLogBytes = 4 << 20
 
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.b.Len() > logKept {
-		l.b.Next(l.b.Len() - logKept/2)
+	if l.b.Len() > maxLogBytes {
+		l.b.Next(l.b.Len() - maxLogBytes/2)
 	}
 	return l.b.Write(p)
 }

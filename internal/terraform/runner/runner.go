@@ -1,6 +1,6 @@
-// Package runner carries out one run: it reads the request, claims it, locks
-// the state, drives the tool and writes down the result. Both executors start
-// it, so what survives a crash is one piece of code.
+// Package runner executes one run: it reads and claims the request, locks the
+// state, runs OpenTofu or Terraform (the tool), and writes the result. Both
+// executors use it, so both have the same crash safety.
 package runner
 
 import (
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,50 +19,51 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Config is what a runner is started with. Nothing in it is secret.
+// Config configures a runner. It contains no secrets.
 type Config struct {
-	// Namespace and RunID name the run.
+	// Namespace and RunID identify the run.
 	Namespace string
 	RunID     string
-	// API reaches the API server, Kubeconfig is the same for the tool's
-	// backend; empty inside a cluster.
+	// API is the connection to the API server. Kubeconfig is the same connection
+	// for the tool's backend; it is empty in a cluster.
 	API        *rest.Config
 	Kubeconfig []byte
-	// Binary is OpenTofu or Terraform; empty looks at PATH.
+	// Binary is the path of OpenTofu or Terraform. If empty, it is found in PATH.
 	Binary string
-	// WorkDir holds the working directories of all workspaces, and what they
-	// share.
+	// WorkDir contains the working directories of all workspaces and their shared
+	// caches.
 	WorkDir string
 	// CLIConfig is the operator's CLI configuration of the tool.
 	CLIConfig string
-	// Inherit names variables of the runner's environment that reach the tool.
+	// Inherit names variables of the runner's environment that the tool inherits.
 	Inherit []string
 }
 
-// Runner carries out one run.
+// Runner executes one run.
 type Runner struct {
 	Config
 	kube    *kube
 	workdir *command.Workdir
 }
 
-// running is what is known of the run while it goes on.
-type running struct {
+// execution is the state of the run during its execution.
+type execution struct {
 	request *terraform.Request
 	session *command.Session
 	result  *terraform.Result
 	report  *report
 	locked  bool
-	// changes are what the plan to be applied changes.
+	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 }
 
-func (r *running) printf(format string, args ...any) {
-	fmt.Fprintf(&r.report.log, time.Now().UTC().Format("2006-01-02T15:04:05.000Z ")+format+"\n", args...)
+// printf writes a line to the run's log.
+func (run *execution) printf(format string, args ...any) {
+	fmt.Fprintf(&run.report.log, time.Now().UTC().Format("2006-01-02T15:04:05.000Z ")+format+"\n", args...)
 }
 
-// Run carries out the run. Its error is about the runner itself; how the run
-// ended is in its result. Ending the context stops the run gracefully.
+// Run executes the run and writes its result. It returns an error only if the runner
+// itself fails. Cancelling the context stops the run gracefully.
 func Run(ctx context.Context, config Config) error {
 	kube, err := newKube(config.API)
 	if err != nil {
@@ -71,26 +71,26 @@ func Run(ctx context.Context, config Config) error {
 	}
 	r := &Runner{Config: config, kube: kube}
 	request, err := r.claim(ctx)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, errClaimed) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	run := &running{
+	run := &execution{
 		request: request,
 		result:  &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 		report:  newReport(),
 	}
 	stopReporting := r.startReporting(ctx, run)
-	err = r.carryOut(ctx, run)
+	err = r.execute(ctx, run)
 	stopReporting()
 	run.conclude(err)
 	return r.finish(ctx, run)
 }
 
-// carryOut does everything between the claim and the result.
-func (r *Runner) carryOut(ctx context.Context, run *running) error {
+// execute executes the run between the claim and the result.
+func (r *Runner) execute(ctx context.Context, run *execution) error {
 	request := run.request
 	if err := request.Validate(); err != nil {
 		return terminal("Invalid request", err)
@@ -102,20 +102,19 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	}
 	tool, err := command.Find(r.Binary)
 	if err != nil {
-		return terminal("No OpenTofu or Terraform", err)
+		return terminal("OpenTofu or Terraform not found", err)
 	}
 	r.workdir = &command.Workdir{
-		Tool: tool,
-		Dir:  filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name),
-		// What one workspace's init leaves spares others theirs.
+		Tool:  tool,
+		Dir:   filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
 		CLIConfig: r.CLIConfig, Kubeconfig: r.Kubeconfig, Inherit: r.Inherit,
 		Log: &run.report.log, OnEvent: run.report.observe,
 	}
-	// Credentials, plans and event streams do not outlive the run.
+	// Credentials, plans and event streams are removed after the run.
 	defer func() {
 		if err := r.workdir.Scrub(); err != nil {
-			run.printf("Cleaning up: %v", err)
+			run.printf("Error: removing secrets from the working directory: %v", err)
 		}
 	}()
 	if request.Backend.Type == terraform.BackendKubernetes {
@@ -127,7 +126,7 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	defer func() {
 		if run.locked {
 			if err := r.unlock(ctx, request); err != nil {
-				run.printf("%v", err)
+				run.printf("Error: %v", err)
 			}
 		}
 	}()
@@ -140,7 +139,7 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	if err := r.rescue(ctx, run); err != nil {
 		return err
 	}
-	err = r.unlocked(ctx, run, func() error { return r.perform(ctx, run) })
+	err = r.breakingLock(ctx, run, func() error { return r.perform(ctx, run) })
 	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
 	if saved && rescueErr == nil {
 		return errSavedLate
@@ -148,17 +147,13 @@ func (r *Runner) carryOut(ctx context.Context, run *running) error {
 	return errors.Join(err, rescueErr)
 }
 
-// unlocked performs, and once more when a lock stood in the way that may be
-// broken: that of a run that is proven gone, or the one a person named. Only
-// backends that lock by themselves come to this.
-func (r *Runner) unlocked(ctx context.Context, run *running, perform func() error) error {
+// breakingLock calls perform. If that fails because of a lock that may be broken, it
+// breaks the lock and calls perform once more. This applies only to backends that
+// the tool locks.
+func (r *Runner) breakingLock(ctx context.Context, run *execution, perform func() error) error {
 	err := perform()
 	failure := command.AsFailure(err)
-	if failure == nil || failure.Lock == nil || run.locked {
-		return err
-	}
-	gone := slices.ContainsFunc(run.request.GoneHolders, func(h terraform.Holder) bool { return h.Held(*failure.Lock) })
-	if !gone && failure.Lock.ID != run.request.BreakLock {
+	if failure == nil || failure.Lock == nil || run.locked || !canBreakLock(run.request, *failure.Lock) {
 		return err
 	}
 	run.printf("Breaking the lock %s of %s", failure.Lock.ID, failure.Lock.Who)
@@ -168,13 +163,13 @@ func (r *Runner) unlocked(ctx context.Context, run *running, perform func() erro
 	return perform()
 }
 
-// errSavedLate means that the state was saved after all. What was applied is in
-// it; the next run finds out what is left to do.
+// errSavedLate means that the tool could not save the state but the runner could. It
+// contains the applied changes, and the next run determines the rest.
 var errSavedLate = errors.New("the state could not be saved at first")
 
-// prepare makes the working directory ready. A module that was fetched is
-// looked at before it is used: what it declares decides how values go in.
-func (r *Runner) prepare(ctx context.Context, run *running) error {
+// prepare prepares the working directory. It inspects a fetched module before its
+// use, because its declarations determine how values are encoded.
+func (r *Runner) prepare(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhaseInitialising)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhaseInitialising, started) }()
@@ -194,25 +189,26 @@ func (r *Runner) prepare(ctx context.Context, run *running) error {
 	return nil
 }
 
-func (r *running) phase(name terraform.Phase, started time.Time) {
-	r.result.Phases = append(r.result.Phases, terraform.PhaseTime{Name: name, Duration: time.Since(started)})
+// phase adds a phase that ends now to the result.
+func (run *execution) phase(name terraform.Phase, started time.Time) {
+	run.result.Phases = append(run.result.Phases, terraform.PhaseTime{Name: name, Duration: time.Since(started)})
 }
 
-// finish writes down the result. The run is not over before that. What is too
-// large for a Secret goes without its log, and then without its outputs: a run
-// that leaves nothing would be taken for lost, and done again and again.
-func (r *Runner) finish(ctx context.Context, run *running) error {
+// finish writes the result, which ends the run. If the result is too large for a
+// Secret, it omits the log and then the outputs: a run without a result would be
+// considered lost and be repeated endlessly.
+func (r *Runner) finish(ctx context.Context, run *execution) error {
 	run.result.FinishedAt = time.Now()
 	err := r.writeResult(ctx, run.result, run.report.log.Bytes())
 	if tooLarge(err) {
-		err = r.writeResult(ctx, run.result, []byte("The log and the result are too large for one Secret; the log is left out.\n"))
+		err = r.writeResult(ctx, run.result, []byte("The log is omitted, because log and result are too large for one Secret.\n"))
 	}
 	if tooLarge(err) {
 		short := &terraform.Result{
 			RunID: run.result.RunID, Operation: run.result.Operation, StartedAt: run.result.StartedAt, FinishedAt: run.result.FinishedAt,
 			State: run.result.State, Snapshot: run.result.Snapshot, Phases: run.result.Phases,
 			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
-			Diagnostics: diagnostic("Result too large", "The outputs and the changes do not fit a Secret, which holds 1 MiB: make the outputs smaller. What was applied stays applied."),
+			Diagnostics: diagnostic("Result too large", "The outputs and changes exceed 1 MiB, the limit of a Secret: make the outputs smaller. The changes are applied."),
 		}
 		err = r.writeResult(ctx, short, nil)
 	}
@@ -233,16 +229,16 @@ func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// RemoveWorkspace removes the working directory of a workspace that is gone,
-// unless it has a state that could not be saved: nothing else knows what is in
-// it, and the next run there puts it back.
+// RemoveWorkspace removes the working directory of a deleted workspace, unless it
+// contains a state that could not be saved. That is the only copy, and the next run
+// in the directory saves it.
 func RemoveWorkspace(workDir, namespace, name string) error {
 	dir := filepath.Join(workDir, "workspaces", namespace, name)
 	if files, err := command.RescuedState(dir); err != nil || len(files) > 0 {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing a working directory: %w", err)
+		return fmt.Errorf("removing the working directory: %w", err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func TestClaim_isMadeByOneOnly(t *testing.T) {
+func TestClaim_succeedsOnlyOnce(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	a.storeRun(g, "hello-r2")
@@ -33,24 +33,24 @@ func TestClaim_isMadeByOneOnly(t *testing.T) {
 	g.Expect(identity.Alive()).To(BeTrue())
 
 	_, err = r.claim(t.Context())
-	g.Expect(err).To(MatchError(errTaken))
+	g.Expect(err).To(MatchError(errClaimed))
 }
 
-func TestClaim_leavesWhatHasEnded(t *testing.T) {
+func TestClaim_rejectsARunThatHasEnded(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	a.storeRun(g, "hello-r2")
-	g.Expect(r.finish(t.Context(), newRunning())).To(Succeed())
+	g.Expect(r.finish(t.Context(), newExecution())).To(Succeed())
 	_, err := r.claim(t.Context())
-	g.Expect(err).To(MatchError(errTaken))
+	g.Expect(err).To(MatchError(errClaimed))
 }
 
-func TestClaim_looksAgainAfterAConflict(t *testing.T) {
+func TestClaim_readsTheRunAgainAfterAConflict(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	a.storeRun(g, "hello-r2")
 	// Another runner is faster.
-	a.refuse = func(method, path string, _ []byte) *metav1.Status {
+	a.intercept = func(method, path string, _ []byte) *metav1.Status {
 		if method != http.MethodPatch || a.objects[path]["data"].(map[string]any)["identity"] != nil {
 			return nil
 		}
@@ -59,20 +59,20 @@ func TestClaim_looksAgainAfterAConflict(t *testing.T) {
 		return nil
 	}
 	_, err := r.claim(t.Context())
-	g.Expect(err).To(MatchError(errTaken))
+	g.Expect(err).To(MatchError(errClaimed))
 }
 
-func TestClaim_aRunThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestClaim_doesNotWaitForADeletedRun(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	_, err := r.claim(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("reading the run")))
-	g.Expect(a.times(http.MethodGet)).To(Equal(1))
+	g.Expect(a.count(http.MethodGet)).To(Equal(1))
 }
 
-// largest is how a Secret is refused that holds more.
-func (a *api) largest(size int) {
-	a.refuse = func(method, _ string, body []byte) *metav1.Status {
+// limitSize rejects patches that are larger than size.
+func (a *api) limitSize(size int) {
+	a.intercept = func(method, _ string, body []byte) *metav1.Status {
 		if method == http.MethodPatch && len(body) > size {
 			return status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 		}
@@ -80,8 +80,8 @@ func (a *api) largest(size int) {
 	}
 }
 
-func TestFinish_whatIsTooLargeIsCutAndNeverLost(t *testing.T) {
-	random := func(size int) string { // Text that packs badly.
+func TestFinish_truncatesAResultThatIsTooLarge(t *testing.T) {
+	random := func(size int) string { // It compresses badly.
 		var b strings.Builder
 		for i := uint64(1); b.Len() < size; i++ {
 			fmt.Fprintf(&b, "%x\n", i*0x9E3779B97F4A7C15)
@@ -93,11 +93,11 @@ func TestFinish_whatIsTooLargeIsCutAndNeverLost(t *testing.T) {
 		log     int
 		output  int
 		outcome terraform.Outcome
-		log2    string
+		wantLog string
 		outputs int
 	}{
-		{"it fits", 100, 100, terraform.OutcomeSucceeded, "1\n", 1},
-		{"the log is too large", 200_000, 100, terraform.OutcomeSucceeded, "left out", 1},
+		{"small", 100, 100, terraform.OutcomeSucceeded, "1\n", 1},
+		{"the log is too large", 200_000, 100, terraform.OutcomeSucceeded, "omitted", 1},
 		{"the outputs are too large", 100, 200_000, terraform.OutcomeFailed, "", 0},
 	}
 	for _, tt := range tests {
@@ -105,8 +105,8 @@ func TestFinish_whatIsTooLargeIsCutAndNeverLost(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
 			a.storeRun(g, "hello-r2")
-			a.largest(50_000)
-			run := newRunning()
+			a.limitSize(50_000)
+			run := newExecution()
 			value, err := json.Marshal(random(tt.output))
 			g.Expect(err).NotTo(HaveOccurred())
 			run.result.Outcome, run.result.Operation, run.result.StartedAt = terraform.OutcomeSucceeded, terraform.OperationPlanAndApply, time.Now()
@@ -127,74 +127,74 @@ func TestFinish_whatIsTooLargeIsCutAndNeverLost(t *testing.T) {
 			g.Expect(result.FinishedAt).NotTo(BeZero())
 			g.Expect(result.Outputs).To(HaveLen(tt.outputs))
 			if tt.outcome == terraform.OutcomeFailed {
-				g.Expect(result.Class).To(Equal(terraform.ClassTerminal), "trying again does not help")
+				g.Expect(result.Class).To(Equal(terraform.ClassTerminal), "a retry does not help")
 				g.Expect(result.Diagnostics.Short()).To(ContainSubstring("make the outputs smaller"))
 			}
 			log, err := record.Log(secret)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(string(log)).To(ContainSubstring(tt.log2))
+			g.Expect(string(log)).To(ContainSubstring(tt.wantLog))
 		})
 	}
 }
 
-func TestApplyKept_aPlanThatIsGoneIsMadeAnew(t *testing.T) {
+func TestApplySaved_reportsAMissingPlanAsStale(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)
-	run := newRunning()
+	run := newExecution()
 	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-0123456789abcdef"}
 	run.conclude(r.perform(t.Context(), run))
 	g.Expect(run.result.Outcome).To(Equal(terraform.OutcomeFailed))
 	g.Expect(run.result.StalePlan).To(BeTrue())
-	g.Expect(run.result.Diagnostics.Short()).To(ContainSubstring("Plan gone"))
+	g.Expect(run.result.Diagnostics.Short()).To(ContainSubstring("Plan not found"))
 }
 
-func TestApplyKept_aPlanThatCannotBeReadIsNotGone(t *testing.T) {
+func TestApplySaved_retriesIfThePlanIsUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.refuse = func(string, string, []byte) *metav1.Status {
+	a.intercept = func(string, string, []byte) *metav1.Status {
 		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 	}
-	run := newRunning()
+	run := newExecution()
 	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-0123456789abcdef"}
 	run.conclude(r.perform(t.Context(), run))
 	g.Expect(run.result.StalePlan).To(BeFalse())
 	g.Expect(run.result.Class).To(Equal(terraform.ClassTransient))
 }
 
-func TestApplyKept_appliesNoOtherPlanAndNothingProtected(t *testing.T) {
+func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	content := []byte("a plan")
 	id := record.PlanID(content, "hello-r1")
-	keep := func(name, madeBy string) {
-		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, madeBy))
+	save := func(name, runID string) {
+		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, runID))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(record.SetChanges(chunks[0], []terraform.Change{{Address: "aws_vpc.this", Type: "aws_vpc", Action: terraform.ActionReplace}})).To(Succeed())
-		a.store(g, secretsAt, chunks[0])
+		a.store(g, secretsPath, chunks[0])
 	}
 	apply := func(plan string, protect ...string) *terraform.Result {
-		run := newRunning()
+		run := newExecution()
 		run.request.Operation, run.request.Plan, run.request.Protect = terraform.OperationApply, &terraform.PlanRef{ID: plan}, protect
 		run.conclude(r.perform(t.Context(), run))
 		return run.result
 	}
 
-	keep(id, "hello-r1")
+	save(id, "hello-r1")
 	blocked := apply(id, "aws_vpc")
-	g.Expect(blocked.Outcome).To(Equal(terraform.OutcomeBlocked), "protection is checked again")
+	g.Expect(blocked.Outcome).To(Equal(terraform.OutcomeBlocked), "protection is checked at the time of the apply")
 	g.Expect(blocked.Blocked).To(ConsistOf("aws_vpc.this"))
 
-	keep("plan-0000000000000000", "hello-r1")
+	save("plan-0000000000000000", "hello-r1")
 	other := apply("plan-0000000000000000")
 	g.Expect(other.Class).To(Equal(terraform.ClassTerminal))
 	g.Expect(other.Diagnostics.Short()).To(ContainSubstring("Wrong plan"))
 }
 
-func TestRestore_aMissingSnapshotIsNamed(t *testing.T) {
+func TestRestore_reportsAMissingSnapshot(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	restore := func() *terraform.Result {
-		run := newRunning()
+		run := newExecution()
 		run.request.Operation, run.request.Snapshot = terraform.OperationRestoreState, "snapshot-hello-r1"
 		run.conclude(r.perform(t.Context(), run))
 		return run.result
@@ -204,18 +204,18 @@ func TestRestore_aMissingSnapshotIsNamed(t *testing.T) {
 	g.Expect(missing.Class).To(Equal(terraform.ClassTerminal))
 	g.Expect(missing.Diagnostics.Short()).To(ContainSubstring("snapshot-hello-r1"))
 
-	a.refuse = func(string, string, []byte) *metav1.Status {
+	a.intercept = func(string, string, []byte) *metav1.Status {
 		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 	}
-	away := restore()
-	g.Expect(away.SnapshotMissing).To(BeFalse(), "an error is no proof")
-	g.Expect(away.Class).To(Equal(terraform.ClassTransient))
+	unreachable := restore()
+	g.Expect(unreachable.SnapshotMissing).To(BeFalse(), "an error does not prove that the snapshot is missing")
+	g.Expect(unreachable.Class).To(Equal(terraform.ClassTransient))
 }
 
-func TestStore_goesOnWhereItWasInterrupted(t *testing.T) {
+func TestStore_canBeRepeated(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	run := newRunning()
+	run := newExecution()
 	content := []byte(strings.Repeat("state ", 100))
 	for range 2 {
 		g.Expect(r.store(t.Context(), run, "snapshot-x", record.ComponentSnapshot, content)).To(Succeed())
@@ -228,7 +228,7 @@ func TestStore_goesOnWhereItWasInterrupted(t *testing.T) {
 	g.Expect(a.objects).To(HaveLen(1))
 }
 
-func TestEncodeVariables_fitsValuesToTheFetchedModule(t *testing.T) {
+func TestEncodeVariables_checksValuesAgainstTheFetchedModule(t *testing.T) {
 	const module = `
 variable "name" { type = string }
 variable "tags" {
@@ -248,22 +248,22 @@ variable "token" {
 		fillers   []string
 		env       map[string]string
 		kind      string
-		says      string
+		message   string
 	}{
 		{name: "values", module: module, variables: map[string]string{"name": `"x"`, "tags": `{"a":"b"}`}, env: map[string]string{"TF_VAR_name": "x", "TF_VAR_tags": "{\n  a = \"b\"\n}"}},
-		{name: "a filler that the module does not take", module: module, variables: map[string]string{"name": `"x"`, "region": `"eu"`}, fillers: []string{"region"}, env: map[string]string{"TF_VAR_name": "x"}},
-		{name: "a filler that the module takes", module: module, variables: map[string]string{"name": `"x"`}, fillers: []string{"name"}, env: map[string]string{"TF_VAR_name": "x"}},
-		{name: "a missing one", module: module, kind: "Missing", says: `"name" is required`},
-		{name: "an unknown one", module: module, variables: map[string]string{"name": `"x"`, "nam": `"s3cr3t"`}, kind: "Unknown", says: `did you mean "name"?`},
-		{name: "one of another type", module: module, variables: map[string]string{"name": `"x"`, "tags": `"s3cr3t"`}, kind: "Type", says: `"tags"`},
-		{name: "a module that does not parse", module: "variable {", says: "Module does not parse"},
+		{name: "a filler that the module does not declare", module: module, variables: map[string]string{"name": `"x"`, "region": `"eu"`}, fillers: []string{"region"}, env: map[string]string{"TF_VAR_name": "x"}},
+		{name: "a filler that the module declares", module: module, variables: map[string]string{"name": `"x"`}, fillers: []string{"name"}, env: map[string]string{"TF_VAR_name": "x"}},
+		{name: "a missing value", module: module, kind: "Missing", message: `"name" is required`},
+		{name: "an unknown variable", module: module, variables: map[string]string{"name": `"x"`, "nam": `"s3cr3t"`}, kind: "Unknown", message: `did you mean "name"?`},
+		{name: "a value of another type", module: module, variables: map[string]string{"name": `"x"`, "tags": `"s3cr3t"`}, kind: "Type", message: `"tags"`},
+		{name: "an invalid module", module: "variable {", message: "Invalid module"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
 			g.Expect(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tt.module), 0o600)).To(Succeed())
-			run := newRunning()
+			run := newExecution()
 			run.session = &command.Session{Root: dir}
 			run.request.Env, run.request.SecretEnv, run.request.Fillers = nil, nil, tt.fillers
 			run.request.Variables = map[string]json.RawMessage{}
@@ -273,21 +273,21 @@ variable "token" {
 
 			err := encodeVariables(run)
 
-			if tt.says == "" {
+			if tt.message == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(run.request.Env).To(Equal(tt.env))
-				g.Expect(run.request.SecretEnv).To(ConsistOf("TF_VAR_token"), "what the module calls sensitive is masked")
+				g.Expect(run.request.SecretEnv).To(ConsistOf("TF_VAR_token"), "sensitive variables of the module are masked")
 				return
 			}
 			run.conclude(err)
 			g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
 			g.Expect(run.result.InvalidInputs).To(Equal(tt.kind))
-			g.Expect(run.result.Diagnostics.Short()).To(And(ContainSubstring(tt.says), Not(ContainSubstring("s3cr3t"))))
+			g.Expect(run.result.Diagnostics.Short()).To(And(ContainSubstring(tt.message), Not(ContainSubstring("s3cr3t"))))
 		})
 	}
 }
 
-func TestReport_tellsOnlyWhatIsNew(t *testing.T) {
+func TestReport_returnsWhetherTheProgressChanged(t *testing.T) {
 	g := NewWithT(t)
 	r := newReport()
 	_, changed := r.take()
@@ -305,24 +305,24 @@ func TestReport_tellsOnlyWhatIsNew(t *testing.T) {
 	g.Expect(progress.Total).To(Equal(1))
 }
 
-func TestLogBuffer_keepsTheEnd(t *testing.T) {
+func TestLogBuffer_dropsTheBeginning(t *testing.T) {
 	g := NewWithT(t)
 	var log logBuffer
 	line := []byte(strings.Repeat("x", 1023) + "\n")
-	for range 3 * logKept / len(line) {
+	for range 3 * maxLogBytes / len(line) {
 		n, err := log.Write(line)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(n).To(Equal(len(line)))
 	}
 	_, _ = log.Write([]byte("the end\n"))
 	text := log.Bytes()
-	g.Expect(len(text)).To(And(BeNumerically("<=", logKept+2*len(line)), BeNumerically(">=", logKept/2)))
+	g.Expect(len(text)).To(And(BeNumerically("<=", maxLogBytes+2*len(line)), BeNumerically(">=", maxLogBytes/2)))
 	g.Expect(string(text)).To(HaveSuffix("the end\n"))
 	text[0] = 'y'
-	g.Expect(log.Bytes()[0]).NotTo(BeEquivalentTo('y'), "a reader has its own copy")
+	g.Expect(log.Bytes()[0]).NotTo(BeEquivalentTo('y'), "Bytes returns a copy")
 }
 
-func TestRemoveWorkspace_keepsAStateThatCouldNotBeSaved(t *testing.T) {
+func TestRemoveWorkspace_keepsAnUnsavedState(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -336,14 +336,14 @@ func TestRemoveWorkspace_keepsAStateThatCouldNotBeSaved(t *testing.T) {
 	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
 }
 
-func TestRemoveWorkspace_removesOnlyItsOwn(t *testing.T) {
+func TestRemoveWorkspace_removesOnlyThatWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
 		g.Expect(os.MkdirAll(filepath.Join(dir, "workspaces", "n", name), 0o700)).To(Succeed())
 	}
 	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
-	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed(), "twice is as good as once")
+	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed(), "the removal is idempotent")
 	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
 	g.Expect(filepath.Join(dir, "workspaces", "n", "b")).To(BeADirectory())
 }

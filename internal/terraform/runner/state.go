@@ -17,14 +17,14 @@ import (
 
 const stateKey = "tfstate"
 
-// secretLimit is what one Secret can hold, with room for its metadata.
+// secretLimit is the size limit of a Secret's data, with room for its metadata.
 const secretLimit = 1<<20 - 16<<10
 
-// ensureState writes an empty state where there is none. The Kubernetes backend
-// would do it by itself, but under a lock of its own, which the run holds; and
-// it would not say whose the state is. A Secret without a state was made for a
-// run that may not create any.
-func (r *Runner) ensureState(ctx context.Context, run *running) error {
+// ensureState writes an empty state if there is none. The Kubernetes backend would
+// do that too, but it would require the lock, which the run holds, and it would not
+// set the owner of the Secret. A Secret without a state was created for a run that
+// is not allowed to create Secrets.
+func (r *Runner) ensureState(ctx context.Context, run *execution) error {
 	request := run.request
 	if request.Backend.Type != terraform.BackendKubernetes {
 		return nil
@@ -36,7 +36,7 @@ func (r *Runner) ensureState(ctx context.Context, run *running) error {
 	if request.ExpectState && request.Operation != terraform.OperationRestoreState {
 		run.result.StateMissing = true
 		return terminal("State missing", fmt.Errorf(
-			"the Secret %s held the state of what was applied, and is gone or empty; nothing was done. Put it back: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets labelled capt.appthrust.io/component=snapshot",
+			"Secret %s with the state is missing or empty, so nothing was done. Restore the state: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot",
 			request.Backend.StateSecretName()))
 	}
 	reserved := err == nil
@@ -62,8 +62,8 @@ func (r *Runner) ensureState(ctx context.Context, run *running) error {
 	return wrap("writing an empty state", r.kube.createSecret(ctx, secret))
 }
 
-// readState returns the state as text. An encrypted one is read by the tool.
-func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
+// readState returns the state as JSON. The tool decrypts an encrypted state.
+func (r *Runner) readState(ctx context.Context, run *execution) ([]byte, error) {
 	text, err := r.rawState(ctx, run)
 	if err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func (r *Runner) readState(ctx context.Context, run *running) ([]byte, error) {
 	return text, nil
 }
 
-// snapshot keeps the state as it is before it changes, encrypted if it is. An
-// empty state is not worth keeping.
-func (r *Runner) snapshot(ctx context.Context, run *running) error {
+// snapshot stores a copy of the state before a change. The copy of an encrypted
+// state is encrypted. A state without resources has no snapshot.
+func (r *Runner) snapshot(ctx context.Context, run *execution) error {
 	text, err := r.rawState(ctx, run)
 	if err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
@@ -89,7 +89,7 @@ func (r *Runner) snapshot(ctx context.Context, run *running) error {
 	case state.Resources == 0:
 		return nil
 	case run.request.Encryption != "":
-		run.printf("No snapshot: the tool hands out the encrypted state only in the clear")
+		run.printf("No snapshot is taken, because the encrypted state can only be read decrypted")
 		return nil
 	}
 	name := record.SnapshotName(r.RunID)
@@ -100,8 +100,9 @@ func (r *Runner) snapshot(ctx context.Context, run *running) error {
 	return nil
 }
 
-// rawState returns the state as its backend keeps it, where that can be seen.
-func (r *Runner) rawState(ctx context.Context, run *running) ([]byte, error) {
+// rawState returns the state as the Kubernetes backend stores it. For other backends
+// it returns the decrypted state.
+func (r *Runner) rawState(ctx context.Context, run *execution) ([]byte, error) {
 	if run.request.Backend.Type != terraform.BackendKubernetes {
 		return run.session.StatePull(ctx)
 	}
@@ -115,8 +116,8 @@ func (r *Runner) rawState(ctx context.Context, run *running) ([]byte, error) {
 	return command.DecompressState(secret.Data[stateKey])
 }
 
-// replaceState puts a raw state into its backend.
-func (r *Runner) replaceState(ctx context.Context, run *running, raw []byte) error {
+// replaceState writes a raw state to the backend.
+func (r *Runner) replaceState(ctx context.Context, run *execution, raw []byte) error {
 	if run.request.Backend.Type != terraform.BackendKubernetes {
 		return run.session.StatePush(ctx, raw, true)
 	}
@@ -131,8 +132,9 @@ func (r *Runner) replaceState(ctx context.Context, run *running, raw []byte) err
 	return wrap("writing the state", r.kube.patchSecret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName(), patch))
 }
 
-// store keeps a whole in Secrets; what is there already stays.
-func (r *Runner) store(ctx context.Context, run *running, name, component string, content []byte) error {
+// store writes content to as many Secrets as it requires. Existing Secrets remain
+// unchanged, so that an interrupted call can be repeated.
+func (r *Runner) store(ctx context.Context, run *execution, name, component string, content []byte) error {
 	secrets, err := record.Chunks(name, content, record.Meta(run.request.Workspace, component, r.RunID))
 	if err != nil {
 		return err
@@ -150,7 +152,7 @@ func (r *Runner) store(ctx context.Context, run *running, name, component string
 	return nil
 }
 
-// load reads a whole back, with the first of its Secrets.
+// load returns content that store wrote, and the first of its Secrets.
 func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, *corev1.Secret, error) {
 	first, err := r.kube.secret(ctx, namespace, record.ChunkName(name, 0))
 	if err != nil {
@@ -172,9 +174,9 @@ func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, *cor
 	return content, first, err
 }
 
-// rescue pushes back the states that an earlier command could not save. It goes
-// before everything else: whatever follows works on the state.
-func (r *Runner) rescue(ctx context.Context, run *running) error {
+// rescue pushes the states that an earlier command could not save. It must precede
+// all other commands, because they depend on the state.
+func (r *Runner) rescue(ctx context.Context, run *execution) error {
 	files, err := command.RescuedState(r.workdir.Dir)
 	if err != nil {
 		return err
@@ -189,25 +191,25 @@ func (r *Runner) rescue(ctx context.Context, run *running) error {
 			if readErr != nil {
 				return errors.Join(err, fmt.Errorf("reading a rescued state: %w", readErr))
 			}
-			return errors.Join(err, r.keepRescued(ctx, run, state))
+			return errors.Join(err, r.storeRescued(ctx, run, state))
 		}
 		return fmt.Errorf("pushing a rescued state: %w", err)
 	}
 	return nil
 }
 
-// rescueAfter pushes back what the operation could not save. The backend may be
-// away for a while, so it tries until it succeeds or the patience ends; a state
-// that was only printed is kept first. It tells whether there was a state to save.
-func (r *Runner) rescueAfter(ctx context.Context, run *running, err error) (bool, error) {
+// rescueAfter pushes the state that the operation could not save, and reports whether
+// there was one. The backend may be unavailable for a while, so it retries until
+// persistTimeout. It stores a state that the tool only printed in Secrets instead.
+func (r *Runner) rescueAfter(ctx context.Context, run *execution, err error) (bool, error) {
 	if failure := command.AsFailure(err); failure != nil && len(failure.State) > 0 {
-		return false, r.keepRescued(ctx, run, failure.State)
+		return false, r.storeRescued(ctx, run, failure.State)
 	}
 	files, err := command.RescuedState(r.workdir.Dir)
 	if err != nil || len(files) == 0 {
 		return false, err
 	}
-	run.printf("The state could not be saved; trying again until it is")
+	run.printf("The state could not be saved, retrying")
 	return true, persist(ctx, "saving the state", func(ctx context.Context) error {
 		err := r.rescue(ctx, run)
 		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
@@ -217,13 +219,13 @@ func (r *Runner) rescueAfter(ctx context.Context, run *running, err error) (bool
 	})
 }
 
-// keepRescued keeps a state that the backend does not take over as many Secrets
-// as it needs, so that it outlives the working directory.
-func (r *Runner) keepRescued(ctx context.Context, run *running, state []byte) error {
+// storeRescued stores a state that the backend does not accept in Secrets, so that it
+// does not depend on the working directory.
+func (r *Runner) storeRescued(ctx context.Context, run *execution, state []byte) error {
 	name := "rescue-" + r.RunID
 	if err := r.store(context.WithoutCancel(ctx), run, name, record.ComponentRescue, state); err != nil {
-		return fmt.Errorf("keeping a rescued state: %w", err)
+		return fmt.Errorf("storing a rescued state: %w", err)
 	}
-	run.printf("The state could not be saved to its backend; it is kept in the Secret %s", record.ChunkName(name, 0))
+	run.printf("The state could not be saved to its backend. It is stored in Secret %s", record.ChunkName(name, 0))
 	return nil
 }

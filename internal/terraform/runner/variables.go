@@ -8,15 +8,15 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
-// encodeVariables looks at the module that was fetched, and checks and encodes
-// the values meant for it before anything is planned.
-func encodeVariables(run *running) error {
+// encodeVariables checks the request's values against the fetched module and adds
+// them to the environment.
+func encodeVariables(run *execution) error {
 	module, err := inspect.Dir(run.session.Root)
 	if err != nil {
 		return err
 	}
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
-		return terminal("Module does not parse", errors.New(errs.Short()))
+		return terminal("Invalid module", errors.New(errs.Short()))
 	}
 	values, problems := inspect.FromJSON(run.request.Variables)
 	for _, name := range run.request.Fillers {
