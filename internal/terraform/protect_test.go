@@ -69,19 +69,20 @@ func TestParseAddresses(t *testing.T) {
 }
 
 func TestRequest_Protected(t *testing.T) {
-	request := &Request{Protect: []string{"aws_vpc", "module.db", "aws_s3_bucket.*"}, Unprotected: []string{"aws_vpc.released"}}
+	request := &Request{Protect: []string{"aws_vpc", "module.db", "aws_s3_bucket.*", "module.a.module.b"}, Unprotected: []string{"aws_vpc.released"}}
 	for address, want := range map[string]bool{
-		"aws_vpc.this":                         true,
-		`module.net["a.b"].aws_vpc.this[0]`:    true,
-		"aws_vpc.released":                     false,
-		"module.db.aws_rds_cluster.this":       true,
-		"module.db[1].aws_rds_cluster.this":    true,
-		"module.db2.aws_rds_cluster.this":      false,
-		`aws_s3_bucket.logs["a"]`:              true,
-		"aws_s3_bucket_policy.logs":            false,
-		"":                                     false,
-		`aws_subnet.this["aws_vpc.this"]`:      false,
-		`module.a.module.db.aws_subnet.b["]"]`: true,
+		"aws_vpc.this":                           true,
+		`module.net["a.b"].aws_vpc.this[0]`:      true,
+		"aws_vpc.released":                       false,
+		"module.db.aws_rds_cluster.this":         true,
+		"module.db[1].aws_rds_cluster.this":      true,
+		"module.db2.aws_rds_cluster.this":        false,
+		`aws_s3_bucket.logs["a"]`:                true,
+		"aws_s3_bucket_policy.logs":              false,
+		"":                                       false,
+		`aws_subnet.this["aws_vpc.this"]`:        false,
+		`module.a.module.db.aws_subnet.b["]"]`:   false,
+		`module.a["x"].module.b.aws_subnet.c[0]`: true,
 	} {
 		NewWithT(t).Expect(request.Protected(address)).To(Equal(want), address)
 	}
