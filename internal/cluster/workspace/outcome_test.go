@@ -37,14 +37,14 @@ func TestOutcome(t *testing.T) {
 		stalls string
 	}{
 		{name: "applied", apply: applied()},
-		{name: "never looked at", apply: &infrav1.WorkspaceTemplateApply{}, waits: "has not been looked at yet"},
-		{name: "an older generation is applied", apply: applied(func(a *infrav1.WorkspaceTemplateApply) { a.Generation = 3 }), waits: "has not been looked at yet"},
+		{name: "never reconciled", apply: &infrav1.WorkspaceTemplateApply{}, waits: "has not been reconciled yet"},
+		{name: "an older generation is applied", apply: applied(func(a *infrav1.WorkspaceTemplateApply) { a.Generation = 3 }), waits: "has not been reconciled yet"},
 		{name: "running", apply: applied(ready("False", infrav1.RunInProgressReason, "Applied: 3 of 9")), waits: "WorkspaceTemplateApply demo: Applied: 3 of 9"},
-		{name: "waits for a person", apply: applied(ready("False", infrav1.WaitingForApprovalReason, "Applied: plan-1")), waits: "plan-1"},
+		{name: "waits for an approval", apply: applied(ready("False", infrav1.WaitingForApprovalReason, "Applied: plan-1")), waits: "plan-1"},
 		{name: "not known", apply: applied(ready("Unknown", "InternalError", "Applied: boom")), waits: "boom"},
 		{name: "failed", apply: applied(ready("False", infrav1.RunFailedReason, "Applied: denied")), stalls: "WorkspaceTemplateApply demo: Applied: denied"},
 		{name: "protected", apply: applied(ready("False", infrav1.ProtectedResourceReason, "Applied: would destroy")), stalls: "would destroy"},
-		{name: "being deleted", apply: applied(func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &now }), waits: "was deleted"},
+		{name: "being deleted", apply: applied(func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &now }), waits: "is being deleted"},
 		{name: "paused", apply: applied(func(a *infrav1.WorkspaceTemplateApply) {
 			conditions.Set(a, metav1.Condition{Type: infrav1.PausedCondition, Status: metav1.ConditionTrue, Reason: "Paused"})
 		}), waits: "is paused"},

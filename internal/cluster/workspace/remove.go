@@ -12,22 +12,17 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Remove lets go of the workspace of an object and waits until it is gone. With
-// retain what it made is left in place.
+// Remove deletes the workspace of an object and waits until it is deleted. With
+// retain, the resources of the workspace are not destroyed.
 func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) error {
 	apply, err := k.Find(ctx, owner)
 	if err != nil || apply == nil {
 		return err
 	}
-	// Whether resources stay is decided in the write that lets go: nobody may
-	// destroy between the two.
-	changed := apply.DeepCopy()
-	changed.Spec.RetainWorkspaceOnDelete = retain
-	controllerutil.RemoveFinalizer(changed, infrav1.WorkspaceHeldFinalizer)
-	if changed.Spec.RetainWorkspaceOnDelete != apply.Spec.RetainWorkspaceOnDelete || len(changed.Finalizers) != len(apply.Finalizers) {
+	if changed, differs := released(apply, retain); differs {
 		patch := client.MergeFromWithOptions(apply, client.MergeFromWithOptimisticLock{})
 		if err := client.IgnoreNotFound(k.Client.Patch(ctx, changed, patch)); err != nil {
-			return fmt.Errorf("letting go of workspace %s: %w", apply.Name, err)
+			return fmt.Errorf("releasing workspace %s: %w", apply.Name, err)
 		}
 	}
 	if apply.DeletionTimestamp.IsZero() {
@@ -38,13 +33,24 @@ func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) e
 	return destruction(apply)
 }
 
-// destruction tells how far a workspace is with its end.
+// released returns the workspace without the finalizer that holds it, and reports
+// whether that is a change. Retain is set in the same write, so that no run can
+// destroy resources between two.
+func released(apply *infrav1.WorkspaceTemplateApply, retain bool) (changed *infrav1.WorkspaceTemplateApply, differs bool) {
+	changed = apply.DeepCopy()
+	changed.Spec.RetainWorkspaceOnDelete = retain
+	removed := controllerutil.RemoveFinalizer(changed, infrav1.WorkspaceHeldFinalizer)
+	return changed, removed || retain != apply.Spec.RetainWorkspaceOnDelete
+}
+
+// destruction returns a wait for the deletion of a workspace, or a stall if a user
+// has to act, with the message of the workspace.
 func destruction(apply *infrav1.WorkspaceTemplateApply) error {
 	destroyed := conditions.Get(apply, infrav1.DestroyedCondition)
 	switch {
 	case destroyed == nil || apply.DeletionTimestamp.IsZero():
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s is being destroyed", apply.Name)
-	case troubles[destroyed.Reason]:
+	case terminalReasons[destroyed.Reason]:
 		return fault.Stall(infrav1.WorkspaceFailedReason, "WorkspaceTemplateApply %s: %s", apply.Name, destroyed.Message)
 	default:
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s: %s", apply.Name, destroyed.Message)

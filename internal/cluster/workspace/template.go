@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +13,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Template reads the template that an object in a namespace refers to, and
-// waits for it to exist.
+// Template returns the template that an object in a namespace refers to. It waits
+// for a template that does not exist.
 func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.TemplateReference) (*infrav1.WorkspaceTemplate, error) {
 	key := ref.Key(namespace)
 	template := &infrav1.WorkspaceTemplate{}
@@ -29,18 +28,21 @@ func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.Tem
 	return template, nil
 }
 
-// credentialLook is how soon a missing credential is looked for again.
-const credentialLook = 30 * time.Second
+// credentialsRetryInterval is the delay before a missing Secret with credentials is
+// read again. Secrets of users are not watched.
+const credentialsRetryInterval = 30 * time.Second
 
-// Credentials is what the runs of a template know of the cloud.
+// Credentials are the cloud credentials of a template's runs.
 type Credentials struct {
-	// Env are environment variables, Files files beside the module.
-	Env   map[string]string
+	// Env holds environment variables.
+	Env map[string]string
+	// Files holds files by name. A run has them in the directory of the module.
 	Files map[string][]byte
 }
 
-// Credentials reads what runs of the template in a namespace are given, so that
-// the manager speaks to the cloud as they do. Without any it speaks as itself.
+// Credentials returns the credentials of runs of the template in a namespace, so
+// that the manager calls the cloud with the same identity. They are empty if the
+// template has no provider config.
 func (k *Keeper) Credentials(ctx context.Context, namespace string, template *infrav1.WorkspaceTemplate) (*Credentials, error) {
 	found := &Credentials{Env: map[string]string{}, Files: map[string][]byte{}}
 	ref := template.Spec.Template.Spec.ProviderConfigRef
@@ -61,7 +63,7 @@ func (k *Keeper) Credentials(ctx context.Context, namespace string, template *in
 		value, has := secret.Data[c.SecretRef.Key]
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !has:
-			return nil, fault.WaitFor(credentialLook, infrav1.WaitingForSecretReason, "Secret %s with key %s does not exist, which WorkspaceProviderConfig %s refers to", c.SecretRef.Name, c.SecretRef.Key, ref.Name)
+			return nil, fault.WaitFor(credentialsRetryInterval, infrav1.WaitingForSecretReason, "Secret %s with key %s of WorkspaceProviderConfig %s does not exist: create it", c.SecretRef.Name, c.SecretRef.Key, ref.Name)
 		case err != nil:
 			return nil, fmt.Errorf("reading Secret %s: %w", c.SecretRef.Name, err)
 		case c.Env != "":
@@ -72,7 +74,7 @@ func (k *Keeper) Credentials(ctx context.Context, namespace string, template *in
 	}
 	for _, e := range template.Spec.Template.Spec.ForProvider.Env {
 		if e.Value != nil {
-			maps.Copy(found.Env, map[string]string{e.Name: *e.Value})
+			found.Env[e.Name] = *e.Value
 		}
 	}
 	return found, nil

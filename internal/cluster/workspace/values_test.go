@@ -20,7 +20,7 @@ func template(reason string, declared ...string) *infrav1.WorkspaceTemplate {
 	return t
 }
 
-func TestValues_ofAnInspectedModule(t *testing.T) {
+func TestValues_ofInspectedModule(t *testing.T) {
 	g := NewWithT(t)
 	inspected := template(infrav1.ModuleInspectedReason, "name", "cidr")
 	inspected.Spec.Template.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${cluster_name}-outputs"}
@@ -30,14 +30,14 @@ func TestValues_ofAnInspectedModule(t *testing.T) {
 	v.Set("name", "a")
 	v.Set("vpc_id", "left out")
 	v.Offer("region", "left out")
-	v.Offer("cluster_name", "a placeholder takes it")
+	v.Offer("cluster_name", "a placeholder needs it")
 	v.Require("spec.cidr", "cidr", "10.0.0.0/16")
 	v.Override(map[string]infrav1.Value{"name": infrav1.StringValue("mine")})
 
 	values, err := v.Result()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(values).To(Equal(map[string]infrav1.Value{
-		"name": infrav1.StringValue("mine"), "cidr": infrav1.StringValue("10.0.0.0/16"), "cluster_name": infrav1.StringValue("a placeholder takes it"),
+		"name": infrav1.StringValue("mine"), "cidr": infrav1.StringValue("10.0.0.0/16"), "cluster_name": infrav1.StringValue("a placeholder needs it"),
 	}))
 
 	v.Require("spec.tags", "tags", map[string]string{})
@@ -49,7 +49,7 @@ func TestValues_ofAnInspectedModule(t *testing.T) {
 	g.Expect(stalled.Message()).To(ContainSubstring("WorkspaceTemplate network has no variable for spec.natGateway (variable nat_gateway), spec.tags (variable tags)"))
 }
 
-func TestValues_ofAModuleThatNobodyHasRead(t *testing.T) {
+func TestValues_ofModuleThatIsNotInspected(t *testing.T) {
 	g := NewWithT(t)
 	v, err := NewValues(template(infrav1.ModuleNotInspectedReason))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -62,11 +62,11 @@ func TestValues_ofAModuleThatNobodyHasRead(t *testing.T) {
 	g.Expect(values["tags"].String()).To(MatchJSON(`{"a":"b"}`))
 }
 
-func TestValues_waitForTheTemplate(t *testing.T) {
+func TestValues_waitForTemplate(t *testing.T) {
 	g := NewWithT(t)
-	unread := template(infrav1.ModuleInspectedReason)
-	unread.Generation = 3
-	_, err := NewValues(unread)
+	outdated := template(infrav1.ModuleInspectedReason)
+	outdated.Generation = 3
+	_, err := NewValues(outdated)
 	_, waits := fault.AsWaiting(err)
 	g.Expect(waits).To(BeTrue())
 

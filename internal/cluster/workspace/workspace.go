@@ -1,6 +1,5 @@
-// Package workspace keeps the WorkspaceTemplateApply behind another object: it
-// makes it, keeps it as wanted, tells what has become of it, and takes it away
-// in its turn.
+// Package workspace manages the WorkspaceTemplateApply of an owner, such as a
+// CAPTCluster: it creates, updates and deletes it, and reports its outcome.
 package workspace
 
 import (
@@ -9,11 +8,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,17 +24,18 @@ import (
 )
 
 const (
-	// fieldManager owns the fields that CAPT sets, and no others: people may
-	// set approval, drift or approvedPlan of the same workspace.
+	// fieldManager owns the fields that CAPT sets and no others. Users can set
+	// approval, drift or approvedPlan of the same workspace.
 	fieldManager = "capt-owner"
-	// wantedAnnotation is the hash of what was wanted last. It tells that a
-	// field is to be taken back.
+	// wantedAnnotation is the hash of the workspace that was last applied. A
+	// different hash reveals a field that is no longer wanted and has to be
+	// removed.
 	wantedAnnotation = "capt.appthrust.io/wanted"
-	// ownerIndex finds workspaces by the UID of their controller.
+	// ownerIndex indexes workspaces by the UID of their controlling owner.
 	ownerIndex = "capt.owner"
 )
 
-// Index lets the cache find workspaces by their owner. It is called once,
+// Index adds the index of workspaces by owner to a cache. It must be called once,
 // before the manager starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &infrav1.WorkspaceTemplateApply{}, ownerIndex, func(obj client.Object) []string {
@@ -49,27 +50,27 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Keeper keeps workspaces.
+// Keeper creates, updates and deletes the workspaces of owners.
 type Keeper struct {
-	// Client reads from a cache that was given to Index.
+	// Client reads from a cache with the index of Index.
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server, without a cache.
 	Live client.Reader
 }
 
 // Wanted is a workspace as its owner wants it.
 type Wanted struct {
-	// Name is the name of the workspace, unless it is taken by somebody else.
+	// Name is the name of the workspace, unless another owner's workspace has it.
 	Name string
-	// Cluster is the name of the Cluster it belongs to.
+	// Cluster is the name of the Cluster.
 	Cluster string
-	// Spec holds what the owner decides; what is left empty is anybody's.
+	// Spec holds the fields that the owner sets. Empty fields are left to users.
 	Spec infrav1.WorkspaceTemplateApplySpec
-	// Connection names the connection Secret after the workspace.
+	// Connection returns the name of the connection Secret of a workspace.
 	Connection func(workspace string) string
 }
 
-// Find returns the workspace that an object controls, or nil.
+// Find returns the workspace that an object controls, or nil if there is none.
 func (k *Keeper) Find(ctx context.Context, owner client.Object) (*infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	err := k.Client.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: string(owner.GetUID())})
@@ -82,8 +83,8 @@ func (k *Keeper) Find(ctx context.Context, owner client.Object) (*infrav1.Worksp
 	return &list.Items[0], nil
 }
 
-// Ensure makes the workspace what its owner wants, and writes nothing when it
-// is. It returns the workspace as it is now.
+// Ensure creates or updates the workspace of an owner and returns it. It writes
+// nothing if the workspace is as wanted already.
 func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
 	found, err := k.Find(ctx, owner)
 	if err != nil {
@@ -96,7 +97,7 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted)
 		return nil, err
 	}
 	if found != nil && !found.DeletionTimestamp.IsZero() {
-		// A finalizer cannot be added and nothing will be applied any more.
+		// Finalizers cannot be added any more, and nothing will be applied.
 		return found, nil
 	}
 	apply, err := Render(k.Client.Scheme(), owner, name, wanted)
@@ -120,8 +121,9 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted)
 	return written, nil
 }
 
-// freeName chooses the name of a new workspace. Names of clusters may make the
-// name of one cluster's VPC that of another's control plane.
+// freeName returns the name of a new workspace. The preferred name can belong to
+// another cluster: with clusters a and a-vpc, the VPC of the first has the name of
+// the control plane of the second.
 func (k *Keeper) freeName(ctx context.Context, owner client.Object, preferred string) (string, error) {
 	for _, name := range []string{preferred, preferred + "-" + short(string(owner.GetUID()))} {
 		var taken infrav1.WorkspaceTemplateApply
@@ -135,10 +137,10 @@ func (k *Keeper) freeName(ctx context.Context, owner client.Object, preferred st
 			return name, nil
 		}
 	}
-	return "", fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s exists and belongs to somebody else: delete or rename it", preferred)
+	return "", fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s exists and has another owner: delete or rename it", preferred)
 }
 
-// Render is the workspace as its owner wants it, under a name.
+// Render returns the wanted workspace of an owner with a name.
 func Render(scheme *runtime.Scheme, owner client.Object, name string, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
@@ -166,8 +168,8 @@ func Render(scheme *runtime.Scheme, owner client.Object, name string, wanted Wan
 	return apply, nil
 }
 
-// asWanted tells whether everything that is wanted is there, and nothing is to
-// be taken back.
+// asWanted reports whether a workspace has everything that is wanted, and no field
+// that was wanted earlier and is not any more.
 func asWanted(found, wanted *infrav1.WorkspaceTemplateApply) bool {
 	have, err := toUnstructured(found)
 	if err != nil {
@@ -179,37 +181,24 @@ func asWanted(found, wanted *infrav1.WorkspaceTemplateApply) bool {
 	}
 	return found.Annotations[wantedAnnotation] == wanted.Annotations[wantedAnnotation] &&
 		contains(have.Object["spec"], want.Object["spec"]) &&
-		contains(toAny(found.Labels), toAny(wanted.Labels)) &&
+		labels.SelectorFromSet(wanted.Labels).Matches(labels.Set(found.Labels)) &&
 		controllerutil.ContainsFinalizer(found, infrav1.WorkspaceHeldFinalizer)
 }
 
-// contains tells whether have is want and possibly more: further keys of maps.
+// contains reports whether decoded JSON equals want, except for additional keys of
+// objects.
 func contains(have, want any) bool {
 	wanted, isMap := want.(map[string]any)
 	if !isMap {
-		return equal(have, want)
+		return reflect.DeepEqual(have, want)
 	}
-	had, _ := have.(map[string]any)
+	observed, _ := have.(map[string]any)
 	for key, value := range wanted {
-		if !contains(had[key], value) {
+		if !contains(observed[key], value) {
 			return false
 		}
 	}
 	return true
-}
-
-func equal(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
-}
-
-func toAny(labels map[string]string) map[string]any {
-	converted := map[string]any{}
-	for key, value := range maps.All(labels) {
-		converted[key] = value
-	}
-	return converted
 }
 
 func toUnstructured(apply *infrav1.WorkspaceTemplateApply) (*unstructured.Unstructured, error) {

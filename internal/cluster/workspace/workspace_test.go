@@ -1,0 +1,137 @@
+package workspace
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// owner returns the object that a workspace is for.
+func owner(uid string) *infrav1.CAPTCluster {
+	return &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production", UID: types.UID(uid)}}
+}
+
+func wanted(changes ...func(*Wanted)) Wanted {
+	w := Wanted{
+		Name: "production-vpc", Cluster: "production",
+		Connection: func(name string) string { return name + "-connection" },
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: infrav1.TemplateReference{Name: "network"},
+			Variables:   map[string]infrav1.Value{"name": infrav1.StringValue("a"), "cidr": infrav1.StringValue("10.0.0.0/16")},
+		},
+	}
+	for _, change := range changes {
+		change(&w)
+	}
+	return w
+}
+
+func rendered(g *WithT, changes ...func(*Wanted)) *infrav1.WorkspaceTemplateApply {
+	apply, err := Render(scheme.New(), owner("1"), "production-vpc", wanted(changes...))
+	g.Expect(err).NotTo(HaveOccurred())
+	return apply
+}
+
+func TestRender(t *testing.T) {
+	g := NewWithT(t)
+	filtered := owner("1")
+	filtered.Labels = map[string]string{clusterv1.WatchLabel: "blue", "other": "label"}
+	apply, err := Render(scheme.New(), filtered, "production-vpc-2", wanted())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(apply.Namespace).To(Equal("team"))
+	g.Expect(apply.Name).To(Equal("production-vpc-2"))
+	g.Expect(apply.Labels).To(Equal(map[string]string{clusterv1.ClusterNameLabel: "production", clusterv1.WatchLabel: "blue"}))
+	g.Expect(apply.Finalizers).To(ConsistOf(infrav1.WorkspaceHeldFinalizer))
+	g.Expect(apply.Spec.WriteConnectionSecretToRef).To(HaveField("Name", "production-vpc-2-connection"))
+	g.Expect(metav1.IsControlledBy(apply, filtered)).To(BeTrue())
+
+	_, err = Render(runtime.NewScheme(), filtered, "production-vpc", wanted())
+	g.Expect(err).To(MatchError(ContainSubstring("owning workspace production-vpc")))
+
+	without := rendered(g, func(w *Wanted) { w.Connection = nil })
+	g.Expect(without.Spec.WriteConnectionSecretToRef).To(BeNil())
+	g.Expect(without.Labels).NotTo(HaveKey(clusterv1.WatchLabel))
+}
+
+func TestAsWanted(t *testing.T) {
+	g := NewWithT(t)
+	want := rendered(g)
+	for name, c := range map[string]struct {
+		change func(*infrav1.WorkspaceTemplateApply)
+		want   bool
+	}{
+		"unchanged":             {func(*infrav1.WorkspaceTemplateApply) {}, true},
+		"a field of the user":   {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual }, true},
+		"a label of the user":   {func(a *infrav1.WorkspaceTemplateApply) { a.Labels["team"] = "blue" }, true},
+		"a status":              {func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 3 }, true},
+		"a changed variable":    {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cidr"] = infrav1.StringValue("x") }, false},
+		"a missing variable":    {func(a *infrav1.WorkspaceTemplateApply) { delete(a.Spec.Variables, "cidr") }, false},
+		"another template":      {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
+		"a missing label":       {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
+		"a missing finalizer":   {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
+		"a field to be removed": {func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[wantedAnnotation] = "older" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := want.DeepCopy()
+			c.change(found)
+			NewWithT(t).Expect(asWanted(found, want)).To(Equal(c.want))
+		})
+	}
+}
+
+func TestRender_hashChangesWithEveryWantedField(t *testing.T) {
+	g := NewWithT(t)
+	hash := rendered(g).Annotations[wantedAnnotation]
+	g.Expect(rendered(g).Annotations[wantedAnnotation]).To(Equal(hash))
+	for name, change := range map[string]func(*Wanted){
+		"a variable less": func(w *Wanted) { delete(w.Spec.Variables, "cidr") },
+		"no connection":   func(w *Wanted) { w.Connection = nil },
+		"another cluster": func(w *Wanted) { w.Cluster = "staging" },
+	} {
+		g.Expect(rendered(g, change).Annotations[wantedAnnotation]).NotTo(Equal(hash), name)
+	}
+}
+
+func TestFreeName_avoidsWorkspacesOfOtherOwners(t *testing.T) {
+	mine, other := owner("1"), owner("2")
+	workspace := func(name string, owner client.Object) *infrav1.WorkspaceTemplateApply {
+		w, err := Render(scheme.New(), owner, name, wanted())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return w
+	}
+	second := "production-vpc-" + short(string(mine.UID))
+	for name, c := range map[string]struct {
+		existing []client.Object
+		want     string
+	}{
+		"free":                   {nil, "production-vpc"},
+		"already created":        {[]client.Object{workspace("production-vpc", mine)}, "production-vpc"},
+		"taken":                  {[]client.Object{workspace("production-vpc", other)}, second},
+		"taken, already created": {[]client.Object{workspace("production-vpc", other), workspace(second, mine)}, second},
+		"both taken":             {[]client.Object{workspace("production-vpc", other), workspace(second, other)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			keeper := &Keeper{Live: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(c.existing...).Build()}
+			got, err := keeper.freeName(t.Context(), mine, "production-vpc")
+			g.Expect(got).To(Equal(c.want))
+			if c.want != "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Reason).To(Equal(infrav1.WorkspaceNameTakenReason))
+		})
+	}
+}
