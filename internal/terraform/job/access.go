@@ -16,16 +16,16 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// grant makes the account of a run and lets it do what the run needs. The state
-// and its lock are made first where they do not exist.
+// grant creates the service account of a run and its permissions. It first
+// creates the state and its lock if they do not exist.
 //
-// None of it has an owner: a workspace that is deleted in the foreground would
-// take it away at once, and a run could not save the state it is about to end
-// with. Forget and Remove delete it.
+// None of these objects has an owner. A foreground deletion of the workspace
+// would delete owned objects at once, and a run in progress could not save its
+// state. Forget and Remove delete them.
 func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraform.Request) error {
 	if request.Backend.Type == terraform.BackendKubernetes {
 		if request.Backend.Namespace != run.Namespace {
-			return fmt.Errorf("the state is in namespace %s; a Job reaches only its own, %s", request.Backend.Namespace, run.Namespace)
+			return fmt.Errorf("granting access to the state in namespace %s: a Job can access only its own namespace, %s", request.Backend.Namespace, run.Namespace)
 		}
 		if err := e.reserveState(ctx, request); err != nil {
 			return err
@@ -41,9 +41,9 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 	if account == "" {
 		account = meta.Name
 		automount := false
-		made := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
-		if err := e.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating ServiceAccount %s: %w", made.Name, err)
+		created := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
+		if err := e.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating ServiceAccount %s: %w", created.Name, err)
 		}
 	}
 	for _, object := range []client.Object{
@@ -56,17 +56,17 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 	} {
 		err := e.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
-			// It may be of an earlier run of that name, with other rights.
+			// An earlier run of the same name may have left it, with other rules.
 			err = e.Client.Update(ctx, object)
 		}
 		if err != nil {
-			return fmt.Errorf("granting %T %s: %w", object, meta.Name, err)
+			return fmt.Errorf("creating %T %s: %w", object, meta.Name, err)
 		}
 	}
 	return nil
 }
 
-// revoke deletes an account and what it may do.
+// revoke deletes a service account and its permissions.
 func (e *Executor) revoke(ctx context.Context, namespace, name string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	var errs []error
@@ -80,13 +80,13 @@ func (e *Executor) revoke(ctx context.Context, namespace, name string) error {
 	return errors.Join(errs...)
 }
 
-// Remove deletes the accounts of runs that nobody remembers. Jobs go with the
-// workspace.
+// Remove deletes the service accounts of all runs of a workspace. The garbage
+// collector deletes the Jobs.
 func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
 	var roles rbacv1.RoleList
 	labels := client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)
 	if err := e.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
-		return fmt.Errorf("listing the accounts of a workspace: %w", err)
+		return fmt.Errorf("listing Roles of the workspace: %w", err)
 	}
 	var errs []error
 	for i := range roles.Items {
@@ -95,10 +95,9 @@ func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef)
 	return errors.Join(errs...)
 }
 
-// reserveState makes the Secret of the state and the Lease that locks it. A run
-// that could create a Secret of a name it may read could have the token of any
-// account of the namespace put into it: the type of a Secret is chosen when it
-// is created.
+// reserveState creates the Secret of the state and the Lease that locks it. A run
+// must not create a Secret that it can read: it could choose the type of a
+// service account token and so read the token of any account in the namespace.
 func (e *Executor) reserveState(ctx context.Context, request *terraform.Request) error {
 	meta := record.StateMeta(request)
 	meta.Name = request.Backend.StateSecretName()
@@ -112,7 +111,7 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request)
 	return nil
 }
 
-// rules is all that a run may do.
+// rules returns the permissions of a run.
 func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
@@ -126,17 +125,17 @@ func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rba
 			},
 		)
 	}
-	kept, err := e.kept(ctx, request)
+	stored, err := e.storedSecrets(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	if len(kept) > 0 {
-		rules = append(rules, secrets([]string{"get"}, kept...))
+	if len(stored) > 0 {
+		rules = append(rules, secrets([]string{"get"}, stored...))
 	}
 	if request.Operation != terraform.OperationCheckDrift {
-		// Plans and snapshots are kept in Secrets whose names are known only
-		// when they are made, and creation cannot be limited to names. The run
-		// can read none of what it creates.
+		// The names of the Secrets of plans and snapshots are not known yet, and
+		// RBAC cannot limit create to names. The run cannot read the Secrets that
+		// it creates.
 		rules = append(rules, secrets([]string{"create"}))
 	}
 	return rules, nil
@@ -146,26 +145,27 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, Verbs: verbs, ResourceNames: names}
 }
 
-// kept lists the Secrets of the plan or the snapshot that the run reads.
-func (e *Executor) kept(ctx context.Context, request *terraform.Request) ([]string, error) {
-	whole := ""
+// storedSecrets returns the names of the Secrets of the plan or the snapshot that
+// the run reads.
+func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
+	stored := ""
 	switch {
 	case request.Operation == terraform.OperationApply && request.Plan != nil:
-		whole = request.Plan.ID
+		stored = request.Plan.ID
 	case request.Operation == terraform.OperationRestoreState:
-		whole = request.Snapshot
+		stored = request.Snapshot
 	}
-	if whole == "" {
+	if stored == "" {
 		return nil, nil
 	}
 	first := &corev1.Secret{}
-	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: request.Workspace.Namespace, Name: record.ChunkName(whole, 0)}, first)
+	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: request.Workspace.Namespace, Name: record.ChunkName(stored, 0)}, first)
 	if apierrors.IsNotFound(err) {
-		// The run says so in its own words.
-		return []string{record.ChunkName(whole, 0)}, nil
+		// The run reports the missing plan or snapshot.
+		return []string{record.ChunkName(stored, 0)}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", whole, err)
+		return nil, fmt.Errorf("reading %s: %w", stored, err)
 	}
 	count, err := record.ChunkCount(first)
 	if err != nil {
@@ -173,7 +173,7 @@ func (e *Executor) kept(ctx context.Context, request *terraform.Request) ([]stri
 	}
 	names := make([]string, count)
 	for i := range names {
-		names[i] = record.ChunkName(whole, i)
+		names[i] = record.ChunkName(stored, i)
 	}
 	return names, nil
 }

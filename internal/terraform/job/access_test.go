@@ -22,58 +22,58 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// as returns a client with the rights of a run's account.
-func (w *world) as(run terraform.Run) client.Client {
-	w.t.Helper()
+// as returns a client with the permissions of a run's service account.
+func (f *fixture) as(run terraform.Run) client.Client {
+	f.t.Helper()
 	config := rest.CopyConfig(env.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + w.namespace + ":capt-run-" + run.ID,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + w.namespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + f.namespace + ":capt-run-" + run.ID,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + f.namespace, "system:authenticated"},
 	}
 	c, err := client.New(config, client.Options{Scheme: env.Scheme})
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	return c
 }
 
-func TestAccess_isToTheRunAndItsStateOnly(t *testing.T) {
-	w := newWorld(t)
-	mine, other := w.run(w.workspace("mine")), w.run(w.workspace("other"))
-	w.Expect(w.executor.Start(w.ctx, mine)).To(Succeed())
-	w.Expect(w.executor.Start(w.ctx, other)).To(Succeed())
-	me := w.as(mine)
-	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.namespace, Name: name} }
+func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
+	f := newFixture(t)
+	mine, other := f.run(f.workspace("mine")), f.run(f.workspace("other"))
+	f.Expect(f.executor.Start(f.ctx, mine)).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, other)).To(Succeed())
+	me := f.as(mine)
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.namespace, Name: name} }
 	get := func(obj client.Object, name string) error {
-		return me.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)
+		return me.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, obj)
 	}
-	// What the authorizer knows is a moment behind.
-	w.Eventually(func() error { return get(&corev1.Secret{}, "capt-run-mine-r1") }, "10s").Should(Succeed())
-	w.Expect(get(&corev1.Secret{}, "tfstate-default-mine")).To(Succeed())
-	w.Expect(get(&coordinationv1.Lease{}, "lock-tfstate-default-mine")).To(Succeed())
-	w.Expect(me.Create(w.ctx, &corev1.Secret{ObjectMeta: named("capt-snapshot-mine-1-0")})).To(Succeed())
+	// The authorizer reads from a cache.
+	f.Eventually(func() error { return get(&corev1.Secret{}, "capt-run-mine-r1") }, "10s").Should(Succeed())
+	f.Expect(get(&corev1.Secret{}, "tfstate-default-mine")).To(Succeed())
+	f.Expect(get(&coordinationv1.Lease{}, "lock-tfstate-default-mine")).To(Succeed())
+	f.Expect(me.Create(f.ctx, &corev1.Secret{ObjectMeta: named("capt-snapshot-mine-1-0")})).To(Succeed())
 
-	for what, err := range map[string]error{
-		"another run":                get(&corev1.Secret{}, "capt-run-other-r1"),
-		"another state":              get(&corev1.Secret{}, "tfstate-default-other"),
-		"another lock":               get(&coordinationv1.Lease{}, "lock-tfstate-default-other"),
-		"what it has created itself": get(&corev1.Secret{}, "capt-snapshot-mine-1-0"),
-		"all Secrets":                me.List(w.ctx, &corev1.SecretList{}, client.InNamespace(w.namespace)),
-		"all Leases":                 me.List(w.ctx, &coordinationv1.LeaseList{}, client.InNamespace(w.namespace)),
-		"changing another state":     me.Update(w.ctx, &corev1.Secret{ObjectMeta: named("tfstate-default-other")}),
-		"deleting its run":           me.Delete(w.ctx, &corev1.Secret{ObjectMeta: named("capt-run-mine-r1")}),
-		"deleting its state":         me.Delete(w.ctx, &corev1.Secret{ObjectMeta: named("tfstate-default-mine")}),
-		"locks of other names":       me.Create(w.ctx, &coordinationv1.Lease{ObjectMeta: named("mine")}),
-		"Jobs":                       me.Create(w.ctx, &batchv1.Job{ObjectMeta: named("mine")}),
-		"more rights":                me.Create(w.ctx, &rbacv1.Role{ObjectMeta: named("mine")}),
+	for action, err := range map[string]error{
+		"another run":              get(&corev1.Secret{}, "capt-run-other-r1"),
+		"another state":            get(&corev1.Secret{}, "tfstate-default-other"),
+		"another lock":             get(&coordinationv1.Lease{}, "lock-tfstate-default-other"),
+		"a Secret that it created": get(&corev1.Secret{}, "capt-snapshot-mine-1-0"),
+		"all Secrets":              me.List(f.ctx, &corev1.SecretList{}, client.InNamespace(f.namespace)),
+		"all Leases":               me.List(f.ctx, &coordinationv1.LeaseList{}, client.InNamespace(f.namespace)),
+		"changing another state":   me.Update(f.ctx, &corev1.Secret{ObjectMeta: named("tfstate-default-other")}),
+		"deleting its run":         me.Delete(f.ctx, &corev1.Secret{ObjectMeta: named("capt-run-mine-r1")}),
+		"deleting its state":       me.Delete(f.ctx, &corev1.Secret{ObjectMeta: named("tfstate-default-mine")}),
+		"other Leases":             me.Create(f.ctx, &coordinationv1.Lease{ObjectMeta: named("mine")}),
+		"Jobs":                     me.Create(f.ctx, &batchv1.Job{ObjectMeta: named("mine")}),
+		"more permissions":         me.Create(f.ctx, &rbacv1.Role{ObjectMeta: named("mine")}),
 	} {
-		w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
+		f.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", action, err)
 	}
 }
 
-func TestAccess_fitsTheOperation(t *testing.T) {
+func TestAccess_dependsOnTheOperation(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*terraform.Request)
-		// reads are Secrets beyond run and state.
+		// reads are Secrets other than those of the run and the state.
 		reads   []string
 		creates bool
 		state   bool
@@ -98,65 +98,65 @@ func TestAccess_fitsTheOperation(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
-			w.Expect(env.Client.Create(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: w.namespace, Name: "capt-plan-1-0", Annotations: map[string]string{record.ChunksAnnotation: "2"},
+			f := newFixture(t)
+			f.Expect(env.Client.Create(f.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Namespace: f.namespace, Name: "capt-plan-1-0", Annotations: map[string]string{record.ChunksAnnotation: "2"},
 			}})).To(Succeed())
-			run := w.run(w.workspace(test.name), test.change)
-			w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
+			run := f.run(f.workspace(test.name), test.change)
+			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 			var role rbacv1.Role
-			w.Expect(w.get(&role, "capt-run-"+run.ID)).To(Succeed())
+			f.Expect(f.get(&role, "capt-run-"+run.ID)).To(Succeed())
 			allowed := map[string][]string{}
 			for _, rule := range role.Rules {
-				w.Expect(rule.Verbs).NotTo(ContainElement(Or(Equal("*"), Equal("list"), Equal("delete"))))
+				f.Expect(rule.Verbs).NotTo(ContainElement(Or(Equal("*"), Equal("list"), Equal("delete"))))
 				if len(rule.ResourceNames) == 0 {
-					w.Expect(rule.Verbs).To(ConsistOf("create"))
-					w.Expect(rule.Resources).To(ConsistOf("secrets"))
+					f.Expect(rule.Verbs).To(ConsistOf("create"))
+					f.Expect(rule.Resources).To(ConsistOf("secrets"))
 					allowed["create"] = rule.Verbs
 				}
 				for _, name := range rule.ResourceNames {
 					allowed[name] = rule.Verbs
 				}
 			}
-			w.Expect(allowed["create"] != nil).To(Equal(test.creates))
-			w.Expect(allowed["tfstate-default-"+test.name] != nil).To(Equal(test.state))
+			f.Expect(allowed["create"] != nil).To(Equal(test.creates))
+			f.Expect(allowed["tfstate-default-"+test.name] != nil).To(Equal(test.state))
 			for _, name := range test.reads {
-				w.Expect(allowed[name]).To(ConsistOf("get"))
+				f.Expect(allowed[name]).To(ConsistOf("get"))
 			}
 		})
 	}
 }
 
-func TestPod_isAcceptedWhereOnlyRestrictedPodsAre(t *testing.T) {
-	w := newWorld(t)
+func TestPod_meetsTheRestrictedPodSecurityStandard(t *testing.T) {
+	f := newFixture(t)
 	var namespace corev1.Namespace
-	w.Expect(env.Client.Get(w.ctx, client.ObjectKey{Name: w.namespace}, &namespace)).To(Succeed())
+	f.Expect(env.Client.Get(f.ctx, client.ObjectKey{Name: f.namespace}, &namespace)).To(Succeed())
 	namespace.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
-	w.Expect(env.Client.Update(w.ctx, &namespace)).To(Succeed())
-	run := w.run(w.workspace("restricted"))
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	var made batchv1.Job
-	w.Expect(w.get(&made, "capt-run-restricted-r1")).To(Succeed())
-	spec := made.Spec.Template.Spec
+	f.Expect(env.Client.Update(f.ctx, &namespace)).To(Succeed())
+	run := f.run(f.workspace("restricted"))
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	var created batchv1.Job
+	f.Expect(f.get(&created, "capt-run-restricted-r1")).To(Succeed())
+	spec := created.Spec.Template.Spec
 
-	careless := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "careless"}, Spec: *spec.DeepCopy()}
-	careless.Spec.Containers[0].SecurityContext = nil
-	w.Expect(apierrors.IsForbidden(env.Client.Create(w.ctx, careless))).To(BeTrue(), "the standard is enforced")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "restricted"}, Spec: spec}
-	w.Expect(env.Client.Create(w.ctx, pod)).To(Succeed())
-	w.Expect(*spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
+	unrestricted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unrestricted"}, Spec: *spec.DeepCopy()}
+	unrestricted.Spec.Containers[0].SecurityContext = nil
+	f.Expect(apierrors.IsForbidden(env.Client.Create(f.ctx, unrestricted))).To(BeTrue(), "the standard is enforced")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "restricted"}, Spec: spec}
+	f.Expect(env.Client.Create(f.ctx, pod)).To(Succeed())
+	f.Expect(*spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
 }
 
-func TestExecutor_needsNoMoreThanTheManagersRole(t *testing.T) {
-	w := newWorld(t)
+func TestExecutor_needsOnlyTheManagerRole(t *testing.T) {
+	f := newFixture(t)
 	root, err := testenv.Root()
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	role := &rbacv1.ClusterRole{}
-	w.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
-	w.Expect(env.Client.Create(w.ctx, role)).To(Succeed())
-	w.Expect(env.Client.Create(w.ctx, &rbacv1.ClusterRoleBinding{
+	f.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
+	f.Expect(env.Client.Create(f.ctx, role)).To(Succeed())
+	f.Expect(env.Client.Create(f.ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "manager"}},
@@ -164,16 +164,16 @@ func TestExecutor_needsNoMoreThanTheManagersRole(t *testing.T) {
 	config := rest.CopyConfig(env.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "manager"}
 	manager, err := client.New(config, client.Options{Scheme: env.Scheme})
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	executor := job.New(job.Options{Client: manager, Reader: manager, Image: "example.com/runner:v1"})
 
-	workspace := w.workspace("rights")
-	run := w.run(workspace)
-	w.Eventually(func() error { return executor.Start(w.ctx, run) }, "10s").Should(Succeed())
-	w.Expect(executor.Start(w.ctx, run)).To(Succeed())
-	w.Expect(executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessRunning))
-	w.Expect(executor.Explain(w.ctx, run)).To(BeEmpty())
-	w.Expect(executor.Stop(w.ctx, run)).To(Succeed())
-	w.Expect(executor.Remove(w.ctx, workspace)).To(Succeed())
-	w.Expect(executor.Forget(w.ctx, run)).To(Succeed())
+	workspace := f.workspace("rights")
+	run := f.run(workspace)
+	f.Eventually(func() error { return executor.Start(f.ctx, run) }, "10s").Should(Succeed())
+	f.Expect(executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
+	f.Expect(executor.Explain(f.ctx, run)).To(BeEmpty())
+	f.Expect(executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(executor.Remove(f.ctx, workspace)).To(Succeed())
+	f.Expect(executor.Forget(f.ctx, run)).To(Succeed())
 }

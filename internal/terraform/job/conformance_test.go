@@ -27,7 +27,7 @@ const (
 	witnessPath = "/usr/local/bin/witness"
 )
 
-// startNode starts a cluster that runs pods and has the runner's image.
+// startNode starts a cluster that runs pods and has the image of the runner.
 func startNode(t *testing.T) *testenv.Environment {
 	t.Helper()
 	testenv.NeedsNode(t)
@@ -46,7 +46,8 @@ func startNode(t *testing.T) *testenv.Environment {
 	return cluster
 }
 
-// restricted makes a namespace that takes only pods of the strictest standard.
+// restricted creates a namespace that enforces the restricted Pod Security
+// Standard.
 func restricted(t *testing.T, cluster *testenv.Environment) string {
 	t.Helper()
 	name := cluster.Namespace(t)
@@ -67,7 +68,7 @@ func TestNode(t *testing.T) {
 			Client:    cluster.Client,
 			Namespace: restricted(t, cluster), Witness: witnessPath, Listen: cluster.Node().Address, Patience: 2 * time.Minute,
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
-				// The first process of the pod is only there to outlive the runner.
+				// The first process of the pod is the parent of the runner.
 				kill(t, slices.Max(processes(t, run)))
 			},
 		}
@@ -81,35 +82,36 @@ func TestNode(t *testing.T) {
 	t.Run("Kubelet", func(t *testing.T) {
 		runnertest.WaitsForASilentMachine(t, harness(t), cluster.Node().Freeze, cluster.Node().Thaw)
 	})
-	t.Run("Image", func(t *testing.T) { namesAnImageThatCannotBePulled(t, cluster) })
-	t.Run("Account", func(t *testing.T) { namesAnAccountThatDoesNotExist(t, cluster) })
+	t.Run("Image", func(t *testing.T) { explainsAnImageThatCannotBePulled(t, cluster) })
+	t.Run("Account", func(t *testing.T) { explainsAMissingServiceAccount(t, cluster) })
 }
 
-func namesAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environment) {
-	w := &world{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
-	w.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: "capt.test/missing:1"})
-	run := w.run(w.workspace("image"))
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	w.Eventually(func() (string, error) { return w.executor.Explain(w.ctx, run) }, time.Minute, 100*time.Millisecond).
+func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environment) {
+	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
+	f.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: "capt.test/missing:1"})
+	run := f.run(f.workspace("image"))
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
 		Should(And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
-	w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still come")
-	w.Expect(w.executor.Stop(w.ctx, run)).To(Succeed())
-	w.Expect(record.Finished(w.secret(run))).To(BeTrue())
-	w.Eventually(func() error { return client.IgnoreNotFound(w.get(&batchv1.Job{}, "capt-run-image-r1")) }, time.Minute).Should(Succeed())
+	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still become available")
+	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(record.Finished(f.secret(run))).To(BeTrue())
+	f.Eventually(func() error { return client.IgnoreNotFound(f.get(&batchv1.Job{}, "capt-run-image-r1")) }, time.Minute).Should(Succeed())
 }
 
-func namesAnAccountThatDoesNotExist(t *testing.T, cluster *testenv.Environment) {
-	w := &world{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
-	w.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage})
-	run := w.run(w.workspace("account"))
+func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
+	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
+	f.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage})
+	run := f.run(f.workspace("account"))
 	run.Pod.ServiceAccountName = "missing"
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	w.Eventually(func() (string, error) { return w.executor.Explain(w.ctx, run) }, time.Minute, 100*time.Millisecond).
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
 		Should(ContainSubstring(`serviceaccount "missing" not found`))
-	w.Expect(w.executor.Stop(w.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
 }
 
-// processes finds the runner's processes by their arguments.
+// processes returns the PIDs of the runner's processes. It finds them by their
+// arguments.
 func processes(t testing.TB, run terraform.Run) []int {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -129,7 +131,7 @@ func processes(t testing.TB, run terraform.Run) []int {
 		pids = append(pids, pid)
 	}
 	if len(pids) != 2 {
-		t.Fatalf("run %s has processes %v, not a first one and a runner", run.ID, pids)
+		t.Fatalf("run %s has processes %v, want the init process and the runner", run.ID, pids)
 	}
 	return pids
 }

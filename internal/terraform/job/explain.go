@@ -4,26 +4,26 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Explain says what keeps the pod of a run from beginning or from ending, or
+// Explain describes what prevents the pod of a run from starting or ending, or
 // what ended it.
 func (e *Executor) Explain(ctx context.Context, run terraform.Run) (string, error) {
 	var job batchv1.Job
 	if err := e.Reader.Get(ctx, key(run), &job); err != nil {
-		return "", wrap("reading the Job of a run", client.IgnoreNotFound(err))
+		return "", wrap("reading Job of the run", client.IgnoreNotFound(err))
 	}
 	var pods corev1.PodList
 	if err := e.Reader.List(ctx, &pods, client.InNamespace(run.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
-		return "", fmt.Errorf("listing the pods of a run: %w", err)
+		return "", fmt.Errorf("listing pods of the run: %w", err)
 	}
 	if len(pods.Items) == 0 {
 		return e.explainJob(ctx, &job)
@@ -32,8 +32,8 @@ func (e *Executor) Explain(ctx context.Context, run terraform.Run) (string, erro
 	return explainPod(&newest, time.Now()), nil
 }
 
-// explainJob says why a Job has no pod. Only its events tell: a quota, a policy
-// or an account that does not exist.
+// explainJob describes why a Job has no pod. The cause, such as a quota, a policy
+// or a missing service account, is only in the events of the Job.
 func (e *Executor) explainJob(ctx context.Context, job *batchv1.Job) (string, error) {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
@@ -45,7 +45,7 @@ func (e *Executor) explainJob(ctx context.Context, job *batchv1.Job) (string, er
 		"involvedObject.uid": string(job.UID), "type": corev1.EventTypeWarning,
 	})
 	if err != nil {
-		return "", fmt.Errorf("listing the events of a Job: %w", err)
+		return "", fmt.Errorf("listing events of the Job: %w", err)
 	}
 	if len(events.Items) == 0 {
 		return "", nil
@@ -54,7 +54,7 @@ func (e *Executor) explainJob(ctx context.Context, job *batchv1.Job) (string, er
 	return sentence("Job "+job.Name, last.Reason, last.Message), nil
 }
 
-// explainPod says what is out of the ordinary about a pod.
+// explainPod describes what is unusual about a pod.
 func explainPod(pod *corev1.Pod, now time.Time) string {
 	subject := "Pod " + pod.Name
 	for _, status := range pod.Status.ContainerStatuses {
@@ -65,9 +65,9 @@ func explainPod(pod *corev1.Pod, now time.Time) string {
 	if pod.Status.Reason != "" {
 		return sentence(subject, pod.Status.Reason, pod.Status.Message)
 	}
-	// The time of deletion has the grace in it.
+	// The deletion timestamp includes the grace period.
 	if !pod.DeletionTimestamp.IsZero() && now.After(pod.DeletionTimestamp.Time) {
-		return fmt.Sprintf("%s was to end by %s, and its node %s does not say that it did; if the node is gone for good, delete the Node",
+		return fmt.Sprintf("%s should have terminated by %s, but its node %s did not confirm it. If the node is permanently lost, delete the Node",
 			subject, pod.DeletionTimestamp.UTC().Format(time.RFC3339), pod.Spec.NodeName)
 	}
 	for _, status := range pod.Status.ContainerStatuses {
@@ -83,16 +83,13 @@ func explainPod(pod *corev1.Pod, now time.Time) string {
 	return ""
 }
 
-// longestDetail is what a condition has room for.
-const longestDetail = 500
+// maxDetail is how many bytes of a detail fit into a condition.
+const maxDetail = 500
 
-func sentence(subject, reason, message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	if len(message) > longestDetail {
-		message = strings.ToValidUTF8(message[:longestDetail], "") + "…"
-	}
-	if message == "" {
+func sentence(subject, reason, detail string) string {
+	detail = message.Truncate(message.OneLine(detail), maxDetail)
+	if detail == "" {
 		return subject + ": " + reason
 	}
-	return subject + ": " + reason + ": " + message
+	return subject + ": " + reason + ": " + detail
 }

@@ -1,4 +1,4 @@
 package job
 
-// ExplainPod is tested without an API server.
+// ExplainPod is exported for tests without an API server.
 var ExplainPod = explainPod

@@ -1,5 +1,5 @@
-// Package job runs the runner as a Kubernetes Job. Each run has a pod and an
-// account of its own, which can touch the run's request, its state and its lock,
+// Package job executes runs as Kubernetes Jobs. Each run has its own pod and
+// service account, which can access the run's Secret, its state and its lock,
 // and little else.
 package job
 
@@ -20,21 +20,21 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Options is how Jobs are made.
+// Options configures an Executor.
 type Options struct {
-	// Client writes.
+	// Client writes objects.
 	Client client.Client
-	// Reader reads past any cache: whether a runner is gone must not be decided
-	// by what was true a moment ago.
+	// Reader reads from the API server, because a stale cache does not prove
+	// that a runner has ended.
 	Reader client.Reader
-	// Image is the runner's, unless the run names another.
+	// Image is the default image of the runner.
 	Image string
-	// Env is added to the runner's environment: how the cluster reaches the
-	// world outside.
+	// Env is added to the runner's environment, for example the proxy settings
+	// of the cluster.
 	Env []corev1.EnvVar
 }
 
-// Executor makes a Job for each run.
+// Executor creates a Job for each run.
 type Executor struct {
 	Options
 }
@@ -47,18 +47,19 @@ var (
 // New returns an executor.
 func New(options Options) *Executor { return &Executor{Options: options} }
 
-// longestName is what a Job's name may have: its pods carry it as a label.
-const longestName = 63
+// maxNameLength is the limit for the name of a Job, which is a label value of its
+// pods.
+const maxNameLength = 63
 
-// name is that of everything that is made for a run.
-func name(runID string) string { return record.Shorten("capt-run-"+runID, longestName) }
+// name returns the name of all objects of a run.
+func name(runID string) string { return record.Shorten("capt-run-"+runID, maxNameLength) }
 
 func key(run terraform.Run) client.ObjectKey {
 	return client.ObjectKey{Namespace: run.Namespace, Name: name(run.ID)}
 }
 
-// Start makes the Job and what it needs, the Job last: whenever it exists,
-// everything else does. What an interrupted start has made is taken as it is.
+// Start creates the Job and the objects that it needs, the Job last: if it
+// exists, all others do. Start continues after an earlier, interrupted Start.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	secret, err := e.secret(ctx, run)
 	if err != nil {
@@ -69,7 +70,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	}
 	request, err := record.Request(secret)
 	if err != nil {
-		return fmt.Errorf("starting a run: %w", err)
+		return fmt.Errorf("starting run: %w", err)
 	}
 	job, err := e.job(run, request)
 	if err != nil {
@@ -85,8 +86,8 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	return nil
 }
 
-// create makes the Job unless it exists. One of an earlier workspace of the same
-// name is about to be collected as garbage and cannot be used.
+// create creates the Job unless it exists. It returns an error for the Job of an
+// earlier workspace of the same name, which the garbage collector will delete.
 func (e *Executor) create(ctx context.Context, job *batchv1.Job) error {
 	err := e.Client.Create(ctx, job)
 	if !apierrors.IsAlreadyExists(err) {
@@ -97,33 +98,35 @@ func (e *Executor) create(ctx context.Context, job *batchv1.Job) error {
 		return fmt.Errorf("reading Job %s: %w", job.Name, err)
 	}
 	if !sameOwner(&existing, job) {
-		return fmt.Errorf("the Job %s belongs to somebody else; waiting until it is gone", job.Name)
+		return fmt.Errorf("creating Job %s: waiting for the deletion of the Job of an earlier workspace of the same name", job.Name)
 	}
 	return nil
 }
 
-// sameOwner tells whether two objects are of the same workspace.
+// sameOwner reports whether the same workspace controls both objects.
 func sameOwner(a, b metav1.Object) bool {
 	x, y := metav1.GetControllerOfNoCopy(a), metav1.GetControllerOfNoCopy(b)
 	return x != nil && y != nil && x.UID == y.UID
 }
 
-// Stop has the pod end gracefully. A run that has not begun never will.
+// Stop terminates the pod gracefully. A run that no runner has claimed is
+// finished, so that it never starts.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
-	err := e.giveUp(ctx, run)
+	err := e.finishUnclaimed(ctx, run)
 	for apierrors.IsConflict(err) {
-		err = e.giveUp(ctx, run)
+		err = e.finishUnclaimed(ctx, run)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("stopping a run: %w", err)
+		return fmt.Errorf("stopping run: %w", err)
 	}
-	// The Job stays until its pod is gone, and its going is watched: a runner
-	// that is killed at the end of its grace leaves no other sign.
+	// In a foreground deletion the Job exists until its pod is deleted. The
+	// deletion of the Job, which is watched, is the only signal of a runner that
+	// is killed at the end of its grace period.
 	return e.delete(ctx, run, metav1.DeletePropagationForeground)
 }
 
-// giveUp ends a run that nobody has begun, so that no runner takes it up.
-func (e *Executor) giveUp(ctx context.Context, run terraform.Run) error {
+// finishUnclaimed finishes a run that no runner has claimed, so that none will.
+func (e *Executor) finishUnclaimed(ctx context.Context, run terraform.Run) error {
 	secret, err := e.secret(ctx, run)
 	if err != nil || record.Claimed(secret) || record.Finished(secret) {
 		return err
@@ -133,7 +136,7 @@ func (e *Executor) giveUp(ctx context.Context, run terraform.Run) error {
 		RunID: run.ID, Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, StartedAt: now, FinishedAt: now,
 		Operation: terraform.Operation(secret.Annotations[record.OperationAnnotation]),
 		Diagnostics: terraform.Diagnostics{{
-			Severity: terraform.SeverityError, Summary: "Stopped before it began", Detail: "The run was stopped while its pod was starting; nothing was done.",
+			Severity: terraform.SeverityError, Summary: "Stopped before it started", Detail: "The run was stopped while its pod was starting. Nothing was changed.",
 		}},
 	}
 	if err := record.SetResult(secret, result); err != nil {
@@ -150,8 +153,8 @@ func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.
 	return nil
 }
 
-// Forget deletes the Job, its pod and its account; the log is in the run's
-// Secret.
+// Forget deletes the Job, its pod and its service account. The log is in the
+// run's Secret.
 func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
 	return errors.Join(e.delete(ctx, run, metav1.DeletePropagationBackground), e.revoke(ctx, run.Namespace, name(run.ID)))
 }
@@ -159,14 +162,14 @@ func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
 func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret); err != nil {
-		return nil, fmt.Errorf("reading the run: %w", err)
+		return nil, fmt.Errorf("reading run: %w", err)
 	}
 	return secret, nil
 }
 
-func wrap(what string, err error) error {
+func wrap(action string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", action, err)
 }

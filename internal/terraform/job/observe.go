@@ -14,8 +14,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Observe tells whether the run's process exists. A run that has begun is where
-// the pod is that began it; one that has not is as alive as its Job.
+// Observe returns the liveness of the run's process. The liveness of a claimed
+// run is that of the pod that claimed it. The liveness of an unclaimed run is
+// that of its Job.
 func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
 	secret, err := e.secret(ctx, run)
 	if err != nil {
@@ -26,7 +27,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 		if err != nil || liveness != terraform.LivenessGone {
 			return liveness, err
 		}
-		// Only now that the Job has ended all that its pod wrote can be read.
+		// The Job has finished, so its pod writes nothing more. Read its claim.
 		if secret, err = e.secret(ctx, run); err != nil {
 			return terraform.LivenessUnknown, err
 		}
@@ -36,14 +37,14 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 		return terraform.LivenessUnknown, err
 	}
 	if identity == nil {
-		// Its runner died before it could say who it is. It did nothing, and
-		// there is nobody left who could.
+		// The runner exited before it claimed the run. It changed nothing, and no
+		// other runner can claim the run.
 		return terraform.LivenessGone, nil
 	}
 	return e.observePod(ctx, identity)
 }
 
-// observeJob tells how a run is that has not begun.
+// observeJob returns the liveness of an unclaimed run.
 func (e *Executor) observeJob(ctx context.Context, run terraform.Run, secret *corev1.Secret) (terraform.Liveness, error) {
 	var job batchv1.Job
 	err := e.Reader.Get(ctx, key(run), &job)
@@ -51,25 +52,24 @@ func (e *Executor) observeJob(ctx context.Context, run terraform.Run, secret *co
 	case apierrors.IsNotFound(err):
 		return terraform.LivenessPending, nil
 	case err != nil:
-		return terraform.LivenessUnknown, fmt.Errorf("reading the Job of a run: %w", err)
+		return terraform.LivenessUnknown, fmt.Errorf("reading Job of the run: %w", err)
 	case !sameOwner(&job, secret):
 		return terraform.LivenessPending, nil
-	case ended(&job):
+	case finished(&job):
 		return terraform.LivenessGone, nil
 	default:
 		return terraform.LivenessRunning, nil
 	}
 }
 
-// observePod asks Kubernetes about the pod of a runner, whatever is known of the
-// Job.
+// observePod returns the liveness of the pod of a runner, regardless of its Job.
 func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
 	var pod corev1.Pod
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
 	return identity.PodLiveness(&pod, err)
 }
 
-func ended(job *batchv1.Job) bool {
+func finished(job *batchv1.Job) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
 	})

@@ -14,116 +14,116 @@ import (
 	"github.com/appthrust/capt/internal/terraform/job"
 )
 
-// end gives a Job the status that it has when its pod has ended.
-func (w *world) end(name string) {
-	w.t.Helper()
+// end sets the status of a Job whose pod has failed.
+func (f *fixture) end(name string) {
+	f.t.Helper()
 	var j batchv1.Job
-	w.Expect(w.get(&j, name)).To(Succeed())
+	f.Expect(f.get(&j, name)).To(Succeed())
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	j.Status.StartTime, j.Status.Failed = &now, 1
 	j.Status.Conditions = []batchv1.JobCondition{
 		{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, LastTransitionTime: now},
 		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "BackoffLimitExceeded"},
 	}
-	w.Expect(env.Client.Status().Update(w.ctx, &j)).To(Succeed())
+	f.Expect(env.Client.Status().Update(f.ctx, &j)).To(Succeed())
 }
 
-// pod makes a pod on a node that does not exist.
-func (w *world) pod(name string) *corev1.Pod {
-	w.t.Helper()
+// pod creates a running pod on a node that does not exist.
+func (f *fixture) pod(name string) *corev1.Pod {
+	f.t.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
 		Spec:       corev1.PodSpec{NodeName: "unreachable", Containers: []corev1.Container{{Name: "runner", Image: "example.com/runner:v1"}}},
 	}
-	w.Expect(env.Client.Create(w.ctx, pod)).To(Succeed())
+	f.Expect(env.Client.Create(f.ctx, pod)).To(Succeed())
 	pod.Status.Phase = corev1.PodRunning
-	w.Expect(env.Client.Status().Update(w.ctx, pod)).To(Succeed())
+	f.Expect(env.Client.Status().Update(f.ctx, pod)).To(Succeed())
 	return pod
 }
 
-func TestObserve_trustsNothingButThePod(t *testing.T) {
-	w := newWorld(t)
-	run := w.run(w.workspace("node"))
+func TestObserve_trustsOnlyThePod(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("node"))
 	observe := func() terraform.Liveness {
 		t.Helper()
-		liveness, err := w.executor.Observe(w.ctx, run)
-		w.Expect(err).NotTo(HaveOccurred())
+		liveness, err := f.executor.Observe(f.ctx, run)
+		f.Expect(err).NotTo(HaveOccurred())
 		return liveness
 	}
-	w.Expect(observe()).To(Equal(terraform.LivenessPending))
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	w.Expect(observe()).To(Equal(terraform.LivenessRunning))
-	pod := w.pod("runner")
-	w.claim(run, pod)
-	w.Expect(observe()).To(Equal(terraform.LivenessRunning))
+	f.Expect(observe()).To(Equal(terraform.LivenessPending))
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(observe()).To(Equal(terraform.LivenessRunning))
+	pod := f.pod("runner")
+	f.claim(run, pod)
+	f.Expect(observe()).To(Equal(terraform.LivenessRunning))
 
-	w.end("capt-run-node-r1")
-	w.Expect(observe()).To(Equal(terraform.LivenessRunning), "the Job gave its pod up, but nobody saw it end")
-	w.Expect(env.Client.Delete(w.ctx, pod)).To(Succeed())
-	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-	w.Expect(pod.DeletionTimestamp.IsZero()).To(BeFalse())
-	w.Expect(observe()).To(Equal(terraform.LivenessRunning), "a node that does not answer proves nothing")
-	w.Expect(w.executor.Forget(w.ctx, run)).To(Succeed())
-	w.Expect(observe()).To(Equal(terraform.LivenessRunning), "not even without the Job")
+	f.end("capt-run-node-r1")
+	f.Expect(observe()).To(Equal(terraform.LivenessRunning), "the Job has failed, but its pod may be running")
+	f.Expect(env.Client.Delete(f.ctx, pod)).To(Succeed())
+	f.Expect(env.Client.Get(f.ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+	f.Expect(pod.DeletionTimestamp.IsZero()).To(BeFalse())
+	f.Expect(observe()).To(Equal(terraform.LivenessRunning), "the pod of an unreachable node may be running")
+	f.Expect(f.executor.Forget(f.ctx, run)).To(Succeed())
+	f.Expect(observe()).To(Equal(terraform.LivenessRunning), "the deletion of the Job does not prove the end of its pod")
 
-	w.Expect(env.Client.Delete(w.ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-	w.Expect(observe()).To(Equal(terraform.LivenessGone))
-	w.pod("runner")
-	w.Expect(observe()).To(Equal(terraform.LivenessGone), "another pod of that name is not it")
+	f.Expect(env.Client.Delete(f.ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+	f.Expect(observe()).To(Equal(terraform.LivenessGone))
+	f.pod("runner")
+	f.Expect(observe()).To(Equal(terraform.LivenessGone), "it is another pod of the same name")
 }
 
-func TestObserve_seesThePodEnd(t *testing.T) {
+func TestObserve_detectsTheEndOfThePod(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		t.Run(string(phase), func(t *testing.T) {
-			w := newWorld(t)
-			run := w.run(w.workspace("phase"))
-			pod := w.pod("runner")
-			w.claim(run, pod)
-			w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessRunning))
+			f := newFixture(t)
+			run := f.run(f.workspace("phase"))
+			pod := f.pod("runner")
+			f.claim(run, pod)
+			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
 			pod.Status.Phase = phase
-			w.Expect(env.Client.Status().Update(w.ctx, pod)).To(Succeed())
-			w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessGone))
+			f.Expect(env.Client.Status().Update(f.ctx, pod)).To(Succeed())
+			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessGone))
 		})
 	}
 }
 
-func TestObserve_seesARunnerThatDiedBeforeItBegan(t *testing.T) {
-	w := newWorld(t)
-	run := w.run(w.workspace("stillborn"))
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	w.end("capt-run-stillborn-r1")
-	w.Expect(w.executor.Observe(w.ctx, run)).To(Equal(terraform.LivenessGone))
-	w.Expect(w.executor.Explain(w.ctx, run)).To(ContainSubstring("BackoffLimitExceeded"))
+func TestObserve_detectsARunnerThatFailedBeforeItsClaim(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("unclaimed"))
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.end("capt-run-unclaimed-r1")
+	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessGone))
+	f.Expect(f.executor.Explain(f.ctx, run)).To(ContainSubstring("BackoffLimitExceeded"))
 }
 
-func TestExplain_namesWhatThePodWaitsFor(t *testing.T) {
-	w := newWorld(t)
-	run := w.run(w.workspace("why"))
-	w.Expect(w.executor.Explain(w.ctx, run)).To(BeEmpty())
-	w.Expect(w.executor.Start(w.ctx, run)).To(Succeed())
-	w.Expect(w.executor.Explain(w.ctx, run)).To(BeEmpty())
+func TestExplain_describesWhatThePodWaitsFor(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("why"))
+	f.Expect(f.executor.Explain(f.ctx, run)).To(BeEmpty())
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Explain(f.ctx, run)).To(BeEmpty())
 
 	var j batchv1.Job
-	w.Expect(w.get(&j, "capt-run-why-r1")).To(Succeed())
+	f.Expect(f.get(&j, "capt-run-why-r1")).To(Succeed())
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: w.namespace, Name: "event"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: w.namespace, Name: j.Name, UID: j.UID, APIVersion: "batch/v1"},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: f.namespace, Name: "event"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: f.namespace, Name: j.Name, UID: j.UID, APIVersion: "batch/v1"},
 		Type:           corev1.EventTypeWarning, Reason: "FailedCreate", Message: "exceeded quota: compute",
 	}
-	w.Expect(env.Client.Create(w.ctx, event)).To(Succeed())
-	w.Expect(w.executor.Explain(w.ctx, run)).To(Equal("Job capt-run-why-r1: FailedCreate: exceeded quota: compute"))
+	f.Expect(env.Client.Create(f.ctx, event)).To(Succeed())
+	f.Expect(f.executor.Explain(f.ctx, run)).To(Equal("Job capt-run-why-r1: FailedCreate: exceeded quota: compute"))
 
-	pod := w.pod("why")
+	pod := f.pod("why")
 	pod.Labels = map[string]string{batchv1.ControllerUidLabel: string(j.UID)}
-	w.Expect(env.Client.Update(w.ctx, pod)).To(Succeed())
+	f.Expect(env.Client.Update(f.ctx, pod)).To(Succeed())
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
-	w.Expect(env.Client.Status().Update(w.ctx, pod)).To(Succeed())
-	w.Expect(w.executor.Explain(w.ctx, run)).To(Equal("Pod why: Unschedulable: 0/3 nodes are available"))
+	f.Expect(env.Client.Status().Update(f.ctx, pod)).To(Succeed())
+	f.Expect(f.executor.Explain(f.ctx, run)).To(Equal("Pod why: Unschedulable: 0/3 nodes are available"))
 }
 
 func TestExplainPod(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	late := metav1.NewTime(now.Add(-time.Hour))
+	overdue := metav1.NewTime(now.Add(-time.Hour))
 	for _, test := range []struct {
 		name string
 		pod  corev1.Pod
@@ -144,8 +144,8 @@ func TestExplainPod(t *testing.T) {
 			want: "Pod pod: Evicted: disk pressure",
 		},
 		{
-			name: "lost node", pod: corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &late}, Spec: corev1.PodSpec{NodeName: "node-1"}},
-			want: "Pod pod was to end by 2026-11-15T11:00:00Z, and its node node-1 does not say that it did; if the node is gone for good, delete the Node",
+			name: "lost node", pod: corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &overdue}, Spec: corev1.PodSpec{NodeName: "node-1"}},
+			want: "Pod pod should have terminated by 2026-11-15T11:00:00Z, but its node node-1 did not confirm it. If the node is permanently lost, delete the Node",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

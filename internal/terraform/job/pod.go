@@ -17,24 +17,24 @@ import (
 
 const (
 	container = "runner"
-	// program is the runner in its image.
+	// program is the path of the runner in its image.
 	program = "/runner"
 	workDir = "/work"
 	tempDir = "/tmp"
-	// user is nobody in particular; every image has it.
+	// user is an unprivileged user ID, which need not exist in the image.
 	user = 65532
-	// grace is how long a run may take to stop when its request does not say.
-	grace = 10 * time.Minute
-	// margin is what the runner needs after its command has ended, to save the
-	// state and write the result.
-	margin = 5 * time.Minute
-	// startup is how long a pod may take to begin: a node may have to be made
-	// for it.
-	startup = 30 * time.Minute
+	// defaultGrace is how long a run may take to stop if its request sets no
+	// grace period.
+	defaultGrace = 10 * time.Minute
+	// saveTimeout is how long the runner may take after its command has exited,
+	// to save the state and write the result.
+	saveTimeout = 5 * time.Minute
+	// startTimeout is how long a pod may take to start. It may need a new node.
+	startTimeout = 30 * time.Minute
 )
 
-// job is the Job of a run. It never tries again: that is for the controller to
-// decide, who knows what the run has done.
+// job returns the Job of a run. The Job never retries: the controller decides
+// about retries, because it knows what the run has changed.
 func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {
 	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
 	pod, err := e.pod(run, request)
@@ -43,21 +43,21 @@ func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.
 	}
 	pod.Labels = meta.Labels
 	pod.Annotations = map[string]string{
-		// Nobody is to move a run to another node.
+		// Neither autoscaler may evict a run.
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		"karpenter.sh/do-not-disrupt":                    "true",
 	}
 	meta.Name = name(run.ID)
 	once, never := int32(1), int32(0)
-	// A pod that is ending is not replaced before it has ended.
+	// A terminating pod is not replaced.
 	replace := batchv1.Failed
 	job := &batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{
 		Parallelism: &once, Completions: &once, BackoffLimit: &never, PodReplacementPolicy: &replace, Template: *pod,
 	}}
 	if run.Pod.TimeoutSeconds > 0 {
-		// The runner minds its timeout itself; this is for one that never
-		// begins, or hangs.
-		deadline := run.Pod.TimeoutSeconds + *pod.Spec.TerminationGracePeriodSeconds + int64(startup.Seconds())
+		// The runner enforces its timeout. The deadline is for a runner that never
+		// starts, or hangs.
+		deadline := run.Pod.TimeoutSeconds + *pod.Spec.TerminationGracePeriodSeconds + int64(startTimeout.Seconds())
 		job.Spec.ActiveDeadlineSeconds = &deadline
 	}
 	return job, nil
@@ -72,21 +72,21 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	if account == "" {
 		account = name(run.ID)
 	}
-	patience := grace
+	grace := defaultGrace
 	if request.Grace > 0 {
-		patience = request.Grace
+		grace = request.Grace
 	}
 	var (
-		id       = int64(user)
-		yes, no  = true, false
-		stopping = int64((patience + margin).Seconds())
+		id          = int64(user)
+		yes, no     = true, false
+		gracePeriod = int64((grace + saveTimeout).Seconds())
 	)
 	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		ServiceAccountName:            account,
 		AutomountServiceAccountToken:  &yes,
 		EnableServiceLinks:            &no,
-		TerminationGracePeriodSeconds: &stopping,
+		TerminationGracePeriodSeconds: &gracePeriod,
 		NodeSelector:                  run.Pod.NodeSelector,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
@@ -97,7 +97,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	}}
 	if len(run.Pod.Tolerations) > 0 {
 		if err := json.Unmarshal(run.Pod.Tolerations, &pod.Spec.Tolerations); err != nil {
-			return nil, fmt.Errorf("decoding the tolerations: %w", err)
+			return nil, fmt.Errorf("decoding tolerations: %w", err)
 		}
 	}
 	return pod, nil
@@ -113,16 +113,16 @@ func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
 		image = run.Pod.Image
 	}
 	if image == "" {
-		return nil, errors.New("no image for the Job: set --runner-image of the manager, or runner.image of the WorkspaceProviderConfig")
+		return nil, errors.New("creating Job: no runner image: set --runner-image of the manager, or spec.runner.image of the WorkspaceProviderConfig")
 	}
 	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		// Little for the runner; a provider takes some hundred MiB.
+		// The runner needs little; a provider needs several hundred MiB.
 		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
 	}}
 	if len(run.Pod.Resources) > 0 {
 		resources = corev1.ResourceRequirements{}
 		if err := json.Unmarshal(run.Pod.Resources, &resources); err != nil {
-			return nil, fmt.Errorf("decoding the resources: %w", err)
+			return nil, fmt.Errorf("decoding resources: %w", err)
 		}
 	}
 	yes, no := true, false
@@ -131,8 +131,8 @@ func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
 		Command: []string{program},
 		Args: []string{
 			"--namespace=" + run.Namespace, "--run=" + run.ID, "--work-dir=" + workDir,
-			// Whatever is in the pod's environment was put there for the run, such
-			// as the identity that a cloud gives to its account.
+			// The environment of the pod is intended for the run, for example the
+			// cloud identity of its service account.
 			"--inherit-env=*",
 		},
 		Env: slices.Concat([]corev1.EnvVar{
@@ -146,12 +146,12 @@ func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
 			RunAsNonRoot: &yes, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
-		// What a runner says that could not even begin.
+		// Shows the output of a runner that could not start.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}, nil
 }
 
-// field is a variable that tells the runner who it is.
+// field returns a variable with a field of the pod.
 func field(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
