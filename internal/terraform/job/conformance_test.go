@@ -24,7 +24,7 @@ import (
 
 const (
 	runnerImage = "capt.test/runner:1"
-	witnessPath = "/usr/local/bin/witness"
+	probePath   = "/usr/local/bin/probe"
 )
 
 // startNode starts a cluster that runs pods and has the image of the runner.
@@ -32,7 +32,7 @@ func startNode(t *testing.T) *testenv.Environment {
 	t.Helper()
 	testenv.NeedsNode(t)
 	cluster := testenv.New(t, testenv.WithNode())
-	files := map[string]string{witnessPath: runnertest.BuildWitness(t)}
+	files := map[string]string{probePath: runnertest.BuildProbe(t)}
 	var err error
 	if files["/runner"], err = testenv.Built("runner"); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestNode(t *testing.T) {
 		return runnertest.Harness{
 			Runner:    job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage}),
 			Client:    cluster.Client,
-			Namespace: restricted(t, cluster), Witness: witnessPath, Listen: cluster.Node().Address, Patience: 2 * time.Minute,
+			Namespace: restricted(t, cluster), Probe: probePath, ListenAddress: cluster.Node().Address, Timeout: 2 * time.Minute,
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
 				// The first process of the pod is the parent of the runner.
 				kill(t, slices.Max(processes(t, run)))
@@ -77,10 +77,10 @@ func TestNode(t *testing.T) {
 	t.Run("Container", func(t *testing.T) {
 		h := harness(t)
 		h.Kill = func(t testing.TB, run terraform.Run, _ *record.Identity) { kill(t, slices.Min(processes(t, run))) }
-		runnertest.TakesOverWithoutTheTool(t, h)
+		runnertest.RecoversFromKilledTool(t, h)
 	})
 	t.Run("Kubelet", func(t *testing.T) {
-		runnertest.WaitsForASilentMachine(t, harness(t), cluster.Node().Freeze, cluster.Node().Thaw)
+		runnertest.WaitsForUnresponsiveNode(t, harness(t), cluster.Node().Freeze, cluster.Node().Thaw)
 	})
 	t.Run("Image", func(t *testing.T) { explainsAnImageThatCannotBePulled(t, cluster) })
 	t.Run("Account", func(t *testing.T) { explainsAMissingServiceAccount(t, cluster) })

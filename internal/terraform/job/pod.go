@@ -49,7 +49,7 @@ func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.
 	}
 	meta.Name = name(run.ID)
 	once, never := int32(1), int32(0)
-	// A terminating pod is not replaced.
+	// A terminating pod is not replaced before it has terminated.
 	replace := batchv1.Failed
 	job := &batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{
 		Parallelism: &once, Completions: &once, BackoffLimit: &never, PodReplacementPolicy: &replace, Template: *pod,

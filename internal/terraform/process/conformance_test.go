@@ -28,14 +28,14 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	witness := runnertest.BuildWitness(t)
+	probe := runnertest.BuildProbe(t)
 
 	runnertest.Run(t, func(t *testing.T) runnertest.Harness {
 		executor := process.New(process.Options{
 			Reader: env.Client, Runner: runner, Binary: tofu, WorkDir: t.TempDir(), Kubeconfig: env.Kubeconfig,
 		})
 		return runnertest.Harness{
-			Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Witness: witness, Listen: "127.0.0.1", Patience: time.Minute,
+			Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,
 			Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
 				if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
 					t.Fatal(err)

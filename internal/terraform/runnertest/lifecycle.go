@@ -12,166 +12,168 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func (w *trial) appliesAndReportsOutputs() {
-	began := time.Now()
-	run := w.start(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
-	result := w.result(run)
-	w.t.Logf("from the request to the result: %s, of that the runner: %s",
-		time.Since(began).Round(10*time.Millisecond), result.FinishedAt.Sub(result.StartedAt).Round(10*time.Millisecond))
-	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
-	w.Expect(string(result.Outputs["first"].Value)).To(gomega.Equal(`"one"`))
-	w.Expect(result.Plan.Add).To(gomega.Equal(1))
-	w.Expect(w.witness.made("first")).To(gomega.Equal(1))
-	w.Expect(w.state().Resources).To(gomega.Equal(1))
-	w.unlocked()
-	w.becomes(run, terraform.LivenessGone)
+func (f *fixture) appliesAndReportsOutputs() {
+	start := time.Now()
+	run := f.start(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first")))
+	result := f.result(run)
+	f.t.Logf("time from request to result: %s, in the runner: %s",
+		time.Since(start).Round(10*time.Millisecond), result.FinishedAt.Sub(result.StartedAt).Round(10*time.Millisecond))
+	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
+	f.Expect(string(result.Outputs["first"].Value)).To(gomega.Equal(`"one"`))
+	f.Expect(result.Plan.Add).To(gomega.Equal(1))
+	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
+	f.Expect(f.state().Resources).To(gomega.Equal(1))
+	f.expectUnlocked()
+	f.expectLiveness(run, terraform.LivenessGone)
 
-	again := w.finish(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
-	w.Expect(again.Outcome).To(gomega.Equal(terraform.OutcomeNoChanges), again.Diagnostics.Short())
-	w.Expect(w.witness.made("first")).To(gomega.Equal(1))
+	repeated := f.finish(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first")))
+	f.Expect(repeated.Outcome).To(gomega.Equal(terraform.OutcomeNoChanges), repeated.Diagnostics.Short())
+	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
 }
 
-func (w *trial) startsOnce() {
-	run := w.store(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first", "await gate")))
+func (f *fixture) startsOnce() {
+	run := f.store(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first", "wait gate")))
 	errs := make([]error, 4)
 	var wait sync.WaitGroup
 	for i := range errs {
-		wait.Go(func() { errs[i] = w.Runner.Start(w.t.Context(), run) })
+		wait.Go(func() { errs[i] = f.Runner.Start(f.t.Context(), run) })
 	}
 	wait.Wait()
-	w.Expect(errors.Join(errs...)).NotTo(gomega.HaveOccurred())
-	w.reaches(1)
-	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed(), "starting a run that goes on changes nothing")
-	w.witness.open()
-	w.Expect(w.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
-	w.becomes(run, terraform.LivenessGone)
-	before := w.record(run).ResourceVersion
+	f.Expect(errors.Join(errs...)).NotTo(gomega.HaveOccurred())
+	f.expectArrivals(1)
+	f.Expect(f.Runner.Start(f.t.Context(), run)).To(gomega.Succeed(), "Start of a running run has no effect")
+	f.probe.open()
+	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
+	f.expectLiveness(run, terraform.LivenessGone)
+	previous := f.record(run).ResourceVersion
 
-	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed(), "starting a run that has ended changes nothing")
-	w.becomes(run, terraform.LivenessGone)
-	w.Expect(w.record(run).ResourceVersion).To(gomega.Equal(before))
-	w.Expect(w.witness.made("first")).To(gomega.Equal(1))
+	f.Expect(f.Runner.Start(f.t.Context(), run)).To(gomega.Succeed(), "Start of a finished run has no effect")
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.Expect(f.record(run).ResourceVersion).To(gomega.Equal(previous))
+	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
 }
 
-func (w *trial) observesTheRun() {
-	run := w.store(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "await gate", "made first")))
-	w.becomes(run, terraform.LivenessPending)
-	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed())
-	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
-	w.reaches(1)
-	w.Expect(w.Runner.Observe(w.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
-	w.Eventually(func(g gomega.Gomega) {
-		progress, err := record.Progress(w.record(run))
+func (f *fixture) observesLiveness() {
+	run := f.store(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "wait gate", "created first")))
+	f.expectLiveness(run, terraform.LivenessPending)
+	f.Expect(f.Runner.Start(f.t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.Runner.Observe(f.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
+	f.expectArrivals(1)
+	f.Expect(f.Runner.Observe(f.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
+	f.Eventually(func(g gomega.Gomega) {
+		progress, err := record.Progress(f.record(run))
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(progress).NotTo(gomega.BeNil())
 		g.Expect(progress.Current).To(gomega.HaveLen(1))
 		g.Expect(progress.Current[0].Address).To(gomega.Equal("terraform_data.first"))
-	}, w.Patience, often).Should(gomega.Succeed(), "what goes on is to be seen")
-	w.witness.open()
-	w.becomes(run, terraform.LivenessGone)
-	w.Expect(record.Finished(w.record(run))).To(gomega.BeTrue(), "the result is there before the runner is gone")
+	}, f.Timeout, pollInterval).Should(gomega.Succeed(), "progress is recorded")
+	f.probe.open()
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.Expect(record.Finished(f.record(run))).To(gomega.BeTrue(), "the result is recorded before the runner exits")
 }
 
-// twoSteps makes one resource and waits before it makes another.
-func twoSteps() []string {
-	return []string{resource("first", "", "one", "made first"), resource("second", "first", "two", "await gate", "made second"), resource("third", "second", "three", "made third")}
+// gatedModule returns a module that waits at the gate after its first resource.
+func gatedModule() []string {
+	return []string{resource("first", "", "one", "created first"), resource("second", "first", "two", "wait gate", "created second"), resource("third", "second", "three", "created third")}
 }
 
-// goesOn runs once more, until everything is made and the lock is free.
-func (w *trial) goesOn() {
-	w.t.Helper()
-	before := w.witness.arrived()
-	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	// Whoever waited before is gone when the next one comes.
-	w.reaches(before + 1)
-	w.Eventually(w.witness.waiting, w.Patience, often).Should(gomega.Equal(1))
-	w.witness.open()
-	result := w.result(run)
-	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
-	w.Expect(w.state().Resources).To(gomega.Equal(3))
-	w.unlocked()
+// resume starts another run and expects that all resources are in the state and
+// that the lock is released.
+func (f *fixture) resume() {
+	f.t.Helper()
+	previous := f.probe.arrived()
+	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
+	// Resources of earlier runs may still be waiting when this one arrives.
+	f.expectArrivals(previous + 1)
+	f.Eventually(f.probe.waiting, f.Timeout, pollInterval).Should(gomega.Equal(1))
+	f.probe.open()
+	result := f.result(run)
+	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
+	f.Expect(f.state().Resources).To(gomega.Equal(3))
+	f.expectUnlocked()
 }
 
-// converges goes on and checks that everything was made exactly once.
-func (w *trial) converges() {
-	w.t.Helper()
-	w.goesOn()
+// converge starts another run and expects that each resource was created exactly
+// once.
+func (f *fixture) converge() {
+	f.t.Helper()
+	f.resume()
 	for _, name := range []string{"first", "second", "third"} {
-		w.Expect(w.witness.made(name)).To(gomega.Equal(1), "%s is to be made once", name)
+		f.Expect(f.probe.created(name)).To(gomega.Equal(1), "creations of %s", name)
 	}
 }
 
-func (w *trial) stopsGracefully() {
-	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches(1)
-	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed())
-	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed(), "asking twice is asking once")
-	result := w.result(run)
-	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeInterrupted), result.Diagnostics.Short())
-	w.becomes(run, terraform.LivenessGone)
-	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Succeed(), "a run that has ended is stopped")
-	w.Expect(w.state().Resources).To(gomega.BeNumerically(">=", 1), "what was made is in the state")
-	w.unlocked()
-	w.converges()
+func (f *fixture) stopsGracefully() {
+	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
+	f.expectArrivals(1)
+	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed(), "Stop is idempotent")
+	result := f.result(run)
+	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeInterrupted), result.Diagnostics.Short())
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed(), "Stop of a finished run has no effect")
+	f.Expect(f.state().Resources).To(gomega.BeNumerically(">=", 1), "the created resources are in the state")
+	f.expectUnlocked()
+	f.converge()
 }
 
-func (w *trial) timesOut() {
-	request := w.request(terraform.OperationPlanAndApply, twoSteps()...)
+func (f *fixture) timesOut() {
+	request := f.request(terraform.OperationPlanAndApply, gatedModule()...)
 	request.Timeout = 4 * time.Second
-	run := w.start(request)
-	result := w.result(run)
-	w.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeTimedOut), result.Diagnostics.Short())
-	w.becomes(run, terraform.LivenessGone)
-	w.unlocked()
-	w.converges()
+	run := f.start(request)
+	result := f.result(run)
+	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeTimedOut), result.Diagnostics.Short())
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.expectUnlocked()
+	f.converge()
 }
 
-// takesOverFromTheDead kills a runner in the middle of an apply. The tool saves
-// what it has done, and the next run goes on from there.
-func (w *trial) takesOverFromTheDead() {
-	w.die()
-	w.converges()
+// recoversFromKilledRunner kills a runner during an apply. The tool saves its
+// state, and the next run continues from there.
+func (f *fixture) recoversFromKilledRunner() {
+	f.killDuringApply()
+	f.converge()
 }
 
-// die kills a runner in the middle of an apply.
-func (w *trial) die() {
-	w.t.Helper()
-	run := w.start(w.request(terraform.OperationPlanAndApply, twoSteps()...))
-	w.reaches(1)
-	identity, err := record.RunIdentity(w.record(run))
-	w.Expect(err).NotTo(gomega.HaveOccurred())
-	w.Expect(identity).NotTo(gomega.BeNil(), "a run says who carries it out before it does anything")
-	w.Kill(w.t, run, identity)
-	w.becomes(run, terraform.LivenessGone)
-	w.Expect(record.Finished(w.record(run))).To(gomega.BeFalse())
+// killDuringApply starts a run and kills its runner during the apply.
+func (f *fixture) killDuringApply() {
+	f.t.Helper()
+	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
+	f.expectArrivals(1)
+	identity, err := record.RunIdentity(f.record(run))
+	f.Expect(err).NotTo(gomega.HaveOccurred())
+	f.Expect(identity).NotTo(gomega.BeNil(), "a runner records its identity before it changes anything")
+	f.Kill(f.t, run, identity)
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.Expect(record.Finished(f.record(run))).To(gomega.BeFalse())
 }
 
-func (w *trial) doesNothingWithoutARequest() {
-	run := w.store(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
-	w.Expect(w.Client.Delete(w.t.Context(), w.record(run))).To(gomega.Succeed())
-	// Whether somebody notices now or later is all the same.
-	_ = w.Runner.Start(w.t.Context(), run)
-	w.Eventually(func() error {
-		_, err := w.Runner.Observe(w.t.Context(), run)
+func (f *fixture) ignoresARunWithoutRequest() {
+	run := f.store(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first")))
+	f.Expect(f.Client.Delete(f.t.Context(), f.record(run))).To(gomega.Succeed())
+	// Start may report the missing request, but need not.
+	_ = f.Runner.Start(f.t.Context(), run)
+	f.Eventually(func() error {
+		_, err := f.Runner.Observe(f.t.Context(), run)
 		return err
-	}, w.Patience, often).Should(gomega.MatchError(apierrors.IsNotFound, "is not found"))
-	w.Expect(w.Runner.Stop(w.t.Context(), run)).To(gomega.Or(gomega.Succeed(), gomega.MatchError(apierrors.IsNotFound, "is not found")))
-	w.Expect(w.Runner.Forget(w.t.Context(), run)).To(gomega.Succeed())
+	}, f.Timeout, pollInterval).Should(gomega.MatchError(apierrors.IsNotFound, "is not found"))
+	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Or(gomega.Succeed(), gomega.MatchError(apierrors.IsNotFound, "is not found")))
+	f.Expect(f.Runner.Forget(f.t.Context(), run)).To(gomega.Succeed())
 
-	w.succeed(w.request(terraform.OperationPlanAndApply, resource("second", "", "two", "made second")))
-	w.Expect(w.witness.made("first")).To(gomega.BeZero())
+	f.succeed(f.request(terraform.OperationPlanAndApply, resource("second", "", "two", "created second")))
+	f.Expect(f.probe.created("first")).To(gomega.BeZero())
 }
 
-func (w *trial) forgetsMoreThanOnce() {
-	run := w.store(w.request(terraform.OperationPlanAndApply, resource("first", "", "one", "made first")))
-	w.Expect(w.Runner.Forget(w.t.Context(), run)).To(gomega.Succeed(), "a run that never began is forgotten")
-	w.Expect(w.Runner.Start(w.t.Context(), run)).To(gomega.Succeed())
-	w.Expect(w.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
-	w.becomes(run, terraform.LivenessGone)
+func (f *fixture) forgetsRepeatedly() {
+	run := f.store(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first")))
+	f.Expect(f.Runner.Forget(f.t.Context(), run)).To(gomega.Succeed(), "Forget of a run that never started has no effect")
+	f.Expect(f.Runner.Start(f.t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
+	f.expectLiveness(run, terraform.LivenessGone)
 	for range 2 {
-		w.Expect(w.Runner.Forget(w.t.Context(), run)).To(gomega.Succeed())
-		w.Expect(w.Runner.Remove(w.t.Context(), w.workspace)).To(gomega.Succeed())
+		f.Expect(f.Runner.Forget(f.t.Context(), run)).To(gomega.Succeed())
+		f.Expect(f.Runner.Remove(f.t.Context(), f.workspace)).To(gomega.Succeed())
 	}
-	w.Expect(record.Finished(w.record(run))).To(gomega.BeTrue(), "the result is not the executor's to forget")
-	w.becomes(run, terraform.LivenessGone)
+	f.Expect(record.Finished(f.record(run))).To(gomega.BeTrue(), "Forget keeps the result")
+	f.expectLiveness(run, terraform.LivenessGone)
 }

@@ -1,6 +1,6 @@
-// Package runnertest is the suite that every terraform.Runner passes: the same
-// requests, the real tool and the real API server give the same results,
-// whoever carries the runs out.
+// Package runnertest is the conformance suite of terraform.Runner. Each
+// implementation must give the same results for the same requests, with the real
+// tool and a real API server.
 package runnertest
 
 import (
@@ -13,48 +13,48 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Harness is an executor with what the suite needs around it.
+// Harness is a Runner under test and its environment.
 type Harness struct {
 	Runner terraform.Runner
-	// Client reaches the API server that the runs are stored in, as an
-	// administrator.
+	// Client is an administrator's client of the API server that stores the
+	// runs.
 	Client client.Client
-	// Namespace is one for this test alone.
+	// Namespace is the namespace of this test.
 	Namespace string
-	// Witness is the program of BuildWitness as runs find it, and Listen is the
-	// address of this machine as they reach it.
-	Witness string
-	Listen  string
-	// Kill ends the runner of a run at once, as a crash would.
+	// Probe is the path of the program of BuildProbe for runs.
+	Probe string
+	// ListenAddress is an address of this machine that runs can connect to.
+	ListenAddress string
+	// Kill kills the runner of a run, like a crash.
 	Kill func(t testing.TB, run terraform.Run, identity *record.Identity)
-	// Patience is how long a run may take to begin or to end.
-	Patience time.Duration
+	// Timeout is how long a run may take to start or to end.
+	Timeout time.Duration
 }
 
-// Run runs the suite; harness is called once for each of its tests.
+// Run runs the suite. It calls harness once for each test.
 func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	for _, test := range []struct {
 		name string
-		run  func(*trial)
+		run  func(*fixture)
 	}{
-		{"appliesAndReportsOutputs", (*trial).appliesAndReportsOutputs},
-		{"startsOnce", (*trial).startsOnce},
-		{"observesTheRun", (*trial).observesTheRun},
-		{"stopsGracefully", (*trial).stopsGracefully},
-		{"timesOut", (*trial).timesOut},
-		{"takesOverFromTheDead", (*trial).takesOverFromTheDead},
-		{"respectsTheLockOfAStranger", (*trial).respectsTheLockOfAStranger},
-		{"appliesTheKeptPlan", (*trial).appliesTheKeptPlan},
-		{"refusesToDestroyWhatIsProtected", (*trial).refusesToDestroyWhatIsProtected},
-		{"checksDriftRestoresAndDestroys", (*trial).checksDriftRestoresAndDestroys},
-		{"encryptsTheState", (*trial).encryptsTheState},
-		{"keepsNoCredentials", (*trial).keepsNoCredentials},
-		{"doesNothingWithoutARequest", (*trial).doesNothingWithoutARequest},
-		{"forgetsMoreThanOnce", (*trial).forgetsMoreThanOnce},
+		{"appliesAndReportsOutputs", (*fixture).appliesAndReportsOutputs},
+		{"startsOnce", (*fixture).startsOnce},
+		{"observesLiveness", (*fixture).observesLiveness},
+		{"stopsGracefully", (*fixture).stopsGracefully},
+		{"timesOut", (*fixture).timesOut},
+		{"recoversFromKilledRunner", (*fixture).recoversFromKilledRunner},
+		{"respectsAForeignLock", (*fixture).respectsAForeignLock},
+		{"appliesTheStoredPlan", (*fixture).appliesTheStoredPlan},
+		{"blocksTheDestructionOfProtectedResources", (*fixture).blocksTheDestructionOfProtectedResources},
+		{"checksDriftRestoresAndDestroys", (*fixture).checksDriftRestoresAndDestroys},
+		{"encryptsTheState", (*fixture).encryptsTheState},
+		{"storesNoCredentials", (*fixture).storesNoCredentials},
+		{"ignoresARunWithoutRequest", (*fixture).ignoresARunWithoutRequest},
+		{"forgetsRepeatedly", (*fixture).forgetsRepeatedly},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(newTrial(t, harness(t)))
+			test.run(newFixture(t, harness(t)))
 		})
 	}
 }

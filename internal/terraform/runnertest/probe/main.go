@@ -1,9 +1,9 @@
-// Command witness is what modules of the conformance suite run: it tells the
-// test what is made, and waits until it may go on.
+// Command probe is the program that modules of the conformance suite execute. It
+// reports created resources to the test and waits until the test opens the gate.
 //
-//	witness 'SERVER STEP ARGUMENT [STEP ARGUMENT]...'
+//	probe 'SERVER STEP ARGUMENT [STEP ARGUMENT]...'
 //
-// The steps are: made NAME, await GATE, print VARIABLE.
+// The steps are: created NAME, wait GATE, print VARIABLE.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 
 func main() {
 	if err := run(strings.Fields(strings.Join(os.Args[1:], " "))); err != nil {
-		fmt.Fprintln(os.Stderr, "witness:", err)
+		fmt.Fprintln(os.Stderr, "probe:", err)
 		os.Exit(1)
 	}
 }
 
 func run(args []string) error {
 	if len(args)%2 != 1 {
-		return errors.New("a server and pairs of step and argument are needed")
+		return errors.New("usage: probe SERVER STEP ARGUMENT [STEP ARGUMENT]...")
 	}
 	server := args[0]
 	for steps := args[1:]; len(steps) > 0; steps = steps[2:] {
@@ -39,7 +39,7 @@ func run(args []string) error {
 }
 
 func report(url string) error {
-	// A proxy knows nothing of the test.
+	// Do not use the proxy of the environment.
 	client := http.Client{Transport: &http.Transport{}}
 	response, err := client.Post(url, "", nil)
 	if err != nil {
