@@ -4,10 +4,9 @@ import (
 	"sync"
 )
 
-// SlowStart calls do count times: once, then two at a time, then four, and so
-// on. A batch with a failure is the last one, so that what fails for one reason
-// does not fail five hundred times. It returns how many calls succeeded, and the
-// first error.
+// SlowStart calls do count times, in concurrent batches of 1, 2, 4 and so on. It
+// stops after a batch with an error, so that a persistent error is hit a few
+// times only. It returns the number of calls that succeeded and the first error.
 func SlowStart(count int, do func(i int) error) (int, error) {
 	done, succeeded := 0, 0
 	for size := 1; done < count; size *= 2 {

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestSlowStart_stopsAtTheBatchThatFails(t *testing.T) {
+func TestSlowStart_stopsAfterFailedBatch(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
 		name      string
@@ -17,12 +17,12 @@ func TestSlowStart_stopsAtTheBatchThatFails(t *testing.T) {
 		calls     int
 		succeeded int
 	}{
-		{name: "nothing", count: 0},
+		{name: "none", count: 0},
 		{name: "all", count: 12, calls: 12, succeeded: 12},
-		{name: "the first", count: 500, fails: func(i int) bool { return i == 0 }, calls: 1},
-		{name: "the second batch", count: 500, fails: func(i int) bool { return i == 2 }, calls: 3, succeeded: 2},
-		{name: "the last", count: 10, fails: func(i int) bool { return i == 9 }, calls: 10, succeeded: 9},
-		{name: "all of a batch", count: 500, fails: func(i int) bool { return i >= 7 }, calls: 15, succeeded: 7},
+		{name: "first call fails", count: 500, fails: func(i int) bool { return i == 0 }, calls: 1},
+		{name: "second batch fails", count: 500, fails: func(i int) bool { return i == 2 }, calls: 3, succeeded: 2},
+		{name: "last call fails", count: 10, fails: func(i int) bool { return i == 9 }, calls: 10, succeeded: 9},
+		{name: "whole batch fails", count: 500, fails: func(i int) bool { return i >= 7 }, calls: 15, succeeded: 7},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,13 +1,13 @@
 // Package machines decides what sets and deployments of CAPTMachines do: which
-// machine belongs to whom, which one goes first, how large each set of a
-// deployment is to be, and whether a rollout advances. It talks to nobody: state
-// goes in, actions come out, and the controllers carry them out.
+// machines to create or delete, the size of each set of a deployment, and whether
+// a rollout makes progress. It is pure: controllers pass the observed state in and
+// carry out the returned actions.
 //
-// # What a change of the template does
+// # Changes of the template
 //
-// A field that the Terraform module changes on a running node is changed in
-// place: the current set takes it over and hands it to its machines. A change of
-// any other field needs a new machine, and so a new set.
+// A field that the Terraform module can change on a running node is updated in
+// place: the current set takes it over and passes it on to its machines. A change
+// of any other field requires a new machine, and therefore a new set.
 //
 //	field of spec.template        change
 //	metadata.labels               in place
@@ -22,25 +22,25 @@
 //	spec.failureDomain            new machine
 //	spec.variables                new machine
 //
-// A set that stands alone changes its machines in place too; its other fields
-// are for the machines it makes from then on.
+// A set without a deployment also updates its machines in place. Its other fields
+// apply to machines that it creates later.
 //
-// # What is counted
+// # Counting machines
 //
-// A machine is ready when its condition Ready is True, and available when it has
-// been so for minReadySeconds. One that is being deleted is neither, and is no
-// replica any more.
+// A machine is ready when its Ready condition is True, and available when it has
+// been ready for minReadySeconds. A machine that is being deleted is neither, and
+// does not count as a replica.
 //
-// The arithmetic of a rollout is that of a Deployment of Kubernetes. It differs
-// where that would break a promise:
+// The arithmetic of a rollout is that of a Kubernetes Deployment, with these
+// differences, which keep its guarantees:
 //
-//   - A set grows only after every set has acted on its latest size, and what
-//     still exists counts; so the machines themselves, not only the wanted
-//     numbers, stay within maxSurge.
-//   - What a set will lose is foreseen machine by machine, because a machine that
-//     a person marked goes first even if it is available; so a rollout keeps
-//     availability whatever is marked. Only who wants fewer machines, and marks
-//     available ones, gets what he asks for.
-//   - A set does not shrink while a deployment is scaled up, and while it is
-//     scaled down proportions give way to availability.
+//   - A set grows only after every set has observed its latest size, and machines
+//     that still exist count. The machines, not only the desired numbers, stay
+//     within maxSurge.
+//   - The machines that a set will lose are computed one by one, because a marked
+//     machine goes first even if it is available. A rollout keeps the availability
+//     whatever is marked. Only scaling down deletes marked machines regardless of
+//     availability.
+//   - A set does not shrink while the deployment is scaled up. While it is scaled
+//     down, availability takes precedence over proportions.
 package machines

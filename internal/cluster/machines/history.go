@@ -13,13 +13,13 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// FindCurrent returns the set that a deployment's template stands for, or nil.
-// Of several, which only adoption can bring about, the oldest is taken. A set
-// that is being deleted stands for nothing.
+// FindCurrent returns the set of a deployment's template, or nil. It ignores sets
+// that are being deleted. If adoption led to several such sets, it returns the
+// oldest.
 func FindCurrent(template *infrav1.MachineTemplate, sets []*infrav1.CAPTMachineSet) *infrav1.CAPTMachineSet {
 	var current *infrav1.CAPTMachineSet
 	for _, set := range sets {
-		if set.DeletionTimestamp.IsZero() && SameShape(&template.Spec, &set.Spec.Template.Spec) &&
+		if set.DeletionTimestamp.IsZero() && UpdatableInPlace(&template.Spec, &set.Spec.Template.Spec) &&
 			(current == nil || older(set, current)) {
 			current = set
 		}
@@ -31,8 +31,8 @@ func older(a, b *infrav1.CAPTMachineSet) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// NextRevision is the revision of the current set: its own if that is the
-// highest, else the one after the highest. Current may be nil.
+// NextRevision returns the revision that the current set should have: its own if
+// it is the highest, otherwise the highest plus one. Current may be nil.
 func NextRevision(current *infrav1.CAPTMachineSet, sets []*infrav1.CAPTMachineSet) int64 {
 	var highest int64
 	for _, set := range sets {
@@ -47,7 +47,7 @@ func NextRevision(current *infrav1.CAPTMachineSet, sets []*infrav1.CAPTMachineSe
 }
 
 // FindRevision returns the set of a revision to roll back to, or nil. Revision
-// zero is the one before the current set's.
+// zero stands for the revision before that of the current set.
 func FindRevision(to int64, current *infrav1.CAPTMachineSet, sets []*infrav1.CAPTMachineSet) *infrav1.CAPTMachineSet {
 	var found *infrav1.CAPTMachineSet
 	for _, set := range sets {
@@ -63,7 +63,7 @@ func FindRevision(to int64, current *infrav1.CAPTMachineSet, sets []*infrav1.CAP
 	return found
 }
 
-// Revisions lists the revisions there are, in order.
+// Revisions returns the existing revisions in ascending order.
 func Revisions(sets []*infrav1.CAPTMachineSet) []int64 {
 	var all []int64
 	for _, set := range sets {
@@ -75,16 +75,16 @@ func Revisions(sets []*infrav1.CAPTMachineSet) []int64 {
 	return slices.Compact(all)
 }
 
-// TemplateOf is the template of a set as a deployment has it, without what tells
-// the sets apart.
+// TemplateOf returns the template of a set as a deployment has it, without the
+// label that distinguishes sets.
 func TemplateOf(set *infrav1.CAPTMachineSet) infrav1.MachineTemplate {
 	template := *set.Spec.Template.DeepCopy()
 	delete(template.ObjectMeta.Labels, infrav1.MachineTemplateHashLabel)
 	return template
 }
 
-// NewSet is the set of a deployment's present template.
-func NewSet(d *infrav1.CAPTMachineDeployment, revision int64, size SizeNote) *infrav1.CAPTMachineSet {
+// NewSet returns a new set for the current template of a deployment.
+func NewSet(d *infrav1.CAPTMachineDeployment, revision int64, size SizeRecord) *infrav1.CAPTMachineSet {
 	hash := Hash(&d.Spec.Template.Spec, d.Status.CollisionCount)
 	set := &infrav1.CAPTMachineSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,19 +104,19 @@ func NewSet(d *infrav1.CAPTMachineDeployment, revision int64, size SizeNote) *in
 	set.Spec.Template.ObjectMeta.Labels = merged(d.Spec.Template.ObjectMeta.Labels, map[string]string{
 		infrav1.MachineTemplateHashLabel: hash,
 	})
-	Revise(d, set, revision)
-	size.Write(set)
+	UpdateCurrentSet(d, set, revision)
+	size.Apply(set)
 	return set
 }
 
-// DeploymentReference is the owner reference of a deployment's sets.
+// DeploymentReference returns the owner reference of a deployment's sets.
 func DeploymentReference(d *infrav1.CAPTMachineDeployment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(d, infrav1.GroupVersion.WithKind("CAPTMachineDeployment"))
 }
 
-// Revise gives the current set of a deployment its revision and what the
-// deployment says and the set can take over in place.
-func Revise(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, revision int64) {
+// UpdateCurrentSet updates the current set of a deployment in place with the
+// template and the revision.
+func UpdateCurrentSet(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, revision int64) {
 	template := d.Spec.Template.DeepCopy()
 	labels := merged(template.ObjectMeta.Labels, map[string]string{clusterv1.ClusterNameLabel: d.Spec.ClusterName})
 	if hash, found := set.Spec.Template.ObjectMeta.Labels[infrav1.MachineTemplateHashLabel]; found {
@@ -129,25 +129,26 @@ func Revise(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, revis
 	set.Spec.MinReadySeconds = d.Spec.DeepCopy().MinReadySeconds
 
 	set.Labels = merged(set.Labels, labels)
-	share(d, set)
+	copySettings(d, set)
 	set.Annotations = merged(set.Annotations, map[string]string{infrav1.RevisionAnnotation: strconv.FormatInt(revision, 10)})
 }
 
-// Tend gives any set of a deployment what does not depend on the template.
-func Tend(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, frozen bool) {
-	share(d, set)
-	_, is := set.Annotations[clusterv1.DisableMachineCreateAnnotation]
+// UpdateSet updates any set of a deployment with the settings that do not depend
+// on the template.
+func UpdateSet(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, creationDisabled bool) {
+	copySettings(d, set)
+	_, disabled := set.Annotations[clusterv1.DisableMachineCreateAnnotation]
 	switch {
-	case frozen && !is:
+	case creationDisabled && !disabled:
 		set.Annotations = merged(set.Annotations, map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"})
-	case !frozen && is:
+	case !creationDisabled && disabled:
 		set.Annotations = merged(set.Annotations, nil)
 		delete(set.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	}
 }
 
-// share hands on who works on the deployment, and whom its sets delete first.
-func share(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet) {
+// copySettings copies the watch filter and the delete policy to a set.
+func copySettings(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet) {
 	if filter, found := d.Labels[clusterv1.WatchLabel]; found {
 		set.Labels = merged(set.Labels, map[string]string{clusterv1.WatchLabel: filter})
 	}
@@ -156,26 +157,29 @@ func share(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet) {
 	}
 }
 
-// SizeNote is a set's size and what it was taken from.
-type SizeNote struct {
+// SizeRecord is the size of a set, with the desired and maximum number of machines
+// of the deployment that it was computed from.
+type SizeRecord struct {
 	Replicas, Desired, Max int32
 }
 
-// Write gives a set its size.
-func (n SizeNote) Write(set *infrav1.CAPTMachineSet) {
-	set.Spec.Replicas = new(n.Replicas)
+// Apply sets the size of a set and records the numbers in its annotations.
+func (r SizeRecord) Apply(set *infrav1.CAPTMachineSet) {
+	set.Spec.Replicas = new(r.Replicas)
 	set.Annotations = merged(set.Annotations, map[string]string{
-		infrav1.DesiredReplicasAnnotation: strconv.FormatInt(int64(n.Desired), 10),
-		infrav1.MaxReplicasAnnotation:     strconv.FormatInt(int64(n.Max), 10),
+		infrav1.DesiredReplicasAnnotation: strconv.FormatInt(int64(r.Desired), 10),
+		infrav1.MaxReplicasAnnotation:     strconv.FormatInt(int64(r.Max), 10),
 	})
 }
 
-// SameSet tells whether two versions of a set ask for the same.
+// SameSet reports whether two versions of a set have the same spec, labels and
+// annotations.
 func SameSet(a, b *infrav1.CAPTMachineSet) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
-// SameMachine tells whether two versions of a machine ask for the same.
+// SameMachine reports whether two versions of a machine have the same spec, labels
+// and annotations.
 func SameMachine(a, b *infrav1.CAPTMachine) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }

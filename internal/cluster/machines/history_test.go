@@ -12,7 +12,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-func object(name, revision, instanceType string, hours int) *infrav1.CAPTMachineSet {
+func setObject(name, revision, instanceType string, hours int) *infrav1.CAPTMachineSet {
 	s := &infrav1.CAPTMachineSet{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(hours) * time.Hour)),
 	}}
@@ -27,32 +27,32 @@ func object(name, revision, instanceType string, hours int) *infrav1.CAPTMachine
 func TestFindCurrent(t *testing.T) {
 	g := NewWithT(t)
 	template := &infrav1.MachineTemplate{Spec: *fullSpec()}
-	newer, older := object("newer", "1", "m7g.large", 1), object("older", "2", "m7g.large", 2)
-	other := object("other", "3", "m7g.xlarge", 9)
-	gone := object("gone", "4", "m7g.large", 9)
-	gone.DeletionTimestamp = new(metav1.NewTime(noon))
+	newer, older := setObject("newer", "1", "m7g.large", 1), setObject("older", "2", "m7g.large", 2)
+	other := setObject("other", "3", "m7g.xlarge", 9)
+	deleted := setObject("deleted", "4", "m7g.large", 9)
+	deleted.DeletionTimestamp = new(metav1.NewTime(noon))
 
-	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{newer, other, older, gone})).To(BeIdenticalTo(older))
-	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{other, gone})).To(BeNil())
+	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{newer, other, older, deleted})).To(BeIdenticalTo(older))
+	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{other, deleted})).To(BeNil())
 	older.Spec.Template.Spec.Tags = map[string]string{"other": "tag"}
-	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{older})).To(BeIdenticalTo(older), "what changes in place makes no other set")
+	g.Expect(FindCurrent(template, []*infrav1.CAPTMachineSet{older})).To(BeIdenticalTo(older), "a change in place does not need another set")
 }
 
 func TestRevisions(t *testing.T) {
 	g := NewWithT(t)
-	one, two, three := object("one", "1", "a", 3), object("two", "2", "b", 2), object("three", "3", "c", 1)
-	odd := object("odd", "x", "d", 1)
+	one, two, three := setObject("one", "1", "a", 3), setObject("two", "2", "b", 2), setObject("three", "3", "c", 1)
+	odd := setObject("odd", "x", "d", 1)
 	all := []*infrav1.CAPTMachineSet{two, one, odd, three}
 
 	g.Expect(NextRevision(nil, nil)).To(BeEquivalentTo(1))
 	g.Expect(NextRevision(nil, all)).To(BeEquivalentTo(4))
-	g.Expect(NextRevision(three, all)).To(BeEquivalentTo(3), "the highest stays")
-	g.Expect(NextRevision(one, all)).To(BeEquivalentTo(4), "an old one becomes the newest")
-	g.Expect(NextRevision(three, []*infrav1.CAPTMachineSet{three})).To(BeEquivalentTo(3), "history that went does not count")
+	g.Expect(NextRevision(three, all)).To(BeEquivalentTo(3), "the highest revision stays")
+	g.Expect(NextRevision(one, all)).To(BeEquivalentTo(4), "an old set becomes the newest")
+	g.Expect(NextRevision(three, []*infrav1.CAPTMachineSet{three})).To(BeEquivalentTo(3), "removed sets do not count")
 	g.Expect(Revisions(all)).To(Equal([]int64{1, 2, 3}))
 
-	g.Expect(FindRevision(0, three, all)).To(BeIdenticalTo(two), "the one before")
-	g.Expect(FindRevision(0, nil, all)).To(BeIdenticalTo(three), "of a template that has no set yet: the last")
+	g.Expect(FindRevision(0, three, all)).To(BeIdenticalTo(two), "the previous revision")
+	g.Expect(FindRevision(0, nil, all)).To(BeIdenticalTo(three), "the latest revision if the template has no set")
 	g.Expect(FindRevision(1, three, all)).To(BeIdenticalTo(one))
 	g.Expect(FindRevision(3, three, all)).To(BeIdenticalTo(three))
 	g.Expect(FindRevision(7, three, all)).To(BeNil())
@@ -72,59 +72,59 @@ func TestNewSet(t *testing.T) {
 	}
 	hash := Hash(&d.Spec.Template.Spec, nil)
 
-	made := NewSet(d, 7, SizeNote{Replicas: 2, Desired: 5, Max: 6})
+	set := NewSet(d, 7, SizeRecord{Replicas: 2, Desired: 5, Max: 6})
 
-	g.Expect(made.Name).To(Equal("workers-" + hash))
-	g.Expect(metav1.IsControlledBy(made, d)).To(BeTrue())
+	g.Expect(set.Name).To(Equal("workers-" + hash))
+	g.Expect(metav1.IsControlledBy(set, d)).To(BeTrue())
 	labels := map[string]string{"pool": "a", infrav1.MachineTemplateHashLabel: hash, clusterv1.ClusterNameLabel: "production"}
-	g.Expect(made.Spec.Template.ObjectMeta.Labels).To(Equal(labels))
-	g.Expect(made.Spec.Selector.MatchLabels).To(Equal(map[string]string{"pool": "a", infrav1.MachineTemplateHashLabel: hash}))
+	g.Expect(set.Spec.Template.ObjectMeta.Labels).To(Equal(labels))
+	g.Expect(set.Spec.Selector.MatchLabels).To(Equal(map[string]string{"pool": "a", infrav1.MachineTemplateHashLabel: hash}))
 	labels[clusterv1.WatchLabel] = "mine"
-	g.Expect(made.Labels).To(Equal(labels))
-	g.Expect(made.Annotations).To(Equal(map[string]string{
+	g.Expect(set.Labels).To(Equal(labels))
+	g.Expect(set.Annotations).To(Equal(map[string]string{
 		infrav1.RevisionAnnotation: "7", infrav1.DesiredReplicasAnnotation: "5", infrav1.MaxReplicasAnnotation: "6",
 	}))
-	g.Expect(made.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
-	g.Expect(made.Spec.MinReadySeconds).To(HaveValue(BeEquivalentTo(5)))
-	g.Expect(made.Spec.DeletePolicy).To(Equal(infrav1.OldestMachineDeletePolicy))
+	g.Expect(set.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+	g.Expect(set.Spec.MinReadySeconds).To(HaveValue(BeEquivalentTo(5)))
+	g.Expect(set.Spec.DeletePolicy).To(Equal(infrav1.OldestMachineDeletePolicy))
 	g.Expect(d.Spec.Selector.MatchLabels).To(HaveLen(1), "the deployment is not changed")
 	g.Expect(d.Spec.Template.ObjectMeta.Labels).To(HaveLen(1))
 
-	state := SetOf(made, nil)
+	state := SetOf(set, nil)
 	g.Expect(state).To(And(HaveField("Revision", BeEquivalentTo(7)), HaveField("Desired", BeEquivalentTo(5)), HaveField("Max", BeEquivalentTo(6)),
 		HaveField("Replicas", BeEquivalentTo(2)), HaveField("MinReady", 5*time.Second), HaveField("Settled", true)))
 
-	again := made.DeepCopy()
-	Revise(d, again, 7)
-	Tend(d, again, false)
-	g.Expect(SameSet(made, again)).To(BeTrue(), "a second time changes nothing")
-	Tend(d, again, true)
-	g.Expect(again.Annotations).To(HaveKey(clusterv1.DisableMachineCreateAnnotation))
-	Tend(d, again, false)
-	g.Expect(SameSet(made, again)).To(BeTrue())
+	updated := set.DeepCopy()
+	UpdateCurrentSet(d, updated, 7)
+	UpdateSet(d, updated, false)
+	g.Expect(SameSet(set, updated)).To(BeTrue(), "a second update changes nothing")
+	UpdateSet(d, updated, true)
+	g.Expect(updated.Annotations).To(HaveKey(clusterv1.DisableMachineCreateAnnotation))
+	UpdateSet(d, updated, false)
+	g.Expect(SameSet(set, updated)).To(BeTrue())
 
-	g.Expect(TemplateOf(made).ObjectMeta.Labels).To(Equal(map[string]string{"pool": "a", clusterv1.ClusterNameLabel: "production"}))
-	g.Expect(TemplateOf(made).Spec).To(Equal(d.Spec.Template.Spec))
+	g.Expect(TemplateOf(set).ObjectMeta.Labels).To(Equal(map[string]string{"pool": "a", clusterv1.ClusterNameLabel: "production"}))
+	g.Expect(TemplateOf(set).Spec).To(Equal(d.Spec.Template.Spec))
 }
 
-func TestRevise_leavesTheShapeOfASet(t *testing.T) {
+func TestUpdateCurrentSet_keepsReplacementFields(t *testing.T) {
 	g := NewWithT(t)
 	d := &infrav1.CAPTMachineDeployment{Spec: infrav1.CAPTMachineDeploymentSpec{ClusterName: "production", Template: infrav1.MachineTemplate{
 		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"pool": "a", "tier": "2"}}, Spec: *fullSpec(),
 	}}}
-	s := object("adopted", "", "m7g.xlarge", 1)
+	s := setObject("adopted", "", "m7g.xlarge", 1)
 	s.Spec.Template.ObjectMeta.Labels = map[string]string{"pool": "a", "old": "x"}
 
-	Revise(d, s, 3)
+	UpdateCurrentSet(d, s, 3)
 
 	g.Expect(s.Spec.Template.Spec.InstanceType).To(Equal("m7g.xlarge"))
 	g.Expect(s.Spec.Template.ObjectMeta.Labels).To(Equal(map[string]string{"pool": "a", "tier": "2", clusterv1.ClusterNameLabel: "production"}),
-		"a set that never had a hash gets none: its selector cannot be changed")
+		"a set without a hash gets none, because its selector is immutable")
 }
 
-func TestSetOf_beingDeletedHasNothingToKeep(t *testing.T) {
+func TestSetOf_deletedSetHasNoReplicas(t *testing.T) {
 	g := NewWithT(t)
-	s := object("s", "1", "a", 1)
+	s := setObject("s", "1", "a", 1)
 	s.Spec.Replicas, s.Generation = new(int32(3)), 2
 	s.Status.ObservedGeneration = 1
 	g.Expect(SetOf(s, nil)).To(And(HaveField("Replicas", BeEquivalentTo(3)), HaveField("Settled", false), HaveField("Desired", BeEquivalentTo(-1))))

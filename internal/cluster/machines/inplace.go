@@ -11,27 +11,34 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// provenance is what a machine's metadata has from the template.
-type provenance struct {
+// templateMetadata are the keys of a machine's metadata that come from the
+// template. A machine has them in an annotation.
+type templateMetadata struct {
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
 }
 
-// Labels are the labels of each machine of a set: the template's, the cluster's
-// name, and the label by which controllers share their work.
+// Labels returns the labels of each machine of a set: those of the template, the
+// cluster name, and the watch filter.
 func Labels(set *infrav1.CAPTMachineSet) map[string]string {
-	wanted := maps.Clone(set.Spec.Template.ObjectMeta.Labels)
-	if wanted == nil {
-		wanted = map[string]string{}
-	}
-	wanted[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
+	labels := merged(set.Spec.Template.ObjectMeta.Labels, map[string]string{clusterv1.ClusterNameLabel: set.Spec.ClusterName})
 	if filter, found := set.Labels[clusterv1.WatchLabel]; found {
-		wanted[clusterv1.WatchLabel] = filter
+		labels[clusterv1.WatchLabel] = filter
 	}
-	return wanted
+	return labels
 }
 
-// NewMachine is a machine of a set.
+// HasLabels reports whether a machine has all labels of its set's machines.
+func HasLabels(set *infrav1.CAPTMachineSet, m *infrav1.CAPTMachine) bool {
+	for key, value := range Labels(set) {
+		if m.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// NewMachine returns a new machine of a set.
 func NewMachine(set *infrav1.CAPTMachineSet, name string) *infrav1.CAPTMachine {
 	m := &infrav1.CAPTMachine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -41,56 +48,45 @@ func NewMachine(set *infrav1.CAPTMachineSet, name string) *infrav1.CAPTMachine {
 		Spec: *set.Spec.Template.Spec.DeepCopy(),
 	}
 	m.Spec.ProviderID = ""
-	InPlace(set, m)
+	UpdateMachine(set, m)
 	return m
 }
 
-// SetReference is the owner reference of a set's machines.
+// SetReference returns the owner reference of a set's machines.
 func SetReference(set *infrav1.CAPTMachineSet) metav1.OwnerReference {
 	return *metav1.NewControllerRef(set, infrav1.GroupVersion.WithKind("CAPTMachineSet"))
 }
 
-// InPlace gives a machine what its set's template says and a running machine
-// can take over. Labels and annotations that the template never had stay.
-func InPlace(set *infrav1.CAPTMachineSet, m *infrav1.CAPTMachine) {
+// UpdateMachine updates a machine in place with the template of its set. Labels
+// and annotations that did not come from the template stay.
+func UpdateMachine(set *infrav1.CAPTMachineSet, m *infrav1.CAPTMachine) {
 	template := set.Spec.Template.DeepCopy()
 	m.Spec.Labels, m.Spec.Taints = template.Spec.Labels, template.Spec.Taints
 	m.Spec.Tags, m.Spec.Drain = template.Spec.Tags, template.Spec.Drain
 
-	var had provenance
+	var previous templateMetadata
 	if text, found := m.Annotations[infrav1.TemplateMetadataAnnotation]; found {
-		// What cannot be read is as if it had never been written.
-		_ = json.Unmarshal([]byte(text), &had)
+		// An invalid annotation counts as a missing one.
+		_ = json.Unmarshal([]byte(text), &previous)
 	}
-	wanted := Labels(set)
-	m.Labels = overlay(m.Labels, wanted, had.Labels)
-	m.Annotations = overlay(m.Annotations, template.ObjectMeta.Annotations, had.Annotations)
-	has := provenance{Labels: slices.Sorted(maps.Keys(wanted)), Annotations: slices.Sorted(maps.Keys(template.ObjectMeta.Annotations))}
-	text, err := json.Marshal(has)
+	labels, annotations := Labels(set), template.ObjectMeta.Annotations
+	m.Labels = replaceKeys(m.Labels, previous.Labels, labels)
+	m.Annotations = replaceKeys(m.Annotations, previous.Annotations, annotations)
+	text, err := json.Marshal(templateMetadata{Labels: slices.Sorted(maps.Keys(labels)), Annotations: slices.Sorted(maps.Keys(annotations))})
 	if err != nil {
-		return // Lists of strings marshal.
+		return // Lists of strings can always be encoded.
 	}
 	m.Annotations[infrav1.TemplateMetadataAnnotation] = string(text)
 }
 
-// overlay puts what is wanted over what there is, and removes what was put
-// there before and is wanted no more.
-func overlay(is, wanted map[string]string, had []string) map[string]string {
+// replaceKeys returns existing without the previous keys and with the desired
+// ones.
+func replaceKeys(existing map[string]string, previous []string, desired map[string]string) map[string]string {
 	result := map[string]string{}
-	maps.Copy(result, is)
-	for _, key := range had {
+	maps.Copy(result, existing)
+	for _, key := range previous {
 		delete(result, key)
 	}
-	maps.Copy(result, wanted)
+	maps.Copy(result, desired)
 	return result
-}
-
-// FullyLabelled tells whether a machine has every label that its set wants.
-func FullyLabelled(set *infrav1.CAPTMachineSet, m *infrav1.CAPTMachine) bool {
-	for key, value := range Labels(set) {
-		if m.Labels[key] != value {
-			return false
-		}
-	}
-	return true
 }

@@ -8,20 +8,20 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Limits bound a rollout.
+// Limits are the limits of a rollout.
 type Limits struct {
-	// Surge is how many machines there may be above the wanted number.
+	// Surge is the number of machines above the desired number.
 	Surge int32
-	// Unavailable is how many of the wanted machines may be unavailable.
+	// Unavailable is the number of desired machines that may be unavailable.
 	Unavailable int32
 }
 
-// LimitsOf resolves the bounds of a strategy. Percentages are of the wanted
-// number, a surge is rounded up and what may be unavailable down; where both
-// come to nothing, one machine may be unavailable, else nothing could ever be
-// replaced. OnDelete has no room at all.
+// LimitsOf resolves the limits of a strategy. Percentages are relative to the
+// desired number of machines; maxSurge is rounded up, maxUnavailable down. If both
+// are zero, one machine may be unavailable, because nothing could be replaced
+// otherwise. With OnDelete both limits are zero.
 func LimitsOf(strategy *infrav1.MachineDeploymentStrategy, replicas int32) (Limits, error) {
-	if TypeOf(strategy) == infrav1.OnDeleteStrategy {
+	if StrategyType(strategy) == infrav1.OnDeleteStrategy {
 		return Limits{}, nil
 	}
 	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
@@ -31,11 +31,11 @@ func LimitsOf(strategy *infrav1.MachineDeploymentStrategy, replicas int32) (Limi
 	}
 	up, err := intstr.GetScaledValueFromIntOrPercent(&surge, int(replicas), true)
 	if err != nil {
-		return Limits{}, fmt.Errorf("reading maxSurge: %w", err)
+		return Limits{}, fmt.Errorf("parsing maxSurge: %w", err)
 	}
 	down, err := intstr.GetScaledValueFromIntOrPercent(&unavailable, int(replicas), false)
 	if err != nil {
-		return Limits{}, fmt.Errorf("reading maxUnavailable: %w", err)
+		return Limits{}, fmt.Errorf("parsing maxUnavailable: %w", err)
 	}
 	if up == 0 && down == 0 {
 		down = 1
@@ -43,8 +43,8 @@ func LimitsOf(strategy *infrav1.MachineDeploymentStrategy, replicas int32) (Limi
 	return Limits{Surge: int32(up), Unavailable: min(int32(down), replicas)}, nil
 }
 
-// TypeOf is how machines are replaced.
-func TypeOf(strategy *infrav1.MachineDeploymentStrategy) infrav1.MachineDeploymentStrategyType {
+// StrategyType returns the type of a strategy, or the default RollingUpdate.
+func StrategyType(strategy *infrav1.MachineDeploymentStrategy) infrav1.MachineDeploymentStrategyType {
 	if strategy == nil || strategy.Type == "" {
 		return infrav1.RollingUpdateStrategy
 	}

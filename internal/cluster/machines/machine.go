@@ -11,22 +11,23 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Machine is what counts of a CAPTMachine.
+// Machine is the state of a CAPTMachine that decisions depend on.
 type Machine struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
 	// Ready is false for a machine that is being deleted.
 	Ready bool
-	// Since is when the machine became ready.
-	Since time.Time
-	// Marked machines are to go first: a person said so.
+	// ReadySince is when the machine became ready.
+	ReadySince time.Time
+	// Marked reports whether the machine has the annotation
+	// cluster.x-k8s.io/delete-machine, and is deleted first.
 	Marked   bool
 	Deleting bool
 }
 
-// Of is what counts of a CAPTMachine.
-func Of(m *infrav1.CAPTMachine) Machine {
+// MachineOf returns the state of a CAPTMachine.
+func MachineOf(m *infrav1.CAPTMachine) Machine {
 	_, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]
 	machine := Machine{
 		Name: m.Name, UID: m.UID, Created: m.CreationTimestamp.Time,
@@ -34,14 +35,14 @@ func Of(m *infrav1.CAPTMachine) Machine {
 	}
 	ready := meta.FindStatusCondition(m.Status.Conditions, infrav1.ReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionTrue && !machine.Deleting {
-		machine.Ready, machine.Since = true, ready.LastTransitionTime.Time
+		machine.Ready, machine.ReadySince = true, ready.LastTransitionTime.Time
 	}
 	return machine
 }
 
-// Available tells whether the machine has been ready for long enough.
+// Available reports whether the machine has been ready for minReady.
 func (m Machine) Available(minReady time.Duration, now time.Time) bool {
-	return m.Ready && (minReady == 0 || !m.Since.Add(minReady).After(now))
+	return m.Ready && (minReady == 0 || !m.ReadySince.Add(minReady).After(now))
 }
 
 // Counts are numbers of machines.
@@ -68,22 +69,22 @@ func Count(all []Machine, minReady time.Duration, now time.Time) Counts {
 	return c
 }
 
-// NextAvailable is how long it takes until another machine becomes available
-// by the clock alone; zero means that none will.
+// NextAvailable returns the time until the next ready machine becomes available.
+// It returns zero if there is none.
 func NextAvailable(all []Machine, minReady time.Duration, now time.Time) time.Duration {
 	var next time.Duration
 	for _, m := range all {
 		if !m.Ready || m.Available(minReady, now) {
 			continue
 		}
-		if wait := m.Since.Add(minReady).Sub(now); next == 0 || wait < next {
+		if wait := m.ReadySince.Add(minReady).Sub(now); next == 0 || wait < next {
 			next = wait
 		}
 	}
 	return next
 }
 
-// Seconds is a number of seconds of an API field, where none is zero.
+// Seconds returns the duration of an API field in seconds, or zero for nil.
 func Seconds(n *int32) time.Duration {
 	if n == nil {
 		return 0

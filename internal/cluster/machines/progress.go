@@ -7,99 +7,103 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// State is how far a rollout has come.
+// State is the state of a rollout.
 type State int
 
 // The states of a rollout.
 const (
-	// RollingOut machines are being replaced, or made for the first time.
+	// RollingOut means that machines are being replaced, or created for the first
+	// time.
 	RollingOut State = iota
-	// RolledOut machines are all of the present template.
+	// RolledOut means that all machines have the current template.
 	RolledOut
-	// StoodStill rollouts have not advanced for longer than they may.
-	StoodStill
-	// Patient rollouts wait for somebody to delete a machine of an old template.
-	Patient
-	// Paused rollouts do not go on.
+	// DeadlineExceeded means that there was no progress until the deadline.
+	DeadlineExceeded
+	// WaitingForDeletion means that the user has to delete the machines with old
+	// templates.
+	WaitingForDeletion
+	// Paused means that the rollout is paused.
 	Paused
 )
 
-// Numbers are the machines of a deployment.
-type Numbers struct {
+// Totals are the numbers of machines of a deployment.
+type Totals struct {
 	Replicas, Updated, Ready, Available int32
 }
 
-// Progress is what the state of a rollout is judged from.
+// Progress is the input that the state of a rollout is evaluated from.
 type Progress struct {
-	Was, Is Numbers
-	// Complete is true when every wanted machine is available, of the present
-	// template, and there is no other.
+	Previous, Current Totals
+	// Complete reports whether all desired machines are available, have the
+	// current template, and are the only ones.
 	Complete bool
-	// Reason is the reason of the condition Progressing as it was.
-	Reason string
-	// New is true when the template became another one.
-	New bool
-	// Paused is true when nothing is to be rolled out.
+	// PreviousReason is the previous reason of the condition Progressing.
+	PreviousReason string
+	// TemplateChanged reports whether the template is another one than before.
+	TemplateChanged bool
+	// Paused reports whether the deployment is paused.
 	Paused bool
-	// Patient is true when a person is to delete machines, and nothing else is
-	// missing.
-	Patient bool
-	// Last is when the rollout last advanced.
-	Last time.Time
-	// Deadline is how long it may stand still; zero is for ever.
+	// OnlyDeletion reports whether the rollout waits only for the user to delete
+	// machines.
+	OnlyDeletion bool
+	// LastProgress is when the rollout last made progress.
+	LastProgress time.Time
+	// Deadline is how long the rollout may be without progress. Zero means no
+	// deadline.
 	Deadline time.Duration
 	Now      time.Time
 }
 
-// Judge tells how far a rollout has come, and when it last advanced.
+// Evaluate returns the state of a rollout and when it last made progress.
 //
-// What was rolled out stays so until the template changes: a machine that fails,
-// or one that is added, is no rollout. A rollout that begins, or goes on after a
-// pause, has all of its time before it, and one that stood still goes on as soon
-// as anything advances.
-func (p Progress) Judge() (State, time.Time) {
-	rolledOut := p.Reason == infrav1.RolloutCompleteReason && !p.New && p.Is.Replicas == p.Is.Updated
-	stoodStill := p.Reason == infrav1.ProgressDeadlineExceededReason && !p.New
-	goingOn := p.Reason == infrav1.RollingOutReason && !p.New && !p.Last.IsZero()
+// A completed rollout stays completed until the template changes: a machine that
+// fails or is added does not start a rollout. A rollout that starts, or that is
+// resumed after a pause, has the whole deadline left. A rollout that exceeded its
+// deadline continues as soon as it makes progress.
+func (p Progress) Evaluate() (State, time.Time) {
+	completed := p.PreviousReason == infrav1.RolloutCompleteReason && !p.TemplateChanged && p.Current.Replicas == p.Current.Updated
+	exceeded := p.PreviousReason == infrav1.ProgressDeadlineExceededReason && !p.TemplateChanged
+	running := p.PreviousReason == infrav1.RollingOutReason && !p.TemplateChanged && !p.LastProgress.IsZero()
+	waiting := p.PreviousReason == infrav1.WaitingForDeletionReason && !p.TemplateChanged
 	switch {
-	case p.Paused && stoodStill && !p.advanced():
-		return StoodStill, p.Last
+	case p.Paused && exceeded && !p.advanced():
+		return DeadlineExceeded, p.LastProgress
 	case p.Paused:
-		return Paused, p.Last
-	case p.Complete && !rolledOut:
+		return Paused, p.LastProgress
+	case p.Complete && !completed:
 		return RolledOut, p.Now
-	case p.Complete, rolledOut:
-		return RolledOut, p.Last
-	case p.Patient && p.Reason == infrav1.WaitingForDeletionReason && !p.New && !p.advanced():
-		return Patient, p.Last
-	case p.Patient:
-		return Patient, p.Now
-	case !goingOn && !stoodStill, p.advanced():
+	case p.Complete, completed:
+		return RolledOut, p.LastProgress
+	case p.OnlyDeletion && waiting && !p.advanced():
+		return WaitingForDeletion, p.LastProgress
+	case p.OnlyDeletion:
+		return WaitingForDeletion, p.Now
+	case !running && !exceeded, p.advanced():
 		return RollingOut, p.Now
-	case stoodStill, p.Deadline > 0 && p.Now.Sub(p.Last) > p.Deadline:
-		return StoodStill, p.Last
+	case exceeded, p.Deadline > 0 && p.Now.Sub(p.LastProgress) > p.Deadline:
+		return DeadlineExceeded, p.LastProgress
 	}
-	return RollingOut, p.Last
+	return RollingOut, p.LastProgress
 }
 
-// advanced tells whether machines were made, became ready or available, or old
-// ones went.
+// advanced reports whether machines were created, became ready or available, or
+// old machines were deleted.
 func (p Progress) advanced() bool {
-	return p.Is.Updated > p.Was.Updated || p.Is.Ready > p.Was.Ready || p.Is.Available > p.Was.Available ||
-		p.Is.Replicas-p.Is.Updated < p.Was.Replicas-p.Was.Updated
+	return p.Current.Updated > p.Previous.Updated || p.Current.Ready > p.Previous.Ready || p.Current.Available > p.Previous.Available ||
+		p.Current.Replicas-p.Current.Updated < p.Previous.Replicas-p.Previous.Updated
 }
 
-// Remaining is how long a rollout that is rolling out may still stand where it
-// is; zero is for ever.
+// Remaining returns the time until the deadline of a rollout that last made
+// progress at last, or zero if it has no deadline.
 func (p Progress) Remaining(last time.Time) time.Duration {
 	if p.Deadline == 0 {
 		return 0
 	}
-	// A second more, for times are kept in seconds.
+	// The API stores times with a precision of one second.
 	return max(last.Add(p.Deadline).Sub(p.Now), 0) + time.Second
 }
 
-// Deadline is how long a rollout may stand still; zero is for ever.
+// Deadline returns the progress deadline of an API field. Zero means no deadline.
 func Deadline(seconds *int32) time.Duration {
 	if seconds == nil || *seconds == math.MaxInt32 {
 		return 0

@@ -10,39 +10,40 @@ import (
 
 // Rollout is the state of a deployment.
 type Rollout struct {
-	// Replicas is how many machines are wanted.
+	// Replicas is the desired number of machines.
 	Replicas int32
 	Strategy infrav1.MachineDeploymentStrategyType
 	Limits   Limits
-	// Held rollouts only scale: the deployment is paused, or asks for something
-	// that cannot be done.
-	Held bool
-	// History is how many old sets are kept.
-	History int32
-	// Current is the set of the present template, or nil when there is none yet.
+	// ScaleOnly reports whether the deployment scales but does not roll out: it is
+	// paused, or its spec cannot be carried out.
+	ScaleOnly bool
+	// HistoryLimit is the number of old sets to keep.
+	HistoryLimit int32
+	// Current is the set of the current template, or nil if it does not exist.
 	Current *Set
 	// Old are the other sets.
 	Old []*Set
 	Now time.Time
 }
 
-// Plan is what a deployment does next. The plan of a state in which nothing is
-// to be done is empty. A step that is not done, or done in part, is planned again
-// from what came of it.
+// Plan is the next step of a deployment. It is empty if there is nothing to do. A
+// step that is carried out in part, or not at all, is planned again from the
+// resulting state.
 type Plan struct {
-	// Create asks for the set of the present template, with Size machines.
+	// Create reports whether to create the set of the current template, with Size
+	// machines.
 	Create bool
 	Size   int32
-	// Resize gives sets a new size. A size that stays asks to remember what it
-	// was taken from.
+	// Resize are the new sizes of sets. A set whose size stays the same only
+	// records the numbers that the size was computed from.
 	Resize []SetSize
-	// Remove are old sets that are not needed any more.
+	// Remove are old sets that are no longer needed.
 	Remove []*Set
-	// Scaling is true when the plan follows the wanted number, and so may make
-	// old sets larger.
+	// Scaling reports whether the plan scales the deployment, which may also grow
+	// old sets.
 	Scaling bool
-	// Unsettled is a set that has to act on its latest size before anything
-	// grows.
+	// Unsettled is the name of a set that has to observe its latest size before any
+	// set grows.
 	Unsettled string
 }
 
@@ -52,13 +53,13 @@ type SetSize struct {
 	To  int32
 }
 
-// Empty tells whether there is nothing to do.
+// Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool { return !p.Create && len(p.Resize) == 0 && len(p.Remove) == 0 }
 
-// MinAvailable is how many machines have to be available.
+// MinAvailable returns the number of machines that have to be available.
 func (r Rollout) MinAvailable() int32 { return r.Replicas - r.Limits.Unavailable }
 
-// Max is how many machines there may be.
+// Max returns the maximum number of machines.
 func (r Rollout) Max() int32 {
 	if r.Replicas == 0 {
 		return 0
@@ -66,92 +67,98 @@ func (r Rollout) Max() int32 {
 	return r.Replicas + r.Limits.Surge
 }
 
-// Plan decides what to do next.
+// Plan returns the next step.
 func (r Rollout) Plan() Plan {
 	p := newPlanner(r)
 	switch {
 	case r.Strategy == infrav1.OnDeleteStrategy:
 		return p.onDelete()
-	case r.Held:
-		return p.scale()
-	case p.isScaling():
+	case r.ScaleOnly, p.isScaling():
 		return p.scale()
 	}
 	return p.roll()
 }
 
-// Complete tells whether every wanted machine is available and of the present
-// template, and there is no other.
+// Complete reports whether all desired machines are available, have the current
+// template, and are the only ones.
 func (r Rollout) Complete() bool { return newPlanner(r).complete() }
 
-// planner thinks about the sizes of sets.
+// CreationDisabled reports whether a set must not create machines. These are the
+// old sets with the strategy OnDelete: the current set replaces the machines that
+// the user deletes.
+func (r Rollout) CreationDisabled(set *Set) bool {
+	return r.Strategy == infrav1.OnDeleteStrategy && !r.ScaleOnly && (r.Current == nil || set.UID != r.Current.UID)
+}
+
+// planner computes the sizes of sets.
 type planner struct {
 	Rollout
 	// sets are all sets, the oldest first.
-	sets []*weighed
-	// old are all sets but the current one.
-	old     []*weighed
-	current *weighed
+	sets []*sizing
+	// old are all sets except the current one, the oldest first.
+	old     []*sizing
+	current *sizing
 }
 
 func newPlanner(r Rollout) *planner {
 	p := &planner{Rollout: r}
 	for _, s := range r.Old {
-		p.old = append(p.old, weigh(s, r.Now))
+		p.old = append(p.old, newSizing(s, r.Now))
 	}
 	slices.SortFunc(p.old, byAge)
 	p.sets = slices.Clone(p.old)
 	if r.Current != nil {
-		p.current = weigh(r.Current, r.Now)
+		p.current = newSizing(r.Current, r.Now)
 		p.sets = append(p.sets, p.current)
 		slices.SortFunc(p.sets, byAge)
 	}
 	return p
 }
 
-// available is how many machines stay available at the sizes thought about.
+// available returns the number of machines that stay available at the tentative
+// sizes.
 func (p *planner) available() int32 {
 	var n int32
-	for _, w := range p.sets {
-		n += w.available()
+	for _, z := range p.sets {
+		n += z.available()
 	}
 	return n
 }
 
-// wanted is the sum of the sizes thought about.
-func (p *planner) wanted() int32 {
+// size returns the sum of the tentative sizes.
+func (p *planner) size() int32 {
 	var n int32
-	for _, w := range p.sets {
-		n += w.size
+	for _, z := range p.sets {
+		n += z.size
 	}
 	return n
 }
 
-// room is how many machines may be made within a limit. There is none until
-// every set has acted on its size: what a set still has, or may be making, is
-// not known before. The second result names a set that is waited for.
+// room returns how many machines may be created within a limit. It returns zero,
+// and the name of a set, until that set has observed its size: it is not known how
+// many machines the set has or is about to create.
 func (p *planner) room(limit int32) (int32, string) {
-	for _, w := range p.sets {
-		if !w.Settled {
-			return 0, w.Name
+	for _, z := range p.sets {
+		if !z.Settled {
+			return 0, z.Name
 		}
-		limit -= w.total()
+		limit -= z.total()
 	}
 	return max(limit, 0), ""
 }
 
-// resized is the plan that makes the sizes thought about real.
-func (p *planner) resized(plan Plan) Plan {
-	for _, w := range p.sets {
-		if w.size != w.Replicas {
-			plan.Resize = append(plan.Resize, SetSize{Set: w.Set, To: w.size})
+// withSizes adds the tentative sizes that differ from the current ones to a plan.
+func (p *planner) withSizes(plan Plan) Plan {
+	for _, z := range p.sets {
+		if z.size != z.Replicas {
+			plan.Resize = append(plan.Resize, SetSize{Set: z.Set, To: z.size})
 		}
 	}
 	return plan
 }
 
-// roll takes one step of a rolling update: the current set grows as far as
-// maxSurge lets it, else the old ones shrink as far as maxUnavailable lets them.
+// roll plans a step of a rolling update. The current set grows as far as maxSurge
+// allows. If it cannot grow, the old sets shrink as far as maxUnavailable allows.
 func (p *planner) roll() Plan {
 	room, unsettled := p.room(p.Max())
 	plan := Plan{Unsettled: unsettled}
@@ -166,33 +173,32 @@ func (p *planner) roll() Plan {
 	default:
 		p.shrinkOld()
 	}
-	plan = p.resized(plan)
+	plan = p.withSizes(plan)
 	if plan.Empty() && p.complete() {
-		plan.Remove = p.excess()
+		plan.Remove = p.surplusHistory()
 	}
 	return plan
 }
 
-// shrinkOld makes old sets smaller. Machines of the current set that are not
-// available yet are not counted on, so a template that does not work takes
-// nothing from the machines that do. What is unavailable goes first, from every
-// old set; then what is spare.
+// shrinkOld shrinks the old sets. It does not rely on machines of the current set
+// that are not available yet, so a broken template does not remove working
+// machines. Unavailable machines of all old sets go first, then spare ones.
 func (p *planner) shrinkOld() {
-	budget := p.wanted() - p.MinAvailable() - (p.current.size - p.current.available())
-	var nothing int32
-	for _, w := range p.old {
-		budget -= w.take(budget, &nothing)
+	budget := p.size() - p.MinAvailable() - (p.current.size - p.current.available())
+	var none int32
+	for _, z := range p.old {
+		budget -= z.shrink(budget, &none)
 	}
 	spare := max(p.available()-p.MinAvailable(), 0)
-	for _, w := range p.old {
-		budget -= w.take(budget, &spare)
+	for _, z := range p.old {
+		budget -= z.shrink(budget, &spare)
 	}
 }
 
-// complete tells whether the rollout has come to its end.
+// complete reports whether the rollout is complete.
 func (p *planner) complete() bool {
-	for _, w := range p.old {
-		if w.total() > 0 {
+	for _, z := range p.old {
+		if z.total() > 0 {
 			return false
 		}
 	}
@@ -200,15 +206,15 @@ func (p *planner) complete() bool {
 		p.current.present == p.Replicas && p.current.available() == p.Replicas
 }
 
-// excess are the old sets, empty and of the lowest revisions, that are more
-// than the history keeps.
-func (p *planner) excess() []*Set {
-	kept := slices.DeleteFunc(slices.Clone(p.old), func(w *weighed) bool { return w.Deleting })
-	slices.SortStableFunc(kept, func(a, b *weighed) int { return cmp.Compare(a.Revision, b.Revision) })
+// surplusHistory returns the empty old sets above the history limit, those with
+// the lowest revisions.
+func (p *planner) surplusHistory() []*Set {
+	kept := slices.DeleteFunc(slices.Clone(p.old), func(z *sizing) bool { return z.Deleting })
+	slices.SortStableFunc(kept, func(a, b *sizing) int { return cmp.Compare(a.Revision, b.Revision) })
 	var remove []*Set
-	for _, w := range kept[:max(len(kept)-int(p.History), 0)] {
-		if w.total() == 0 && w.Settled {
-			remove = append(remove, w.Set)
+	for _, z := range kept[:max(len(kept)-int(p.HistoryLimit), 0)] {
+		if z.total() == 0 && z.Settled {
+			remove = append(remove, z.Set)
 		}
 	}
 	return remove

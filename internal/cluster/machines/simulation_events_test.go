@@ -4,65 +4,65 @@ import (
 	"slices"
 )
 
-// kubelet lets something happen to a machine.
-func (w *world) kubelet(s *simSet) {
+// stepMachine makes a machine ready, lets it fail, or completes its deletion.
+func (sim *simulation) stepMachine(s *simSet) {
 	if len(s.owned) == 0 {
 		return
 	}
-	m := s.owned[w.rng.IntN(len(s.owned))]
+	m := s.owned[sim.rng.IntN(len(s.owned))]
 	switch {
 	case m.Deleting:
 		s.owned = slices.DeleteFunc(s.owned, func(other *simMachine) bool { return other == m })
 	case !m.Ready && s.template%5 != badTemplate:
-		m.Ready, m.Since = true, w.now
-	case m.Ready && w.failures && !w.calm && w.rng.IntN(10) == 0:
-		if m.Available(s.MinReady, w.now) {
-			w.debt++
+		m.Ready, m.ReadySince = true, sim.now
+	case m.Ready && sim.failures && !sim.undisturbed && sim.rng.IntN(10) == 0:
+		if m.Available(s.MinReady, sim.now) {
+			sim.excused++
 		}
 		m.Ready = false
-		w.note("%s fails", m.Name)
+		sim.logf("%s fails", m.Name)
 	}
 }
 
-// person changes what is wanted.
-func (w *world) person() {
-	switch w.rng.IntN(9) {
+// userAction changes the spec, disturbs machines or restarts the controllers.
+func (sim *simulation) userAction() {
+	switch sim.rng.IntN(9) {
 	case 0, 1:
-		w.replicas = w.rng.Int32N(12)
-		w.note("somebody wants %d machines", w.replicas)
+		sim.replicas = sim.rng.Int32N(12)
+		sim.logf("the user scales to %d machines", sim.replicas)
 	case 2, 3:
-		w.template++
-		w.note("somebody changes the template to %d", w.template)
+		sim.template++
+		sim.logf("the user changes the template to %d", sim.template)
 	case 4:
-		if len(w.sets) > 0 {
-			w.template = w.sets[w.rng.IntN(len(w.sets))].template
-			w.note("somebody rolls back to template %d", w.template)
+		if len(sim.sets) > 0 {
+			sim.template = sim.sets[sim.rng.IntN(len(sim.sets))].template
+			sim.logf("the user rolls back to template %d", sim.template)
 		}
 	case 5:
-		w.paused = !w.paused
-		w.note("paused: %v", w.paused)
+		sim.paused = !sim.paused
+		sim.logf("paused: %v", sim.paused)
 	case 6:
-		w.strategy = w.anyStrategy()
+		sim.strategy = sim.randomStrategy()
 	case 7:
-		if w.failures && len(w.sets) > 0 {
-			w.vandalise(w.sets[w.rng.IntN(len(w.sets))])
+		if sim.failures && len(sim.sets) > 0 {
+			sim.disturb(sim.sets[sim.rng.IntN(len(sim.sets))])
 		}
 	case 8:
 		// The controllers restart.
-		w.note("restart")
-		w.pass = nil
-		for _, s := range w.sets {
+		sim.logf("restart")
+		sim.pass = nil
+		for _, s := range sim.sets {
 			s.pass = nil
 		}
 	}
-	w.asked()
+	sim.recordBounds()
 }
 
-// vandalise deletes or marks a machine, or deletes a set.
-func (w *world) vandalise(s *simSet) {
-	if w.rng.IntN(8) == 0 {
-		w.note("somebody deletes %s", s.Name)
-		w.debt += Count(s.machines(), s.MinReady, w.now).Available
+// disturb deletes or marks a machine, or deletes a set.
+func (sim *simulation) disturb(s *simSet) {
+	if sim.rng.IntN(8) == 0 {
+		sim.logf("the user deletes %s", s.Name)
+		sim.excused += Count(s.machines(), s.MinReady, sim.now).Available
 		s.Deleting = true
 		s.gen++
 		s.version++
@@ -71,16 +71,16 @@ func (w *world) vandalise(s *simSet) {
 	if len(s.owned) == 0 {
 		return
 	}
-	m := s.owned[w.rng.IntN(len(s.owned))]
-	if w.rng.IntN(2) == 0 {
+	m := s.owned[sim.rng.IntN(len(s.owned))]
+	if sim.rng.IntN(2) == 0 {
 		m.Marked = true
-		w.note("somebody marks %s", m.Name)
-		w.debt++ // What was planned without the mark may now cost one more.
+		sim.logf("the user marks %s", m.Name)
+		sim.excused++ // A plan that was made before may now cost one more available machine.
 		return
 	}
-	if m.Available(s.MinReady, w.now) {
-		w.debt++
+	if m.Available(s.MinReady, sim.now) {
+		sim.excused++
 	}
 	m.Deleting, m.Ready = true, false
-	w.note("somebody deletes %s", m.Name)
+	sim.logf("the user deletes %s", m.Name)
 }

@@ -14,19 +14,19 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// seed repeats one simulated world: go test -run TestSimulation -seed 7.
-var seed = flag.Uint64("seed", 0, "simulate only the world of this seed")
+// seed repeats one simulation: go test -run TestSimulation -seed 7.
+var seed = flag.Uint64("seed", 0, "run only the simulation with this seed")
 
-// The simulation runs the decisions of this package in a small world: a
-// deployment, its sets and their machines, with each controller taking its steps
-// one by one, so that anything can happen between what it reads and what it
-// does. Restarts lose what a controller had in mind. Promises are checked each
-// time a controller makes or deletes a machine or gives a set a new size.
+// A simulation runs the decisions of this package for a deployment, its sets and
+// their machines. Each controller takes its steps one by one, so that anything can
+// happen between its reads and its writes. A restart discards the reconciles in
+// progress. The limits are checked whenever a controller creates or deletes a
+// machine or resizes a set.
 
 const (
-	worlds = 400
-	steps  = 1500
-	// badTemplate makes machines that never become ready.
+	simulations = 400
+	steps       = 1500
+	// badTemplate creates machines that never become ready.
 	badTemplate = 4
 )
 
@@ -37,30 +37,29 @@ type simMachine struct {
 
 type simSet struct {
 	Set
-	template int
-	gen      int64
-	observed int64
-	version  int
-	frozen   bool
-	pass     *setPass
-	owned    []*simMachine
+	template         int
+	gen              int64
+	observed         int64
+	version          int
+	creationDisabled bool
+	pass             *setPass
+	owned            []*simMachine
 }
 
-// setPass is a look at a set that goes on.
+// setPass is a reconcile of a set in progress.
 type setPass struct {
-	gen      int64
-	replicas int32
-	frozen   bool
-	deleting bool
-	decided  bool
-	create   int
-	remove   []Machine
-	// at is when it was decided: what became available since, by the clock alone,
-	// was not when it was chosen.
+	gen              int64
+	replicas         int32
+	creationDisabled bool
+	deleting         bool
+	decided          bool
+	create           int
+	remove           []Machine
+	// at is the time of the decision. Machines may have become available since.
 	at time.Time
 }
 
-// deploymentPass is a plan that is being carried out.
+// deploymentPass is a reconcile of the deployment in progress.
 type deploymentPass struct {
 	plan     Plan
 	template int
@@ -70,16 +69,18 @@ type deploymentPass struct {
 	next     int
 }
 
-// bound is what a deployment asked for, for as long as somebody may act on it.
-type bound struct{ most, least int32 }
+// bound is a pair of limits of the deployment's spec. It holds as long as a
+// controller may act on that spec.
+type bound struct{ maxMachines, minAvailable int32 }
 
-type world struct {
+type simulation struct {
 	t        *testing.T
 	seed     uint64
 	rng      *rand.Rand
 	now      time.Time
 	failures bool
-	calm     bool
+	// undisturbed reports whether the user and failures no longer interfere.
+	undisturbed bool
 
 	replicas int32
 	strategy *infrav1.MachineDeploymentStrategy
@@ -87,43 +88,46 @@ type world struct {
 	paused   bool
 	template int
 
-	sets   []*simSet
-	pass   *deploymentPass
-	looked bool
-	bounds []bound
-	debt   int32
-	// reached is true once the deployment's controller has seen enough machines
-	// available that nobody had decided to delete.
+	sets []*simSet
+	pass *deploymentPass
+	// observed reports whether the deployment's controller has read the latest spec.
+	observed bool
+	bounds   []bound
+	// excused is the number of machines that are unavailable for other reasons than
+	// a decision of the controllers.
+	excused int32
+	// reached reports whether the deployment's controller has observed enough
+	// available machines, not counting those about to be deleted.
 	reached bool
 	serial  int
 	log     []string
 }
 
-func (w *world) limits() Limits {
-	limits, err := LimitsOf(w.strategy, w.replicas)
+func (sim *simulation) limits() Limits {
+	limits, err := LimitsOf(sim.strategy, sim.replicas)
 	if err != nil {
-		w.fail("limits: %v", err)
+		sim.fail("limits: %v", err)
 	}
 	return limits
 }
 
-func (w *world) note(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf(format, args...))
-	if len(w.log) > 60 {
-		w.log = w.log[1:]
+func (sim *simulation) logf(format string, args ...any) {
+	sim.log = append(sim.log, fmt.Sprintf(format, args...))
+	if len(sim.log) > 60 {
+		sim.log = sim.log[1:]
 	}
 }
 
-func (w *world) fail(format string, args ...any) {
-	w.t.Helper()
-	w.t.Fatalf("%s\nrepeat with -seed %d; what happened last:\n  %s\nworld: %s",
-		fmt.Sprintf(format, args...), w.seed, strings.Join(w.log, "\n  "), w)
+func (sim *simulation) fail(format string, args ...any) {
+	sim.t.Helper()
+	sim.t.Fatalf("%s\nrepeat with -seed %d; last events:\n  %s\nstate: %s",
+		fmt.Sprintf(format, args...), sim.seed, strings.Join(sim.log, "\n  "), sim)
 }
 
-func (w *world) String() string {
-	text := fmt.Sprintf("replicas %d, limits %+v, paused %v, template %d, debt %d, bounds %v", w.replicas, w.limits(), w.paused, w.template, w.debt, w.bounds)
-	for _, s := range w.sets {
-		c := Count(s.machines(), s.MinReady, w.now)
+func (sim *simulation) String() string {
+	text := fmt.Sprintf("replicas %d, limits %+v, paused %v, template %d, excused %d, bounds %v", sim.replicas, sim.limits(), sim.paused, sim.template, sim.excused, sim.bounds)
+	for _, s := range sim.sets {
+		c := Count(s.machines(), s.MinReady, sim.now)
 		text += fmt.Sprintf("\n  %s: template %d, size %d, %+v, settled %v, deleting %v", s.Name, s.template, s.Replicas, c, s.observed >= s.gen, s.Deleting)
 	}
 	return text
@@ -137,7 +141,7 @@ func (s *simSet) machines() []Machine {
 	return all
 }
 
-// state is the set as a controller reads it.
+// state returns the set as a controller reads it.
 func (s *simSet) state() *Set {
 	state := s.Set
 	state.Settled = s.observed >= s.gen
@@ -148,17 +152,17 @@ func (s *simSet) state() *Set {
 	return &state
 }
 
-func (w *world) count() (total, available int32) {
-	for _, s := range w.sets {
-		c := Count(s.machines(), s.MinReady, w.now)
+func (sim *simulation) count() (total, available int32) {
+	for _, s := range sim.sets {
+		c := Count(s.machines(), s.MinReady, sim.now)
 		total += c.Replicas
 		available += c.Available
 	}
 	return total, available
 }
 
-func (w *world) find(uid types.UID) *simSet {
-	for _, s := range w.sets {
+func (sim *simulation) find(uid types.UID) *simSet {
+	for _, s := range sim.sets {
 		if s.UID == uid {
 			return s
 		}
@@ -166,22 +170,22 @@ func (w *world) find(uid types.UID) *simSet {
 	return nil
 }
 
-func (w *world) current() *simSet {
-	for _, s := range w.sets {
-		if s.template == w.template && !s.Deleting {
+func (sim *simulation) current() *simSet {
+	for _, s := range sim.sets {
+		if s.template == sim.template && !s.Deleting {
 			return s
 		}
 	}
 	return nil
 }
 
-func (w *world) rollout() Rollout {
+func (sim *simulation) rollout() Rollout {
 	r := Rollout{
-		Replicas: w.replicas, Strategy: TypeOf(w.strategy), Limits: w.limits(),
-		Held: w.paused, History: 2, Now: w.now,
+		Replicas: sim.replicas, Strategy: StrategyType(sim.strategy), Limits: sim.limits(),
+		ScaleOnly: sim.paused, HistoryLimit: 2, Now: sim.now,
 	}
-	current := w.current()
-	for _, s := range w.sets {
+	current := sim.current()
+	for _, s := range sim.sets {
 		if s == current {
 			r.Current = s.state()
 		} else {
@@ -191,55 +195,56 @@ func (w *world) rollout() Rollout {
 	return r
 }
 
-// asked remembers what was asked for, for as long as it can be acted on.
-func (w *world) asked() {
-	limits := w.limits()
-	next := bound{most: w.replicas + limits.Surge, least: w.replicas - limits.Unavailable}
-	w.reached = w.reached && next.least <= w.bounds[len(w.bounds)-1].least
-	w.bounds = append(w.bounds, next)
-	w.looked = false
+// recordBounds adds the limits of the current spec.
+func (sim *simulation) recordBounds() {
+	limits := sim.limits()
+	next := bound{maxMachines: sim.replicas + limits.Surge, minAvailable: sim.replicas - limits.Unavailable}
+	sim.reached = sim.reached && next.minAvailable <= sim.bounds[len(sim.bounds)-1].minAvailable
+	sim.bounds = append(sim.bounds, next)
+	sim.observed = false
 }
 
-// settle forgets what nobody can act on any more.
-func (w *world) settle() {
-	if w.pass != nil || !w.looked {
+// dropOldBounds removes the limits of specs that no controller can act on anymore.
+func (sim *simulation) dropOldBounds() {
+	if sim.pass != nil || !sim.observed {
 		return
 	}
-	for _, s := range w.sets {
-		if s.pass != nil || s.observed < s.gen || Count(s.machines(), 0, w.now).Replicas > s.state().Replicas {
+	for _, s := range sim.sets {
+		if s.pass != nil || s.observed < s.gen || Count(s.machines(), 0, sim.now).Replicas > s.state().Replicas {
 			return
 		}
 	}
-	if total, _ := w.count(); max(total, newPlanner(w.rollout()).wanted()) <= w.bounds[len(w.bounds)-1].most {
-		w.bounds = w.bounds[len(w.bounds)-1:]
+	if total, _ := sim.count(); max(total, newPlanner(sim.rollout()).size()) <= sim.bounds[len(sim.bounds)-1].maxMachines {
+		sim.bounds = sim.bounds[len(sim.bounds)-1:]
 	}
-	if w.debt > 0 {
-		// What failures took is to be reached again.
-		w.debt, w.reached = 0, false
-	}
-}
-
-func (w *world) most() int32 {
-	return slices.MaxFunc(w.bounds, func(a, b bound) int { return int(a.most - b.most) }).most
-}
-
-func (w *world) least() int32 {
-	return slices.MinFunc(w.bounds, func(a, b bound) int { return int(a.least - b.least) }).least
-}
-
-func (w *world) make(s *simSet) {
-	w.serial++
-	name := fmt.Sprintf("%s-m%d", s.Name, w.serial)
-	s.owned = append(s.owned, &simMachine{set: s, Machine: Machine{Name: name, UID: types.UID(name), Created: w.now}})
-	total, _ := w.count()
-	w.note("%s makes %s: %d machines", s.Name, name, total)
-	if total > w.most() {
-		w.fail("%d machines are more than the %d that there may be", total, w.most())
+	if sim.excused > 0 {
+		// The availability that failures cost has to be reached again.
+		sim.excused, sim.reached = 0, false
 	}
 }
 
-// remove deletes a machine, unless it is not any more what was decided on.
-func (w *world) remove(s *simSet, decided Machine) bool {
+func (sim *simulation) maxMachines() int32 {
+	return slices.MaxFunc(sim.bounds, func(a, b bound) int { return int(a.maxMachines - b.maxMachines) }).maxMachines
+}
+
+func (sim *simulation) minAvailable() int32 {
+	return slices.MinFunc(sim.bounds, func(a, b bound) int { return int(a.minAvailable - b.minAvailable) }).minAvailable
+}
+
+func (sim *simulation) createMachine(s *simSet) {
+	sim.serial++
+	name := fmt.Sprintf("%s-m%d", s.Name, sim.serial)
+	s.owned = append(s.owned, &simMachine{set: s, Machine: Machine{Name: name, UID: types.UID(name), Created: sim.now}})
+	total, _ := sim.count()
+	sim.logf("%s creates %s: %d machines", s.Name, name, total)
+	if total > sim.maxMachines() {
+		sim.fail("%d machines exceed the maximum of %d", total, sim.maxMachines())
+	}
+}
+
+// deleteMachine deletes a machine. It reports false if the machine has changed since
+// the decision.
+func (sim *simulation) deleteMachine(s *simSet, decided Machine) bool {
 	for _, m := range s.owned {
 		if m.UID != decided.UID {
 			continue
@@ -247,25 +252,25 @@ func (w *world) remove(s *simSet, decided Machine) bool {
 		if m.Machine != decided {
 			return false
 		}
-		was := m.Available(s.MinReady, s.pass.at)
+		wasAvailable := m.Available(s.MinReady, s.pass.at)
 		m.Deleting, m.Ready = true, false
-		_, available := w.count()
-		w.note("%s deletes %s (available %v): %d available", s.Name, m.Name, was, available)
-		if was && !m.Marked && !s.Deleting && w.reached && available < w.least()-w.debt-w.marked() {
-			w.fail("%d available machines are fewer than the %d that there have to be (%d failed)", available, w.least(), w.debt)
+		_, available := sim.count()
+		sim.logf("%s deletes %s (available %v): %d available", s.Name, m.Name, wasAvailable, available)
+		if wasAvailable && !m.Marked && !s.Deleting && sim.reached && available < sim.minAvailable()-sim.excused-sim.marked() {
+			sim.fail("%d available machines are fewer than the minimum of %d (%d are excused)", available, sim.minAvailable(), sim.excused)
 		}
-		if was && m.Marked {
-			// A person chose it before the others.
-			w.debt++
+		if wasAvailable && m.Marked {
+			// The user chose it, although others are unavailable.
+			sim.excused++
 		}
 	}
 	return true
 }
 
-// marked is how many machines go before others that are not available.
-func (w *world) marked() int32 {
+// marked returns the number of machines that are deleted before unavailable ones.
+func (sim *simulation) marked() int32 {
 	var n int32
-	for _, s := range w.sets {
+	for _, s := range sim.sets {
 		for _, m := range s.owned {
 			if m.Marked && !m.Deleting {
 				n++
@@ -275,107 +280,107 @@ func (w *world) marked() int32 {
 	return n
 }
 
-// deployment takes one step of the deployment's controller.
-func (w *world) deployment() {
-	if w.pass == nil {
-		r := w.rollout()
+// stepDeployment takes one step of the deployment's controller.
+func (sim *simulation) stepDeployment() {
+	if sim.pass == nil {
+		r := sim.rollout()
 		plan := r.Plan()
-		w.reached = w.reached || newPlanner(r).available() >= r.MinAvailable()
-		for _, s := range w.sets {
-			if frozen := r.Frozen(s.state()); s.frozen != frozen && !w.paused {
-				s.frozen = frozen
+		sim.reached = sim.reached || newPlanner(r).available() >= r.MinAvailable()
+		for _, s := range sim.sets {
+			if disabled := r.CreationDisabled(s.state()); s.creationDisabled != disabled && !sim.paused {
+				s.creationDisabled = disabled
 				s.version++
 			}
 		}
-		w.pass = &deploymentPass{plan: plan, template: w.template, replicas: w.replicas, limit: r.Max(), versions: map[types.UID]int{}}
-		for _, s := range w.sets {
-			w.pass.versions[s.UID] = s.version
+		sim.pass = &deploymentPass{plan: plan, template: sim.template, replicas: sim.replicas, limit: r.Max(), versions: map[types.UID]int{}}
+		for _, s := range sim.sets {
+			sim.pass.versions[s.UID] = s.version
 		}
-		w.looked = true
+		sim.observed = true
 		return
 	}
-	p := w.pass
+	p := sim.pass
 	switch {
 	case p.next < len(p.plan.Resize):
 		to := p.plan.Resize[p.next]
 		p.next++
-		s := w.find(to.Set.UID)
+		s := sim.find(to.Set.UID)
 		if s == nil || s.version != p.versions[s.UID] {
-			w.pass = nil // A conflict: look again.
+			sim.pass = nil // A conflict: reconcile again.
 			return
 		}
-		w.resize(s, to.To)
+		sim.resize(s, to.To)
 	case p.plan.Create:
-		w.pass = nil
-		if w.template != p.template || w.current() != nil {
+		sim.pass = nil
+		if sim.template != p.template || sim.current() != nil {
 			return
 		}
-		w.serial++
-		name := fmt.Sprintf("set%d", w.serial)
-		w.note("the deployment makes %s with %d machines", name, p.plan.Size)
-		w.sets = append(w.sets, &simSet{
+		sim.serial++
+		name := fmt.Sprintf("set%d", sim.serial)
+		sim.logf("the deployment creates %s with %d machines", name, p.plan.Size)
+		sim.sets = append(sim.sets, &simSet{
 			template: p.template, gen: 1, Set: Set{
-				Name: name, UID: types.UID(name), Created: w.now, Replicas: p.plan.Size, Desired: p.replicas, Max: p.limit,
-				Revision: int64(w.serial), MinReady: w.minReady, Policy: w.policy(),
+				Name: name, UID: types.UID(name), Created: sim.now, Replicas: p.plan.Size, Desired: p.replicas, Max: p.limit,
+				Revision: int64(sim.serial), MinReady: sim.minReady, Policy: sim.randomPolicy(),
 			},
 		})
 	default:
-		for _, gone := range p.plan.Remove {
-			if s := w.find(gone.UID); s != nil {
+		for _, removed := range p.plan.Remove {
+			if s := sim.find(removed.UID); s != nil {
 				s.Deleting = true
 				s.gen++
 				s.version++
 			}
 		}
-		w.pass = nil
+		sim.pass = nil
 	}
 }
 
-func (w *world) policy() infrav1.MachineDeletePolicy {
+func (sim *simulation) randomPolicy() infrav1.MachineDeletePolicy {
 	return []infrav1.MachineDeletePolicy{
 		infrav1.RandomMachineDeletePolicy, infrav1.NewestMachineDeletePolicy, infrav1.OldestMachineDeletePolicy,
-	}[w.rng.IntN(3)]
+	}[sim.rng.IntN(3)]
 }
 
-func (w *world) resize(s *simSet, to int32) {
-	if to > s.Replicas && !w.pass.plan.Scaling && s.template != w.pass.template {
-		w.fail("%s grows, which is not the newest", s.Name)
+func (sim *simulation) resize(s *simSet, to int32) {
+	if to > s.Replicas && !sim.pass.plan.Scaling && s.template != sim.pass.template {
+		sim.fail("%s grows but is not the current set", s.Name)
 	}
-	w.note("the deployment resizes %s from %d to %d", s.Name, s.Replicas, to)
+	sim.logf("the deployment resizes %s from %d to %d", s.Name, s.Replicas, to)
 	if s.Replicas != to {
 		s.gen++
 	}
-	s.Replicas, s.Desired, s.Max = to, w.pass.replicas, w.pass.limit
+	s.Replicas, s.Desired, s.Max = to, sim.pass.replicas, sim.pass.limit
 	s.version++
-	w.pass.versions[s.UID] = s.version
+	sim.pass.versions[s.UID] = s.version
 }
 
-// set takes one step of a set's controller.
-func (w *world) set(s *simSet) {
+// stepSet takes one step of a set's controller.
+func (sim *simulation) stepSet(s *simSet) {
 	switch p := s.pass; {
 	case p == nil:
-		s.pass = &setPass{gen: s.gen, replicas: s.Replicas, frozen: s.frozen, deleting: s.Deleting}
+		s.pass = &setPass{gen: s.gen, replicas: s.Replicas, creationDisabled: s.creationDisabled, deleting: s.Deleting}
 	case !p.decided:
 		if p.gen != s.gen {
-			s.pass = nil // It changed since it was read.
+			s.pass = nil // The set changed since it was read.
 			return
 		}
 		replicas := p.replicas
 		if p.deleting {
 			replicas = 0
 		}
-		sync := Sync(s.machines(), replicas, s.Policy, s.MinReady, w.now)
-		p.decided, p.create, p.at = true, sync.Create, w.now
-		if p.frozen {
+		diff := DiffReplicas(s.machines(), replicas, s.Policy, s.MinReady, sim.now)
+		p.decided, p.create, p.at = true, diff.Create, sim.now
+		if p.creationDisabled {
 			p.create = 0
 		}
-		p.remove = sync.Delete
+		p.remove = diff.Delete
 	case p.create > 0:
 		p.create--
-		w.make(s)
+		sim.createMachine(s)
 	case len(p.remove) > 0:
-		if !w.remove(s, p.remove[0]) {
-			s.pass = nil // A conflict: look again.
+		if !sim.deleteMachine(s, p.remove[0]) {
+			s.pass = nil // A conflict: reconcile again.
 			return
 		}
 		p.remove = p.remove[1:]
@@ -386,7 +391,7 @@ func (w *world) set(s *simSet) {
 			s.version++
 		}
 		if p.deleting && len(s.owned) == 0 {
-			w.sets = slices.DeleteFunc(w.sets, func(other *simSet) bool { return other == s })
+			sim.sets = slices.DeleteFunc(sim.sets, func(other *simSet) bool { return other == s })
 		}
 	}
 }

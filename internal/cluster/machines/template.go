@@ -15,23 +15,23 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// shape is the part of a template that an existing machine cannot take over.
-// What is in place is left out by name, so that a field which is added to the
-// API makes new machines until somebody decides otherwise.
-func shape(spec *infrav1.CAPTMachineSpec) *infrav1.CAPTMachineSpec {
-	shaped := spec.DeepCopy()
-	shaped.Labels, shaped.Taints, shaped.Tags, shaped.Drain = nil, nil, nil, nil
-	if len(shaped.Variables) == 0 {
-		shaped.Variables = nil
+// replacementSpec returns the part of a template whose change requires a new
+// machine. It drops the fields that are updated in place by name, so that a new
+// field of the API requires a new machine by default.
+func replacementSpec(spec *infrav1.CAPTMachineSpec) *infrav1.CAPTMachineSpec {
+	reduced := spec.DeepCopy()
+	reduced.Labels, reduced.Taints, reduced.Tags, reduced.Drain = nil, nil, nil, nil
+	if len(reduced.Variables) == 0 {
+		reduced.Variables = nil
 	}
-	for name, value := range shaped.Variables {
-		shaped.Variables[name] = infrav1.Value{Raw: canonical(value.Raw)}
+	for name, value := range reduced.Variables {
+		reduced.Variables[name] = infrav1.Value{Raw: canonicalJSON(value.Raw)}
 	}
-	return shaped
+	return reduced
 }
 
-// canonical is JSON text in one form, whatever its order and spaces were.
-func canonical(raw []byte) []byte {
+// canonicalJSON returns JSON with sorted keys and without white space.
+func canonicalJSON(raw []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value any
@@ -45,18 +45,19 @@ func canonical(raw []byte) []byte {
 	return text
 }
 
-// SameShape tells whether the machines of two templates are the same, but for
-// what can be changed in place.
-func SameShape(a, b *infrav1.CAPTMachineSpec) bool {
-	return equality.Semantic.DeepEqual(shape(a), shape(b))
+// UpdatableInPlace reports whether a machine of one template can be updated in
+// place to the other.
+func UpdatableInPlace(a, b *infrav1.CAPTMachineSpec) bool {
+	return equality.Semantic.DeepEqual(replacementSpec(a), replacementSpec(b))
 }
 
-// Hash names the shape of a template. A collision is resolved by counting it.
+// Hash returns a short hash of the fields whose change requires a new machine. The
+// number of collisions so far is part of the hash.
 func Hash(spec *infrav1.CAPTMachineSpec, collisions *int32) string {
 	h := fnv.New32a()
-	text, err := json.Marshal(shape(spec))
+	text, err := json.Marshal(replacementSpec(spec))
 	if err != nil {
-		// Only a value that is no JSON does not marshal, and the API has none.
+		// Only values that are not JSON cannot be encoded. The API accepts none.
 		text = fmt.Appendf(nil, "%#v", spec)
 	}
 	_, _ = h.Write(text)
@@ -66,43 +67,45 @@ func Hash(spec *infrav1.CAPTMachineSpec, collisions *int32) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-// SetName is the name of a deployment's set.
+// SetName returns the name of a deployment's set.
 func SetName(deployment, hash string) string {
-	return truncate(deployment, validation.DNS1123SubdomainMaxLength-len(hash)-1) + "-" + hash
+	return namePrefix(deployment, validation.DNS1123SubdomainMaxLength-len(hash)-1) + "-" + hash
 }
 
 const (
-	// suffixLength keeps the names of 10,000 machines apart.
+	// suffixLength makes collisions unlikely among 10,000 machines.
 	suffixLength = 6
-	// longestMachineName is what a label, a node and a workspace can be called.
-	longestMachineName = validation.DNS1123LabelMaxLength
+	// maxMachineName is the longest name that a label, a node and a workspace can
+	// have.
+	maxMachineName = validation.DNS1123LabelMaxLength
 )
 
-// MachineName is a name for a machine of a set; each call gives another one.
+// MachineName returns a random name for a machine of a set.
 func MachineName(set string) string {
-	return truncate(set, longestMachineName-suffixLength-1) + "-" + rand.String(suffixLength)
+	return namePrefix(set, maxMachineName-suffixLength-1) + "-" + rand.String(suffixLength)
 }
 
-// truncate cuts a name so that a dash and more can follow.
-func truncate(name string, longest int) string {
-	if len(name) <= longest {
+// namePrefix returns at most limit characters of a name, so that a dash can
+// follow. The suffix that callers add makes the name unique.
+func namePrefix(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
-	name = name[:longest]
+	name = name[:limit]
 	for name[len(name)-1] == '-' || name[len(name)-1] == '.' {
 		name = name[:len(name)-1]
 	}
 	return name
 }
 
-// Mismatch tells in a sentence why a selector would not find the machines that
-// have the labels, or nothing.
-func Mismatch(selector labels.Selector, machine map[string]string) string {
+// SelectorProblem returns why a selector does not select machines with the labels,
+// or an empty string if it does.
+func SelectorProblem(selector labels.Selector, machine map[string]string) string {
 	if selector.Empty() {
 		return "spec.selector selects every machine: set matchLabels"
 	}
 	if !selector.Matches(labels.Set(machine)) {
-		return fmt.Sprintf("spec.template.metadata.labels do not match spec.selector, so the machines would not be found again: add labels for %s", selector)
+		return fmt.Sprintf("spec.template.metadata.labels do not match spec.selector: add labels for %s", selector)
 	}
 	return ""
 }

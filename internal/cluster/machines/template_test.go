@@ -31,8 +31,8 @@ func fullSpec() *infrav1.CAPTMachineSpec {
 	}
 }
 
-// inPlace tells for each field of a template whether a running machine takes
-// its change over. It is the table of the package comment.
+// inPlace lists for each field of a template whether it is updated in place, as in
+// the table of the package comment.
 var inPlace = map[string]struct {
 	yes    bool
 	change func(*infrav1.CAPTMachineSpec)
@@ -48,29 +48,29 @@ var inPlace = map[string]struct {
 	"Drain":                {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Drain.Mode = infrav1.DrainModeSkip }},
 }
 
-func TestSameShape_isDecidedForEachField(t *testing.T) {
+func TestUpdatableInPlace_coversEachField(t *testing.T) {
 	for field := range reflect.TypeFor[infrav1.CAPTMachineSpec]().Fields() {
 		t.Run(field.Name, func(t *testing.T) {
 			g := NewWithT(t)
 			if field.Name == "ProviderID" {
-				t.Skip("a template has none")
+				t.Skip("templates have no provider ID")
 			}
 			decided, found := inPlace[field.Name]
-			g.Expect(found).To(BeTrue(), "a new field has to be decided on")
+			g.Expect(found).To(BeTrue(), "add the new field to the table")
 			before, after := fullSpec(), fullSpec()
 			decided.change(after)
 
-			g.Expect(SameShape(before, after)).To(Equal(decided.yes))
+			g.Expect(UpdatableInPlace(before, after)).To(Equal(decided.yes))
 			g.Expect(Hash(before, nil) == Hash(after, nil)).To(Equal(decided.yes))
 			if decided.yes {
 				set := &infrav1.CAPTMachineSet{Spec: infrav1.CAPTMachineSetSpec{Template: infrav1.MachineTemplate{Spec: *after}}}
 				m := &infrav1.CAPTMachine{Spec: *before}
-				InPlace(set, m)
-				g.Expect(m.Spec).To(Equal(*after), "a machine takes it over")
+				UpdateMachine(set, m)
+				g.Expect(m.Spec).To(Equal(*after), "the machine follows")
 				d := &infrav1.CAPTMachineDeployment{Spec: infrav1.CAPTMachineDeploymentSpec{Template: infrav1.MachineTemplate{Spec: *after}}}
 				set.Spec.Template.Spec = *before
-				Revise(d, set, 1)
-				g.Expect(set.Spec.Template.Spec).To(Equal(*after), "a set takes it over")
+				UpdateCurrentSet(d, set, 1)
+				g.Expect(set.Spec.Template.Spec).To(Equal(*after), "the set follows")
 			}
 		})
 	}
@@ -80,19 +80,19 @@ func TestHash_ofEqualTemplates(t *testing.T) {
 	g := NewWithT(t)
 	a, b := fullSpec(), fullSpec()
 	b.Variables["disk"] = value(`{"type":"gp3","size":10}`)
-	g.Expect(SameShape(a, b)).To(BeTrue(), "order and spaces are no change")
+	g.Expect(UpdatableInPlace(a, b)).To(BeTrue(), "order and white space do not matter")
 	g.Expect(Hash(a, nil)).To(Equal(Hash(b, nil)))
 	a.Variables, b.Variables = nil, map[string]infrav1.Value{}
-	g.Expect(SameShape(a, b)).To(BeTrue())
+	g.Expect(UpdatableInPlace(a, b)).To(BeTrue())
 	g.Expect(Hash(a, nil)).To(Equal(Hash(b, nil)))
 
 	g.Expect(Hash(a, new(int32(0)))).To(Equal(Hash(a, nil)))
-	g.Expect(Hash(a, new(int32(1)))).NotTo(Equal(Hash(a, nil)), "a collision gives another name")
+	g.Expect(Hash(a, new(int32(1)))).NotTo(Equal(Hash(a, nil)), "a collision changes the hash")
 	g.Expect(Hash(a, new(int32(2)))).NotTo(Equal(Hash(a, new(int32(1)))))
-	g.Expect(a.Variables).To(BeNil(), "what is hashed is not changed")
+	g.Expect(a.Variables).To(BeNil(), "the argument is not changed")
 }
 
-func TestNames_fit(t *testing.T) {
+func TestNames_areValid(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(SetName("workers", "5f7b9")).To(Equal("workers-5f7b9"))
 	long := strings.Repeat("a", 240) + strings.Repeat("-b", 6)
@@ -102,15 +102,15 @@ func TestNames_fit(t *testing.T) {
 	g.Expect(MachineName("a")).NotTo(Equal(MachineName("a")))
 }
 
-func TestMismatch(t *testing.T) {
+func TestSelectorProblem(t *testing.T) {
 	g := NewWithT(t)
 	selector := labels.SelectorFromSet(labels.Set{"pool": "a"})
-	g.Expect(Mismatch(selector, map[string]string{"pool": "a", "more": "b"})).To(BeEmpty())
-	g.Expect(Mismatch(selector, map[string]string{"pool": "b"})).To(ContainSubstring("add labels for pool=a"))
-	g.Expect(Mismatch(labels.Everything(), nil)).To(ContainSubstring("set matchLabels"))
+	g.Expect(SelectorProblem(selector, map[string]string{"pool": "a", "more": "b"})).To(BeEmpty())
+	g.Expect(SelectorProblem(selector, map[string]string{"pool": "b"})).To(ContainSubstring("add labels for pool=a"))
+	g.Expect(SelectorProblem(labels.Everything(), nil)).To(ContainSubstring("set matchLabels"))
 }
 
-func TestInPlace_takesAwayOnlyWhatTheTemplateGave(t *testing.T) {
+func TestUpdateMachine_removesOnlyMetadataOfTheTemplate(t *testing.T) {
 	g := NewWithT(t)
 	set := &infrav1.CAPTMachineSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "s", Labels: map[string]string{clusterv1.WatchLabel: "mine"}},
@@ -123,16 +123,16 @@ func TestInPlace_takesAwayOnlyWhatTheTemplateGave(t *testing.T) {
 	g.Expect(m.Labels).To(Equal(map[string]string{"pool": "a", "old": "x", clusterv1.ClusterNameLabel: "production", clusterv1.WatchLabel: "mine"}))
 	g.Expect(m.OwnerReferences).To(ConsistOf(And(HaveField("UID", BeEquivalentTo("s")), HaveField("Controller", HaveValue(BeTrue())))))
 	g.Expect(m.Spec).To(Equal(*fullSpec()))
-	g.Expect(FullyLabelled(set, m)).To(BeTrue())
-	again := m.DeepCopy()
-	InPlace(set, again)
-	g.Expect(SameMachine(m, again)).To(BeTrue(), "a second time changes nothing")
+	g.Expect(HasLabels(set, m)).To(BeTrue())
+	updated := m.DeepCopy()
+	UpdateMachine(set, updated)
+	g.Expect(SameMachine(m, updated)).To(BeTrue(), "a second update changes nothing")
 
 	m.Labels["mine"], m.Annotations["mine"] = "x", "x"
 	set.Spec.Template.ObjectMeta.Labels = map[string]string{"pool": "a", "new": "y"}
 	set.Spec.Template.ObjectMeta.Annotations = nil
-	g.Expect(FullyLabelled(set, m)).To(BeFalse())
-	InPlace(set, m)
+	g.Expect(HasLabels(set, m)).To(BeFalse())
+	UpdateMachine(set, m)
 	g.Expect(m.Labels).To(Equal(map[string]string{
 		"pool": "a", "new": "y", "mine": "x", clusterv1.ClusterNameLabel: "production", clusterv1.WatchLabel: "mine",
 	}))
@@ -140,11 +140,11 @@ func TestInPlace_takesAwayOnlyWhatTheTemplateGave(t *testing.T) {
 	g.Expect(m.Annotations).To(Equal(map[string]string{"mine": "x"}))
 
 	m.Annotations = map[string]string{infrav1.TemplateMetadataAnnotation: "not JSON", "kept": "x"}
-	InPlace(set, m)
+	UpdateMachine(set, m)
 	g.Expect(m.Annotations).To(HaveKey("kept"))
 }
 
-func TestLimitsOf_roundsAsKubernetesDoes(t *testing.T) {
+func TestLimitsOf_roundsLikeKubernetes(t *testing.T) {
 	n, percent := intstr.FromInt32, intstr.FromString
 	rolling := func(surge, unavailable intstr.IntOrString) *infrav1.MachineDeploymentStrategy {
 		return &infrav1.MachineDeploymentStrategy{RollingUpdate: &infrav1.RollingUpdate{MaxSurge: &surge, MaxUnavailable: &unavailable}}
@@ -158,13 +158,13 @@ func TestLimitsOf_roundsAsKubernetesDoes(t *testing.T) {
 		{name: "defaults", replicas: 5, want: Limits{Surge: 1}},
 		{name: "defaults of a rolling update", strategy: &infrav1.MachineDeploymentStrategy{RollingUpdate: &infrav1.RollingUpdate{}}, replicas: 5, want: Limits{Surge: 1}},
 		{name: "numbers", strategy: rolling(n(3), n(2)), replicas: 5, want: Limits{Surge: 3, Unavailable: 2}},
-		{name: "a surge is rounded up", strategy: rolling(percent("1%"), n(0)), replicas: 5, want: Limits{Surge: 1}},
-		{name: "what is unavailable down", strategy: rolling(n(1), percent("39%")), replicas: 5, want: Limits{Surge: 1, Unavailable: 1}},
+		{name: "surge is rounded up", strategy: rolling(percent("1%"), n(0)), replicas: 5, want: Limits{Surge: 1}},
+		{name: "unavailable is rounded down", strategy: rolling(n(1), percent("39%")), replicas: 5, want: Limits{Surge: 1, Unavailable: 1}},
 		{name: "never both zero", strategy: rolling(n(0), percent("10%")), replicas: 5, want: Limits{Unavailable: 1}},
-		{name: "not more than there are", strategy: rolling(n(0), n(9)), replicas: 3, want: Limits{Unavailable: 3}},
-		{name: "of none", strategy: rolling(percent("50%"), percent("50%")), replicas: 0, want: Limits{}},
+		{name: "at most all replicas", strategy: rolling(n(0), n(9)), replicas: 3, want: Limits{Unavailable: 3}},
+		{name: "no replicas", strategy: rolling(percent("50%"), percent("50%")), replicas: 0, want: Limits{}},
 		{name: "all", strategy: rolling(percent("100%"), percent("100%")), replicas: 4, want: Limits{Surge: 4, Unavailable: 4}},
-		{name: "none on delete", strategy: &infrav1.MachineDeploymentStrategy{Type: infrav1.OnDeleteStrategy}, replicas: 4, want: Limits{}},
+		{name: "OnDelete", strategy: &infrav1.MachineDeploymentStrategy{Type: infrav1.OnDeleteStrategy}, replicas: 4, want: Limits{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,6 +176,6 @@ func TestLimitsOf_roundsAsKubernetesDoes(t *testing.T) {
 	}
 	for _, bad := range []*infrav1.MachineDeploymentStrategy{rolling(percent("x"), n(0)), rolling(n(1), percent("x"))} {
 		_, err := LimitsOf(bad, 3)
-		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("reading max")))
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("parsing max")))
 	}
 }

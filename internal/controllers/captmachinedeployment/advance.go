@@ -22,7 +22,7 @@ import (
 func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.deployment.Spec.ClusterName}
 	maps.Copy(labels, s.deployment.Spec.Template.ObjectMeta.Labels)
-	if problem := machines.Mismatch(s.selector, labels); problem != "" {
+	if problem := machines.SelectorProblem(s.selector, labels); problem != "" {
 		s.blocked = fault.Stall(infrav1.SelectorMismatchReason, "%s", problem)
 	}
 	if done, err := r.rollback(ctx, s); done || err != nil {
@@ -64,7 +64,7 @@ func (s *scope) decide() changes {
 	}
 	current := s.current()
 	revision := machines.NextRevision(current, s.sets)
-	size := machines.SizeNote{Desired: s.replicas(), Max: rollout.Max()}
+	size := machines.SizeRecord{Desired: s.replicas(), Max: rollout.Max()}
 
 	var c changes
 	for _, set := range s.sets {
@@ -73,9 +73,9 @@ func (s *scope) decide() changes {
 		}
 		to := set.DeepCopy()
 		if !s.scaleOnly() {
-			machines.Tend(s.deployment, to, rollout.Frozen(machines.SetOf(set, nil)))
+			machines.UpdateSet(s.deployment, to, rollout.CreationDisabled(machines.SetOf(set, nil)))
 			if current != nil && set.UID == current.UID {
-				machines.Revise(s.deployment, to, revision)
+				machines.UpdateCurrentSet(s.deployment, to, revision)
 			}
 		}
 		for _, resize := range plan.Resize {
@@ -83,7 +83,7 @@ func (s *scope) decide() changes {
 				continue
 			}
 			size.Replicas = resize.To
-			size.Write(to)
+			size.Apply(to)
 			if resize.To > resize.Set.Replicas {
 				delete(to.Annotations, clusterv1.DisableMachineCreateAnnotation)
 			}
@@ -159,7 +159,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, set *infrav1.CAPTMach
 		return fmt.Errorf("reading set %s: %w", set.Name, err)
 	}
 	if metav1.IsControlledBy(&existing, s.deployment) && existing.DeletionTimestamp.IsZero() &&
-		machines.SameShape(&existing.Spec.Template.Spec, &set.Spec.Template.Spec) {
+		machines.UpdatableInPlace(&existing.Spec.Template.Spec, &set.Spec.Template.Spec) {
 		// This is the desired set, created a moment ago.
 		s.sets = append(s.sets, &existing)
 		return nil

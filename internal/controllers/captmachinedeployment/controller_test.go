@@ -140,7 +140,7 @@ func playMachines(t *testing.T, namespace string) {
 			var all infrav1.CAPTMachineList
 			_ = env.Client.List(ctx, &all, client.InNamespace(namespace))
 			for i := range all.Items {
-				if m := &all.Items[i]; m.Spec.InstanceType != broken && !machines.Of(m).Ready {
+				if m := &all.Items[i]; m.Spec.InstanceType != broken && !machines.MachineOf(m).Ready {
 					_ = setReady(ctx, m, metav1.ConditionTrue)
 				}
 			}

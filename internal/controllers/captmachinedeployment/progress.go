@@ -31,22 +31,22 @@ func (r *Reconciler) progress(_ context.Context, s *scope) error {
 	totals := s.totals()
 	complete := rollout.Complete()
 	p := machines.Progress{
-		Was: s.previous, Is: totals, Complete: complete,
-		Reason: s.previousReason, New: s.templateChanged(), Paused: s.paused(),
-		Patient: rollout.Strategy == infrav1.OnDeleteStrategy && !complete && totals.Replicas == s.replicas() && totals.Available == totals.Replicas,
-		Last:    d.Status.LastProgressAt.Time, Deadline: machines.Deadline(d.Spec.ProgressDeadlineSeconds), Now: s.now,
+		Previous: s.previous, Current: totals, Complete: complete,
+		PreviousReason: s.previousReason, TemplateChanged: s.templateChanged(), Paused: s.paused(),
+		OnlyDeletion: rollout.Strategy == infrav1.OnDeleteStrategy && !complete && totals.Replicas == s.replicas() && totals.Available == totals.Replicas,
+		LastProgress: d.Status.LastProgressAt.Time, Deadline: machines.Deadline(d.Spec.ProgressDeadlineSeconds), Now: s.now,
 	}
-	state, last := p.Judge()
+	state, last := p.Evaluate()
 	d.Status.LastProgressAt = metav1.NewTime(last)
 	s.state = state
 	switch state {
 	case machines.RollingOut:
 		s.untilDeadline = p.Remaining(last)
-	case machines.StoodStill:
+	case machines.DeadlineExceeded:
 		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "The rollout has made no progress for more than %s: %s", p.Deadline, s.summary())
 	case machines.Paused:
 		return fault.Stall(infrav1.DeploymentPausedReason, "spec.paused is true: changes of the template are not rolled out, changes of replicas are")
-	case machines.RolledOut, machines.Patient:
+	case machines.RolledOut, machines.WaitingForDeletion:
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func progressReason(s *scope) string {
 	switch s.state {
 	case machines.RolledOut:
 		return infrav1.RolloutCompleteReason
-	case machines.Patient:
+	case machines.WaitingForDeletion:
 		return infrav1.WaitingForDeletionReason
 	default:
 		return infrav1.RollingOutReason
@@ -72,7 +72,7 @@ func progressMessage(s *scope) string {
 	switch s.state {
 	case machines.RolledOut:
 		return ""
-	case machines.Patient:
+	case machines.WaitingForDeletion:
 		return fmt.Sprintf("%s; delete the others to replace them", s.summary())
 	}
 	if s.waitingFor != "" {
@@ -98,7 +98,7 @@ func (r *Reconciler) complete(_ context.Context, s *scope) error {
 		return s.blocked
 	case s.state == machines.RolledOut, s.state == machines.Paused && s.rollout().Complete():
 		return nil
-	case s.state == machines.StoodStill:
+	case s.state == machines.DeadlineExceeded:
 		return fault.Stall(infrav1.ProgressDeadlineExceededReason, "The rollout makes no progress: %s", s.summary())
 	case s.state == machines.Paused:
 		return fault.Stall(infrav1.DeploymentPausedReason, "The rollout is paused: %s", s.summary())

@@ -95,7 +95,7 @@ func (p *promises) verdict() string {
 
 func (p *promises) count() (total, available int32) {
 	for _, m := range p.machines {
-		c := machines.Of(m)
+		c := machines.MachineOf(m)
 		if !c.Deleting {
 			total++
 		}
@@ -129,7 +129,7 @@ func (p *promises) machine(e watch.Event) {
 		delete(p.machines, m.Name)
 	}
 	total, available := p.count()
-	was := known && machines.Of(before).Ready
+	was := known && machines.MachineOf(before).Ready
 	goes := e.Type == watch.Deleted || !m.DeletionTimestamp.IsZero()
 	switch {
 	case !known:
@@ -144,7 +144,7 @@ func (p *promises) machine(e watch.Event) {
 		}
 	case goes && before.DeletionTimestamp.IsZero():
 		p.note("%s is deleted, which was not ready: %d available", m.Name, available)
-	case machines.Of(m).Ready && !was:
+	case machines.MachineOf(m).Ready && !was:
 		p.note("%s becomes ready: %d available", m.Name, available)
 	}
 }

@@ -184,7 +184,7 @@ func (s *scenario) playKubelet(ctx context.Context) {
 // happen lets something happen to a machine. What others wrote meanwhile wins.
 func (s *scenario) happen(ctx context.Context, m *infrav1.CAPTMachine, calm bool) {
 	n := s.kubelet.IntN(100)
-	ready := machines.Of(m).Ready
+	ready := machines.MachineOf(m).Ready
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		if n < 30 && controllerutil.RemoveFinalizer(m, drain) {

@@ -90,7 +90,7 @@ func (s *scope) addMachines(list *infrav1.CAPTMachineList) {
 	for i := range list.Items {
 		m := &list.Items[i]
 		if controller := metav1.GetControllerOfNoCopy(m); controller != nil && !known[m.UID] {
-			s.machines[controller.UID] = append(s.machines[controller.UID], machines.Of(m))
+			s.machines[controller.UID] = append(s.machines[controller.UID], machines.MachineOf(m))
 		}
 	}
 }

@@ -24,7 +24,7 @@ type scope struct {
 	now        time.Time
 
 	// previous, previousReason and previousRevision are what the status contained.
-	previous         machines.Numbers
+	previous         machines.Totals
 	previousReason   string
 	previousRevision int64
 
@@ -52,7 +52,7 @@ func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, 
 		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector is invalid: %w", err)
 	}
 	if selector.Empty() {
-		return nil, fault.Stall(infrav1.SelectorMismatchReason, "%s", machines.Mismatch(selector, nil))
+		return nil, fault.Stall(infrav1.SelectorMismatchReason, "%s", machines.SelectorProblem(selector, nil))
 	}
 	limits, err := machines.LimitsOf(d.Spec.Strategy, machines.Replicas(d.Spec.Replicas))
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, 
 	d.Status.Selector = selector.String()
 	s := &scope{
 		deployment: d, selector: selector, limits: limits, now: r.Now(),
-		previous: machines.Numbers{
+		previous: machines.Totals{
 			Replicas: ptr.Deref(d.Status.Replicas, 0), Updated: ptr.Deref(d.Status.UpdatedReplicas, 0),
 			Ready: ptr.Deref(d.Status.ReadyReplicas, 0), Available: ptr.Deref(d.Status.AvailableReplicas, 0),
 		},
@@ -88,8 +88,8 @@ func (s *scope) current() *infrav1.CAPTMachineSet {
 // rollout returns the state that decisions are based on.
 func (s *scope) rollout() machines.Rollout {
 	r := machines.Rollout{
-		Replicas: s.replicas(), Strategy: machines.TypeOf(s.deployment.Spec.Strategy), Limits: s.limits,
-		Held: s.scaleOnly(), History: ptr.Deref(s.deployment.Spec.RevisionHistoryLimit, 10), Now: s.now,
+		Replicas: s.replicas(), Strategy: machines.StrategyType(s.deployment.Spec.Strategy), Limits: s.limits,
+		ScaleOnly: s.scaleOnly(), HistoryLimit: ptr.Deref(s.deployment.Spec.RevisionHistoryLimit, 10), Now: s.now,
 	}
 	current := s.current()
 	for _, set := range s.sets {
@@ -104,8 +104,8 @@ func (s *scope) rollout() machines.Rollout {
 }
 
 // totals counts the machines of all sets.
-func (s *scope) totals() machines.Numbers {
-	var t machines.Numbers
+func (s *scope) totals() machines.Totals {
+	var t machines.Totals
 	current := s.current()
 	for _, set := range s.sets {
 		c := machines.Count(s.machines[set.UID], machines.Seconds(set.Spec.MinReadySeconds), s.now)

@@ -131,7 +131,7 @@ func (r *Reconciler) setOwner(_ context.Context, s *scope) error {
 func (s *scope) states() []machines.Machine {
 	all := make([]machines.Machine, 0, len(s.machines))
 	for _, m := range s.machines {
-		all = append(all, machines.Of(m))
+		all = append(all, machines.MachineOf(m))
 	}
 	return all
 }

@@ -26,7 +26,7 @@ const maxNames = 5
 
 // replicas creates or deletes machines until their number is the desired one.
 func (r *Reconciler) replicas(ctx context.Context, s *scope) error {
-	if problem := machines.Mismatch(s.selector, machines.Labels(s.set)); problem != "" {
+	if problem := machines.SelectorProblem(s.selector, machines.Labels(s.set)); problem != "" {
 		return fault.Stall(infrav1.SelectorMismatchReason, "%s", problem)
 	}
 	if err := r.readMachines(ctx, s); err != nil {
@@ -47,7 +47,7 @@ func (r *Reconciler) replicas(ctx context.Context, s *scope) error {
 // scale creates missing machines or deletes surplus ones. It does so only if the
 // API server agrees with the cache, which may be outdated.
 func (r *Reconciler) scale(ctx context.Context, s *scope) error {
-	if s.replicaDiff().InSync() {
+	if s.replicaDiff().Empty() {
 		return nil
 	}
 	if err := r.readLiveMachines(ctx, s); err != nil {
@@ -65,8 +65,8 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) error {
 
 // replicaDiff returns the machines that are missing, if the set may create
 // machines, or those to delete.
-func (s *scope) replicaDiff() machines.Resize {
-	diff := machines.Sync(s.states(), machines.Replicas(s.set.Spec.Replicas), s.set.Spec.DeletePolicy, s.minReady(), s.now)
+func (s *scope) replicaDiff() machines.ReplicaDiff {
+	diff := machines.DiffReplicas(s.states(), machines.Replicas(s.set.Spec.Replicas), s.set.Spec.DeletePolicy, s.minReady(), s.now)
 	if s.creationDisabled() {
 		diff.Create = 0
 	}
@@ -183,7 +183,7 @@ func (r *Reconciler) updateInPlace(ctx context.Context, s *scope) error {
 			continue
 		}
 		updated := m.DeepCopy()
-		if machines.InPlace(s.set, updated); machines.SameMachine(m, updated) {
+		if machines.UpdateMachine(s.set, updated); machines.SameMachine(m, updated) {
 			continue
 		}
 		if err := r.Client.Patch(ctx, updated, client.MergeFrom(m)); client.IgnoreNotFound(err) != nil {
@@ -200,7 +200,7 @@ func (s *scope) updateCounts() {
 	c := machines.Count(s.states(), s.minReady(), s.now)
 	var labeled int32
 	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() && machines.FullyLabelled(s.set, m) {
+		if m.DeletionTimestamp.IsZero() && machines.HasLabels(s.set, m) {
 			labeled++
 		}
 	}
@@ -227,7 +227,7 @@ func (s *scope) inSync() error {
 
 // machinesReady waits until every machine is ready.
 func (r *Reconciler) machinesReady(_ context.Context, s *scope) error {
-	notReady := s.names(func(m *infrav1.CAPTMachine) bool { return m.DeletionTimestamp.IsZero() && !machines.Of(m).Ready })
+	notReady := s.names(func(m *infrav1.CAPTMachine) bool { return m.DeletionTimestamp.IsZero() && !machines.MachineOf(m).Ready })
 	if len(notReady) == 0 {
 		return nil
 	}
