@@ -127,7 +127,7 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 		"an unknown variable":  {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zons: 1\n"), failed(validate.RuleVariable, "zons", "spec.variables[zons]", `the module has no variable "zons": did you mean "zones"?`)},
 		"a wrong type":         {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `takes number`)},
 		"an unknown output":    {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  requiredOutputs: [vpc]\n"), failed(validate.RuleVariable, "requiredOutputs", "spec.requiredOutputs", `the module has no output "vpc"`)},
-		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it under spec.variables")},
+		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it in spec.variables")},
 		"a circle of workspaces": {
 			apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: other}]\n") +
 				"---\napiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplateApply\nmetadata: {name: other}\nspec:\n  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: demo}]\n",

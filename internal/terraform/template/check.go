@@ -9,44 +9,43 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
-// Shortcoming is one thing that keeps a workspace from being run.
-type Shortcoming struct {
+// Finding is a Problem of a workspace that Check found.
+type Finding struct {
 	Problem
-	// Variable is the variable or output it is about, if it is about one.
+	// Variable is the variable or output that the problem is about, if any.
 	Variable string
 }
 
-// Check says everything that keeps a workspace from being run, where Resolve
-// says the first. Keys of Secrets and ConfigMaps that are not among the sources
-// count as there.
-func Check(s Sources) []Shortcoming {
+// Check returns all problems that prevent a workspace from running, while Resolve
+// returns the first. It assumes that keys of Secrets and ConfigMaps that are not
+// among the sources exist.
+func Check(s Sources) []Finding {
 	c := newChecker(s)
 	c.variables()
 	c.texts()
 	c.module()
-	return c.found
+	return c.findings
 }
 
-// checker collects what is wrong.
+// checker collects the findings of a workspace.
 type checker struct {
 	*resolver
 	values inspect.Values
-	// open are variables whose values are not known here; anyOpen is set when
-	// not even their names are.
-	open    map[string]bool
-	anyOpen bool
-	found   []Shortcoming
+	// unknown are the variables whose values are in objects that are not among
+	// the sources. anyUnknown is set if not even the names are known.
+	unknown    map[string]bool
+	anyUnknown bool
+	findings   []Finding
 }
 
 func newChecker(s Sources) *checker {
 	return &checker{
 		resolver: &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}},
-		values:   inspect.Values{}, open: map[string]bool{},
+		values:   inspect.Values{}, unknown: map[string]bool{},
 	}
 }
 
-// add takes an error down, unless it is about a key that is not there. It tells
-// whether there was none at all.
+// add records an error, unless it is a missing key. It reports whether err is nil.
 func (c *checker) add(err error) bool {
 	if err == nil {
 		return true
@@ -55,16 +54,16 @@ func (c *checker) add(err error) bool {
 		return false
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
-		c.found = append(c.found, Shortcoming{Problem: *p})
+		c.findings = append(c.findings, Finding{Problem: *p})
 	} else {
-		c.found = append(c.found, Shortcoming{Problem: Problem{Reason: infrav1.InvalidVariableReason, Message: err.Error()}})
+		c.findings = append(c.findings, Finding{Problem: Problem{Reason: infrav1.InvalidVariableReason, Message: err.Error()}})
 	}
 	return false
 }
 
 func (c *checker) addProblems(problems []inspect.Problem) {
 	for _, p := range problems {
-		c.found = append(c.found, Shortcoming{Problem: Problem{Reason: ReasonOf(p.Kind), Message: p.Message}, Variable: p.Name})
+		c.findings = append(c.findings, Finding{Problem: Problem{Reason: ReasonOf(p.Kind), Message: p.Message}, Variable: p.Name})
 	}
 }
 
@@ -73,7 +72,7 @@ func (c *checker) variables() {
 	for i, file := range p.VarFiles {
 		values, err := c.varFile(i, file)
 		if !c.add(err) {
-			c.anyOpen = true
+			c.anyUnknown = true
 			continue
 		}
 		c.set(c.values, values, false)
@@ -81,17 +80,17 @@ func (c *checker) variables() {
 	for i, v := range p.Vars {
 		value, err := c.variable(i, v)
 		if !c.add(err) {
-			c.open[string(v.Key)] = true
+			c.unknown[string(v.Key)] = true
 			continue
 		}
 		c.set(c.values, inspect.Values{string(v.Key): value}, false)
 	}
-	own, problems := c.own()
+	own, problems := c.applyValues()
 	c.addProblems(problems)
 	c.set(c.values, own, false)
 }
 
-// texts resolves everything else that may hold placeholders.
+// texts checks all other fields that may contain placeholders.
 func (c *checker) texts() {
 	for _, e := range c.Template.Spec.Template.Spec.ForProvider.Env {
 		ref := e.SecretKeyReference
@@ -115,21 +114,17 @@ func (c *checker) texts() {
 	}
 }
 
-// module compares the values with what an inline module declares.
+// module checks the values against the declarations of an inline module.
 func (c *checker) module() {
 	module := ParseModule(c.Template)
 	if module == nil || len(module.Diagnostics.Errors()) > 0 {
 		// The problem is in the template.
 		return
 	}
-	for name := range c.values {
-		if _, declared := module.Variables[name]; !declared && c.used[name] {
-			delete(c.values, name)
-		}
-	}
+	c.dropUndeclared(module, c.values)
 	var problems []inspect.Problem
 	for _, p := range inspect.Check(module, c.values, c.Apply.Spec.RequiredOutputs) {
-		if p.Kind == inspect.KindMissing && (c.anyOpen || c.open[p.Name]) {
+		if p.Kind == inspect.KindMissing && (c.anyUnknown || c.unknown[p.Name]) {
 			continue
 		}
 		problems = append(problems, p)
@@ -137,22 +132,23 @@ func (c *checker) module() {
 	c.addProblems(problems)
 }
 
-// CheckVars checks a template's own values. What they leave out may come with
-// the workspace, and the type of what holds placeholders is known only there.
+// CheckVars checks the values of a template against its module. Missing values
+// are no problem, because the workspace may set them. The type of a value with
+// placeholders is not checked, because it is known only with the workspace.
 func CheckVars(m *inspect.Module, vars []infrav1.Variable) []inspect.Problem {
-	raw, open := map[string]json.RawMessage{}, map[string]bool{}
+	raw, unknown := map[string]json.RawMessage{}, map[string]bool{}
 	for _, v := range vars {
 		raw[string(v.Key)] = v.Value.Raw
-		open[string(v.Key)] = bytes.Contains(v.Value.Raw, []byte("${"))
+		unknown[string(v.Key)] = bytes.Contains(v.Value.Raw, []byte("${"))
 		if v.Value.IsZero() {
-			raw[string(v.Key)], open[string(v.Key)] = []byte(`""`), true
+			raw[string(v.Key)], unknown[string(v.Key)] = []byte(`""`), true
 		}
 	}
 	values, problems := inspect.FromJSON(raw)
 	var found []inspect.Problem
 	for _, p := range append(problems, inspect.Check(m, values, nil)...) {
-		unknown := p.Kind == inspect.KindUnknown || p.Kind == inspect.KindInvalidName
-		if p.Kind != inspect.KindMissing && (unknown || !open[p.Name]) {
+		undeclared := p.Kind == inspect.KindUnknown || p.Kind == inspect.KindInvalidName
+		if p.Kind != inspect.KindMissing && (undeclared || !unknown[p.Name]) {
 			found = append(found, p)
 		}
 	}

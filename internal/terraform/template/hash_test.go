@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// rich are sources that use everything.
+// rich returns sources that use all fields.
 func rich(changes ...func(*template.Sources)) template.Sources {
 	base := []func(*template.Sources){
 		vars("tags", `{"a":"1","b":"2","c":"3"}`), configFile("f", `size = 2`),
@@ -34,16 +34,16 @@ func hashOf(g Gomega, s template.Sources) string {
 	return inputs.Hash
 }
 
-func TestHash_isTheSameForTheSame(t *testing.T) {
+func TestHash_isDeterministic(t *testing.T) {
 	g := NewWithT(t)
 	first := hashOf(g, rich())
 	g.Expect(first).To(MatchRegexp("^[0-9a-f]{32}$"))
 	for range 20 {
-		g.Expect(hashOf(g, rich())).To(Equal(first), "in whatever order maps are read")
+		g.Expect(hashOf(g, rich())).To(Equal(first), "the order of maps does not matter")
 	}
 }
 
-func TestHash_staysWhenNothingChangesThatARunApplies(t *testing.T) {
+func TestHash_ignoresWhatARunDoesNotApply(t *testing.T) {
 	g := NewWithT(t)
 	before := hashOf(g, rich())
 	for name, change := range map[string]func(*template.Sources){
@@ -66,55 +66,55 @@ func TestHash_staysWhenNothingChangesThatARunApplies(t *testing.T) {
 		"the executor": config(func(c *infrav1.WorkspaceProviderConfigSpec) {
 			c.Runner = &infrav1.RunnerConfig{Executor: infrav1.ExecutorJob}
 		}),
-		"how a value is written": vars("tags", "{ \"c\": \"3\",\n\"b\": \"2\", \"a\": \"1\" }"),
-		"a key that nobody uses": secret("s", "other", "x"),
+		"format of a value": vars("tags", "{ \"c\": \"3\",\n\"b\": \"2\", \"a\": \"1\" }"),
+		"an unused key":     secret("s", "other", "x"),
 	} {
 		g.Expect(hashOf(g, rich(change))).To(Equal(before), name)
 	}
 }
 
-func TestHash_staysWhenAWorkspaceMoves(t *testing.T) {
+func TestHash_ignoresTheNamespace(t *testing.T) {
 	g := NewWithT(t)
 	moved := sources(func(s *template.Sources) { s.Apply.Namespace, s.Apply.UID = "elsewhere", "other" })
-	g.Expect(hashOf(g, moved)).To(Equal(hashOf(g, sources())), "its state moves with it")
+	g.Expect(hashOf(g, moved)).To(Equal(hashOf(g, sources())), "the state moves with the workspace")
 }
 
 func credentialsOf(value string) func(*template.Sources) {
 	return secret("credentials", "AWS_ACCESS_KEY_ID", value)
 }
 
-func TestHash_changesWithWhatARunApplies(t *testing.T) {
+func TestHash_dependsOnWhatARunApplies(t *testing.T) {
 	g := NewWithT(t)
-	seen := map[string]string{hashOf(g, rich()): "nothing"}
+	seen := map[string]string{hashOf(g, rich()): "no change"}
 	for name, change := range map[string]func(*template.Sources){
 		"the module":        text(module + "# more"),
 		"a variable":        given("name", `"moon"`),
-		"a variable more":   given("token", `"x"`),
-		"a template's one":  vars("tags", `{"a":"1"}`),
+		"another variable":  given("token", `"x"`),
+		"a template value":  vars("tags", `{"a":"1"}`),
 		"a file":            configMap("f", "f.tfvars", "size = 3"),
 		"the environment":   env(infrav1.EnvVar{Name: "B", Value: new("x")}),
-		"a secret of it":    secret("s", "k", "w"),
+		"a secret in it":    secret("s", "k", "w"),
 		"the backend":       backend("s3", `key = "elsewhere"`),
-		"its type":          backend("gcs", `key = "${WORKSPACE_NAME}"`),
+		"the backend type":  backend("gcs", `key = "${WORKSPACE_NAME}"`),
 		"provider blocks":   config(func(c *infrav1.WorkspaceProviderConfigSpec) { c.Configuration = `provider "aws" { region = "eu" }` }),
 		"no encryption":     config(func(c *infrav1.WorkspaceProviderConfigSpec) { c.StateEncryption = nil }),
-		"arguments of init": templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.InitArgs = []infrav1.Argument{"-upgrade"} }),
-		"of plan":           templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.PlanArgs = []infrav1.Argument{"-target=a.b"} }),
-		"of apply":          templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.ApplyArgs = []infrav1.Argument{"-target=a.b"} }),
+		"init arguments":    templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.InitArgs = []infrav1.Argument{"-upgrade"} }),
+		"plan arguments":    templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.PlanArgs = []infrav1.Argument{"-target=a.b"} }),
+		"apply arguments":   templateSpec(func(w *infrav1.WorkspaceSpec) { w.ForProvider.ApplyArgs = []infrav1.Argument{"-target=a.b"} }),
 		"the workspace":     func(s *template.Sources) { s.Apply.Name = "other" },
 		"a remote module":   remote,
 		"another version":   func(s *template.Sources) { remote(s); s.Template.Spec.Template.Spec.ForProvider.Module += ".1" },
 		"another directory": func(s *template.Sources) { remote(s); s.Template.Spec.Template.Spec.ForProvider.Entrypoint = "eks" },
-		"a value for it":    func(s *template.Sources) { remote(s); given("name", `"moon"`)(s) },
+		"a remote value":    func(s *template.Sources) { remote(s); given("name", `"moon"`)(s) },
 	} {
 		hash := hashOf(g, rich(change))
-		other, taken := seen[hash]
-		g.Expect(taken).To(BeFalse(), "%s is no different from %s", name, other)
+		other, found := seen[hash]
+		g.Expect(found).To(BeFalse(), "%s has the same hash as %s", name, other)
 		seen[hash] = name
 	}
 }
 
-func TestStateSuffix_isAlwaysValidAndNeverNumbered(t *testing.T) {
+func TestStateSuffix_isValidAndDoesNotEndInANumber(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[string]string{}
 	for _, name := range []string{"a", "hello-1", "a.b", "a-b", "a..b", fmt.Sprintf("%0200d", 1), fmt.Sprintf("%0200d", 2), fmt.Sprintf("%0199d.", 1) + "x"} {

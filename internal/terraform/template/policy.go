@@ -9,14 +9,15 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// The defaults of a policy.
+// Defaults of a Policy.
 const (
 	defaultDriftInterval = time.Hour
 	defaultMinBackoff    = 15 * time.Second
 	defaultMaxBackoff    = 10 * time.Minute
 )
 
-// PolicyOf is how runs of a workspace are made, as far as its sources are known.
+// PolicyOf returns the policy of a workspace. The template and the provider config
+// may be incomplete.
 func PolicyOf(s Sources) Policy { return s.policy() }
 
 func (s *Sources) policy() Policy {
@@ -61,9 +62,9 @@ func (s *Sources) policy() Policy {
 	return p
 }
 
-func duration(d *metav1.Duration, otherwise time.Duration) time.Duration {
+func duration(d *metav1.Duration, fallback time.Duration) time.Duration {
 	if d == nil {
-		return otherwise
+		return fallback
 	}
 	return d.Duration
 }
@@ -72,8 +73,8 @@ func (s *Sources) timeout() time.Duration {
 	return duration(s.Apply.Spec.Timeout, duration(s.Template.Spec.Template.Spec.Timeout, defaultTimeout))
 }
 
-// protect is the union of the template's and the apply's: an apply can add
-// protection, not take it away.
+// protect returns the union of the patterns of the template and of the apply. An
+// apply can add protection, but not remove it.
 func (s *Sources) protect() []string {
 	var patterns []string
 	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect) {

@@ -12,9 +12,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-func lasting(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-func TestPolicy_theWorkspaceOverTheTemplateOverTheDefaults(t *testing.T) {
+func TestPolicy_workspaceOverridesTemplateOverridesDefaults(t *testing.T) {
 	defaults := template.Policy{
 		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
 		MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute,
@@ -26,8 +26,8 @@ func TestPolicy_theWorkspaceOverTheTemplateOverTheDefaults(t *testing.T) {
 	}
 	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
 		w.Approval = infrav1.ApprovalManual
-		w.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport, Interval: lasting(2 * time.Hour)}
-		w.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](5), MinBackoff: lasting(time.Minute), MaxBackoff: lasting(2 * time.Minute)}
+		w.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport, Interval: duration(2 * time.Hour)}
+		w.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](5), MinBackoff: duration(time.Minute), MaxBackoff: duration(2 * time.Minute)}
 	})
 	merged := with(func(p *template.Policy) {
 		p.Approval, p.DriftAction, p.DriftInterval = infrav1.ApprovalManual, infrav1.DriftReport, 2*time.Hour
@@ -40,23 +40,23 @@ func TestPolicy_theWorkspaceOverTheTemplateOverTheDefaults(t *testing.T) {
 	}{
 		{"defaults", nil, defaults},
 		{"the template", []func(*template.Sources){ofTemplate}, merged},
-		{"the workspace over all of it", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+		{"the workspace overrides all settings", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
 			a.Approval = infrav1.ApprovalAuto
-			a.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftOff, Interval: lasting(3 * time.Hour)}
-			a.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](0), MinBackoff: lasting(time.Second), MaxBackoff: lasting(3 * time.Second)}
+			a.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftOff, Interval: duration(3 * time.Hour)}
+			a.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](0), MinBackoff: duration(time.Second), MaxBackoff: duration(3 * time.Second)}
 		})}, with(func(p *template.Policy) {
 			p.DriftInterval, p.RetryLimit, p.MinBackoff, p.MaxBackoff = 3*time.Hour, ptr.To[int32](0), time.Second, 3*time.Second
 		})},
-		{"the workspace over parts of it", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
-			a.Drift = &infrav1.DriftPolicy{Interval: lasting(3 * time.Hour)}
-			a.Retry = &infrav1.RetryPolicy{MaxBackoff: lasting(3 * time.Minute)}
+		{"the workspace overrides some settings", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.Drift = &infrav1.DriftPolicy{Interval: duration(3 * time.Hour)}
+			a.Retry = &infrav1.RetryPolicy{MaxBackoff: duration(3 * time.Minute)}
 		})}, func() template.Policy {
 			p := merged
 			p.DriftInterval, p.MaxBackoff = 3*time.Hour, 3*time.Minute
 			return p
 		}()},
-		{"a longest wait shorter than the shortest", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
-			a.Retry = &infrav1.RetryPolicy{MinBackoff: lasting(time.Hour)}
+		{"a maximum below the minimum", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.Retry = &infrav1.RetryPolicy{MinBackoff: duration(time.Hour)}
 		})}, func() template.Policy {
 			p := merged
 			p.MinBackoff, p.MaxBackoff = time.Hour, time.Hour
@@ -73,13 +73,13 @@ func TestPolicy_theWorkspaceOverTheTemplateOverTheDefaults(t *testing.T) {
 			g.Expect(template.PolicyOf(sources(tt.changes...))).To(Equal(tt.want))
 		})
 	}
-	NewWithT(t).Expect(template.PolicyOf(template.Sources{Apply: sources().Apply, Template: &infrav1.WorkspaceTemplate{}})).To(Equal(defaults), "before the template is known")
+	NewWithT(t).Expect(template.PolicyOf(template.Sources{Apply: sources().Apply, Template: &infrav1.WorkspaceTemplate{}})).To(Equal(defaults), "with an unknown template")
 }
 
-func TestTimeout_theWorkspaceOverTheTemplateOverAnHour(t *testing.T) {
+func TestTimeout_workspaceOverridesTemplateOverridesOneHour(t *testing.T) {
 	g := NewWithT(t)
-	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) { w.Timeout = lasting(2 * time.Hour) })
-	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Timeout = lasting(time.Minute) })
+	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) { w.Timeout = duration(2 * time.Hour) })
+	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Timeout = duration(time.Minute) })
 	g.Expect(resolve(g).Request.Timeout).To(Equal(time.Hour))
 	g.Expect(resolve(g, ofTemplate).Request.Timeout).To(Equal(2 * time.Hour))
 	g.Expect(resolve(g, ofTemplate, ofApply).Request.Timeout).To(Equal(time.Minute))
@@ -92,5 +92,5 @@ func TestProtect_isTheUnion(t *testing.T) {
 	ofApply := applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Protect = []infrav1.ProtectPattern{"c.d", "a.b"} })
 	g.Expect(resolve(g).Request.Protect).To(BeEmpty())
 	g.Expect(resolve(g, ofTemplate, ofApply).Request.Protect).To(Equal([]string{"a.b", "aws_vpc", "c.d"}))
-	g.Expect(resolve(g, ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Protect = nil })).Request.Protect).To(HaveLen(2), "a workspace cannot take protection away")
+	g.Expect(resolve(g, ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Protect = nil })).Request.Protect).To(HaveLen(2), "a workspace cannot remove protection")
 }

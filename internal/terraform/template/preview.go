@@ -8,21 +8,21 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Preview is what runs of a workspace would be given, for people to read. What
-// comes out of Secrets is shown by where it comes from, never by its value.
+// Preview shows the inputs of a workspace's runs. It shows the origin of values
+// from Secrets, never the values.
 type Preview struct {
-	// Module is the address of a remote module; an inline one is among Files.
+	// Module is the address of a remote module. An inline module is in Files.
 	Module string `json:"module,omitempty"`
-	// Entrypoint is the directory of a remote module.
+	// Entrypoint is the directory of the root module in a remote module.
 	Entrypoint string `json:"entrypoint,omitempty"`
 	// Files are the files of the working directory.
 	Files map[string]string `json:"files,omitempty"`
 	// Variables are the values of the variables.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	// VariableFiles are files of variables that are not known here.
+	// VariableFiles are the origins of variables files whose content is unknown.
 	VariableFiles []string          `json:"variableFiles,omitempty"`
 	Env           map[string]string `json:"env,omitempty"`
-	// Backend is where the state is.
+	// Backend describes where the state is stored.
 	Backend          string `json:"backend"`
 	ConnectionSecret string `json:"connectionSecret,omitempty"`
 	Approval         string `json:"approval"`
@@ -32,13 +32,13 @@ type Preview struct {
 	RequiredOutputs []string `json:"requiredOutputs,omitempty"`
 }
 
-// sensitiveValue stands for the value of a variable that the module calls
+// sensitiveValue replaces the value of a variable that the module declares as
 // sensitive.
 const sensitiveValue = "(sensitive)"
 
-// PreviewOf resolves a workspace as far as its sources go. Secrets among them
-// are not looked into.
-func PreviewOf(s Sources) (*Preview, []Shortcoming) {
+// PreviewOf resolves a workspace as far as its sources are known, and returns the
+// problems that it found. It does not read Secrets.
+func PreviewOf(s Sources) (*Preview, []Finding) {
 	s.Secrets = nil
 	c := newChecker(s)
 	c.variables()
@@ -57,10 +57,10 @@ func PreviewOf(s Sources) (*Preview, []Shortcoming) {
 	if name, err := c.connectionSecret(); err == nil {
 		preview.ConnectionSecret = name
 	}
-	return preview, c.found
+	return preview, c.findings
 }
 
-// previewModule shows the module, and returns which of its variables are
+// previewModule adds the module, and returns which of its variables are
 // sensitive.
 func (c *checker) previewModule(preview *Preview) map[string]bool {
 	sensitive := map[string]bool{}
@@ -94,7 +94,7 @@ func (c *checker) previewVariables(preview *Preview, sensitive map[string]bool) 
 	}
 	for _, v := range p.Vars {
 		switch {
-		case !c.open[string(v.Key)]:
+		case !c.unknown[string(v.Key)]:
 		case v.SecretKeyReference != nil:
 			preview.Variables[string(v.Key)] = quoted(c.origin("Secret", v.SecretKeyReference))
 		case v.ConfigMapKeyReference != nil:
@@ -124,7 +124,8 @@ func (c *checker) previewEnv(preview *Preview) {
 	}
 }
 
-// previewConfig shows what a provider config adds.
+// previewConfig adds the files, the backend and the credentials of the provider
+// config.
 func (c *checker) previewConfig(preview *Preview) {
 	if c.ProviderConfig == nil {
 		return
@@ -149,13 +150,13 @@ func (c *checker) previewConfig(preview *Preview) {
 	}
 }
 
-// origin is where a value comes from, as a person reads it.
+// origin describes where a value comes from.
 func (c *checker) origin(kind string, ref *infrav1.KeyReference) string {
 	return fmt.Sprintf("(key %s of %s %s)", ref.Key, kind, ExpandName(c.Apply, ref.Name))
 }
 
 func quoted(text string) json.RawMessage {
-	// A string can always be encoded.
+	// Encoding a string cannot fail.
 	encoded, _ := json.Marshal(text)
 	return encoded
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// providerFile holds the provider blocks of the provider config.
+// providerFile is the file with the provider blocks of the provider config.
 const providerFile = "capt_provider_config.tf"
 
-// providerConfig adds provider blocks, backend and encryption.
+// providerConfig adds provider blocks, backend and encryption to the request.
 func (r *resolver) providerConfig(request *terraform.Request) error {
 	request.Files = map[string][]byte{}
 	request.PluginCache = true
@@ -38,8 +38,8 @@ func (r *resolver) providerConfig(request *terraform.Request) error {
 	return r.encryption(request)
 }
 
-// shortestPassphrase is what OpenTofu's key derivation asks for.
-const shortestPassphrase = 16
+// minPassphraseLength is the minimum of OpenTofu's key derivation.
+const minPassphraseLength = 16
 
 func (r *resolver) encryption(request *terraform.Request) error {
 	e := r.ProviderConfig.Spec.StateEncryption
@@ -58,15 +58,15 @@ func (r *resolver) encryption(request *terraform.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(passphrase) < shortestPassphrase {
-		return problem(infrav1.InvalidVariableReason, "stateEncryption.passphraseSecretRef: the passphrase is shorter than %d characters", shortestPassphrase)
+	if len(passphrase) < minPassphraseLength {
+		return problem(infrav1.InvalidVariableReason, "stateEncryption.passphraseSecretRef: the passphrase is shorter than %d characters", minPassphraseLength)
 	}
 	request.Encryption = encryptionConfig(string(passphrase))
 	return nil
 }
 
-// encryptionConfig has OpenTofu encrypt state and plans with a key derived from
-// the passphrase, and refuse anything that is not encrypted.
+// encryptionConfig returns a configuration with which OpenTofu encrypts states
+// and plans with a key derived from the passphrase, and rejects unencrypted ones.
 func encryptionConfig(passphrase string) string {
 	file := hclwrite.NewEmptyFile()
 	body := file.Body()
@@ -74,15 +74,15 @@ func encryptionConfig(passphrase string) string {
 	key.SetAttributeValue("passphrase", cty.StringVal(passphrase))
 	method := body.AppendNewBlock("method", []string{"aes_gcm", "capt"}).Body()
 	method.SetAttributeRaw("keys", hclwrite.TokensForIdentifier("key_provider.pbkdf2.capt"))
-	for _, what := range []string{"state", "plan"} {
-		block := body.AppendNewBlock(what, nil).Body()
+	for _, target := range []string{"state", "plan"} {
+		block := body.AppendNewBlock(target, nil).Body()
 		block.SetAttributeRaw("method", hclwrite.TokensForIdentifier("method.aes_gcm.capt"))
 		block.SetAttributeValue("enforced", cty.True)
 	}
 	return string(file.Bytes())
 }
 
-// credentials adds what the run may know and nobody else.
+// credentials adds the credentials of the provider config to the request.
 func (r *resolver) credentials(request *terraform.Request) error {
 	if r.ProviderConfig == nil {
 		return nil

@@ -12,8 +12,8 @@ type References struct {
 	ConfigMaps []string
 }
 
-// ReferencesOf lists what has to be read before Resolve. Names with
-// placeholders that have no value are left out: Resolve says so.
+// ReferencesOf returns the objects to read before Resolve. It omits names with
+// unresolved placeholders, which Resolve reports.
 func ReferencesOf(s Sources) References {
 	r := &resolver{Sources: s, used: map[string]bool{}}
 	var refs References

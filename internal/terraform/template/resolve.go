@@ -19,11 +19,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// resolver fills placeholders and remembers which values did so, and which came
-// out of Secrets.
+// resolver expands placeholders.
 type resolver struct {
 	Sources
-	used   map[string]bool
+	// used are the values of the apply that a placeholder refers to.
+	used map[string]bool
+	// secret are the variables whose values come from Secrets.
 	secret map[string]bool
 }
 
@@ -38,8 +39,8 @@ func (r *resolver) lookup(name string) (string, bool) {
 	return value.String(), found
 }
 
-// ExpandName fills the placeholders of a name that a workspace refers to; one
-// without a value stays as it is.
+// ExpandName expands the placeholders of a name that a workspace refers to. It
+// returns the name unchanged if a placeholder has no value.
 func ExpandName(apply *infrav1.WorkspaceTemplateApply, name string) string {
 	r := &resolver{Sources: Sources{Apply: apply}, used: map[string]bool{}}
 	if expanded, err := r.expand("", name); err == nil {
@@ -48,26 +49,26 @@ func ExpandName(apply *infrav1.WorkspaceTemplateApply, name string) string {
 	return name
 }
 
-// expand fills the placeholders of one field.
+// expand expands the placeholders of a field.
 func (r *resolver) expand(field, text string) (string, error) {
 	expanded, err := placeholder.Expand(text, r.lookup)
 	if err == nil {
 		return expanded, nil
 	}
-	message := fmt.Sprintf("%s: %v", field, err)
+	text = fmt.Sprintf("%s: %v", field, err)
 	if _, ok := errors.AsType[*placeholder.UnresolvedError](err); ok {
 		known := append([]string{WorkspaceName}, slices.Sorted(maps.Keys(r.Apply.Spec.Variables))...)
-		message += fmt.Sprintf("; set it under spec.variables, or write one of ${%s}", strings.Join(known, "}, ${"))
+		text += fmt.Sprintf("; set it in spec.variables, or use one of ${%s}", strings.Join(known, "}, ${"))
 	}
-	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", message)
+	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", text)
 }
 
-// plain is what a value that becomes part of HCL may hold: nothing that ends a
-// string or begins an expression.
+// plain matches values that are safe inside a string of HCL: they cannot end the
+// string or start an expression.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/@:=+, -]*$`)
 
-// expandPlain fills the placeholders of HCL text. A value that could change the
-// meaning of the text is refused.
+// expandPlain expands the placeholders of HCL text. It rejects values that could
+// change the meaning of the text.
 func (r *resolver) expandPlain(field, text string) (string, error) {
 	names, err := placeholder.Names(text)
 	if err != nil {
@@ -75,13 +76,13 @@ func (r *resolver) expandPlain(field, text string) (string, error) {
 	}
 	for _, name := range names {
 		if value, found := r.lookup(name); found && !plain.MatchString(value) {
-			return "", problem(infrav1.InvalidVariableReason, "%s: the value of ${%s} may hold only letters, digits and . _ / @ : = + , - here", field, name)
+			return "", problem(infrav1.InvalidVariableReason, "%s: the value of ${%s} may contain only letters, digits, spaces and . _ / @ : = + , -", field, name)
 		}
 	}
 	return r.expand(field, text)
 }
 
-// expandValue fills the placeholders of every string in a value.
+// expandValue expands the placeholders of every string in a value.
 func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error) {
 	return cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
 		if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
@@ -95,7 +96,8 @@ func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error)
 	})
 }
 
-// values merges all variables: files, then the template's, then the apply's.
+// values returns the values of all variables. Those of the apply override those
+// of the template, which override those of files.
 func (r *resolver) values() (inspect.Values, error) {
 	all := inspect.Values{}
 	p := r.Template.Spec.Template.Spec.ForProvider
@@ -113,7 +115,7 @@ func (r *resolver) values() (inspect.Values, error) {
 		}
 		r.set(all, inspect.Values{string(v.Key): value}, v.SecretKeyReference != nil)
 	}
-	own, problems := r.own()
+	own, problems := r.applyValues()
 	if len(problems) > 0 {
 		return nil, fromInspect(problems)
 	}
@@ -121,7 +123,7 @@ func (r *resolver) values() (inspect.Values, error) {
 	return all, nil
 }
 
-// variable is the value of one of the template's variables.
+// variable returns the value of a variable of the template.
 func (r *resolver) variable(i int, v infrav1.Variable) (cty.Value, error) {
 	field := fmt.Sprintf("vars[%d] (%s)", i, v.Key)
 	if v.SecretKeyReference != nil || v.ConfigMapKeyReference != nil {
@@ -138,8 +140,8 @@ func (r *resolver) variable(i int, v infrav1.Variable) (cty.Value, error) {
 	return value, nil
 }
 
-// own are the values that the apply gives.
-func (r *resolver) own() (inspect.Values, []inspect.Problem) {
+// applyValues returns the values of the apply.
+func (r *resolver) applyValues() (inspect.Values, []inspect.Problem) {
 	raw := map[string]json.RawMessage{}
 	for name, v := range r.Apply.Spec.Variables {
 		raw[name] = v.Raw
@@ -147,7 +149,7 @@ func (r *resolver) own() (inspect.Values, []inspect.Problem) {
 	return inspect.FromJSON(raw)
 }
 
-// keyValue is the value of a variable that a Secret or ConfigMap holds.
+// keyValue returns the value of a variable from a Secret or ConfigMap.
 func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error) {
 	ref := v.ConfigMapKeyReference
 	if v.SecretKeyReference != nil {
@@ -163,7 +165,7 @@ func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error)
 	return cty.StringVal(string(content)), nil
 }
 
-// set gives variables their values, over those they had.
+// set sets the values of variables and whether they come from a Secret.
 func (r *resolver) set(all, values inspect.Values, secret bool) {
 	maps.Copy(all, values)
 	for name := range values {
@@ -171,7 +173,7 @@ func (r *resolver) set(all, values inspect.Values, secret bool) {
 	}
 }
 
-// asProblem finds the problem that a walk over a value was stopped by.
+// asProblem returns the Problem in the chain of an error of cty.Transform.
 func asProblem(err error) error {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -192,7 +194,7 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
 	if errs := diagnostics.Errors(); len(errs) > 0 {
 		if file.Source == infrav1.VarFileSourceSecretKey {
-			// The details may quote what is in the file.
+			// The details may quote the content of the file.
 			for i := range errs {
 				errs[i].Detail = ""
 			}
@@ -202,7 +204,7 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 	return values, nil
 }
 
-// placeholders are the values that a variables file may refer to.
+// placeholders returns the values that a variables file may refer to.
 func (r *resolver) placeholders(file []byte) map[string]string {
 	known := map[string]string{WorkspaceName: r.Apply.Name}
 	for name, value := range r.Apply.Spec.Variables {
@@ -214,7 +216,8 @@ func (r *resolver) placeholders(file []byte) map[string]string {
 	return known
 }
 
-// env returns the environment and the names whose values are secret.
+// env returns the environment variables, and the names of those with secret
+// values.
 func (r *resolver) env() (env map[string]string, secret []string, err error) {
 	env = map[string]string{}
 	for _, e := range r.Template.Spec.Template.Spec.ForProvider.Env {
@@ -251,7 +254,7 @@ func (r *resolver) connectionSecret() (string, error) {
 	return r.expand("writeConnectionSecretToRef.name", ref.Name)
 }
 
-// key reads one key of a Secret or ConfigMap.
+// key returns the value of a key of a Secret or ConfigMap.
 func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
 	name, err := r.expand(field, ref.Name)
 	if err != nil {
@@ -269,7 +272,8 @@ func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]
 	return value, nil
 }
 
-// MissingKeyError is a key of a Secret or ConfigMap that is not there yet.
+// MissingKeyError reports that a Secret or ConfigMap, or a key of it, does not
+// exist.
 type MissingKeyError struct {
 	Field        string
 	Secret       bool
@@ -300,8 +304,8 @@ func encodeJSON(values inspect.Values) (map[string]json.RawMessage, error) {
 	return encoded, nil
 }
 
-// fromInspect turns what inspection found into one problem; the first decides
-// the reason.
+// fromInspect combines problems of an inspection. The first one determines the
+// reason.
 func fromInspect(problems []inspect.Problem) *Problem {
 	var messages []string
 	for _, p := range problems {
@@ -310,7 +314,7 @@ func fromInspect(problems []inspect.Problem) *Problem {
 	return problem(ReasonOf(problems[0].Kind), "%s", strings.Join(messages, "; "))
 }
 
-// ReasonOf is the condition reason of what inspection found.
+// ReasonOf returns the condition reason for a problem of an inspection.
 func ReasonOf(kind inspect.Kind) string {
 	switch kind {
 	case inspect.KindMissing:

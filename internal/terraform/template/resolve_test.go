@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-func TestResolve_makesARequest(t *testing.T) {
+func TestResolve_returnsAValidRequest(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g,
 		applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"id"} }),
@@ -39,7 +39,7 @@ func TestResolve_makesARequest(t *testing.T) {
 	g.Expect(inputs.ConnectionSecret).To(BeEmpty())
 }
 
-func TestResolve_laterValuesWin(t *testing.T) {
+func TestResolve_overridesEarlierValues(t *testing.T) {
 	tests := []struct {
 		name    string
 		changes []func(*template.Sources)
@@ -47,9 +47,9 @@ func TestResolve_laterValuesWin(t *testing.T) {
 	}{
 		{"a file", []func(*template.Sources){without("name"), configFile("one", `name = "file"`)}, "file"},
 		{"a later file", []func(*template.Sources){without("name"), configFile("one", `name = "one"`), secretFile("two", `name = "two"`)}, "two"},
-		{"the template over files", []func(*template.Sources){without("name"), vars("name", `"template"`), configFile("one", `name = "file"`)}, "template"},
-		{"the workspace over the template", []func(*template.Sources){given("name", `"apply"`), vars("name", `"template"`), configFile("one", `name = "file"`)}, "apply"},
-		{"the workspace over files", []func(*template.Sources){given("name", `"apply"`), secretFile("one", `name = "file"`)}, "apply"},
+		{"the template overrides files", []func(*template.Sources){without("name"), vars("name", `"template"`), configFile("one", `name = "file"`)}, "template"},
+		{"the workspace overrides the template", []func(*template.Sources){given("name", `"apply"`), vars("name", `"template"`), configFile("one", `name = "file"`)}, "apply"},
+		{"the workspace overrides files", []func(*template.Sources){given("name", `"apply"`), secretFile("one", `name = "file"`)}, "apply"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestResolve_laterValuesWin(t *testing.T) {
 	}
 }
 
-func TestResolve_valuesArriveInTheirTypes(t *testing.T) {
+func TestResolve_encodesValuesByType(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*template.Sources)
@@ -82,7 +82,7 @@ func TestResolve_valuesArriveInTheirTypes(t *testing.T) {
 	}
 }
 
-func TestResolve_fillsPlaceholders(t *testing.T) {
+func TestResolve_expandsPlaceholders(t *testing.T) {
 	region := given("region", `"eu-west-1"`)
 	tests := []struct {
 		name    string
@@ -101,7 +101,7 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 			[]func(*template.Sources){region, vars("tags", `{"where":"${region}","literal":"$${x}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`where   = "eu-west-1"`))
-				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`literal = "$${x}"`), "which is ${x} to the tool")
+				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`literal = "$${x}"`), "the tool reads it as ${x}")
 			},
 		},
 		{
@@ -120,9 +120,9 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 		},
 		{
 			"in names of Secrets",
-			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-${name}", "k")}), secret("hello-world", "k", "${region} as it is")},
+			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-${name}", "k")}), secret("hello-world", "k", "literal ${region}")},
 			func(g Gomega, inputs *template.Inputs) {
-				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("A", "${region} as it is"), "what is in the Secret is nobody's placeholder")
+				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("A", "literal ${region}"), "placeholders in Secrets are not expanded")
 			},
 		},
 		{
@@ -145,7 +145,7 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 			},
 		},
 		{
-			"by numbers",
+			"with numbers",
 			[]func(*template.Sources){given("n", `3`), vars("tags", `{"n":"${n}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
 				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`n = "3"`))
@@ -164,50 +164,50 @@ func TestResolve_fillsPlaceholders(t *testing.T) {
 			g := NewWithT(t)
 			inputs := resolve(g, tt.changes...)
 			tt.check(g, inputs)
-			g.Expect(inputs.Request.Env).NotTo(HaveKey("TF_VAR_region"), "a filler is not meant for the module")
+			g.Expect(inputs.Request.Env).NotTo(HaveKey("TF_VAR_region"), "a value that only placeholders use is not passed to the module")
 		})
 	}
 }
 
-func TestResolve_aFillerMayBeAVariableToo(t *testing.T) {
+func TestResolve_passesDeclaredValuesThatPlaceholdersUse(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g, vars("tags", `{"n":"${name}"}`))
 	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "world"))
 	g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring("world"))
 }
 
-// refusal is what a person is told.
-type refusal struct {
-	name    string
-	changes []func(*template.Sources)
-	reason  string
-	says    []string
+// rejection is a test of the Problem for invalid sources.
+type rejection struct {
+	name     string
+	changes  []func(*template.Sources)
+	reason   string
+	messages []string
 }
 
-func (r refusal) run(t *testing.T) {
+func (r rejection) run(t *testing.T) {
 	g := NewWithT(t)
 	_, err := template.Resolve(sources(r.changes...))
 	var problem *template.Problem
 	g.Expect(errors.As(err, &problem)).To(BeTrue(), "%v", err)
 	g.Expect(problem.Reason).To(Equal(r.reason))
-	for _, word := range r.says {
-		g.Expect(problem.Message).To(ContainSubstring(word))
+	for _, text := range r.messages {
+		g.Expect(problem.Message).To(ContainSubstring(text))
 	}
 	g.Expect(err.Error()).NotTo(ContainSubstring("s3cr3t"))
 }
 
-func TestResolve_namesWhatIsWrong(t *testing.T) {
+func TestResolve_describesInvalidSources(t *testing.T) {
 	change := func(c ...func(*template.Sources)) []func(*template.Sources) { return c }
-	for _, r := range []refusal{
+	for _, r := range []rejection{
 		{"a required variable has no value", change(without("name")), infrav1.MissingVariableReason, []string{`"name"`}},
-		{"a value that no variable takes", change(given("sise", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `did you mean "size"?`}},
-		{"a name that no variable can have", change(given("no name", `3`)), infrav1.UnknownVariableReason, []string{`"no name"`}},
-		{"a value of another type", change(given("size", `"s3cr3t"`)), infrav1.InvalidVariableReason, []string{`"size"`, "number"}},
-		{"a value that is no JSON", change(given("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
-		{"a value of the template that is no JSON", change(vars("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
-		{"an output that the module lacks", change(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"ids"} })), infrav1.UnknownOutputReason, []string{`"ids"`, `did you mean "id"?`}},
-		{"a module that does not parse", change(text("variable {")), infrav1.ModuleInvalidReason, []string{"main.tf:1"}},
-		{"several at once", change(without("name"), given("sise", `3`), given("taggs", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"taggs"`, `"name"`}},
+		{"a value for an undeclared variable", change(given("sise", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `did you mean "size"?`}},
+		{"an invalid variable name", change(given("no name", `3`)), infrav1.UnknownVariableReason, []string{`"no name"`}},
+		{"a value of the wrong type", change(given("size", `"s3cr3t"`)), infrav1.InvalidVariableReason, []string{`"size"`, "number"}},
+		{"a value that is not JSON", change(given("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
+		{"a template value that is not JSON", change(vars("size", `{s3cr3t`)), infrav1.InvalidVariableReason, []string{`"size"`}},
+		{"an undeclared output", change(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"ids"} })), infrav1.UnknownOutputReason, []string{`"ids"`, `did you mean "id"?`}},
+		{"an invalid module", change(text("variable {")), infrav1.ModuleInvalidReason, []string{"main.tf:1"}},
+		{"several problems", change(without("name"), given("sise", `3`), given("taggs", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"taggs"`, `"name"`}},
 
 		{"a placeholder in a variable", change(vars("size", `"${sise}"`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (size)", "${sise} has no value", "${WORKSPACE_NAME}, ${name}", "spec.variables"}},
 		{"a placeholder deep in a variable", change(vars("tags", `{"a":"${x}"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "${x}"}},
@@ -219,23 +219,23 @@ func TestResolve_namesWhatIsWrong(t *testing.T) {
 		})), infrav1.UnresolvedPlaceholderReason, []string{"writeConnectionSecretToRef.name", "${x}"}},
 		{"a placeholder in the backend", change(backend("s3", `key = "${x}"`)), infrav1.UnresolvedPlaceholderReason, []string{"backend.configuration", "${x}"}},
 
-		{"a file that does not parse", change(configFile("f", "size = \n[")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
+		{"an invalid file", change(configFile("f", "size = \n[")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
 		{"a placeholder in a file", change(configFile("f", `name = "${x}"`)), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1", `"x"`}},
-		{"a secret without its quotes", change(configFile("ok", ""), secretFile("f", "token = s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[1]", "f/f.tfvars:1"}},
-		{"a secret that ends too early", change(secretFile("f", "token = \"s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
-		{"a file with a value that no variable takes", change(configFile("f", `sise = 1`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"size"`}},
+		{"a secret without quotes", change(configFile("ok", ""), secretFile("f", "token = s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[1]", "f/f.tfvars:1"}},
+		{"an unterminated secret", change(secretFile("f", "token = \"s3cr3t")), infrav1.InvalidVarFileReason, []string{"varFiles[0]", "f/f.tfvars:1"}},
+		{"a file with an undeclared variable", change(configFile("f", `sise = 1`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"size"`}},
 	} {
 		t.Run(r.name, r.run)
 	}
 }
 
-func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
-	for _, evil := range []string{
+func TestResolve_rejectsUnsafeValuesInABackend(t *testing.T) {
+	for _, unsafe := range []string{
 		`x"`, "x\n}", "x\\", "${file(\"/etc/passwd\")}", "%{if true}", "x#", "x\x00", "{", "[", "`", "'", "x;", "grüße", "\t", "*", "x\r",
 	} {
-		t.Run(fmt.Sprintf("%q", evil), refusal{
+		t.Run(fmt.Sprintf("%q", unsafe), rejection{
 			"",
-			[]func(*template.Sources){backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(evil) }},
+			[]func(*template.Sources){backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(unsafe) }},
 			infrav1.InvalidVariableReason,
 			[]string{"backend.configuration", "${key}"},
 		}.run)
@@ -245,7 +245,7 @@ func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
 		inputs := resolve(g, backend("s3", `key = "${key}"`), func(s *template.Sources) { s.Apply.Spec.Variables["key"] = infrav1.StringValue(plain) })
 		g.Expect(inputs.Request.Backend.HCL).To(Equal(`key = "` + plain + `"`))
 	}
-	t.Run("a list", refusal{
+	t.Run("a list", rejection{
 		"",
 		[]func(*template.Sources){backend("s3", `key = "${key}"`), given("key", `["a"]`)},
 		infrav1.InvalidVariableReason,
@@ -253,7 +253,7 @@ func TestResolve_refusesWhatWouldChangeTheMeaningOfABackend(t *testing.T) {
 	}.run)
 }
 
-func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
+func TestResolve_reportsMissingKeys(t *testing.T) {
 	passphrase := config(func(c *infrav1.WorkspaceProviderConfigSpec) {
 		c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("key", "passphrase")}
 	})
@@ -265,7 +265,7 @@ func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
 		name    string
 		changes []func(*template.Sources)
 		want    template.MissingKeyError
-		says    string
+		message string
 	}{
 		{
 			"a ConfigMap",
@@ -286,7 +286,7 @@ func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
 			"env A: Secret s-hello does not exist",
 		},
 		{
-			"a Secret is no ConfigMap",
+			"a ConfigMap instead of a Secret",
 			[]func(*template.Sources){env(infrav1.EnvVar{Name: "A", SecretKeyReference: ref("s", "k")}), configMap("s", "k", "v")},
 			template.MissingKeyError{Field: "env A", Secret: true, Name: "s", Key: "k"},
 			"env A: Secret s does not exist",
@@ -311,12 +311,12 @@ func TestResolve_whatIsNotThereYetIsWaitedFor(t *testing.T) {
 			var missing *template.MissingKeyError
 			g.Expect(errors.As(err, &missing)).To(BeTrue(), "%v", err)
 			g.Expect(*missing).To(Equal(tt.want))
-			g.Expect(err).To(MatchError(tt.says))
+			g.Expect(err).To(MatchError(tt.message))
 		})
 	}
 }
 
-func TestResolve_secretsAreMasked(t *testing.T) {
+func TestResolve_listsSecretEnvironmentVariables(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g,
 		env(infrav1.EnvVar{Name: "PLAIN", Value: new("x")}), env(infrav1.EnvVar{Name: "MAP", ConfigMapKeyReference: ref("m", "k")}), configMap("m", "k", "v"),
@@ -325,16 +325,16 @@ func TestResolve_secretsAreMasked(t *testing.T) {
 		secretFile("f", "size = 12345678\ntags = {}"), vars("tags", `{"a":"b"}`),
 	)
 	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("SECRET", "AWS_SECRET_ACCESS_KEY", "TF_VAR_token", "TF_VAR_size"),
-		"what comes out of a Secret, or is declared sensitive; tags were given in the clear")
+		"values from Secrets and sensitive variables; tags was overridden by a plain value")
 	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("MAP", "v"))
 
-	far := resolve(g, remote, secretFile("f", "size = 12345678"), env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"))
-	g.Expect(far.Request.SecretEnv).To(ConsistOf("SECRET", "TF_VAR_size"))
+	ofRemote := resolve(g, remote, secretFile("f", "size = 12345678"), env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"))
+	g.Expect(ofRemote.Request.SecretEnv).To(ConsistOf("SECRET", "TF_VAR_size"))
 }
 
-func TestResolve_remoteModulesAreCheckedByTheRun(t *testing.T) {
+func TestResolve_leavesRemoteModulesToTheRun(t *testing.T) {
 	g := NewWithT(t)
-	inputs := resolve(g, remote, given("region", `"eu"`), given("unheard_of", `[1, {"a": null}]`), vars("tags", `{"r":"${region}"}`), configFile("f", `size = 2`))
+	inputs := resolve(g, remote, given("region", `"eu"`), given("undeclared", `[1, {"a": null}]`), vars("tags", `{"r":"${region}"}`), configFile("f", `size = 2`))
 	request := inputs.Request
 	g.Expect(request.Module).To(Equal(terraform.Module{
 		Source: terraform.SourceRemote, Address: "git::https://example.com/m.git?ref=v1", Entrypoint: "vpc", Format: terraform.FormatHCL,
@@ -345,9 +345,9 @@ func TestResolve_remoteModulesAreCheckedByTheRun(t *testing.T) {
 		got[name] = string(value)
 	}
 	g.Expect(got).To(Equal(map[string]string{
-		"name": `"world"`, "region": `"eu"`, "unheard_of": `[1,{"a":null}]`, "tags": `{"r":"eu"}`, "size": "2",
+		"name": `"world"`, "region": `"eu"`, "undeclared": `[1,{"a":null}]`, "tags": `{"r":"eu"}`, "size": "2",
 	}))
-	g.Expect(request.Fillers).To(Equal([]string{"region"}), "the module need not take what fills placeholders")
+	g.Expect(request.Fillers).To(Equal([]string{"region"}), "the module need not declare them")
 }
 
 func TestResolve_credentials(t *testing.T) {
@@ -366,26 +366,26 @@ func TestResolve_credentials(t *testing.T) {
 
 func TestResolve_encryption(t *testing.T) {
 	g := NewWithT(t)
-	by := func(passphrase string) []func(*template.Sources) {
+	encryptedWith := func(passphrase string) []func(*template.Sources) {
 		return []func(*template.Sources){secret("key", "p", passphrase), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
 			c.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: ref("key", "p")}
 		})}
 	}
 	g.Expect(resolve(g).Request.Encryption).To(BeEmpty())
-	text := resolve(g, by(`correct "horse" ${battery} %{ if }`+"\n")...).Request.Encryption
-	g.Expect(text).To(ContainSubstring(`passphrase = "correct \"horse\" $${battery} %%{ if }\n"`), "nothing of it is HCL")
+	text := resolve(g, encryptedWith(`correct "horse" ${battery} %{ if }`+"\n")...).Request.Encryption
+	g.Expect(text).To(ContainSubstring(`passphrase = "correct \"horse\" $${battery} %%{ if }\n"`), "the passphrase is escaped")
 	g.Expect(text).To(ContainSubstring("keys = key_provider.pbkdf2.capt"))
-	g.Expect(strings.Count(text, "enforced = true")).To(Equal(2), "of states and of plans")
+	g.Expect(strings.Count(text, "enforced = true")).To(Equal(2), "for states and plans")
 
-	given := resolve(g, secret("key", "c", "the whole configuration"), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
+	configured := resolve(g, secret("key", "c", "the whole configuration"), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
 		c.StateEncryption = &infrav1.StateEncryption{ConfigurationSecretRef: ref("key", "c")}
 	}))
-	g.Expect(given.Request.Encryption).To(Equal("the whole configuration"))
+	g.Expect(configured.Request.Encryption).To(Equal("the whole configuration"))
 
-	t.Run("too short", refusal{"", by("s3cr3t"), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "16"}}.run)
+	t.Run("too short", rejection{"", encryptedWith("s3cr3t"), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "16"}}.run)
 }
 
-func TestResolve_connectionSecretOfTheWorkspaceWins(t *testing.T) {
+func TestResolve_connectionSecretOfTheWorkspaceOverridesTheTemplate(t *testing.T) {
 	g := NewWithT(t)
 	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
 		w.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "${WORKSPACE_NAME}-template"}
@@ -397,7 +397,7 @@ func TestResolve_connectionSecretOfTheWorkspaceWins(t *testing.T) {
 	g.Expect(resolve(g, ofTemplate, ofApply).ConnectionSecret).To(Equal("world-apply"))
 }
 
-func TestResolve_changesNothingItWasGiven(t *testing.T) {
+func TestResolve_doesNotModifyItsSources(t *testing.T) {
 	g := NewWithT(t)
 	s := sources(given("region", `"eu"`), vars("tags", `{"a":"${region}"}`), secretFile("f", "size = 2"), credential("A", "x"), backend("s3", `key = "${region}"`))
 	apply, templ, config := s.Apply.DeepCopy(), s.Template.DeepCopy(), s.ProviderConfig.DeepCopy()
@@ -408,7 +408,7 @@ func TestResolve_changesNothingItWasGiven(t *testing.T) {
 	g.Expect(s.ProviderConfig).To(Equal(config))
 }
 
-func TestReferencesOf_listsWhatResolveReads(t *testing.T) {
+func TestReferencesOf_returnsTheObjectsThatResolveReads(t *testing.T) {
 	g := NewWithT(t)
 	s := sources(
 		configFile("config-${WORKSPACE_NAME}", ""), secretFile("secret-file", ""), configFile("config-${WORKSPACE_NAME}", ""),
@@ -426,7 +426,7 @@ func TestReferencesOf_listsWhatResolveReads(t *testing.T) {
 	g.Expect(template.ReferencesOf(sources())).To(Equal(template.References{}))
 }
 
-func TestExpandName_leavesWhatHasNoValue(t *testing.T) {
+func TestExpandName_keepsNamesWithUnresolvedPlaceholders(t *testing.T) {
 	apply := sources().Apply
 	for name, want := range map[string]string{
 		"plain": "plain", "${WORKSPACE_NAME}-vpc": "hello-vpc", "${name}": "world", "${other}": "${other}", "${": "${",
@@ -454,7 +454,7 @@ func TestResolve_variablesFromKeys(t *testing.T) {
 
 	inputs, err := template.Resolve(sources(append(all, secret("hello-keys", "token", "s3cret ${name}"))...))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_token", "s3cret ${name}"), "what a Secret holds is no template")
+	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_token", "s3cret ${name}"), "placeholders in Secrets are not expanded")
 	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_size", "3"))
 	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("TF_VAR_token"))
 

@@ -26,7 +26,7 @@ variable "token" {
 output "id" { value = var.name }
 `
 
-// sources are those of a workspace that can be run, with changes.
+// sources returns valid sources with changes.
 func sources(changes ...func(*template.Sources)) template.Sources {
 	s := template.Sources{
 		Apply: &infrav1.WorkspaceTemplateApply{
@@ -51,10 +51,10 @@ func remote(s *template.Sources) {
 	p.Source, p.Module, p.Entrypoint = infrav1.ModuleSourceRemote, "git::https://example.com/m.git?ref=v1", "vpc"
 }
 
-// value is a value given as JSON.
+// value returns a value from JSON.
 func value(json string) infrav1.Value { return infrav1.Value{Raw: []byte(json)} }
 
-// given sets a variable of the workspace, as JSON.
+// given sets a variable of the workspace from JSON.
 func given(name, json string) func(*template.Sources) {
 	return func(s *template.Sources) { s.Apply.Spec.Variables[name] = value(json) }
 }
@@ -63,7 +63,7 @@ func without(name string) func(*template.Sources) {
 	return func(s *template.Sources) { delete(s.Apply.Spec.Variables, name) }
 }
 
-// vars adds a variable of the template, as JSON.
+// vars adds a variable of the template from JSON.
 func vars(name, json string) func(*template.Sources) {
 	return func(s *template.Sources) {
 		p := &s.Template.Spec.Template.Spec.ForProvider
@@ -91,7 +91,7 @@ func put(objects *map[string]map[string][]byte, name, key, content string) {
 	(*objects)[name][key] = []byte(content)
 }
 
-// configFile adds a variables file in a ConfigMap, secretFile one in a Secret.
+// configFile adds a variables file in a ConfigMap.
 func configFile(name, content string) func(*template.Sources) {
 	return func(s *template.Sources) {
 		p := &s.Template.Spec.Template.Spec.ForProvider
@@ -100,6 +100,7 @@ func configFile(name, content string) func(*template.Sources) {
 	}
 }
 
+// secretFile adds a variables file in a Secret.
 func secretFile(name, content string) func(*template.Sources) {
 	return func(s *template.Sources) {
 		p := &s.Template.Spec.Template.Spec.ForProvider

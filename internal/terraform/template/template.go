@@ -1,5 +1,5 @@
-// Package template turns a WorkspaceTemplate and what is applied with it into
-// the request of a run. It is pure: everything it needs has been read before.
+// Package template resolves a WorkspaceTemplate and a WorkspaceTemplateApply to
+// the request of a run. It makes no API calls: the caller reads all objects.
 package template
 
 import (
@@ -21,8 +21,8 @@ import (
 // WorkspaceName is the placeholder for the name of the workspace.
 const WorkspaceName = "WORKSPACE_NAME"
 
-// Sources is everything a request is made from. Secrets and ConfigMaps are
-// those that References names, all in the workspace's namespace.
+// Sources are the objects that a request is resolved from. Secrets and ConfigMaps
+// are those of ReferencesOf, all in the workspace's namespace.
 type Sources struct {
 	Apply          *infrav1.WorkspaceTemplateApply
 	Template       *infrav1.WorkspaceTemplate
@@ -31,20 +31,20 @@ type Sources struct {
 	ConfigMaps     map[string]map[string][]byte
 }
 
-// Inputs is a workspace with everything resolved.
+// Inputs are the resolved inputs of a workspace's runs.
 type Inputs struct {
-	// Request is the request of any run, without its identity and operation.
+	// Request is the request of a run, without its ID and operation.
 	Request terraform.Request
-	// Hash changes whenever something changes that a run applies.
+	// Hash changes when anything changes that a run applies.
 	Hash string
-	// ConnectionSecret receives the outputs; empty is none.
+	// ConnectionSecret is the name of the Secret for the outputs, or empty.
 	ConnectionSecret string
-	// Policy is how runs are made.
+	// Policy is the policy for runs.
 	Policy Policy
 }
 
-// Policy is how runs are made: the apply's settings over the template's over
-// the defaults.
+// Policy is how the controller runs a workspace. Settings of the apply override
+// those of the template, which override the defaults.
 type Policy struct {
 	Approval      infrav1.ApprovalMode
 	DriftAction   infrav1.DriftAction
@@ -56,8 +56,7 @@ type Policy struct {
 	MaxConcurrent int
 }
 
-// Problem is something that keeps a workspace from being run, and that only a
-// change of its inputs can mend.
+// Problem prevents a workspace from running until its inputs change.
 type Problem struct {
 	Reason  string
 	Message string
@@ -69,14 +68,14 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// defaultTimeout and defaultGrace bound a run that nobody else bounds.
+// Defaults of a Request.
 const (
 	defaultTimeout = time.Hour
 	defaultGrace   = 10 * time.Minute
 )
 
-// Resolve makes the inputs. Its error is a *Problem when the inputs are at
-// fault, or a *MissingKeyError when something referred to is not there yet.
+// Resolve resolves the inputs. The error is a *Problem if the inputs are invalid,
+// or a *MissingKeyError if a Secret, a ConfigMap or a key does not exist yet.
 func Resolve(s Sources) (*Inputs, error) {
 	r := &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}}
 	inputs := &Inputs{Policy: s.policy()}
@@ -109,8 +108,8 @@ func Resolve(s Sources) (*Inputs, error) {
 	if err := r.providerConfig(request); err != nil {
 		return nil, err
 	}
-	// What decides the hash is complete before credentials come in: a rotated
-	// key is no reason to run.
+	// The hash is computed before the credentials are added, because a rotated
+	// credential must not start a run.
 	if err := r.variables(request, values); err != nil {
 		return nil, err
 	}
@@ -123,12 +122,13 @@ func Resolve(s Sources) (*Inputs, error) {
 	return inputs, nil
 }
 
-// StateSuffix is the suffix of the names of the state's Secret and lock. It
-// never ends in a number, which Terraform keeps for itself.
+// StateSuffix returns the suffix of the names of the state's Secret and lock. It
+// never ends in a number, because Terraform reserves such suffixes.
 func StateSuffix(name string) string {
 	const end = "-ws"
 	if strings.Contains(name, ".") {
-		// A dot is no part of a suffix; what replaces it must not make two equal.
+		// A suffix must not contain dots. The hash keeps the suffixes of "a.b" and
+		// "a-b" different.
 		sum := sha256.Sum256([]byte(name))
 		name = strings.ReplaceAll(name, ".", "-") + "-" + hex.EncodeToString(sum[:4])
 	}
@@ -143,10 +143,10 @@ func args(in []infrav1.Argument) []string {
 	return out
 }
 
-// hash covers what a run applies: module, values, environment, files, backend,
-// arguments. Policy, timeouts and identities are not part of it.
+// hash returns a hash of what a run applies: module, values, environment, files,
+// backend and arguments. It does not depend on policy, timeouts and identities.
 func hash(request *terraform.Request) (string, error) {
-	// Where the workspace is does not change what it applies.
+	// A workspace that moves to another namespace applies the same.
 	backend := request.Backend
 	backend.Namespace = ""
 	text, err := json.Marshal(struct {
@@ -163,14 +163,15 @@ func hash(request *terraform.Request) (string, error) {
 		request.PlanArgs, request.InitArgs, request.ApplyArgs,
 	})
 	if err != nil {
-		return "", fmt.Errorf("hashing the inputs: %w", err)
+		return "", fmt.Errorf("hashing inputs: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// variables puts the values where the tool takes them. The types of an inline
-// module are known now; those of a remote one only once it is fetched.
+// variables adds the values to the request. The types of an inline module are
+// known, so its values become environment variables. The runner encodes the
+// values of a remote module after it has fetched the module.
 func (r *resolver) variables(request *terraform.Request, values inspect.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if r.secret[name] {
@@ -189,12 +190,7 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
 	}
-	// A value that only fills placeholders is not meant for the module.
-	for name := range values {
-		if _, declared := module.Variables[name]; !declared && r.used[name] {
-			delete(values, name)
-		}
-	}
+	r.dropUndeclared(module, values)
 	if problems := inspect.Check(module, values, request.Outputs); len(problems) > 0 {
 		return fromInspect(problems)
 	}
@@ -211,6 +207,16 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 	slices.Sort(request.SecretEnv)
 	request.SecretEnv = slices.Compact(request.SecretEnv)
 	return nil
+}
+
+// dropUndeclared deletes the values that a placeholder refers to and that the
+// module does not declare: they are not intended for the module.
+func (r *resolver) dropUndeclared(module *inspect.Module, values inspect.Values) {
+	for name := range values {
+		if _, declared := module.Variables[name]; !declared && r.used[name] {
+			delete(values, name)
+		}
+	}
 }
 
 func format(f infrav1.FileFormat) terraform.Format {
