@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // captctl's names as a plugin of kubectl, and as the program that kubectl asks to
@@ -55,11 +54,11 @@ func group(cmd *cobra.Command) *cobra.Command {
 		for _, child := range cmd.Commands() {
 			names = append(names, child.Name())
 		}
-		message := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if nearest := inspect.Nearest(args[0], slices.Values(names)); nearest != "" {
-			return fmt.Errorf("%s: did you mean %q?", message, nearest)
+		unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if suggestion := message.Suggestion(args[0], names); suggestion != "" {
+			return errors.New(unknown + suggestion)
 		}
-		return fmt.Errorf("%s: see %s --help", message, cmd.CommandPath())
+		return fmt.Errorf("%s: see %s --help", unknown, cmd.CommandPath())
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd

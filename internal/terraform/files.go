@@ -1,6 +1,17 @@
 package terraform
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
+
+// IsConfig reports whether OpenTofu or Terraform loads a file of a module's directory
+// as configuration.
+func IsConfig(name string) bool {
+	return !strings.HasPrefix(name, ".") && slices.ContainsFunc([]string{".tf", ".tofu", ".tf.json", ".tofu.json"}, func(suffix string) bool {
+		return strings.HasSuffix(name, suffix)
+	})
+}
 
 // IsAutoVars reports whether OpenTofu and Terraform load a file of the root
 // module automatically as variables. Such a file overrides the environment.

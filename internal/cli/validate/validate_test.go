@@ -125,7 +125,7 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 		"a template's value":   {strings.Replace(network, "key: tags", "key: tagz", 1), failed(validate.RuleVariable, "tagz", "spec.template.spec.forProvider.vars[0]", `the module has no variable "tagz": did you mean "tags"?`)},
 		"a missing variable":   {apply("  templateRef: {name: network}\n  variables: {team: b}\n"), failed(validate.RuleVariable, "variables: {", "spec.variables", `with WorkspaceTemplate network: variable "cidr" is required and has no value`)},
 		"an unknown variable":  {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zons: 1\n"), failed(validate.RuleVariable, "zons", "spec.variables[zons]", `the module has no variable "zons": did you mean "zones"?`)},
-		"a wrong type":         {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `takes number`)},
+		"a wrong type":         {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `requires type number`)},
 		"an unknown output":    {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  requiredOutputs: [vpc]\n"), failed(validate.RuleVariable, "requiredOutputs", "spec.requiredOutputs", `the module has no output "vpc"`)},
 		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it in spec.variables")},
 		"a circle of workspaces": {

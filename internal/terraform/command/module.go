@@ -155,15 +155,9 @@ func hasConfig(dir string) bool {
 	return false
 }
 
-// isConfig reports whether the tool loads the file as configuration.
-func isConfig(name string) bool {
-	for _, suffix := range []string{".tf", ".tofu", ".tf.json", ".tofu.json"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
-}
+// isConfig reports whether the tool loads a file of the module or of a module below
+// it as configuration.
+func isConfig(name string) bool { return terraform.IsConfig(filepath.Base(name)) }
 
 // relativeTo removes the prefix from the diagnostic's file name, so that the name
 // is that in the module.

@@ -11,31 +11,33 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
-// Kind is what is wrong with a value or a wish.
+// Kind is the kind of a problem.
 type Kind string
 
 const (
 	// KindMissing is a required variable without a value.
 	KindMissing Kind = "Missing"
-	// KindUnknown is a value that no variable takes.
+	// KindUnknown is a value of an undeclared variable.
 	KindUnknown Kind = "Unknown"
-	// KindType is a value that cannot become what the variable takes.
+	// KindType is a value that cannot be converted to the variable's type.
 	KindType Kind = "Type"
-	// KindUnknownOutput is a wanted output that the module has not.
+	// KindUnknownOutput is a required output that the module does not declare.
 	KindUnknownOutput Kind = "UnknownOutput"
-	// KindInvalidName is a name that no variable can have.
+	// KindInvalidName is an invalid name of a variable.
 	KindInvalidName Kind = "InvalidName"
-	// KindEncoding is a value that cannot be handed over.
+	// KindEncoding is a value that cannot be passed to the tool.
 	KindEncoding Kind = "Encoding"
 )
 
-// Problem is one thing that keeps a module from being used as asked. Its
+// Problem is a mismatch between a module and its values or required outputs. Its
 // message never contains a value.
 type Problem struct {
 	Kind Kind
-	// Name is the variable or output.
+	// Name is the name of the variable or output.
 	Name    string
 	Message string
 }
@@ -44,9 +46,9 @@ func problem(kind Kind, name, format string, args ...any) Problem {
 	return Problem{Kind: kind, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// Check compares the values and the wanted outputs with what the module
-// declares. A module with errors in its diagnostics is not worth checking.
-func Check(module *Module, values Values, wantedOutputs []string) []Problem {
+// Check checks the values and the required outputs against the declarations of the
+// module. The module must have no errors in its diagnostics.
+func Check(module *Module, values Values, requiredOutputs []string) []Problem {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		variable, declared := module.Variables[name]
@@ -56,27 +58,29 @@ func Check(module *Module, values Values, wantedOutputs []string) []Problem {
 				problems = append(problems, *found)
 			}
 		case !hclsyntax.ValidIdentifier(name):
-			problems = append(problems, problem(KindInvalidName, name, "%q cannot be the name of a variable", name))
+			problems = append(problems, problem(KindInvalidName, name, "%q is not a valid variable name", name))
 		default:
-			problems = append(problems, problem(KindUnknown, name, "the module has no variable %q%s", name, suggest(name, maps.Keys(module.Variables))))
+			problems = append(problems, problem(KindUnknown, name, "the module has no variable %q%s", name, message.Suggestion(name, slices.Sorted(maps.Keys(module.Variables)))))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
 		value, given := values[name]
 		if module.Variables[name].Required && !module.Provided[name] && (!given || value.IsNull() && !module.Variables[name].takesNull()) {
-			problems = append(problems, problem(KindMissing, name, "variable %q is required and has no value%s", name, described(module.Variables[name])))
+			problems = append(problems, problem(KindMissing, name, "variable %q is required and has no value%s", name, description(module.Variables[name])))
 		}
 	}
-	for _, name := range wantedOutputs {
+	for _, name := range requiredOutputs {
 		if _, declared := module.Outputs[name]; !declared {
-			problems = append(problems, problem(KindUnknownOutput, name, "the module has no output %q%s", name, suggest(name, maps.Keys(module.Outputs))))
+			problems = append(problems, problem(KindUnknownOutput, name, "the module has no output %q%s", name, message.Suggestion(name, slices.Sorted(maps.Keys(module.Outputs)))))
 		}
 	}
 	return problems
 }
 
-func described(variable *Variable) string {
-	text := strings.Join(strings.Fields(variable.Description), " ")
+// description returns the variable's description in parentheses, or an empty string if
+// there is none or if it is long.
+func description(variable *Variable) string {
+	text := message.OneLine(variable.Description)
 	const longest = 120
 	if text == "" || len(text) > longest {
 		return ""
@@ -84,14 +88,14 @@ func described(variable *Variable) string {
 	return " (" + text + ")"
 }
 
-// convert returns the value in the variable's type. What is wrong is said
-// without the value.
+// convert returns the value if it can be converted to the variable's type, parsed if
+// it is a string that contains a list, map or object.
 func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
-	given := friendly(value.Type())
+	given := typeName(value.Type())
 	if !v.Type.IsPrimitiveType() && !v.TypeOmitted && !value.IsNull() && value.Type() == cty.String {
 		text := value.AsString()
 		if parsed, ok := parseText(text); ok && (v.Type != cty.DynamicPseudoType || looksComplex(text)) {
-			value, given = parsed, "text of "+friendly(parsed.Type())
+			value, given = parsed, "string with "+typeName(parsed.Type())
 		}
 	}
 	completed := value
@@ -99,7 +103,7 @@ func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
 		completed = v.Defaults.Apply(value)
 	}
 	if _, err := convert.Convert(completed, v.Type); err != nil {
-		found := problem(KindType, v.Name, "variable %q takes %s, but %s was given: %s", v.Name, typeexpr.TypeString(v.Type), given, err)
+		found := problem(KindType, v.Name, "variable %q requires type %s, but the value has type %s: %s", v.Name, typeexpr.TypeString(v.Type), given, err)
 		return cty.NilVal, &found
 	}
 	if found := v.checkText(value); found != nil {
@@ -108,15 +112,15 @@ func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
 	return value, nil
 }
 
-// friendly names a type as its author knows it.
-func friendly(t cty.Type) string {
+// typeName returns the name of a type for messages.
+func typeName(t cty.Type) string {
 	if t.IsTupleType() {
 		return "list"
 	}
 	return t.FriendlyName()
 }
 
-// checkText refuses strings that an environment cannot carry.
+// checkText returns a problem if a string of the value cannot be in the environment.
 func (v *Variable) checkText(value cty.Value) *Problem {
 	var found *Problem
 	_ = cty.Walk(value, func(_ cty.Path, part cty.Value) (bool, error) {
@@ -125,11 +129,11 @@ func (v *Variable) checkText(value cty.Value) *Problem {
 		}
 		switch text := part.AsString(); {
 		case strings.ContainsRune(text, 0):
-			refused := problem(KindEncoding, v.Name, "the value of variable %q contains a NUL byte", v.Name)
-			found = &refused
+			invalid := problem(KindEncoding, v.Name, "the value of variable %q contains a NUL byte", v.Name)
+			found = &invalid
 		case !utf8.ValidString(text):
-			refused := problem(KindEncoding, v.Name, "the value of variable %q is not valid UTF-8", v.Name)
-			found = &refused
+			invalid := problem(KindEncoding, v.Name, "the value of variable %q is not valid UTF-8", v.Name)
+			found = &invalid
 		}
 		return found == nil, nil
 	})

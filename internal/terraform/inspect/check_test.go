@@ -53,14 +53,14 @@ output "cluster_name" { value = 1 }
 		outputs      []string
 		want         []Problem
 	}{
-		{name: "everything fits", values: `{"region": "eu", "count_of": "3", "on": "true", "tags": {"a": 1}, "nodes": [{"name": "x"}], "anything": {"a": [1, "b", null]}}`},
-		{name: "text stands for a complex value", values: `{"region": "eu", "tags": "{\"a\": \"${b}\"}", "nodes": "[{ name = \"x\" }]"}`},
+		{name: "valid values", values: `{"region": "eu", "count_of": "3", "on": "true", "tags": {"a": 1}, "nodes": [{"name": "x"}], "anything": {"a": [1, "b", null]}}`},
+		{name: "strings with complex values", values: `{"region": "eu", "tags": "{\"a\": \"${b}\"}", "nodes": "[{ name = \"x\" }]"}`},
 		{
 			name: "missing", values: `{}`,
 			want: []Problem{{KindMissing, "region", `variable "region" is required and has no value (Where to build.)`}},
 		},
 		{
-			name: "null for what is required", values: `{"region": null}`,
+			name: "null for a required variable", values: `{"region": null}`,
 			want: []Problem{{KindMissing, "region", `variable "region" is required and has no value (Where to build.)`}},
 		},
 		{
@@ -72,17 +72,17 @@ output "cluster_name" { value = 1 }
 		},
 		{
 			name: "invalid name", values: `{"region": "eu", "a.b": 1}`,
-			want: []Problem{{KindInvalidName, "a.b", `"a.b" cannot be the name of a variable`}},
+			want: []Problem{{KindInvalidName, "a.b", `"a.b" is not a valid variable name`}},
 		},
 		{
 			name: "types", values: `{"region": ["s3cr3t"], "count_of": "s3cr3t", "on": 3, "tags": "s3cr3t", "nodes": [{"size": 1}], "untyped": {"a": "s3cr3t"}}`,
 			want: []Problem{
-				{KindType, "count_of", `variable "count_of" takes number, but string was given: a number is required`},
-				{KindType, "nodes", `variable "nodes" takes list(object({name=string,size=number})), but list was given: element 0: attribute "name" is required`},
-				{KindType, "on", `variable "on" takes bool, but number was given: bool required, but have number`},
-				{KindType, "region", `variable "region" takes string, but list was given: string required, but have tuple`},
-				{KindType, "tags", `variable "tags" takes map(string), but string was given: map of string required, but have string`},
-				{KindType, "untyped", `variable "untyped" declares no type and so takes a string, but object was given: declare its type in the module`},
+				{KindType, "count_of", `variable "count_of" requires type number, but the value has type string: a number is required`},
+				{KindType, "nodes", `variable "nodes" requires type list(object({name=string,size=number})), but the value has type list: element 0: attribute "name" is required`},
+				{KindType, "on", `variable "on" requires type bool, but the value has type number: bool required, but have number`},
+				{KindType, "region", `variable "region" requires type string, but the value has type list: string required, but have tuple`},
+				{KindType, "tags", `variable "tags" requires type map(string), but the value has type string: map of string required, but have string`},
+				{KindType, "untyped", `variable "untyped" declares no type and so requires a string, but the value has type object: declare the type in the module`},
 			},
 		},
 		{
@@ -111,16 +111,16 @@ output "cluster_name" { value = 1 }
 	}
 }
 
-func TestEncodeEnv_refusesWhatDoesNotFit(t *testing.T) {
+func TestEncodeEnv_rejectsValuesThatAreTooLong(t *testing.T) {
 	g := NewWithT(t)
 	module := Inline(`variable "a" { type = string }`, terraform.FormatHCL)
 	_, problems := EncodeEnv(module, fromJSON(t, `{"a": "`+strings.Repeat("x", 128<<10)+`"}`))
 	g.Expect(problems).To(HaveLen(1))
 	g.Expect(problems[0].Kind).To(Equal(KindEncoding))
-	g.Expect(problems[0].Message).To(HavePrefix(`the value of variable "a" is 131072 bytes long, and at most 131062 can be handed over`))
+	g.Expect(problems[0].Message).To(HavePrefix(`the value of variable "a" has 131072 bytes, but the limit is 131062`))
 }
 
-func TestFromJSON_refusesWhatIsNoText(t *testing.T) {
+func TestFromJSON_rejectsInvalidText(t *testing.T) {
 	g := NewWithT(t)
 	_, problems := FromJSON(map[string]json.RawMessage{"a": json.RawMessage("\"\xff\""), "b": json.RawMessage("{")})
 	g.Expect(problems).To(Equal([]Problem{

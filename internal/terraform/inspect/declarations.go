@@ -25,8 +25,8 @@ var (
 	terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}}
 )
 
-// read takes in one file. What is declared in an override file changes what
-// others declare.
+// read reads the declarations of a file. Those of an override file change existing
+// declarations.
 func (m *Module) read(parser *hclparse.Parser, name string, content []byte, override bool) {
 	parse := parser.ParseHCL
 	if strings.HasSuffix(name, ".json") {
@@ -38,7 +38,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 		return
 	}
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
-	// A file that does not parse is diagnosed once.
+	// An invalid file is reported only once.
 	if !m.Diagnostics.HasErrors() {
 		m.diagnose(diagnostics)
 	}
@@ -85,7 +85,8 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 	}
 }
 
-// readType reads a type constraint, in today's syntax and in that of before.
+// readType reads a type constraint in the current syntax or in that of Terraform
+// 0.11.
 func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
 	v.TypeOmitted = false
 	keyword := hcl.ExprAsKeyword(expr)
@@ -163,8 +164,8 @@ func (m *Module) readProviders(block *hcl.Block) {
 	}
 }
 
-// readProvider reads an object, or the version alone, as was once written. What
-// is no constant, such as configuration_aliases, is passed over.
+// readProvider reads a provider requirement: an object, or only the version in the old
+// syntax. It ignores values that are not constants, such as configuration_aliases.
 func readProvider(expr hcl.Expression) Provider {
 	pairs, diagnostics := hcl.ExprMap(expr)
 	if diagnostics.HasErrors() {
@@ -182,6 +183,8 @@ func readProvider(expr hcl.Expression) Provider {
 	return provider
 }
 
+// constant returns the value of an expression that is a constant string, or an empty
+// string.
 func constant(expr hcl.Expression) string {
 	value, diagnostics := expr.Value(nil)
 	if diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
@@ -196,7 +199,8 @@ func (m *Module) readString(attribute *hcl.Attribute, into *string) {
 	}
 }
 
-// readBool leaves alone what is no constant: OpenTofu allows some expressions.
+// readBool does not change into if the value is not a constant, because OpenTofu allows
+// some expressions.
 func (m *Module) readBool(attribute *hcl.Attribute, into *bool) {
 	if attribute == nil {
 		return

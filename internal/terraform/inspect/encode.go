@@ -9,14 +9,15 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// envPrefix makes a variable's name that of its environment variable.
+// envPrefix is the prefix of the environment variable of a Terraform variable.
 const envPrefix = "TF_VAR_"
 
-// longestEnv is what Linux takes as one environment variable, name included.
+// longestEnv is the limit of Linux for an environment variable in bytes, including
+// its name.
 const longestEnv = 128<<10 - 1
 
-// EncodeEnv renders values as the environment variables by which the tool takes
-// them. Values that no variable takes are left out; Check names them.
+// EncodeEnv encodes values as environment variables of the tool. It omits values of
+// undeclared variables, which Check reports.
 func EncodeEnv(module *Module, values Values) (map[string]string, []Problem) {
 	env := map[string]string{}
 	var problems []Problem
@@ -36,19 +37,19 @@ func EncodeEnv(module *Module, values Values) (map[string]string, []Problem) {
 	return env, problems
 }
 
-// literal reports whether the tool takes the variable's text as it is. The
-// text of any other variable is an expression.
+// literal reports whether the tool uses the text of the environment variable as it
+// is. For other variables the text is an expression.
 func (v *Variable) literal() bool {
 	return v.TypeOmitted || v.Type.IsPrimitiveType()
 }
 
-// takesNull reports whether null can be handed over.
+// takesNull reports whether the environment variable can be set to null.
 func (v *Variable) takesNull() bool {
 	return v.Nullable && !v.literal()
 }
 
-// encode renders a value; no text leaves the variable unset. That is what null
-// means for a string, a number or a bool, which have no text for it.
+// encode returns the text of a value, or nil if the variable must remain unset. That
+// is the case for null as a string, number or bool, which has no text.
 func (v *Variable) encode(value cty.Value) (*string, *Problem) {
 	value, found := v.convert(value)
 	if found != nil {
@@ -61,18 +62,18 @@ func (v *Variable) encode(value cty.Value) (*string, *Problem) {
 	case v.literal():
 		asString, err := convert.Convert(value, cty.String)
 		if err != nil {
-			refused := problem(KindType, v.Name, "variable %q declares no type and so takes a string, but %s was given: declare its type in the module",
-				v.Name, friendly(value.Type()))
-			return nil, &refused
+			found := problem(KindType, v.Name, "variable %q declares no type and so requires a string, but the value has type %s: declare the type in the module",
+				v.Name, typeName(value.Type()))
+			return nil, &found
 		}
 		text = asString.AsString()
 	default:
 		text = string(hclwrite.TokensForValue(value).Bytes())
 	}
 	if size := len(envPrefix) + len(v.Name) + 1 + len(text); size > longestEnv {
-		refused := problem(KindEncoding, v.Name, "the value of variable %q is %d bytes long, and at most %d can be handed over: let the module read it from a file",
+		found := problem(KindEncoding, v.Name, "the value of variable %q has %d bytes, but the limit is %d: let the module read it from a file",
 			v.Name, len(text), longestEnv-len(envPrefix)-len(v.Name)-1)
-		return nil, &refused
+		return nil, &found
 	}
 	return &text, nil
 }

@@ -1,5 +1,5 @@
-// Package inspect reads what a module declares, without running anything, and
-// checks and encodes the values meant for it.
+// Package inspect reads the declarations of a module without running OpenTofu or
+// Terraform (the tool), and checks and encodes values for its variables.
 package inspect
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Module is what a root module declares.
+// Module contains the declarations of a root module.
 type Module struct {
 	Variables map[string]*Variable
 	Outputs   map[string]*Output
 	// Providers are the required providers by their local names.
 	Providers map[string]Provider
-	// Provided are the variables that the module's own variable files set.
+	// Provided are the variables that the module's variable files set.
 	Provided map[string]bool
-	// Diagnostics say what is wrong with the module. When there are errors the
-	// rest may be incomplete.
+	// Diagnostics are the errors and warnings of the module. If it has errors, the
+	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
 }
 
@@ -35,16 +35,16 @@ type Module struct {
 type Variable struct {
 	Name        string
 	Description string
-	// Type is cty.DynamicPseudoType when TypeOmitted is set, or for any.
+	// Type is cty.DynamicPseudoType if TypeOmitted is set or if the type is any.
 	Type        cty.Type
 	TypeOmitted bool
-	// Defaults are those of optional attributes within Type; nil without any.
+	// Defaults are the defaults of optional attributes within Type, or nil.
 	Defaults *typeexpr.Defaults
-	// Default is cty.NilVal when the variable has none.
+	// Default is cty.NilVal if the variable has no default.
 	Default   cty.Value
 	Required  bool
 	Sensitive bool
-	// Nullable is false when null stands for the default.
+	// Nullable is false if null means the default.
 	Nullable bool
 	File     string
 	Line     int
@@ -65,8 +65,8 @@ type Provider struct {
 	Version string
 }
 
-// Dir reads the module in a directory. The error is about reading; what is
-// wrong with the module is in its diagnostics.
+// Dir reads the module in a directory. It returns an error only if a file cannot be
+// read. Errors of the module are in its diagnostics.
 func Dir(dir string) (*Module, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func Dir(dir string) (*Module, error) {
 	files := map[string][]byte{}
 	for _, entry := range entries {
 		name := entry.Name()
-		if entry.IsDir() || !isConfig(name) && !terraform.IsAutoVars(name) {
+		if entry.IsDir() || !terraform.IsConfig(name) && !terraform.IsAutoVars(name) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(dir, name))
@@ -87,7 +87,7 @@ func Dir(dir string) (*Module, error) {
 	return Files(files), nil
 }
 
-// Inline reads a module given as text.
+// Inline reads a module from its text.
 func Inline(content string, format terraform.Format) *Module {
 	name := "main.tf"
 	if format == terraform.FormatJSON {
@@ -96,8 +96,8 @@ func Inline(content string, format terraform.Format) *Module {
 	return Files(map[string][]byte{name: []byte(content)})
 }
 
-// Files reads a module given as the files of its directory. Files that the
-// tool does not read as configuration or variables are ignored.
+// Files reads a module from the files of its directory. It ignores files that the
+// tool does not load as configuration or variables.
 func Files(files map[string][]byte) *Module {
 	module := &Module{
 		Variables: map[string]*Variable{},
@@ -129,12 +129,12 @@ func Files(files map[string][]byte) *Module {
 	return module
 }
 
-// configNames returns the configuration files in the order in which the tool
-// reads them: a .tofu file stands in for the .tf file of the same name, and
-// override files come last.
+// configNames returns the configuration files in the order in which the tool loads
+// them. A .tofu file replaces the .tf file of the same name, and override files are
+// last.
 func configNames(files map[string][]byte) (primary, overrides []string) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !isConfig(name) {
+		if strings.Contains(name, "/") || !terraform.IsConfig(name) {
 			continue
 		}
 		if base, isTerraform := strings.CutSuffix(name, ".tf"); isTerraform && has(files, base+".tofu") {
@@ -158,35 +158,22 @@ func has(files map[string][]byte, name string) bool {
 	return ok
 }
 
-// isConfig reports whether the tool reads the file as configuration.
-func isConfig(name string) bool {
-	if strings.Contains(name, "/") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
-		return false
-	}
-	for _, suffix := range []string{".tf", ".tofu", ".tf.json", ".tofu.json"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
-}
-
 func (m *Module) diagnose(diagnostics hcl.Diagnostics) {
-	m.Diagnostics = append(m.Diagnostics, translate(diagnostics)...)
+	m.Diagnostics = append(m.Diagnostics, convertDiagnostics(diagnostics)...)
 }
 
-// translate renders HCL's diagnostics as the engine's.
-func translate(diagnostics hcl.Diagnostics) terraform.Diagnostics {
-	var translated terraform.Diagnostics
+// convertDiagnostics converts the diagnostics of HCL.
+func convertDiagnostics(diagnostics hcl.Diagnostics) terraform.Diagnostics {
+	var converted terraform.Diagnostics
 	for _, d := range diagnostics {
-		one := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: d.Summary, Detail: d.Detail}
+		diagnostic := terraform.Diagnostic{Severity: terraform.SeverityError, Summary: d.Summary, Detail: d.Detail}
 		if d.Severity == hcl.DiagWarning {
-			one.Severity = terraform.SeverityWarning
+			diagnostic.Severity = terraform.SeverityWarning
 		}
 		if d.Subject != nil {
-			one.File, one.Line, one.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
+			diagnostic.File, diagnostic.Line, diagnostic.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
 		}
-		translated = append(translated, one)
+		converted = append(converted, diagnostic)
 	}
-	return translated
+	return converted
 }

@@ -92,7 +92,7 @@ func TestInline_readsJSON(t *testing.T) {
 	g.Expect(module.Providers["aws"].Source).To(Equal("hashicorp/aws"))
 }
 
-func TestFiles_readsThemAsTheToolDoes(t *testing.T) {
+func TestFiles_readsTheFilesThatTheToolLoads(t *testing.T) {
 	g := NewWithT(t)
 	module := Files(map[string][]byte{
 		"main.tf":            []byte(`variable "a" {}`),
@@ -103,7 +103,7 @@ func TestFiles_readsThemAsTheToolDoes(t *testing.T) {
 		".hidden.tf":         []byte(`variable "hidden" {}`),
 		"terraform.tfvars":   []byte(`c = 1`),
 		"x.auto.tfvars.json": []byte(`{"d": 1}`),
-		"README.md":          []byte("# no configuration"),
+		"README.md":          []byte("# not configuration"),
 	})
 	g.Expect(module.Diagnostics).To(BeEmpty())
 	g.Expect(module.Variables).To(And(HaveLen(2), HaveKey("b"), HaveKey("c")))
@@ -113,7 +113,7 @@ func TestFiles_readsThemAsTheToolDoes(t *testing.T) {
 	g.Expect(Check(module, nil, nil)).To(BeEmpty())
 }
 
-func TestInline_reportsWhatIsWrong(t *testing.T) {
+func TestInline_reportsErrors(t *testing.T) {
 	tests := []struct {
 		name, content string
 		format        terraform.Format
@@ -136,7 +136,7 @@ func TestInline_reportsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestDir_reads(t *testing.T) {
+func TestDir_readsTheModule(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	g.Expect(os.WriteFile(filepath.Join(dir, "a.tf"), []byte(`variable "a" {}`), 0o600)).To(Succeed())

@@ -18,7 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 )
 
-// Every value arrives in the real tool as it was given.
+// The real tool receives every value unchanged.
 func TestEncodeEnv_roundTrip(t *testing.T) {
 	awkward := `,"'{}[]()=#//<<EOT $${x} ${x} %{if true} %%{ \ \n` + "\n\t\r é 日本語 🚀 \u2028 \u0001"
 	quoted, err := json.Marshal(awkward)

@@ -17,10 +17,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Values are the values meant for a module's variables.
+// Values are values for a module's variables.
 type Values map[string]cty.Value
 
-// FromJSON decodes values that arrive as JSON.
+// FromJSON decodes values from JSON.
 func FromJSON(encoded map[string]json.RawMessage) (Values, []Problem) {
 	values := Values{}
 	var problems []Problem
@@ -48,9 +48,9 @@ func decodeJSON(text []byte) (cty.Value, error) {
 	return ctyjson.Unmarshal(text, implied)
 }
 
-// ParseVarFile reads a variables file. Only constants can be in one, and the
-// given placeholders, as ${name} in a string. Messages name the file and the
-// line, never a value.
+// ParseVarFile parses a variables file. It may contain only constants and the given
+// placeholders, as ${name} in a string. Diagnostics contain the file and the line but
+// never a value.
 func ParseVarFile(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
 	if !utf8.Valid(content) {
 		return nil, terraform.Diagnostics{{
@@ -66,7 +66,7 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 		file, diagnostics = hclsyntax.ParseConfig(content, name, hcl.InitialPos)
 	}
 	if diagnostics.HasErrors() {
-		return nil, translate(diagnostics)
+		return nil, convertDiagnostics(diagnostics)
 	}
 	attributes, diagnostics := file.Body.JustAttributes()
 	var scope *hcl.EvalContext
@@ -84,11 +84,11 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 			values[variable] = value
 		}
 	}
-	return values, translate(diagnostics)
+	return values, convertDiagnostics(diagnostics)
 }
 
-// parseText reads a string that stands for a list, a map or an object: JSON,
-// or a constant in the native syntax.
+// parseText parses a string that contains a list, map or object: JSON, or a constant
+// in the native syntax.
 func parseText(text string) (cty.Value, bool) {
 	if value, err := decodeJSON(bytes.TrimSpace([]byte(text))); err == nil {
 		return value, true
@@ -101,8 +101,8 @@ func parseText(text string) (cty.Value, bool) {
 	return value, !diagnostics.HasErrors()
 }
 
-// looksComplex reports whether a string is meant to be read as a list, a map
-// or an object where a plain string would do as well.
+// looksComplex reports whether a string should be parsed as a list, map or object
+// although the variable also accepts a string.
 func looksComplex(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") ||

@@ -103,7 +103,7 @@ func TestSetDeclarations_rejectsInvalidModulesAndValues(t *testing.T) {
 		{name: "duplicate variable", template: inline(declared + declared), reason: infrav1.ModuleInvalidReason, message: "main.tf:3: Duplicate variable declaration"},
 		{name: "unknown variable", template: inline(declared, vars("nmae", `"x"`)), reason: infrav1.UnknownVariableReason, message: `"nmae"`},
 		{name: "the field is named", template: inline(declared, vars("nmae", `"x"`)), reason: infrav1.UnknownVariableReason, message: `vars: the module has no variable "nmae"`},
-		{name: "wrong type", template: inline(declared, vars("size", `"hunter2"`)), reason: infrav1.InvalidVariableReason, message: `variable "size" takes number`},
+		{name: "wrong type", template: inline(declared, vars("size", `"hunter2"`)), reason: infrav1.InvalidVariableReason, message: `variable "size" requires type number`},
 		{name: "unknown variable with a placeholder", template: inline(declared, vars("nmae", `"${x}"`)), reason: infrav1.UnknownVariableReason, message: `"nmae"`},
 		{
 			name:     "many unknown variables",
