@@ -39,8 +39,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
 	}
 	reader := cachedreader.NewReader(mgr.GetAPIReader(), objects)
-	wake := make(chan event.GenericEvent, 1<<16)
-	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, wake)
+	exits := make(chan event.GenericEvent, 1<<16)
+	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, exits)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	}
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects,
-		Runners: runners, Default: executor, MaxRuns: o.Engine.MaxRuns, Wake: wake,
+		Runners: runners, Default: executor, MaxRuns: o.Engine.MaxRuns, RunExits: exits,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
@@ -90,7 +90,7 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 
 // runners makes the executors that this manager can use. Any of them may be
 // asked to run a Job: a WorkspaceProviderConfig can bring the image.
-func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, wake chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
+func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
 	runners := map[infrav1.Executor]terraform.Runner{}
 	if o.Executor == executorProcess {
 		kubeconfig, err := writeKubeconfig(mgr.GetConfig(), o.WorkDir)
@@ -99,7 +99,7 @@ func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, wake chan
 		}
 		executor := process.New(process.Options{
 			Reader: mgr.GetAPIReader(), Runner: o.Runner, Binary: o.Binary, WorkDir: o.WorkDir, Kubeconfig: kubeconfig, Grace: grace,
-			OnExit: func(run terraform.Run) { wake <- workspacetemplateapply.WakeUp(run) },
+			OnExit: func(run terraform.Run) { exits <- workspacetemplateapply.RunExit(run) },
 		})
 		if err := mgr.Add(manager.RunnableFunc(executor.Run)); err != nil {
 			return nil, fmt.Errorf("adding the process executor: %w", err)

@@ -60,7 +60,7 @@ func TestFailure_limitOfRetries(t *testing.T) {
 	limit := int32(1)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = &limit })
 	w.Eventually(func() string { return condition(w.get("hello"), infrav1.AppliedCondition).Message }, patience).
-		Should(ContainSubstring("given up after 2 attempts"))
+		Should(ContainSubstring("gave up after 2 attempts"))
 
 	w.touch("open")
 	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")

@@ -236,7 +236,7 @@ func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
 		return env.Client.Update(w.ctx, config)
 	}, patience).Should(Succeed())
 	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
-	w.Expect(changed.Message).To(ContainSubstring("make everything again"))
+	w.Expect(changed.Message).To(ContainSubstring("create all resources again"))
 
 	// A person moves the state, and says so.
 	text, err := json.Marshal(w.state("hello"))

@@ -1,6 +1,6 @@
-// Package workspacetemplateapply applies WorkspaceTemplates: it decides when a
-// run is due, asks the engine for it and shows what came of it. It never runs
-// Terraform itself.
+// Package workspacetemplateapply reconciles WorkspaceTemplateApplies, the
+// workspaces. It decides when a run is due, starts it through the engine and
+// reports its result. It never runs Terraform itself.
 package workspacetemplateapply
 
 import (
@@ -39,38 +39,45 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch
 
-// Reconciler applies WorkspaceTemplates.
+// Reconciler reconciles WorkspaceTemplateApplies.
 type Reconciler struct {
 	Client client.Client
-	// Reader reads past the cache: people's Secrets and ConfigMaps.
+	// Reader reads the Secrets and ConfigMaps of users. The cache of Client does
+	// not contain them.
 	Reader client.Reader
-	// Metadata watches every Secret and ConfigMap by name.
+	// Metadata watches the metadata of all Secrets and ConfigMaps.
 	Metadata cache.Cache
-	// Runners carry out runs, by executor; Default is used unless a provider
-	// config says otherwise.
+	// Runners execute the runs of each executor.
 	Runners map[infrav1.Executor]terraform.Runner
+	// Default is the executor of workspaces whose provider config has none.
 	Default infrav1.Executor
-	// MaxRuns is how many runs go on at once.
+	// MaxRuns is the limit of concurrent runs.
 	MaxRuns int
-	// Wake brings workspaces back whose run ended without a watch noticing.
-	Wake <-chan event.GenericEvent
-	// WatchFilter restricts the controller to objects with the label's value.
+	// RunExits receives an event for each workspace whose run ended without a
+	// watch event. See RunExit.
+	RunExits <-chan event.GenericEvent
+	// WatchFilter restricts the controller to objects with this value of the label
+	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 
 	queue   *queue.Queue
 	tracker *tracker
+	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 }
 
-// SetupWithManager adds the controller and what it watches.
+// grantedCapacity is the capacity of Reconciler.granted. The queue must not block
+// when it grants a slot during a reconcile.
+const grantedCapacity = 1 << 16
+
+// SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	r.tracker = newTracker()
-	// Grants come while a workspace is being reconciled; nobody may wait.
-	r.granted = make(chan event.GenericEvent, 1<<16)
-	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- wakeUp(key.Namespace, key.Name) })
+	r.granted = make(chan event.GenericEvent, grantedCapacity)
+	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- workspaceEvent(key.Namespace, key.Name) })
 	registerMetrics(r.queue)
 	if err := r.index(ctx, mgr); err != nil {
 		return err
@@ -83,11 +90,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplateApply"))).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("Secret")))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(configMap), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("ConfigMap")))).
 		WatchesRawSource(source.Channel(r.granted, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.RunExits, &handler.EnqueueRequestForObject{})).
 		WithOptions(options).
 		Named("workspacetemplateapply").
 		Complete(r.frame())
@@ -97,7 +104,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope] {
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]{
 		Client:      r.Client,
@@ -107,11 +114,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
 			{Run: r.prune},
-			{Condition: infrav1.DependenciesReadyCondition, Run: r.meanwhile(r.dependencies)},
-			{Condition: infrav1.InputsValidCondition, Run: r.meanwhile(r.inputs)},
+			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies)},
+			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
-			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: driftMessage, RequeueAfter: r.nextDrift, Informational: true},
+			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
@@ -128,7 +135,7 @@ func metadata(kind string) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// wakeUp is an event that brings a workspace back.
-func wakeUp(namespace, name string) event.GenericEvent {
+// workspaceEvent returns an event that triggers the reconcile of a workspace.
+func workspaceEvent(namespace, name string) event.GenericEvent {
 	return event.GenericEvent{Object: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
 }

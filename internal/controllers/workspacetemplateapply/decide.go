@@ -12,50 +12,55 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// situation is everything that decides what happens next to a workspace that
-// has no run going on.
+// situation is everything that decides what a workspace without a running run
+// does next.
 type situation struct {
-	// inputs is the hash of what is wanted, applied that of what is there.
-	inputs, applied string
-	policy          template.Policy
-	// request is what a person asked for last, handled what was answered.
-	request, handled string
-	// restore is the snapshot that a person wants back, restored the one that
-	// was put back last.
+	// inputs is the hash of the desired inputs, appliedInputs that of the inputs
+	// that were applied last.
+	inputs, appliedInputs string
+	policy                template.Policy
+	// request is the user's latest run request, handledRequest the latest one
+	// that a run fulfilled.
+	request, handledRequest string
+	// restore is the snapshot that the user wants to restore, restored the
+	// snapshot that was restored last.
 	restore, restored string
-	// backend is where the state is, backendNow where it is asked for, and
-	// backendMoved where a person says that it now is.
-	backend, backendNow, backendMoved string
-	// approved and rejected name plans.
-	approved, rejected string
-	// protect are the protected resources, allowed those that a person released.
-	protect, allowed []string
-	plan             *infrav1.PlanStatus
-	failure          *infrav1.FailureStatus
-	drift            *infrav1.DriftStatus
-	// driftRequest is a person's wish to have reality compared now.
+	// stateBackend is the backend that has the state, configuredBackend the one
+	// that the next run uses, and movedBackend the one to which the user says that
+	// the state was moved.
+	stateBackend, configuredBackend, movedBackend string
+	// approvedPlan and rejectedPlan are plan IDs.
+	approvedPlan, rejectedPlan string
+	// protect lists the protected resources, unprotected the ones that the user
+	// released.
+	protect, unprotected []string
+	plan                 *infrav1.PlanStatus
+	failure              *infrav1.FailureStatus
+	drift                *infrav1.DriftStatus
+	// driftRequest is the user's latest request for a drift check.
 	driftRequest string
-	// lastApplied is when something was applied last.
+	// lastApplied is the time of the last successful apply.
 	lastApplied time.Time
-	// jitter is between -1 and 1, and the workspace's own.
+	// jitter is between -1 and 1. It is constant for a workspace.
 	jitter float64
 	now    time.Time
 }
 
-// decision is what happens next: a run of an operation, or nothing. The error
-// is a fault that says what is waited for.
+// decision is the run that a workspace starts next.
 type decision struct {
 	operation terraform.Operation
 	// plan is the plan that an Apply applies.
 	plan string
 }
 
-var nothing = decision{}
+// noRun is the decision to start no run.
+var noRun = decision{}
 
-// decide chooses the next action. It reads nothing and asks nobody.
+// decide returns the run to start. An error is a fault that explains why no run
+// starts.
 func decide(s situation) (decision, error) {
-	if err := s.stateElsewhere(); err != nil {
-		return nothing, err
+	if err := s.checkBackend(); err != nil {
+		return noRun, err
 	}
 	if s.restore != "" && s.restore != s.restored {
 		restore := decision{operation: terraform.OperationRestoreState}
@@ -64,130 +69,133 @@ func decide(s situation) (decision, error) {
 		}
 		return s.attempt(restore, restoreInputs(s.restore))
 	}
-	if s.inputs == s.applied && !s.requested() && !s.unfinished() {
-		return s.checkDrift()
+	if s.inputs == s.appliedInputs && !s.requested() && !s.unfinished() {
+		return s.decideDriftCheck()
 	}
 	if s.requested() {
-		// A person's request starts over: it outdoes failures and kept plans.
+		// A request starts over: it overrides failures and plans.
 		if s.policy.Approval == infrav1.ApprovalManual {
 			return decision{operation: terraform.OperationPlan}, nil
 		}
 		return decision{operation: terraform.OperationPlanAndApply}, nil
 	}
 	if s.policy.Approval == infrav1.ApprovalManual {
-		return s.manual()
+		return s.decideManual()
 	}
-	if s.waiting() {
+	if s.planWaits() {
 		if blocked := s.blocked(); len(blocked) > 0 {
-			return nothing, protected(blocked)
+			return noRun, protectedFault(blocked)
 		}
 	}
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
 }
 
-// stateElsewhere refuses every run while the state is in another backend than
-// the one that the run would look into.
-func (s situation) stateElsewhere() error {
-	if s.backend == "" || s.backendNow == s.backend || s.backendMoved == s.backendNow {
+// checkBackend rejects all runs while the state is in another backend than the
+// configured one.
+func (s situation) checkBackend() error {
+	if s.stateBackend == "" || s.configuredBackend == s.stateBackend || s.movedBackend == s.configuredBackend {
 		return nil
 	}
 	return fault.Stall(infrav1.BackendChangedReason,
-		"The state is in the backend %s, but %s is now asked for; a run would begin with an empty state and make everything again. Move the state (state pull, state push), then set the annotation %s to %s; or change the WorkspaceProviderConfig back",
-		s.backend, s.backendNow, infrav1.BackendMovedAnnotation, s.backendNow)
+		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state (state pull, state push) and set the annotation %s to %s, or change the WorkspaceProviderConfig back",
+		s.stateBackend, s.configuredBackend, infrav1.BackendMovedAnnotation, s.configuredBackend)
 }
 
-// requested tells whether a person asks for a run. One who takes the request
-// back asks for nothing.
-func (s situation) requested() bool { return s.request != "" && s.request != s.handled }
+// requested reports whether the user requested a run that has not been handled.
+func (s situation) requested() bool { return s.request != "" && s.request != s.handledRequest }
 
-// unfinished tells whether something is left to do although the inputs are
-// applied: drift to repair, a plan that waits and was not turned down, a run
-// that failed.
+// unfinished reports whether something remains to be done although the inputs
+// are applied: drift to repair, a plan that waits and was not rejected, or a
+// failed run.
 func (s situation) unfinished() bool {
 	repair := s.policy.DriftAction == infrav1.DriftRepair && s.drift != nil && len(s.drift.Resources) > 0
-	return repair || s.waiting() && s.rejected != s.plan.ID || s.failure != nil && s.failure.Inputs == s.inputs
+	return repair || s.planWaits() && s.rejectedPlan != s.plan.ID || s.failure != nil && s.failure.Inputs == s.inputs
 }
 
-// waiting tells whether a plan for the present inputs has not been applied.
-func (s situation) waiting() bool {
-	return s.plan != nil && s.plan.Inputs == s.inputs && s.plan.Waiting != nil && *s.plan.Waiting
+// planWaits reports whether a plan for the desired inputs has not been applied.
+func (s situation) planWaits() bool {
+	return s.plan != nil && s.plan.Inputs == s.inputs && isWaiting(s.plan)
 }
 
-// manual goes from plan to approval to apply.
-func (s situation) manual() (decision, error) {
-	if !s.waiting() {
+func isWaiting(plan *infrav1.PlanStatus) bool { return plan.Waiting != nil && *plan.Waiting }
+
+// decideManual decides for approval: Manual, from plan to approval to apply.
+func (s situation) decideManual() (decision, error) {
+	if !s.planWaits() {
 		return s.attempt(decision{operation: terraform.OperationPlan}, s.inputs)
 	}
 	switch {
-	case s.rejected == s.plan.ID:
-		return nothing, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected: change the inputs, or ask for another plan", s.plan.ID)
-	case s.approved != s.plan.ID:
-		return nothing, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s", s.plan.ID, planSummary(s.plan), s.plan.ID)
+	case s.rejectedPlan == s.plan.ID:
+		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected: change the inputs or request another plan", s.plan.ID)
+	case s.approvedPlan != s.plan.ID:
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s", s.plan.ID, planSummary(s.plan), s.plan.ID)
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return nothing, protected(blocked)
+		return noRun, protectedFault(blocked)
 	}
 	return s.attempt(decision{operation: terraform.OperationApply, plan: s.plan.ID}, s.inputs)
 }
 
-// blocked lists the protected resources that the plan would destroy and nobody
-// has released. The runner checks again, with all of them.
+// blocked returns the protected resources that the plan would destroy and that
+// the user has not released. The runner checks the whole plan again.
 func (s situation) blocked() []string {
-	now := terraform.Request{Protect: s.protect, Unprotected: s.allowed}
-	return slices.DeleteFunc(slices.Clone(s.plan.Blocked), func(address string) bool { return !now.Protected(address) })
+	request := terraform.Request{Protect: s.protect, Unprotected: s.unprotected}
+	return slices.DeleteFunc(slices.Clone(s.plan.Blocked), func(address string) bool { return !request.Protected(address) })
 }
 
-func protected(addresses []string) error {
+func protectedFault(addresses []string) error {
 	return fault.Stall(infrav1.ProtectedResourceReason, "%s", protectedMessage(addresses))
 }
 
 func protectedMessage(addresses []string) string {
-	return fmt.Sprintf("The plan would destroy or replace protected resources: %s. To allow it, name them in the annotation %s",
+	return fmt.Sprintf("The plan would destroy or replace protected resources: %s. To allow this, list them in the annotation %s",
 		strings.Join(addresses, ", "), infrav1.AllowDestroyAnnotation)
 }
 
-// attempt makes a decision unless the same has just failed.
+// attempt returns a decision unless a run with the same inputs failed and may not
+// be retried, or not yet.
 func (s situation) attempt(d decision, inputs string) (decision, error) {
 	f := s.failure
 	if f == nil || f.Inputs != inputs {
 		return d, nil
 	}
-	message := f.Message
 	if f.NextAt.IsZero() {
-		return nothing, fault.Stall(f.Reason, "%s", message)
+		return noRun, fault.Stall(f.Reason, "%s", f.Message)
 	}
-	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && inEarnest(f) {
-		return nothing, fault.Stall(f.Reason, "%s (given up after %d attempts; change the inputs, or ask for a run by the annotation %s)", message, f.Attempts, infrav1.RunRequestedAnnotation)
+	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && countsAsAttempt(f) {
+		return noRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with the annotation %s)", f.Message, f.Attempts, infrav1.RunRequestedAnnotation)
 	}
 	if wait := f.NextAt.Sub(s.now); wait > 0 {
-		return nothing, fault.WaitFor(wait, f.Reason, "%s (attempt %d failed, the next begins at %s)", message, f.Attempts, f.NextAt.UTC().Format(time.RFC3339))
+		return noRun, fault.WaitFor(wait, f.Reason, "%s (attempt %d failed; the next one starts at %s)", f.Message, f.Attempts, f.NextAt.UTC().Format(time.RFC3339))
 	}
 	return d, nil
 }
 
-// inEarnest tells whether a run really tried: not one that was interrupted or
-// lost, whose plan was outdated, or which protection refused.
-func inEarnest(f *infrav1.FailureStatus) bool {
+// countsAsAttempt reports whether a failure counts towards the retry limit. Runs
+// that were interrupted or lost, that had a stale plan, or that protection
+// blocked do not count.
+func countsAsAttempt(f *infrav1.FailureStatus) bool {
 	return !slices.Contains([]string{infrav1.RunInterruptedReason, infrav1.PlanStaleReason, infrav1.ProtectedResourceReason}, f.Reason)
 }
 
-// checkDrift starts a comparison when it is due.
-func (s situation) checkDrift() (decision, error) {
-	if due, on := s.driftDue(); s.driftRequested() || on && !s.now.Before(due) {
+// decideDriftCheck starts a drift check if one is due.
+func (s situation) decideDriftCheck() (decision, error) {
+	if due, enabled := s.nextDriftCheck(); s.driftCheckRequested() || enabled && !s.now.Before(due) {
 		return decision{operation: terraform.OperationCheckDrift}, nil
 	}
-	return nothing, nil
+	return noRun, nil
 }
 
-// driftRequested tells whether a person wants reality compared now. What was
-// never applied has nothing to be compared with.
-func (s situation) driftRequested() bool {
+// driftCheckRequested reports whether the user requested a drift check that has
+// not been handled. Without a previous apply there is nothing to check.
+func (s situation) driftCheckRequested() bool {
 	return s.driftRequest != "" && !s.lastApplied.IsZero() && (s.drift == nil || s.drift.Request != s.driftRequest)
 }
 
-// driftDue tells when the next comparison is due, and whether there is one.
-func (s situation) driftDue() (time.Time, bool) {
-	if s.policy.DriftAction == infrav1.DriftOff || s.policy.DriftAction == "" || s.lastApplied.IsZero() {
+// nextDriftCheck returns when the next periodic drift check is due. It returns
+// false if periodic checks are disabled or nothing has been applied.
+func (s situation) nextDriftCheck() (time.Time, bool) {
+	if !checksDrift(s.policy) || s.lastApplied.IsZero() {
 		return time.Time{}, false
 	}
 	last := s.lastApplied
@@ -198,15 +206,20 @@ func (s situation) driftDue() (time.Time, bool) {
 	return last.Add(s.policy.DriftInterval + spread), true
 }
 
-// backoff is the wait after the given number of failures in a row.
+// checksDrift reports whether a policy enables periodic drift checks.
+func checksDrift(policy template.Policy) bool {
+	return policy.DriftAction != infrav1.DriftOff && policy.DriftAction != ""
+}
+
+// backoff returns the delay after the given number of consecutive failures.
 func backoff(policy template.Policy, attempts int32) time.Duration {
-	wait := policy.MinBackoff
+	delay := policy.MinBackoff
 	for range attempts - 1 {
-		if wait *= 2; wait >= policy.MaxBackoff {
+		if delay *= 2; delay >= policy.MaxBackoff {
 			return policy.MaxBackoff
 		}
 	}
-	return wait
+	return delay
 }
 
 func planSummary(p *infrav1.PlanStatus) string {

@@ -15,11 +15,11 @@ import (
 
 const planID = "plan-0123456789abcdef"
 
-// atRest is a workspace whose inputs are applied.
-func atRest(changes ...func(*situation)) situation {
+// upToDate returns the situation of a workspace whose inputs are applied.
+func upToDate(changes ...func(*situation)) situation {
 	s := situation{
-		inputs: inputs, applied: inputs, policy: testPolicy(),
-		backend: "kubernetes", backendNow: "kubernetes", lastApplied: noon.Add(-time.Minute), now: noon,
+		inputs: inputs, appliedInputs: inputs, policy: testPolicy(),
+		stateBackend: "kubernetes", configuredBackend: "kubernetes", lastApplied: noon.Add(-time.Minute), now: noon,
 	}
 	for _, change := range changes {
 		change(&s)
@@ -27,7 +27,7 @@ func atRest(changes ...func(*situation)) situation {
 	return s
 }
 
-func changed(s *situation) { s.applied = "before" }
+func changed(s *situation) { s.appliedInputs = "before" }
 func manual(s *situation)  { s.policy.Approval = infrav1.ApprovalManual }
 
 func waitingPlan(s *situation) {
@@ -40,10 +40,10 @@ func blockedPlan(s *situation) {
 	s.plan.Blocked = []string{"module.net.aws_vpc.this", "aws_eks_cluster.this"}
 }
 
-func approved(s *situation) { s.approved = planID }
+func approved(s *situation) { s.approvedPlan = planID }
 
-func allow(addresses ...string) func(*situation) {
-	return func(s *situation) { s.allowed = addresses }
+func release(addresses ...string) func(*situation) {
+	return func(s *situation) { s.unprotected = addresses }
 }
 
 func failed(reason string, attempts int32, next time.Duration) func(*situation) {
@@ -70,19 +70,19 @@ func drift(action infrav1.DriftAction, checked time.Duration, resources ...strin
 	}
 }
 
-func requested(s *situation) { s.request, s.handled = "new", "old" }
+func requested(s *situation) { s.request, s.handledRequest = "new", "old" }
 
-// expectation is what a decision has to be.
+// expectation is a situation with the expected decision.
 type expectation struct {
 	name      string
 	situation situation
 	want      terraform.Operation
 	plan      string
-	// reason and says are those of the fault, stalled and after what kind it is.
-	reason  string
-	stalled bool
-	after   time.Duration
-	says    []string
+	// reason is the reason of the expected fault, contains parts of its message.
+	reason   string
+	stalled  bool
+	after    time.Duration
+	contains []string
 }
 
 func (e expectation) run(t *testing.T) {
@@ -95,232 +95,233 @@ func (e expectation) run(t *testing.T) {
 	}
 	if e.stalled {
 		stalled, ok := fault.AsStalled(err)
-		g.Expect(ok).To(BeTrue(), "%v is no stall", err)
+		g.Expect(ok).To(BeTrue(), "%v is not a stall", err)
 		g.Expect(stalled.Reason).To(Equal(e.reason))
 	} else {
 		waiting, ok := fault.AsWaiting(err)
-		g.Expect(ok).To(BeTrue(), "%v is no wait", err)
+		g.Expect(ok).To(BeTrue(), "%v is not a wait", err)
 		g.Expect(waiting.Reason).To(Equal(e.reason))
 		g.Expect(waiting.RetryAfter).To(Equal(e.after))
 	}
-	for _, word := range e.says {
+	for _, word := range e.contains {
 		g.Expect(err.Error()).To(ContainSubstring(word))
 	}
 }
 
-func TestDecide_restsWhenNothingIsToDo(t *testing.T) {
+func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "applied", situation: atRest()},
-		{name: "an old failure of other inputs", situation: atRest(failedForGood, func(s *situation) { s.failure.Inputs = "before" })},
-		{name: "a failure to restore that was taken back", situation: atRest(failedForGood, func(s *situation) { s.failure.Inputs = restoreInputs("x") })},
-		{name: "a plan for other inputs", situation: atRest(waitingPlan, func(s *situation) { s.plan.Inputs = "before" })},
-		{name: "the plan that was applied", situation: atRest(waitingPlan, func(s *situation) { s.plan.Waiting = nil })},
-		{name: "a plan that was turned down", situation: atRest(manual, waitingPlan, func(s *situation) { s.rejected = planID })},
-		{name: "a blocked plan that was turned down", situation: atRest(blockedPlan, func(s *situation) { s.rejected = planID })},
-		{name: "a request that was handled", situation: atRest(func(s *situation) { s.request, s.handled = "x", "x" })},
-		{name: "a request that was handled and taken back", situation: atRest(func(s *situation) { s.handled = "x" })},
-		{name: "a snapshot that was restored", situation: atRest(func(s *situation) { s.restore, s.restored = "x", "x" })},
-		{name: "a restored snapshot whose annotation is gone", situation: atRest(func(s *situation) { s.restored = "x" })},
-		{name: "drift that is only reported", situation: atRest(drift(infrav1.DriftReport, time.Minute, "a.b"))},
-		{name: "drift that nobody wants to know of", situation: atRest(drift(infrav1.DriftOff, 99*time.Hour, "a.b"))},
+		{name: "applied", situation: upToDate()},
+		{name: "an old failure of other inputs", situation: upToDate(failedForGood, func(s *situation) { s.failure.Inputs = "before" })},
+		{name: "a failed restore that is no longer requested", situation: upToDate(failedForGood, func(s *situation) { s.failure.Inputs = restoreInputs("x") })},
+		{name: "a plan for other inputs", situation: upToDate(waitingPlan, func(s *situation) { s.plan.Inputs = "before" })},
+		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *situation) { s.plan.Waiting = nil })},
+		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID })},
+		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *situation) { s.rejectedPlan = planID })},
+		{name: "a request that was handled", situation: upToDate(func(s *situation) { s.request, s.handledRequest = "x", "x" })},
+		{name: "a handled request that was removed", situation: upToDate(func(s *situation) { s.handledRequest = "x" })},
+		{name: "a snapshot that was restored", situation: upToDate(func(s *situation) { s.restore, s.restored = "x", "x" })},
+		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *situation) { s.restored = "x" })},
+		{name: "drift that is only reported", situation: upToDate(drift(infrav1.DriftReport, time.Minute, "a.b"))},
+		{name: "drift with drift.action Off", situation: upToDate(drift(infrav1.DriftOff, 99*time.Hour, "a.b"))},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_appliesWhatChanged(t *testing.T) {
+func TestDecide_appliesChangedInputs(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "never applied", situation: atRest(func(s *situation) { s.applied, s.lastApplied, s.backend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
-		{name: "other inputs", situation: atRest(changed), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those that failed", situation: atRest(changed, failedForGood, func(s *situation) { s.failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those of the blocked plan", situation: atRest(changed, blockedPlan, func(s *situation) { s.plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
-		{name: "a plan that waited when approval became Auto", situation: atRest(changed, waitingPlan), want: terraform.OperationPlanAndApply},
-		{name: "drift is not looked for before", situation: atRest(changed, drift(infrav1.DriftReport, 99*time.Hour)), want: terraform.OperationPlanAndApply},
+		{name: "never applied", situation: upToDate(func(s *situation) { s.appliedInputs, s.lastApplied, s.stateBackend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs", situation: upToDate(changed), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those that failed", situation: upToDate(changed, failedForGood, func(s *situation) { s.failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those of the blocked plan", situation: upToDate(changed, blockedPlan, func(s *situation) { s.plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "a plan that waited when approval became Auto", situation: upToDate(changed, waitingPlan), want: terraform.OperationPlanAndApply},
+		{name: "before a drift check", situation: upToDate(changed, drift(infrav1.DriftReport, 99*time.Hour)), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_aRequestStartsOver(t *testing.T) {
+func TestDecide_requestStartsOver(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "at rest", situation: atRest(requested), want: terraform.OperationPlanAndApply},
-		{name: "the first one", situation: atRest(requested, func(s *situation) { s.handled = "" }), want: terraform.OperationPlanAndApply},
-		{name: "after a failure for good", situation: atRest(changed, requested, failedForGood), want: terraform.OperationPlanAndApply},
-		{name: "beyond the limit", situation: atRest(changed, requested, failed(infrav1.RetryingReason, 9, time.Hour), limited(1)), want: terraform.OperationPlanAndApply},
-		{name: "over a blocked plan", situation: atRest(changed, requested, blockedPlan), want: terraform.OperationPlanAndApply},
-		{name: "manual", situation: atRest(requested, manual), want: terraform.OperationPlan},
-		{name: "over a waiting plan", situation: atRest(changed, requested, manual, waitingPlan), want: terraform.OperationPlan},
-		{name: "over a rejected plan", situation: atRest(changed, requested, manual, waitingPlan, func(s *situation) { s.rejected = planID }), want: terraform.OperationPlan},
-		{name: "over an approved plan", situation: atRest(changed, requested, manual, waitingPlan, approved), want: terraform.OperationPlan},
+		{name: "up to date", situation: upToDate(requested), want: terraform.OperationPlanAndApply},
+		{name: "the first one", situation: upToDate(requested, func(s *situation) { s.handledRequest = "" }), want: terraform.OperationPlanAndApply},
+		{name: "after a terminal failure", situation: upToDate(changed, requested, failedForGood), want: terraform.OperationPlanAndApply},
+		{name: "beyond the retry limit", situation: upToDate(changed, requested, failed(infrav1.RetryingReason, 9, time.Hour), limited(1)), want: terraform.OperationPlanAndApply},
+		{name: "over a blocked plan", situation: upToDate(changed, requested, blockedPlan), want: terraform.OperationPlanAndApply},
+		{name: "manual", situation: upToDate(requested, manual), want: terraform.OperationPlan},
+		{name: "over a waiting plan", situation: upToDate(changed, requested, manual, waitingPlan), want: terraform.OperationPlan},
+		{name: "over a rejected plan", situation: upToDate(changed, requested, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }), want: terraform.OperationPlan},
+		{name: "over an approved plan", situation: upToDate(changed, requested, manual, waitingPlan, approved), want: terraform.OperationPlan},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_manualGoesFromPlanToApprovalToApply(t *testing.T) {
+func TestDecide_manualApproval(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "no plan", situation: atRest(changed, manual), want: terraform.OperationPlan},
+		{name: "no plan", situation: upToDate(changed, manual), want: terraform.OperationPlan},
 		{
 			name: "a plan for other inputs", want: terraform.OperationPlan,
-			situation: atRest(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Inputs = "others" }),
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Inputs = "others" }),
 		},
 		{
-			name: "a plan that was applied already", want: terraform.OperationPlan,
-			situation: atRest(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
+			name: "a plan that was already applied", want: terraform.OperationPlan,
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
 		},
 		{
-			name: "a plan that nobody has approved", situation: atRest(changed, manual, waitingPlan),
-			reason: infrav1.WaitingForApprovalReason, says: []string{planID, "1 to add, 2 to change, 3 to destroy", "spec.approvedPlan"},
+			name: "a plan that is not approved", situation: upToDate(changed, manual, waitingPlan),
+			reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "1 to add, 2 to change, 3 to destroy", "spec.approvedPlan"},
 		},
 		{
-			name: "approval of another plan", situation: atRest(changed, manual, waitingPlan, func(s *situation) { s.approved = "plan-fedcba9876543210" }),
-			reason: infrav1.WaitingForApprovalReason, says: []string{planID},
+			name: "approval of another plan", situation: upToDate(changed, manual, waitingPlan, func(s *situation) { s.approvedPlan = "plan-fedcba9876543210" }),
+			reason: infrav1.WaitingForApprovalReason, contains: []string{planID},
 		},
 		{
-			name: "a rejected plan", situation: atRest(changed, manual, waitingPlan, func(s *situation) { s.rejected = planID }),
-			reason: infrav1.PlanRejectedReason, stalled: true, says: []string{planID},
+			name: "a rejected plan", situation: upToDate(changed, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }),
+			reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{planID},
 		},
 		{
-			name: "rejection wins over approval", situation: atRest(changed, manual, waitingPlan, approved, func(s *situation) { s.rejected = planID }),
+			name: "rejection wins over approval", situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.rejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true,
 		},
-		{name: "an approved plan", situation: atRest(changed, manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
+		{name: "an approved plan", situation: upToDate(changed, manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
 		{
-			name: "an approved plan that touches what is protected", situation: atRest(changed, manual, blockedPlan, approved, allow("aws_eks_cluster.this")),
-			reason: infrav1.ProtectedResourceReason, stalled: true, says: []string{"module.net.aws_vpc.this", infrav1.AllowDestroyAnnotation},
+			name: "an approved plan that destroys protected resources", situation: upToDate(changed, manual, blockedPlan, approved, release("aws_eks_cluster.this")),
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this", infrav1.AllowDestroyAnnotation},
 		},
 		{
 			name: "an approved plan whose resources are released", want: terraform.OperationApply, plan: planID,
-			situation: atRest(changed, manual, blockedPlan, approved, allow("aws_eks_cluster.this", "module.net.aws_vpc.this")),
+			situation: upToDate(changed, manual, blockedPlan, approved, release("aws_eks_cluster.this", "module.net.aws_vpc.this")),
 		},
 		{
-			name: "a plan that a person asked for although all is applied", situation: atRest(manual, waitingPlan),
-			reason: infrav1.WaitingForApprovalReason, says: []string{planID},
+			name: "a requested plan for applied inputs", situation: upToDate(manual, waitingPlan),
+			reason: infrav1.WaitingForApprovalReason, contains: []string{planID},
 		},
-		{name: "and approved", situation: atRest(manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
+		{name: "a requested plan for applied inputs, approved", situation: upToDate(manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
 		{
-			name: "planning failed", situation: atRest(changed, manual, failed(infrav1.RetryingReason, 1, time.Minute)),
-			reason: infrav1.RetryingReason, after: time.Minute, says: []string{"it broke"},
+			name: "planning failed", situation: upToDate(changed, manual, failed(infrav1.RetryingReason, 1, time.Minute)),
+			reason: infrav1.RetryingReason, after: time.Minute, contains: []string{"it broke"},
 		},
 		{
-			name: "applying failed", situation: atRest(changed, manual, waitingPlan, approved, failed(infrav1.RetryingReason, 1, time.Minute)),
+			name: "applying failed", situation: upToDate(changed, manual, waitingPlan, approved, failed(infrav1.RetryingReason, 1, time.Minute)),
 			reason: infrav1.RetryingReason, after: time.Minute,
 		},
 		{
 			name: "the plan was stale, and no retry is allowed", want: terraform.OperationPlan,
-			situation: atRest(changed, manual, approved, limited(0), failed(infrav1.PlanStaleReason, 1, 0)),
+			situation: upToDate(changed, manual, approved, limited(0), failed(infrav1.PlanStaleReason, 1, 0)),
 		},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_protectionStopsUntilAPersonActs(t *testing.T) {
+func TestDecide_protection(t *testing.T) {
 	for _, e := range []expectation{
 		{
-			name: "blocked", situation: atRest(changed, blockedPlan),
+			name: "blocked", situation: upToDate(changed, blockedPlan),
 			reason: infrav1.ProtectedResourceReason, stalled: true,
-			says: []string{"module.net.aws_vpc.this, aws_eks_cluster.this", infrav1.AllowDestroyAnnotation},
+			contains: []string{"module.net.aws_vpc.this, aws_eks_cluster.this", infrav1.AllowDestroyAnnotation},
 		},
 		{
-			name: "one of two released", situation: atRest(changed, blockedPlan, allow("module.net.aws_vpc.this")),
-			reason: infrav1.ProtectedResourceReason, stalled: true, says: []string{"resources: aws_eks_cluster.this."},
+			name: "one of two released", situation: upToDate(changed, blockedPlan, release("module.net.aws_vpc.this")),
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"resources: aws_eks_cluster.this."},
 		},
 		{
-			name: "a release names the whole address", situation: atRest(changed, blockedPlan, allow("aws_vpc.this", "aws_eks_cluster.this")),
-			reason: infrav1.ProtectedResourceReason, stalled: true, says: []string{"module.net.aws_vpc.this"},
+			name: "a release requires the whole address", situation: upToDate(changed, blockedPlan, release("aws_vpc.this", "aws_eks_cluster.this")),
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this"},
 		},
-		{name: "all released", situation: atRest(changed, blockedPlan, allow("aws_eks_cluster.this", "module.net.aws_vpc.this")), want: terraform.OperationPlanAndApply},
-		{name: "no longer protected", situation: atRest(changed, blockedPlan, func(s *situation) { s.protect = nil }), want: terraform.OperationPlanAndApply},
+		{name: "all released", situation: upToDate(changed, blockedPlan, release("aws_eks_cluster.this", "module.net.aws_vpc.this")), want: terraform.OperationPlanAndApply},
+		{name: "no longer protected", situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }), want: terraform.OperationPlanAndApply},
 		{
-			name: "a run that a person asked for although all is applied", situation: atRest(blockedPlan),
+			name: "a requested run for applied inputs", situation: upToDate(blockedPlan),
 			reason: infrav1.ProtectedResourceReason, stalled: true,
 		},
 		{
-			name: "thought to be released, and refused again", want: "",
-			situation: atRest(changed, blockedPlan, func(s *situation) { s.protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
+			name: "released, but blocked again by the runner", want: "",
+			situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
 			reason:    infrav1.ProtectedResourceReason, after: time.Minute,
 		},
 		{
-			name: "refusals are no failed attempts", want: terraform.OperationPlanAndApply,
-			situation: atRest(changed, blockedPlan, func(s *situation) { s.protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
+			name: "blocked runs do not count as attempts", want: terraform.OperationPlanAndApply,
+			situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
 		},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_failuresAreTriedAgainInTheirTime(t *testing.T) {
+func TestDecide_retries(t *testing.T) {
 	for _, e := range []expectation{
 		{
-			name: "too early", situation: atRest(changed, failed(infrav1.RetryingReason, 2, 30*time.Second)),
-			reason: infrav1.RetryingReason, after: 30 * time.Second, says: []string{"it broke", "attempt 2 failed", "2026-01-02T12:00:30Z"},
+			name: "too early", situation: upToDate(changed, failed(infrav1.RetryingReason, 2, 30*time.Second)),
+			reason: infrav1.RetryingReason, after: 30 * time.Second, contains: []string{"it broke", "attempt 2 failed", "2026-01-02T12:00:30Z"},
 		},
-		{name: "on time", situation: atRest(changed, failed(infrav1.RetryingReason, 2, 0)), want: terraform.OperationPlanAndApply},
-		{name: "late", situation: atRest(changed, failed(infrav1.RetryingReason, 2, -time.Hour)), want: terraform.OperationPlanAndApply},
+		{name: "on time", situation: upToDate(changed, failed(infrav1.RetryingReason, 2, 0)), want: terraform.OperationPlanAndApply},
+		{name: "late", situation: upToDate(changed, failed(infrav1.RetryingReason, 2, -time.Hour)), want: terraform.OperationPlanAndApply},
 		{
-			name: "only a change helps", situation: atRest(changed, failedForGood),
-			reason: infrav1.RunFailedReason, stalled: true, says: []string{"it broke"},
+			name: "terminal", situation: upToDate(changed, failedForGood),
+			reason: infrav1.RunFailedReason, stalled: true, contains: []string{"it broke"},
 		},
-		{name: "within the limit", situation: atRest(changed, failed(infrav1.RetryingReason, 3, 0), limited(3)), want: terraform.OperationPlanAndApply},
+		{name: "within the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 3, 0), limited(3)), want: terraform.OperationPlanAndApply},
 		{
-			name: "beyond the limit", situation: atRest(changed, failed(infrav1.RetryingReason, 4, 0), limited(3)),
-			reason: infrav1.RetryingReason, stalled: true, says: []string{"given up after 4 attempts", infrav1.RunRequestedAnnotation},
+			name: "beyond the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 4, 0), limited(3)),
+			reason: infrav1.RetryingReason, stalled: true, contains: []string{"gave up after 4 attempts", infrav1.RunRequestedAnnotation},
 		},
 		{
-			name: "never tried again", situation: atRest(changed, failed(infrav1.RetryingReason, 1, 0), limited(0)),
+			name: "no retries", situation: upToDate(changed, failed(infrav1.RetryingReason, 1, 0), limited(0)),
 			reason: infrav1.RetryingReason, stalled: true,
 		},
-		{name: "an interruption is no failed attempt", situation: atRest(changed, failed(infrav1.RunInterruptedReason, 1, 0), limited(0)), want: terraform.OperationPlanAndApply},
+		{name: "an interruption does not count as an attempt", situation: upToDate(changed, failed(infrav1.RunInterruptedReason, 1, 0), limited(0)), want: terraform.OperationPlanAndApply},
 		{
-			name: "a run that was asked for and failed, although all is applied", situation: atRest(failed(infrav1.RetryingReason, 1, time.Minute)),
+			name: "a requested run for applied inputs that failed", situation: upToDate(failed(infrav1.RetryingReason, 1, time.Minute)),
 			reason: infrav1.RetryingReason, after: time.Minute,
 		},
-		{name: "and its next try", situation: atRest(failed(infrav1.RetryingReason, 1, 0)), want: terraform.OperationPlanAndApply},
+		{name: "a requested run for applied inputs that is retried", situation: upToDate(failed(infrav1.RetryingReason, 1, 0)), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_restoresBeforeAnythingElse(t *testing.T) {
+func TestDecide_restoresFirst(t *testing.T) {
 	restore := func(s *situation) { s.restore, s.restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
 	failedRestore := func(s *situation) { failedForGood(s); s.failure.Inputs = restoreInputs(s.restore) }
 	for _, e := range []expectation{
-		{name: "at rest", situation: atRest(restore), want: terraform.OperationRestoreState},
-		{name: "before a change", situation: atRest(restore, changed), want: terraform.OperationRestoreState},
-		{name: "before an approved plan", situation: atRest(restore, changed, manual, waitingPlan, approved), want: terraform.OperationRestoreState},
-		{name: "after a run that failed", situation: atRest(restore, changed, failedForGood), want: terraform.OperationRestoreState},
-		{name: "a missing snapshot is not looked for again", situation: atRest(restore, failedRestore), reason: infrav1.RunFailedReason, stalled: true},
-		{name: "unless a person asks", situation: atRest(restore, failedRestore, requested), want: terraform.OperationRestoreState},
+		{name: "up to date", situation: upToDate(restore), want: terraform.OperationRestoreState},
+		{name: "before a change", situation: upToDate(restore, changed), want: terraform.OperationRestoreState},
+		{name: "before an approved plan", situation: upToDate(restore, changed, manual, waitingPlan, approved), want: terraform.OperationRestoreState},
+		{name: "after a run that failed", situation: upToDate(restore, changed, failedForGood), want: terraform.OperationRestoreState},
+		{name: "a missing snapshot is not retried", situation: upToDate(restore, failedRestore), reason: infrav1.RunFailedReason, stalled: true},
+		{name: "a missing snapshot is retried on request", situation: upToDate(restore, failedRestore, requested), want: terraform.OperationRestoreState},
 		{
 			name: "another snapshot than the missing one", want: terraform.OperationRestoreState,
-			situation: atRest(restore, failedRestore, func(s *situation) { s.restore = "capt-snapshot-x-r2-0" }),
+			situation: upToDate(restore, failedRestore, func(s *situation) { s.restore = "capt-snapshot-x-r2-0" }),
 		},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_nothingRunsOverAStateElsewhere(t *testing.T) {
-	elsewhere := func(s *situation) { s.backend, s.backendNow = "s3-11111111", "s3-22222222" }
+func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
+	elsewhere := func(s *situation) { s.stateBackend, s.configuredBackend = "s3-11111111", "s3-22222222" }
 	for _, e := range []expectation{
-		{name: "a change", situation: atRest(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, says: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
-		{name: "a request", situation: atRest(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "a restore", situation: atRest(elsewhere, func(s *situation) { s.restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "moved by a person", situation: atRest(changed, elsewhere, func(s *situation) { s.backendMoved = "s3-22222222" }), want: terraform.OperationPlanAndApply},
-		{name: "moved to yet another place", situation: atRest(changed, elsewhere, func(s *situation) { s.backendMoved = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "nothing is in the state", situation: atRest(changed, elsewhere, func(s *situation) { s.backend = "" }), want: terraform.OperationPlanAndApply},
+		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
+		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a restore", situation: upToDate(elsewhere, func(s *situation) { s.restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
+		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *situation) { s.stateBackend = "" }), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-// driftAsked is a request for a comparison, and the one that was answered last.
-func driftAsked(request, answered string) func(*situation) {
+// driftCheckRequest is a request for a drift check, and the one that was handled
+// last.
+func driftCheckRequest(request, handled string) func(*situation) {
 	return func(s *situation) {
 		s.driftRequest = request
-		if answered != "" {
-			s.drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: answered}
+		if handled != "" {
+			s.drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: handled}
 		}
 	}
 }
@@ -328,58 +329,58 @@ func driftAsked(request, answered string) func(*situation) {
 func TestDecide_repairsDrift(t *testing.T) {
 	repair := drift(infrav1.DriftRepair, time.Minute, "a.b")
 	for _, e := range []expectation{
-		{name: "drifted", situation: atRest(repair), want: terraform.OperationPlanAndApply},
-		{name: "nothing drifted", situation: atRest(drift(infrav1.DriftRepair, time.Minute))},
-		{name: "never compared", situation: atRest(func(s *situation) { s.policy.DriftAction = infrav1.DriftRepair })},
-		{name: "manual", situation: atRest(repair, manual), want: terraform.OperationPlan},
+		{name: "drifted", situation: upToDate(repair), want: terraform.OperationPlanAndApply},
+		{name: "nothing drifted", situation: upToDate(drift(infrav1.DriftRepair, time.Minute))},
+		{name: "never checked", situation: upToDate(func(s *situation) { s.policy.DriftAction = infrav1.DriftRepair })},
+		{name: "manual", situation: upToDate(repair, manual), want: terraform.OperationPlan},
 		{
-			name: "manual, over the plan that was applied before", want: terraform.OperationPlan,
-			situation: atRest(repair, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
+			name: "manual, after the previous plan was applied", want: terraform.OperationPlan,
+			situation: upToDate(repair, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
 		},
-		{name: "a repair that waits for approval", situation: atRest(repair, manual, waitingPlan), reason: infrav1.WaitingForApprovalReason},
-		{name: "a repair that was turned down", situation: atRest(repair, manual, waitingPlan, func(s *situation) { s.rejected = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
-		{name: "a repair that would destroy what is protected", situation: atRest(repair, blockedPlan), reason: infrav1.ProtectedResourceReason, stalled: true},
-		{name: "a repair that has just failed", situation: atRest(repair, failed(infrav1.RetryingReason, 1, 15*time.Second)), reason: infrav1.RetryingReason, after: 15 * time.Second},
-		{name: "a repair that cannot succeed", situation: atRest(repair, failedForGood), reason: infrav1.RunFailedReason, stalled: true},
+		{name: "a repair that waits for approval", situation: upToDate(repair, manual, waitingPlan), reason: infrav1.WaitingForApprovalReason},
+		{name: "a rejected repair", situation: upToDate(repair, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
+		{name: "a repair that would destroy protected resources", situation: upToDate(repair, blockedPlan), reason: infrav1.ProtectedResourceReason, stalled: true},
+		{name: "a repair that has just failed", situation: upToDate(repair, failed(infrav1.RetryingReason, 1, 15*time.Second)), reason: infrav1.RetryingReason, after: 15 * time.Second},
+		{name: "a repair that failed with a terminal error", situation: upToDate(repair, failedForGood), reason: infrav1.RunFailedReason, stalled: true},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestDecide_comparesWhenItIsDue(t *testing.T) {
-	compared := func(lastApplied, checked time.Duration, jitter float64) func(*situation) {
+func TestDecide_checksDriftWhenDue(t *testing.T) {
+	checked := func(lastApplied, lastChecked time.Duration, jitter float64) func(*situation) {
 		return func(s *situation) {
-			drift(infrav1.DriftReport, checked)(s)
-			if checked == 0 {
+			drift(infrav1.DriftReport, lastChecked)(s)
+			if lastChecked == 0 {
 				s.drift = nil
 			}
 			s.lastApplied, s.jitter = noon.Add(-lastApplied), jitter
 		}
 	}
 	for _, e := range []expectation{
-		{name: "an hour after the apply", situation: atRest(compared(time.Hour, 0, 0)), want: terraform.OperationCheckDrift},
-		{name: "not before", situation: atRest(compared(time.Hour-time.Second, 0, 0))},
-		{name: "an hour after the last comparison", situation: atRest(compared(9*time.Hour, time.Hour, 0)), want: terraform.OperationCheckDrift},
-		{name: "not before that", situation: atRest(compared(9*time.Hour, time.Minute, 0))},
-		{name: "an apply is as good as a comparison", situation: atRest(compared(time.Minute, 9*time.Hour, 0))},
-		{name: "latest", situation: atRest(compared(66*time.Minute-time.Second, 0, 1))},
-		{name: "later than others", situation: atRest(compared(66*time.Minute, 0, 1)), want: terraform.OperationCheckDrift},
-		{name: "sooner than others", situation: atRest(compared(54*time.Minute, 0, -1)), want: terraform.OperationCheckDrift},
-		{name: "soonest", situation: atRest(compared(54*time.Minute-time.Second, 0, -1))},
-		{name: "off", situation: atRest(compared(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = infrav1.DriftOff })},
-		{name: "unset", situation: atRest(compared(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = "" })},
-		{name: "a person asks", situation: atRest(driftAsked("now", "")), want: terraform.OperationCheckDrift},
-		{name: "a person asks again", situation: atRest(driftAsked("again", "now")), want: terraform.OperationCheckDrift},
-		{name: "a person was answered", situation: atRest(driftAsked("now", "now"))},
-		{name: "a person asks before anything is applied", situation: atRest(driftAsked("now", ""), func(s *situation) { s.lastApplied = time.Time{} })},
-		{name: "what is wanted is applied before a person is answered", situation: atRest(changed, driftAsked("now", "")), want: terraform.OperationPlanAndApply},
-		{name: "nothing was ever applied", situation: atRest(compared(0, 0, 0), func(s *situation) { s.lastApplied = time.Time{} })},
+		{name: "an hour after the apply", situation: upToDate(checked(time.Hour, 0, 0)), want: terraform.OperationCheckDrift},
+		{name: "not before", situation: upToDate(checked(time.Hour-time.Second, 0, 0))},
+		{name: "an hour after the last check", situation: upToDate(checked(9*time.Hour, time.Hour, 0)), want: terraform.OperationCheckDrift},
+		{name: "not before that", situation: upToDate(checked(9*time.Hour, time.Minute, 0))},
+		{name: "an apply counts as a check", situation: upToDate(checked(time.Minute, 9*time.Hour, 0))},
+		{name: "latest", situation: upToDate(checked(66*time.Minute-time.Second, 0, 1))},
+		{name: "later than others", situation: upToDate(checked(66*time.Minute, 0, 1)), want: terraform.OperationCheckDrift},
+		{name: "sooner than others", situation: upToDate(checked(54*time.Minute, 0, -1)), want: terraform.OperationCheckDrift},
+		{name: "soonest", situation: upToDate(checked(54*time.Minute-time.Second, 0, -1))},
+		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = infrav1.DriftOff })},
+		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = "" })},
+		{name: "requested", situation: upToDate(driftCheckRequest("now", "")), want: terraform.OperationCheckDrift},
+		{name: "requested again", situation: upToDate(driftCheckRequest("again", "now")), want: terraform.OperationCheckDrift},
+		{name: "request handled", situation: upToDate(driftCheckRequest("now", "now"))},
+		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *situation) { s.lastApplied = time.Time{} })},
+		{name: "changed inputs are applied first", situation: upToDate(changed, driftCheckRequest("now", "")), want: terraform.OperationPlanAndApply},
+		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *situation) { s.lastApplied = time.Time{} })},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestBackoff_growsUpToItsCap(t *testing.T) {
+func TestBackoff_growsToItsLimit(t *testing.T) {
 	policy := template.Policy{MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute}
 	want := map[int32]time.Duration{
 		1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute, 4: 2 * time.Minute, 5: 4 * time.Minute, 6: 8 * time.Minute,

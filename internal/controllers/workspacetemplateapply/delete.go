@@ -22,14 +22,14 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// destroyInputs stands for the inputs of a destruction, which are whatever they
-// happen to be.
+// destroyInputs replaces the hash of the inputs in runs that destroy, because all
+// inputs destroy the same resources.
 const destroyInputs = "destroy"
 
-// destroy destroys what the workspace made, unless it is to be left in place. A
-// run that goes on is stopped first.
+// destroy destroys the resources of the workspace unless they are retained. It
+// stops a running run first.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
-	if err := r.held(ctx, s); err != nil {
+	if err := r.waitForOwner(ctx, s); err != nil {
 		return err
 	}
 	if run := s.current(); run != nil {
@@ -38,190 +38,237 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if s.apply.Spec.RetainWorkspaceOnDelete {
 		return nil
 	}
-	if gone, err := r.nothingLeft(ctx, s); err != nil || gone {
+	if empty, err := r.nothingLeft(ctx, s); err != nil || empty {
 		return err
 	}
-	// The module is needed to destroy what it made.
+	// Destroying requires the module that created the resources.
 	if err := r.dependencies(ctx, s); err != nil {
 		return err
 	}
 	if err := r.inputs(ctx, s); err != nil {
 		return err
 	}
-	situation := s.situation()
-	next := decision{operation: terraform.OperationDestroy}
-	if err := situation.stateElsewhere(); err != nil {
+	next, err := decideDestroy(s.situation())
+	if err != nil {
 		return err
-	}
-	if !situation.requested() {
-		var err error
-		if next, err = situation.attempt(next, destroyInputs); err != nil {
-			return err
-		}
 	}
 	return r.start(ctx, s, next)
 }
 
-// ownerLook is how often a held workspace looks whether its owner is gone by
-// force, which no watch of workspaces sees.
-const ownerLook = time.Minute
+// decideDestroy returns the destroy run, or a fault that explains why it does not
+// start. A request of the user overrides failures.
+func decideDestroy(s situation) (decision, error) {
+	if err := s.checkBackend(); err != nil {
+		return noRun, err
+	}
+	destroy := decision{operation: terraform.OperationDestroy}
+	if s.requested() {
+		return destroy, nil
+	}
+	return s.attempt(destroy, destroyInputs)
+}
 
-// held waits until the object that controls the workspace lets go of it. The
-// garbage collector knows nothing of the order in which a cluster is taken
-// down, and a workspace of a cluster that lives is not to be destroyed.
-func (r *Reconciler) held(ctx context.Context, s *scope) error {
-	owner := metav1.GetControllerOf(s.apply)
+// ownerCheckInterval is how often a held workspace checks whether its owner was
+// deleted by force. Workspaces have no watch on their owners.
+const ownerCheckInterval = time.Minute
+
+// waitForOwner waits until the controller of the workspace removes the held
+// finalizer. The garbage collector does not know the order in which a cluster is
+// deleted, and the workspace of a cluster that is in use must not be destroyed.
+func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
 	if !controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer) {
 		return nil
 	}
-	if owner != nil {
+	if owner := metav1.GetControllerOf(s.apply); owner != nil {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: owner.Name}, found)
 		switch {
-		case err == nil && found.UID == owner.UID && found.DeletionTimestamp.IsZero():
-			return fault.WaitFor(ownerLook, infrav1.HeldByOwnerReason, "%s %s needs this workspace: it is destroyed when that is deleted", owner.Kind, owner.Name)
-		case err == nil && found.UID == owner.UID:
-			return fault.WaitFor(ownerLook, infrav1.HeldByOwnerReason, "%s %s is being deleted and will let go of this workspace in its turn", owner.Kind, owner.Name)
-		case client.IgnoreNotFound(err) != nil:
+		case apierrors.IsNotFound(err):
+		case err != nil:
 			return fmt.Errorf("reading the owner: %w", err)
+		default:
+			if err := heldFault(owner, found); err != nil {
+				return err
+			}
 		}
 	}
 	controllerutil.RemoveFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
 	return nil
 }
 
-// nothingLeft tells whether there is nothing to destroy: nothing ever ran, the
-// last run destroyed everything, or the state is empty.
-func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
-	if len(s.runs) > 0 && s.runs[0].operation() == terraform.OperationDestroy {
-		result, err := record.Result(s.runs[0].secret)
-		if err != nil {
-			return false, err
-		}
-		if result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges {
-			return true, nil
-		}
+// heldFault waits while the owner exists. An object of the same name with another
+// UID is not the owner.
+func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
+	switch {
+	case found.UID != owner.UID:
+		return nil
+	case found.DeletionTimestamp.IsZero():
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace: the workspace is destroyed when its owner is deleted", owner.Kind, owner.Name)
+	default:
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s is being deleted and has not released this workspace yet", owner.Kind, owner.Name)
 	}
-	if unsettled, err := r.unsettled(ctx, s); err != nil || unsettled {
+}
+
+// nothingLeft reports whether there is nothing to destroy: no run ever started,
+// the last run destroyed everything, or the state is empty.
+func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
+	results, err := s.results()
+	if err != nil {
 		return false, err
 	}
-	// The state is the truth about what exists, whoever left it there.
+	if len(results) > 0 && isDestroyed(results[0]) {
+		return true, nil
+	}
+	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
+		return false, err
+	}
+	// The state decides, whichever run wrote it.
 	var secret corev1.Secret
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: stateSecret(s)}, &secret)
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
 	switch {
 	case err == nil:
 		return record.StateIsEmpty(&secret)
 	case !apierrors.IsNotFound(err):
 		return false, fmt.Errorf("reading the state: %w", err)
-	case s.apply.Status.State != nil && s.apply.Status.State.Resources > 0:
-		// Something was applied: where is its state?
-		return false, nil
 	}
-	// No state was ever begun, unless it is in another backend.
-	elsewhere := slices.ContainsFunc(s.runs, func(run *runRecord) bool {
+	return neverHadState(s.apply.Status.State, s.runs), nil
+}
+
+// isDestroyed reports whether a run destroyed all resources. The result is nil if
+// the run has not ended.
+func isDestroyed(result *terraform.Result) bool {
+	return result != nil && result.Operation == terraform.OperationDestroy &&
+		(result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges)
+}
+
+// neverHadState reports whether a workspace without a state Secret never had a
+// state: nothing was applied, and no run used another backend.
+func neverHadState(state *infrav1.StateStatus, runs []*runRecord) bool {
+	if state != nil && state.Resources > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(runs, func(run *runRecord) bool {
 		return run.secret.Annotations[record.BackendAnnotation] != terraform.BackendKubernetes
 	})
-	return !elsewhere, nil
 }
 
-// unsettled tells whether the state may lack something that was made. Who holds
-// the lock works, or was killed before its tool had saved what it did; what a
-// lost run's tool could not save lies in the working directory until a run gets
-// as far as to put it back.
-func (r *Reconciler) unsettled(ctx context.Context, s *scope) (bool, error) {
-	if locked, err := r.locked(ctx, s); err != nil || locked {
-		return locked, err
-	}
-	for _, run := range s.runs {
-		result, err := record.Result(run.secret)
-		if err != nil {
-			return false, err
-		}
-		switch {
-		case result == nil || result.Outcome == outcomeLost && mayHaveChanged(result):
-			return true, nil
-		case slices.Contains(complete, result.Outcome):
-			return false, nil
-		}
-	}
-	return false, nil
-}
-
-// complete are the outcomes of runs that found the state in order.
-var complete = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked}
-
-// locked tells whether somebody holds the lock of the state.
-func (r *Reconciler) locked(ctx context.Context, s *scope) (bool, error) {
+// unsettled reports whether resources may exist that are missing from the state.
+// The holder of the lock is running, or was killed before Terraform saved the
+// state. The state that Terraform could not save is in the working directory
+// until a later run pushes it.
+func (r *Reconciler) unsettled(ctx context.Context, s *scope, results []*terraform.Result) (bool, error) {
 	var lease coordinationv1.Lease
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: leaseName(s)}, &lease)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}, &lease)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the lock: %w", err)
 	}
-	return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil
+	return err == nil && isHeld(&lease) || lastRunUnsettled(results), nil
 }
 
-func leaseName(s *scope) string {
-	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.LeaseName()
+// isHeld reports whether a lock has a holder.
+func isHeld(lease *coordinationv1.Lease) bool {
+	return lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 }
 
-func stateSecret(s *scope) string {
-	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}.StateSecretName()
+// lastRunUnsettled reports whether the newest conclusive run left resources that
+// may be missing from the state. The results are those of all runs, the newest
+// first, with nil for a run that has not ended. Runs that failed are not
+// conclusive: they may have ended before they read the state.
+func lastRunUnsettled(results []*terraform.Result) bool {
+	for _, result := range results {
+		switch {
+		case result == nil || result.Outcome == outcomeLost && mayHaveChanged(result):
+			return true
+		case slices.Contains(settledOutcomes, result.Outcome):
+			return false
+		}
+	}
+	return false
 }
 
-// cleanUp removes what is kept beside the workspace, or lets go of it.
+// settledOutcomes are the outcomes of runs that ended with a complete state.
+var settledOutcomes = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked}
+
+// kubernetesBackend returns the Kubernetes backend of the workspace.
+func (s *scope) kubernetesBackend() terraform.Backend {
+	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}
+}
+
+// cleanUp deletes or releases the objects of the workspace.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
-	// First, while the records tell what is left.
+	// Before the records are deleted, which show what is left.
 	if err := r.forget(ctx, s); err != nil {
 		return err
 	}
-	for _, component := range []string{record.ComponentRun, record.ComponentPlan, record.ComponentRescue} {
+	deleted, released := cleanUpComponents(s.apply.Spec.RetainWorkspaceOnDelete)
+	for _, component := range deleted {
 		if err := r.deleteSecrets(ctx, s, component); err != nil {
 			return err
 		}
 	}
-	for _, component := range []string{record.ComponentSnapshot, componentConnection, record.ComponentState} {
-		var err error
-		if s.apply.Spec.RetainWorkspaceOnDelete {
-			err = r.releaseSecrets(ctx, s, component)
-		} else {
-			err = r.deleteSecrets(ctx, s, component)
-		}
-		if err != nil {
+	for _, component := range released {
+		if err := r.releaseSecrets(ctx, s, component); err != nil {
 			return err
 		}
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: leaseName(s)}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}}
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, lease)); err != nil {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
 	r.tracker.set(s.key(), nil)
 	r.queue.Release(s.slot())
-	forgetMetrics(s)
+	deleteMetrics(s.apply)
 	return nil
 }
 
-// forget removes what executors keep of the workspace. Where resources are left
-// in place, so is a working directory that may have what the state lacks: the
-// first run of the next workspace of that name puts it back.
+// cleanUpComponents returns the components whose Secrets are deleted with the
+// workspace, and those whose Secrets are released: snapshots, outputs and state
+// if the resources are retained.
+func cleanUpComponents(retain bool) (deleted, released []string) {
+	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentRescue}
+	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState}
+	if retain {
+		return deleted, kept
+	}
+	return append(deleted, kept...), nil
+}
+
+// forget removes what the executors keep for the workspace. If the resources are
+// retained, it keeps a working directory that may have what is missing from the
+// state: the first run of the next workspace of that name pushes it.
 func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 	for _, run := range s.runs {
-		if runner, found := r.Runners[run.executor()]; found {
-			if err := runner.Forget(ctx, run.ref()); err != nil {
-				return fmt.Errorf("forgetting run %s: %w", run.id, err)
-			}
+		if err := r.forgetRun(ctx, run); err != nil {
+			return err
 		}
 	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {
-		if unsettled, err := r.unsettled(ctx, s); err != nil || unsettled {
+		results, err := s.results()
+		if err != nil {
+			return err
+		}
+		if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
 			return err
 		}
 	}
 	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 	for _, runner := range r.Runners {
 		if err := runner.Remove(ctx, workspace); err != nil {
-			return fmt.Errorf("forgetting the workspace: %w", err)
+			return fmt.Errorf("removing the working directory: %w", err)
 		}
+	}
+	return nil
+}
+
+// forgetRun removes what the executor of a run keeps for it.
+func (r *Reconciler) forgetRun(ctx context.Context, run *runRecord) error {
+	runner, found := r.Runners[run.executor()]
+	if !found {
+		return nil
+	}
+	if err := runner.Forget(ctx, run.ref()); err != nil {
+		return fmt.Errorf("forgetting run %s: %w", run.id, err)
 	}
 	return nil
 }
@@ -231,6 +278,10 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	if err != nil {
 		return err
 	}
+	return r.deleteAll(ctx, secrets)
+}
+
+func (r *Reconciler) deleteAll(ctx context.Context, secrets []corev1.Secret) error {
 	for i := range secrets {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i])); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
@@ -239,7 +290,8 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	return nil
 }
 
-// releaseSecrets lets go of Secrets, so that the garbage collector leaves them.
+// releaseSecrets removes the owner references of Secrets, so that the garbage
+// collector does not delete them.
 func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component string) error {
 	secrets, err := r.secrets(ctx, s, component)
 	if err != nil {
@@ -251,7 +303,7 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component str
 		}
 		released := secrets[i].DeepCopy()
 		released.OwnerReferences = nil
-		// A patch: what is in the cache is not the whole Secret.
+		// The cache has only parts of the Secret, so it is patched, not updated.
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFrom(&secrets[i]))); err != nil {
 			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
 		}
@@ -263,16 +315,16 @@ func destroyedMessage(s *scope) string {
 	if !s.apply.Spec.RetainWorkspaceOnDelete {
 		return ""
 	}
-	var left []string
+	parts := []string{"Resources are retained"}
 	switch state := s.apply.Status.State; {
 	case state == nil:
 	case state.SecretName != "":
-		left = append(left, "state in Secret "+state.SecretName)
+		parts = append(parts, "state in Secret "+state.SecretName)
 	case state.Backend != "":
-		left = append(left, "state in the backend "+state.Backend)
+		parts = append(parts, "state in backend "+state.Backend)
 	}
 	if name := s.apply.Status.ConnectionSecretName; name != "" {
-		left = append(left, "outputs in Secret "+name)
+		parts = append(parts, "outputs in Secret "+name)
 	}
-	return strings.Join(append([]string{"Resources are left in place"}, left...), ", ")
+	return strings.Join(parts, ", ")
 }

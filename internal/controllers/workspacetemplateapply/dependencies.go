@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,35 +17,27 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// dependencies waits until everything the workspace needs exists. Each wait is
-// ended by a watch: the tracker is told of an object before it is looked for.
+// dependencies waits until all objects exist that the workspace needs. A watch
+// ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
-	refs := s.references()
+	refs := references(s.apply)
 	r.tracker.set(s.key(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
-	if config := s.sources.ProviderConfig; config != nil || s.providerConfigKey() != nil {
-		refs = append(refs, reference{"WorkspaceProviderConfig", *s.providerConfigKey()})
+	if key := s.providerConfigKey(); key != nil {
+		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
 		r.tracker.set(s.key(), refs)
+		if err := r.readProviderConfig(ctx, s, *key); err != nil {
+			return err
+		}
 	}
-	if err := r.readProviderConfig(ctx, s); err != nil {
+	values := template.ReferencesOf(s.sources)
+	r.tracker.set(s.key(), append(refs, valueReferences(s.apply.Namespace, values)...))
+	if err := r.readValues(ctx, s, values); err != nil {
 		return err
 	}
-	named := template.ReferencesOf(s.sources)
-	for _, name := range named.Secrets {
-		refs = append(refs, reference{"Secret", client.ObjectKey{Namespace: s.apply.Namespace, Name: name}})
-	}
-	for _, name := range named.ConfigMaps {
-		refs = append(refs, reference{"ConfigMap", client.ObjectKey{Namespace: s.apply.Namespace, Name: name}})
-	}
-	r.tracker.set(s.key(), refs)
-	if err := r.readNamed(ctx, s, named); err != nil {
-		return err
-	}
-	// A workspace that has been applied does not wait again: what it waited for
-	// may be gone without harm.
-	if !s.apply.Status.AppliedAt.IsZero() || !s.apply.DeletionTimestamp.IsZero() {
+	if !waitsForOthers(s.apply) {
 		return nil
 	}
 	if err := r.waitForWorkspaces(ctx, s); err != nil {
@@ -53,43 +46,58 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	return r.waitForSecrets(ctx, s)
 }
 
-// references lists what the workspace names itself.
-func (s *scope) references() []reference {
-	refs := []reference{{"WorkspaceTemplate", s.apply.Spec.TemplateRef.Key(s.apply.Namespace)}}
-	for _, w := range s.apply.Spec.WaitForWorkspaces {
-		refs = append(refs, reference{"WorkspaceTemplateApply", s.resolve(w.Namespace, s.expand(w.Name))})
+// waitsForOthers reports whether a workspace waits for other workspaces and
+// Secrets. Once it was applied it does not wait again: the objects it waited for
+// may be deleted.
+func waitsForOthers(apply *infrav1.WorkspaceTemplateApply) bool {
+	return apply.Status.AppliedAt.IsZero() && apply.DeletionTimestamp.IsZero()
+}
+
+// references returns the references in the spec of a workspace.
+func references(apply *infrav1.WorkspaceTemplateApply) []reference {
+	refs := []reference{{"WorkspaceTemplate", apply.Spec.TemplateRef.Key(apply.Namespace)}}
+	for _, ref := range apply.Spec.WaitForWorkspaces {
+		refs = append(refs, reference{"WorkspaceTemplateApply", resolve(apply, ref)})
 	}
-	for _, w := range s.apply.Spec.WaitForSecrets {
-		refs = append(refs, reference{"Secret", s.resolve(w.Namespace, s.expand(w.Name))})
+	for _, ref := range apply.Spec.WaitForSecrets {
+		refs = append(refs, reference{"Secret", resolve(apply, ref)})
 	}
 	return refs
 }
 
-// expand fills the placeholders of a name. One that has no value stays, and
-// names nothing that could exist.
-func (s *scope) expand(name string) string { return template.ExpandName(s.apply, name) }
-
-func (s *scope) resolve(namespace, name string) client.ObjectKey {
-	if namespace == "" {
-		namespace = s.apply.Namespace
+// valueReferences returns the references to the Secrets and ConfigMaps that
+// contain values.
+func valueReferences(namespace string, values template.References) []reference {
+	var refs []reference
+	for _, name := range values.Secrets {
+		refs = append(refs, reference{"Secret", client.ObjectKey{Namespace: namespace, Name: name}})
 	}
-	return client.ObjectKey{Namespace: namespace, Name: name}
+	for _, name := range values.ConfigMaps {
+		refs = append(refs, reference{"ConfigMap", client.ObjectKey{Namespace: namespace, Name: name}})
+	}
+	return refs
+}
+
+// resolve returns the key of an object that a workspace refers to, with the
+// placeholders of its name replaced. A placeholder without a value stays, so that
+// no object has this name.
+func resolve(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectReference) client.ObjectKey {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: template.ExpandName(apply, ref.Name)}
+	if key.Namespace == "" {
+		key.Namespace = apply.Namespace
+	}
+	return key
 }
 
 func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 	key := s.apply.Spec.TemplateRef.Key(s.apply.Namespace)
 	s.sources = template.Sources{Apply: s.apply, Template: &infrav1.WorkspaceTemplate{}}
 	err := r.Client.Get(ctx, key, s.sources.Template)
-	if apierrors.IsNotFound(err) {
-		return fault.Wait(infrav1.WaitingForTemplateReason, "WorkspaceTemplate %s does not exist: create it, or change spec.templateRef", key)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the template: %w", err)
-	}
-	return nil
+	return notFoundFault(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it or change spec.templateRef")
 }
 
-// providerConfigKey names the provider config, which is beside the workspace.
+// providerConfigKey returns the key of the provider config, which is in the
+// namespace of the workspace, or nil.
 func (s *scope) providerConfigKey() *client.ObjectKey {
 	ref := s.sources.Template.Spec.Template.Spec.ProviderConfigRef
 	if ref == nil {
@@ -98,120 +106,146 @@ func (s *scope) providerConfigKey() *client.ObjectKey {
 	return &client.ObjectKey{Namespace: s.apply.Namespace, Name: ref.Name}
 }
 
-func (r *Reconciler) readProviderConfig(ctx context.Context, s *scope) error {
-	key := s.providerConfigKey()
-	if key == nil {
-		return nil
-	}
+func (r *Reconciler) readProviderConfig(ctx context.Context, s *scope, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
-	err := r.Client.Get(ctx, *key, config)
-	if apierrors.IsNotFound(err) {
-		return fault.Wait(infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig %s does not exist: create it in the namespace of the workspace", key)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the provider config: %w", err)
+	err := r.Client.Get(ctx, key, config)
+	if err := notFoundFault(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
+		return err
 	}
 	s.sources.ProviderConfig = config
 	return nil
 }
 
-// readNamed reads the Secrets and ConfigMaps that values come from.
-func (r *Reconciler) readNamed(ctx context.Context, s *scope, named template.References) error {
+// readValues reads the Secrets and ConfigMaps that contain values.
+func (r *Reconciler) readValues(ctx context.Context, s *scope, values template.References) error {
 	s.sources.Secrets, s.sources.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
-	for _, name := range named.Secrets {
+	for _, name := range values.Secrets {
 		var secret corev1.Secret
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: name}, &secret)
-		if apierrors.IsNotFound(err) {
-			return fault.Wait(infrav1.WaitingForSecretReason, "Secret %s does not exist", name)
-		}
-		if err != nil {
-			return fmt.Errorf("reading Secret %s: %w", name, err)
+		if err := notFoundFault(err, infrav1.WaitingForSecretReason, "Secret "+name, ""); err != nil {
+			return err
 		}
 		s.sources.Secrets[name] = secret.Data
 	}
-	for _, name := range named.ConfigMaps {
+	for _, name := range values.ConfigMaps {
 		var configMap corev1.ConfigMap
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: name}, &configMap)
-		if apierrors.IsNotFound(err) {
-			return fault.Wait(infrav1.WaitingForConfigMapReason, "ConfigMap %s does not exist", name)
+		if err := notFoundFault(err, infrav1.WaitingForConfigMapReason, "ConfigMap "+name, ""); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("reading ConfigMap %s: %w", name, err)
-		}
-		data := map[string][]byte{}
-		maps.Copy(data, configMap.BinaryData)
-		for key, value := range configMap.Data {
-			data[key] = []byte(value)
-		}
-		s.sources.ConfigMaps[name] = data
+		s.sources.ConfigMaps[name] = configMapData(&configMap)
+	}
+	return nil
+}
+
+// configMapData returns the text and binary data of a ConfigMap.
+func configMapData(configMap *corev1.ConfigMap) map[string][]byte {
+	data := map[string][]byte{}
+	maps.Copy(data, configMap.BinaryData)
+	for key, value := range configMap.Data {
+		data[key] = []byte(value)
+	}
+	return data
+}
+
+// notFoundFault returns a wait if an object does not exist, the wrapped error of
+// another failure to read it, and nil if it was read. The hint tells the user
+// what to do.
+func notFoundFault(err error, reason, object, hint string) error {
+	switch {
+	case apierrors.IsNotFound(err) && hint != "":
+		return fault.Wait(reason, "%s does not exist: %s", object, hint)
+	case apierrors.IsNotFound(err):
+		return fault.Wait(reason, "%s does not exist", object)
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", object, err)
 	}
 	return nil
 }
 
 func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
-	for _, w := range s.apply.Spec.WaitForSecrets {
-		key := s.resolve(w.Namespace, s.expand(w.Name))
+	for _, ref := range s.apply.Spec.WaitForSecrets {
+		key := resolve(s.apply, ref)
 		err := r.Metadata.Get(ctx, key, metadata("Secret"))
-		if apierrors.IsNotFound(err) {
-			return fault.Wait(infrav1.WaitingForSecretReason, "Secret %s does not exist yet", key)
-		}
-		if err != nil {
-			return fmt.Errorf("looking for Secret %s: %w", key, err)
+		if err := notFoundFault(err, infrav1.WaitingForSecretReason, "Secret "+key.String(), ""); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 func (r *Reconciler) waitForWorkspaces(ctx context.Context, s *scope) error {
-	if cycle, err := r.findCycle(ctx, s); err != nil || cycle != "" {
+	get := func(key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		if err := r.Client.Get(ctx, key, apply); apierrors.IsNotFound(err) {
+			return nil, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading WorkspaceTemplateApply %s: %w", key, err)
+		}
+		return apply, nil
+	}
+	cycle, err := findCycle(s.apply, get)
+	if err != nil {
+		return err
+	}
+	if len(cycle) > 0 {
+		return fault.Stall(infrav1.DependencyCycleReason, "Workspaces wait for each other: %s. Remove one of the waitForWorkspaces entries", strings.Join(cycle, " → "))
+	}
+	for _, ref := range s.apply.Spec.WaitForWorkspaces {
+		key := resolve(s.apply, ref)
+		other, err := get(key)
 		if err != nil {
 			return err
 		}
-		return fault.Stall(infrav1.DependencyCycleReason, "Workspaces wait for each other: %s; remove one of the waitForWorkspaces", cycle)
-	}
-	for _, w := range s.apply.Spec.WaitForWorkspaces {
-		key := s.resolve(w.Namespace, s.expand(w.Name))
-		var other infrav1.WorkspaceTemplateApply
-		err := r.Client.Get(ctx, key, &other)
-		if apierrors.IsNotFound(err) {
-			return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s does not exist yet", key)
-		}
-		if err != nil {
-			return fmt.Errorf("reading workspace %s: %w", key, err)
-		}
-		if ready := meta.FindStatusCondition(other.Status.Conditions, infrav1.OutputsWrittenCondition); other.Status.AppliedAt.IsZero() || ready == nil || ready.Status != "True" {
-			return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s is not applied yet", key)
+		if err := workspaceFault(key, other); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// findCycle follows the waits from the workspace and tells the way back to it.
-func (r *Reconciler) findCycle(ctx context.Context, s *scope) (string, error) {
+// workspaceFault waits until another workspace is applied and its outputs are
+// written. The other workspace is nil if it does not exist.
+func workspaceFault(key client.ObjectKey, other *infrav1.WorkspaceTemplateApply) error {
+	switch {
+	case other == nil:
+		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s does not exist", key)
+	case other.Status.AppliedAt.IsZero() || !meta.IsStatusConditionTrue(other.Status.Conditions, infrav1.OutputsWrittenCondition):
+		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s is not applied yet", key)
+	}
+	return nil
+}
+
+// findCycle follows waitForWorkspaces from a workspace. It returns the names on
+// the path back to the workspace, or nil if there is none. get returns nil for a
+// workspace that does not exist.
+func findCycle(start *infrav1.WorkspaceTemplateApply, get func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error)) ([]string, error) {
+	startKey := client.ObjectKeyFromObject(start)
 	seen := map[client.ObjectKey]bool{}
-	var follow func(from *infrav1.WorkspaceTemplateApply, path []string) (string, error)
-	follow = func(from *infrav1.WorkspaceTemplateApply, path []string) (string, error) {
-		for _, w := range from.Spec.WaitForWorkspaces {
-			waiter := &scope{apply: from}
-			key := waiter.resolve(w.Namespace, waiter.expand(w.Name))
-			if key == s.key() {
-				return strings.Join(append(path, key.Name), " → "), nil
+	var follow func(from *infrav1.WorkspaceTemplateApply, path []string) ([]string, error)
+	follow = func(from *infrav1.WorkspaceTemplateApply, path []string) ([]string, error) {
+		for _, ref := range from.Spec.WaitForWorkspaces {
+			key := resolve(from, ref)
+			next := append(slices.Clone(path), key.Name)
+			if key == startKey {
+				return next, nil
 			}
 			if seen[key] {
 				continue
 			}
 			seen[key] = true
-			var next infrav1.WorkspaceTemplateApply
-			if err := r.Client.Get(ctx, key, &next); apierrors.IsNotFound(err) {
-				continue
-			} else if err != nil {
-				return "", fmt.Errorf("reading workspace %s: %w", key, err)
+			other, err := get(key)
+			if err != nil {
+				return nil, err
 			}
-			if found, err := follow(&next, append(path, key.Name)); err != nil || found != "" {
-				return found, err
+			if other == nil {
+				continue
+			}
+			if cycle, err := follow(other, next); err != nil || cycle != nil {
+				return cycle, err
 			}
 		}
-		return "", nil
+		return nil, nil
 	}
-	return follow(s.apply, []string{s.apply.Name})
+	return follow(start, []string{start.Name})
 }

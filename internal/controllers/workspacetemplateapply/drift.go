@@ -3,47 +3,59 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// drift shows what the latest comparison of state and reality found.
+// maxListed is the number of resources or outputs that a message lists.
+const maxListed = 5
+
+// drift reports the result of the latest drift check.
 func (r *Reconciler) drift(_ context.Context, s *scope) error {
-	drift := s.apply.Status.Drift
-	observeDrift(s, drift)
+	observeDrift(s.apply)
+	return driftFault(s.apply.Status.Drift, untilDriftCheck(s))
+}
+
+// driftFault waits if resources have drifted: until the next check if there is
+// one, and for a watch otherwise.
+func driftFault(drift *infrav1.DriftStatus, untilNext time.Duration) error {
 	if drift == nil || len(drift.Resources) == 0 {
 		return nil
 	}
 	var addresses []string
-	for _, resource := range drift.Resources[:min(len(drift.Resources), 5)] {
+	for _, resource := range drift.Resources {
 		addresses = append(addresses, resource.Address)
 	}
-	message := fmt.Sprintf("%d resources differ from the state: %s", len(drift.Resources), strings.Join(addresses, ", "))
-	if next := r.nextDrift(s); next > 0 {
-		return fault.WaitFor(next, infrav1.DriftDetectedReason, "%s", message)
+	text := fmt.Sprintf("%d resources differ from the state: %s", len(addresses), message.List(addresses, maxListed))
+	if untilNext > 0 {
+		return fault.WaitFor(untilNext, infrav1.DriftDetectedReason, "%s", text)
 	}
-	return fault.Wait(infrav1.DriftDetectedReason, "%s", message)
+	return fault.Wait(infrav1.DriftDetectedReason, "%s", text)
 }
 
-func driftMessage(s *scope) string {
-	switch drift := s.apply.Status.Drift; {
+func noDriftMessage(s *scope) string { return driftCheckMessage(s.apply.Status.Drift, s.inputs.Policy) }
+
+func driftCheckMessage(drift *infrav1.DriftStatus, policy template.Policy) string {
+	switch {
 	case drift != nil && !drift.CheckedAt.IsZero():
-		return "Last looked for at " + drift.CheckedAt.UTC().Format(time.RFC3339)
-	case s.inputs.Policy.DriftAction == infrav1.DriftOff || s.inputs.Policy.DriftAction == "":
-		return "Not looked for: drift.action is Off"
+		return "Last checked at " + drift.CheckedAt.UTC().Format(time.RFC3339)
+	case !checksDrift(policy):
+		return "Not checked: drift.action is Off"
 	default:
-		return "Not looked for yet"
+		return "Not checked yet"
 	}
 }
 
-// nextDrift tells when reality is to be compared again. A comparison that is due
-// has been asked for by now: its run, or a free slot, brings the workspace back.
-func (r *Reconciler) nextDrift(s *scope) time.Duration {
-	due, on := s.situation().driftDue()
-	if !on || s.current() != nil {
+// untilDriftCheck returns the time until the next drift check, or zero if no
+// requeue is required. A check that is due has already been requested: its run,
+// or a free slot, triggers the next reconcile.
+func untilDriftCheck(s *scope) time.Duration {
+	due, enabled := s.situation().nextDriftCheck()
+	if !enabled || s.current() != nil {
 		return 0
 	}
 	return max(due.Sub(s.now), 0)

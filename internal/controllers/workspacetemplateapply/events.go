@@ -8,7 +8,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
-	"github.com/appthrust/capt/internal/terraform/queue"
 )
 
 var transitionEvents = reconcile.EventTable{
@@ -56,7 +55,7 @@ var transitionEvents = reconcile.EventTable{
 // gives up its place in the queue.
 func (r *Reconciler) announce(_ context.Context, _ *scope, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
 	if current.Type == clusterv1.PausedCondition && current.Status == metav1.ConditionTrue {
-		r.queue.Release(queue.Key{Namespace: apply.Namespace, Name: apply.Name})
+		r.queue.Release(slotOf(apply))
 	}
 	transitionEvents.Record(r.Recorder, apply, previous, current)
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// explain says what is out of the ordinary about a run, as far as its executor
-// knows; nothing when all is as usual.
+// explain returns what prevents a run from starting or ending, as far as its
+// executor knows. It returns an empty string if nothing is unusual.
 func (r *Reconciler) explain(ctx context.Context, run *runRecord) (string, error) {
 	explainer, ok := r.Runners[run.executor()].(terraform.Explainer)
 	if !ok {
 		return "", nil
 	}
-	why, err := explainer.Explain(ctx, run.ref())
+	explanation, err := explainer.Explain(ctx, run.ref())
 	if err != nil {
-		return "", fmt.Errorf("looking at run %s: %w", run.id, err)
+		return "", fmt.Errorf("explaining run %s: %w", run.id, err)
 	}
-	return why, nil
+	return explanation, nil
 }

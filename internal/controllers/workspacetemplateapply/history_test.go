@@ -19,16 +19,16 @@ func diagnostics(summary string) terraform.Diagnostics {
 	return terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: summary}}
 }
 
-// applied is a workspace whose first run succeeded.
+// applied returns a workspace whose first run succeeded.
 func applied(g Gomega) *scope {
 	s := newScope("hello")
-	s.ran(g, terraform.OperationPlanAndApply, success)
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationPlanAndApply, success)
+	s.recordAll(g)
 	s.now = s.now.Add(time.Minute)
 	return s
 }
 
-func TestTake_success(t *testing.T) {
+func TestRecordResult_success(t *testing.T) {
 	drifted := []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}
 	tests := []struct {
 		name      string
@@ -40,20 +40,20 @@ func TestTake_success(t *testing.T) {
 			g.Expect(status.AppliedInputs).To(Equal("second"))
 			g.Expect(status.AppliedAt.Time).To(Equal(now))
 			g.Expect(status.State.Resources).To(BeEquivalentTo(1))
-			g.Expect(status.Drift.Resources).To(BeEmpty(), "what was applied has not drifted")
+			g.Expect(status.Drift.Resources).To(BeEmpty(), "an apply removes drift")
 			g.Expect(status.Plan.Waiting).To(BeNil())
 			g.Expect(status.History[0].Summary).To(Equal("0 added, 0 changed, 1 destroyed"))
 		}},
-		{"an apply that found nothing to do", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+		{"an apply without changes", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
 			g.Expect(status.AppliedInputs).To(Equal("second"))
 			g.Expect(status.AppliedAt.Time).To(Equal(now))
-			g.Expect(status.History[0].Summary).To(Equal("Nothing to do"))
+			g.Expect(status.History[0].Summary).To(Equal("No changes"))
 		}},
-		{"a plan that found nothing to do", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+		{"a plan without changes", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
 			g.Expect(status.AppliedInputs).To(Equal("second"))
 		}},
 		{"a plan", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
-			g.Expect(status.AppliedInputs).To(Equal(inputs), "nothing is applied yet")
+			g.Expect(status.AppliedInputs).To(Equal(inputs), "the plan is not applied yet")
 			g.Expect(status.Plan.ID).To(Equal(planID))
 			g.Expect(status.Plan.Inputs).To(Equal("second"))
 			g.Expect(status.Plan.Run).To(Equal("hello-r2"))
@@ -62,28 +62,28 @@ func TestTake_success(t *testing.T) {
 			g.Expect(status.Drift.Resources).To(HaveLen(1))
 			g.Expect(status.History[0].Summary).To(Equal("0 to add, 0 to change, 1 to destroy"))
 		}},
-		{"a plan that protection refuses", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+		{"a blocked plan", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
 			g.Expect(status.AppliedInputs).To(Equal(inputs))
 			g.Expect(*status.Plan.Waiting).To(BeTrue())
 			g.Expect(status.Plan.Blocked).To(ConsistOf("aws_vpc.new"))
 		}},
-		{"a comparison that found drift", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: append(drifted, terraform.Change{Address: "c.d", Action: terraform.ActionDelete})}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+		{"a drift check that found drift", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: append(drifted, terraform.Change{Address: "c.d", Action: terraform.ActionDelete})}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
 			g.Expect(status.AppliedInputs).To(Equal(inputs))
 			g.Expect(status.Drift.CheckedAt.Time).To(Equal(now))
 			g.Expect(status.Drift.Resources).To(HaveLen(2))
-			g.Expect(status.Plan.Run).To(Equal("hello-r1"), "the plan stays")
+			g.Expect(status.Plan.Run).To(Equal("hello-r1"), "the plan is kept")
 			g.Expect(status.History[0].Summary).To(Equal("2 resources drifted"))
 		}},
-		{"a comparison that found none", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
+		{"a drift check without drift", terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, now time.Time) {
 			g.Expect(status.Drift.CheckedAt.Time).To(Equal(now))
 			g.Expect(status.Drift.Resources).To(BeEmpty())
 		}},
 		{"a restored snapshot", terraform.OperationRestoreState, success, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
 			g.Expect(status.HandledRestore).To(Equal("the-snapshot"))
-			g.Expect(status.AppliedInputs).To(BeEmpty(), "what is wanted has to be planned again")
+			g.Expect(status.AppliedInputs).To(BeEmpty(), "the inputs have to be planned again")
 			g.Expect(status.Plan).To(BeNil())
 		}},
-		{"a destruction", terraform.OperationDestroy, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
+		{"a destroy run", terraform.OperationDestroy, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l"}}, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
 			g.Expect(status.AppliedInputs).To(BeEmpty())
 			g.Expect(status.Outputs).To(BeEmpty())
 			g.Expect(status.State.Resources).To(BeZero())
@@ -95,14 +95,14 @@ func TestTake_success(t *testing.T) {
 			s := applied(g)
 			s.inputs.Hash = "second"
 			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
-			s.apply.Status.Drift = &infrav1.DriftStatus{Resources: changes(drifted)}
+			s.apply.Status.Drift = &infrav1.DriftStatus{Resources: resourceChanges(drifted)}
 			s.apply.Status.Outputs = map[string]infrav1.Value{"o": infrav1.StringValue("v")}
 			s.apply.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, Attempts: 3}
-			run := s.begin(g, decision{operation: tt.operation})
+			run := s.startRun(g, decision{operation: tt.operation})
 			s.now = s.now.Add(1234 * time.Millisecond)
-			s.end(g, run, tt.result)
+			s.endRun(g, run, tt.result)
 
-			s.takeAll(g)
+			s.recordAll(g)
 
 			status := s.apply.Status
 			g.Expect(status.Failure).To(BeNil())
@@ -117,7 +117,7 @@ func TestTake_success(t *testing.T) {
 	}
 }
 
-func TestTake_failure(t *testing.T) {
+func TestRecordResult_failure(t *testing.T) {
 	failure := func(change func(*terraform.Result)) terraform.Result {
 		result := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no luck")}
 		change(&result)
@@ -129,13 +129,13 @@ func TestTake_failure(t *testing.T) {
 		operation terraform.Operation
 		result    terraform.Result
 		reason    string
-		// next is when it is tried again; negative is never.
+		// next is the delay before the retry; negative means never.
 		next    time.Duration
 		message string
 	}{
 		{"transient", terraform.OperationPlanAndApply, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
 		{"terminal", terraform.OperationPlanAndApply, failure(terminal), infrav1.RunFailedReason, -1, "no luck"},
-		{"terminal, of a saved plan", terraform.OperationApply, failure(terminal), infrav1.RunFailedReason, -1, "no luck"},
+		{"terminal, applying a saved plan", terraform.OperationApply, failure(terminal), infrav1.RunFailedReason, -1, "no luck"},
 		{"terminal, while destroying", terraform.OperationDestroy, failure(terminal), infrav1.RunFailedReason, 15 * time.Second, "no luck"},
 		{"transient, while destroying", terraform.OperationDestroy, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
 		{"lock held", terraform.OperationPlan, failure(func(r *terraform.Result) { r.Class = terraform.ClassLockHeld }), infrav1.LockHeldReason, 15 * time.Second, "no luck"},
@@ -158,9 +158,9 @@ func TestTake_failure(t *testing.T) {
 			s := applied(g)
 			s.inputs.Hash = "second"
 			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
-			s.ran(g, tt.operation, tt.result)
+			s.addRun(g, tt.operation, tt.result)
 
-			s.takeAll(g)
+			s.recordAll(g)
 
 			f := s.apply.Status.Failure
 			g.Expect(f).NotTo(BeNil())
@@ -179,53 +179,53 @@ func TestTake_failure(t *testing.T) {
 			}
 			g.Expect(s.apply.Status.AppliedInputs).NotTo(Equal("second"))
 			g.Expect(s.apply.Status.AppliedAt.IsZero()).To(BeFalse())
-			g.Expect(s.apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is forgotten")
+			g.Expect(s.apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is removed")
 			g.Expect(s.apply.Status.HandledRestore).To(BeEmpty())
 		})
 	}
 }
 
-func TestTake_aFailedComparisonIsNoFailure(t *testing.T) {
+func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
 	for _, outcome := range []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost} {
 		g := NewWithT(t)
 		s := applied(g)
 		before := infrav1.ResourceChange{Address: "a.b", Action: "update"}
 		s.apply.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{before}}
-		s.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
-		s.takeAll(g)
+		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
+		s.recordAll(g)
 		g.Expect(s.apply.Status.Failure).To(BeNil())
 		g.Expect(s.apply.Status.AppliedInputs).To(Equal(inputs))
-		g.Expect(s.apply.Status.Drift.CheckedAt.Time).To(Equal(s.now), "the next comparison has its time")
-		g.Expect(s.apply.Status.Drift.Resources).To(ConsistOf(before), "what was known is still known")
+		g.Expect(s.apply.Status.Drift.CheckedAt.Time).To(Equal(s.now), "the next check is scheduled")
+		g.Expect(s.apply.Status.Drift.Resources).To(ConsistOf(before), "the previous drift is kept")
 
 		fresh := applied(g)
-		fresh.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
-		fresh.takeAll(g)
+		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
+		fresh.recordAll(g)
 		g.Expect(fresh.apply.Status.Drift.CheckedAt.Time).To(Equal(fresh.now))
 	}
 }
 
-func TestTake_attemptsInARowAreCounted(t *testing.T) {
+func TestRecordResult_countsConsecutiveAttempts(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}
 	for want := int32(1); want <= 3; want++ {
-		s.ran(g, terraform.OperationPlanAndApply, failed)
-		s.takeAll(g)
+		s.addRun(g, terraform.OperationPlanAndApply, failed)
+		s.recordAll(g)
 		g.Expect(s.apply.Status.Failure.Attempts).To(Equal(want))
 		g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(s.now.Add(backoff(s.policy, want))))
 	}
 	s.inputs.Hash = "second"
-	s.ran(g, terraform.OperationPlanAndApply, failed)
-	s.takeAll(g)
-	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs begin anew")
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	s.ran(g, terraform.OperationPlanAndApply, failed)
-	s.takeAll(g)
-	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "and so do those that succeeded")
+	s.addRun(g, terraform.OperationPlanAndApply, failed)
+	s.recordAll(g)
+	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs start at one")
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	s.addRun(g, terraform.OperationPlanAndApply, failed)
+	s.recordAll(g)
+	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "a success resets the count")
 }
 
-func TestTake_canceledIsNotInterrupted(t *testing.T) {
+func TestRecordResult_canceled(t *testing.T) {
 	tests := []struct {
 		name    string
 		cancel  string
@@ -233,32 +233,32 @@ func TestTake_canceledIsNotInterrupted(t *testing.T) {
 		want    infrav1.RunOutcome
 		reason  string
 	}{
-		{"a person stopped it", "hello-r1", terraform.OutcomeInterrupted, "Canceled", infrav1.RunCanceledReason},
-		{"a person wanted it stopped, and it was lost", "hello-r1", outcomeLost, "Canceled", infrav1.RunCanceledReason},
-		{"a person stopped an earlier one", "hello-r0", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
-		{"the manager ended", "", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
-		{"it failed before it could be stopped", "hello-r1", terraform.OutcomeFailed, "Failed", infrav1.RetryingReason},
+		{"canceled", "hello-r1", terraform.OutcomeInterrupted, "Canceled", infrav1.RunCanceledReason},
+		{"canceled and lost", "hello-r1", outcomeLost, "Canceled", infrav1.RunCanceledReason},
+		{"an earlier run was canceled", "hello-r0", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
+		{"the manager stopped", "", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
+		{"failed before it was stopped", "hello-r1", terraform.OutcomeFailed, "Failed", infrav1.RetryingReason},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			s.apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
-			s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
+			s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
 
-			s.takeAll(g)
+			s.recordAll(g)
 
 			g.Expect(s.apply.Status.History[0].Outcome).To(Equal(tt.want))
 			g.Expect(s.apply.Status.Failure.Reason).To(Equal(tt.reason))
 			if tt.want == "Canceled" {
-				g.Expect(s.apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it waits for a person")
+				g.Expect(s.apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it is not retried")
 				g.Expect(s.apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring(infrav1.RunRequestedAnnotation)))
 			}
 		})
 	}
 }
 
-func TestTake_aSavedPlanWaitsUntilItIsApplied(t *testing.T) {
+func TestRecordResult_savedPlanWaitsUntilApplied(t *testing.T) {
 	tests := []struct {
 		outcome terraform.Outcome
 		blocked []string
@@ -273,12 +273,12 @@ func TestTake_aSavedPlanWaitsUntilItIsApplied(t *testing.T) {
 		t.Run(string(tt.outcome), func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.ran(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
-			s.takeAll(g)
+			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			s.recordAll(g)
 			g.Expect(*s.apply.Status.Plan.Waiting).To(BeTrue())
 
-			s.ran(g, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
-			s.takeAll(g)
+			s.addRun(g, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
+			s.recordAll(g)
 
 			g.Expect(s.apply.Status.Plan.ID).To(Equal(planID))
 			g.Expect(*s.apply.Status.Plan.Waiting).To(Equal(tt.waiting))
@@ -287,9 +287,9 @@ func TestTake_aSavedPlanWaitsUntilItIsApplied(t *testing.T) {
 	}
 }
 
-// What protection refuses twice in the same way was not released, whatever the
-// controller thinks of it.
-func TestTake_theSameBlockTwiceIsAFailure(t *testing.T) {
+// The controller starts a blocked plan again only if it considers the resources
+// released. If the runner blocks the same resources again, they were not.
+func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 	blocked := func(addresses ...string) terraform.Result {
 		return terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: addresses}
 	}
@@ -300,20 +300,20 @@ func TestTake_theSameBlockTwiceIsAFailure(t *testing.T) {
 		failed bool
 	}{
 		{"the same", terraform.OperationPlanAndApply, blocked("a.b"), true},
-		{"another one", terraform.OperationPlanAndApply, blocked("c.d"), false},
-		{"one less", terraform.OperationPlanAndApply, blocked(), false},
+		{"another resource", terraform.OperationPlanAndApply, blocked("c.d"), false},
+		{"fewer resources", terraform.OperationPlanAndApply, blocked(), false},
 		{"the saved plan", terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: []string{"a.b"}}, true},
-		{"another one of the saved plan", terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: []string{"c.d"}}, false},
+		{"another resource of the saved plan", terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: []string{"c.d"}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.ran(g, terraform.OperationPlanAndApply, blocked("a.b"))
-			s.takeAll(g)
+			s.addRun(g, terraform.OperationPlanAndApply, blocked("a.b"))
+			s.recordAll(g)
 			g.Expect(s.apply.Status.Failure).To(BeNil())
-			s.ran(g, tt.second, tt.result)
-			s.takeAll(g)
+			s.addRun(g, tt.second, tt.result)
+			s.recordAll(g)
 			if !tt.failed {
 				g.Expect(s.apply.Status.Failure).To(BeNil())
 				return
@@ -325,84 +325,84 @@ func TestTake_theSameBlockTwiceIsAFailure(t *testing.T) {
 	}
 }
 
-func TestTake_requestsAreHandledByTheRunThatWasStartedForThem(t *testing.T) {
+func TestRecordResult_handlesTheRequestOfTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "first"
-	run := s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
 	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "second"
-	s.end(g, run, success)
-	s.takeAll(g)
+	s.endRun(g, run, success)
+	s.recordAll(g)
 	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
-	g.Expect(s.situation().requested()).To(BeTrue(), "the second one is yet to be handled")
+	g.Expect(s.situation().requested()).To(BeTrue(), "the second request is not handled")
 
 	delete(s.apply.Annotations, infrav1.RunRequestedAnnotation)
 	g.Expect(s.situation().requested()).To(BeFalse())
-	s.ran(g, terraform.OperationPlanAndApply, success)
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationPlanAndApply, success)
+	s.recordAll(g)
 	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
 }
 
-func TestTake_aSnapshotIsRestoredOnceForEachWish(t *testing.T) {
+func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "first"
-	run := s.begin(g, decision{operation: terraform.OperationRestoreState})
+	run := s.startRun(g, decision{operation: terraform.OperationRestoreState})
 	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "second"
-	s.end(g, run, success)
-	s.takeAll(g)
-	g.Expect(s.apply.Status.HandledRestore).To(Equal("first"), "not what was wished for meanwhile")
+	s.endRun(g, run, success)
+	s.recordAll(g)
+	g.Expect(s.apply.Status.HandledRestore).To(Equal("first"), "not the one that was requested in the meantime")
 	next, err := decide(s.situation())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(next.operation).To(Equal(terraform.OperationRestoreState))
 }
 
-// A status may be lost, as when clusterctl moves the workspace, long after the
-// run that restored is forgotten.
-func TestTake_aSnapshotIsNotRestoredAgainFromMemory(t *testing.T) {
+// The status may be lost, for example by clusterctl move, after the run that
+// restored the snapshot was pruned.
+func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
 	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
-	s.ran(g, terraform.OperationRestoreState, success)
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationRestoreState, success)
+	s.recordAll(g)
 	for range 12 {
-		s.ran(g, terraform.OperationPlanAndApply, success)
-		s.takeAll(g)
+		s.addRun(g, terraform.OperationPlanAndApply, success)
+		s.recordAll(g)
 	}
 	surplus, err := s.surplusRuns()
 	g.Expect(err).NotTo(HaveOccurred())
 	s.runs = s.runs[:len(s.runs)-len(surplus)]
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-	s.takeAll(g)
+	s.recordAll(g)
 	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
-	g.Expect(decide(s.situation())).To(Equal(nothing))
+	g.Expect(decide(s.situation())).To(Equal(noRun))
 }
 
-func TestTake_longAnnotationsFitTheStatus(t *testing.T) {
+func TestRecordResult_limitsAnnotations(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
 	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
-	s.ran(g, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
+	s.recordAll(g)
 
 	status := stored(g, s.apply.Status)
 	g.Expect(len(status.HandledRequest)).To(BeNumerically("<=", 256))
 	g.Expect(len(status.Failure.Inputs)).To(BeNumerically("<=", 128))
 	s.apply.Status = status
-	g.Expect(s.situation().requested()).To(BeFalse(), "it is the same when it is read again")
+	g.Expect(s.situation().requested()).To(BeFalse(), "the shortened value is stable")
 	_, err := decide(s.situation())
 	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)))
 
-	s.ran(g, terraform.OperationRestoreState, success)
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationRestoreState, success)
+	s.recordAll(g)
 	g.Expect(len(s.apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
 	s.apply.Status = stored(g, s.apply.Status)
 	g.Expect(s.situation().restored).To(Equal(s.situation().restore))
 }
 
-// stored is a status as it comes back from the API server.
+// stored returns a status as the API server returns it.
 func stored(g Gomega, status infrav1.WorkspaceTemplateApplyStatus) (back infrav1.WorkspaceTemplateApplyStatus) {
 	text, err := json.Marshal(status)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -410,13 +410,13 @@ func stored(g Gomega, status infrav1.WorkspaceTemplateApplyStatus) (back infrav1
 	return back
 }
 
-// story is a history with a bit of everything.
-func story(g Gomega) *scope {
+// mixedHistory returns a workspace with runs of all kinds.
+func mixedHistory(g Gomega) *scope {
 	s := newScope("hello")
 	step := func(operation terraform.Operation, result terraform.Result) {
 		s.now = s.now.Add(time.Minute)
-		s.ran(g, operation, result)
-		s.takeAll(g)
+		s.addRun(g, operation, result)
+		s.recordAll(g)
 	}
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
 	step(terraform.OperationPlanAndApply, success)
@@ -433,21 +433,21 @@ func story(g Gomega) *scope {
 	return s
 }
 
-func TestHistory_takingTwiceChangesNothing(t *testing.T) {
+func TestHistory_isIdempotent(t *testing.T) {
 	g := NewWithT(t)
-	s := story(g)
+	s := mixedHistory(g)
 	before := s.apply.Status.DeepCopy()
-	s.takeAll(g)
+	s.recordAll(g)
 	g.Expect(s.apply.Status).To(Equal(*before))
 }
 
-func TestHistory_aLostStatusIsMadeAnew(t *testing.T) {
+func TestHistory_restoresALostStatus(t *testing.T) {
 	g := NewWithT(t)
-	s := story(g)
+	s := mixedHistory(g)
 	before := s.apply.Status
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 
-	s.takeAll(g)
+	s.recordAll(g)
 
 	g.Expect(s.apply.Status).To(Equal(before))
 	g.Expect(s.apply.Status.Runs).To(BeEquivalentTo(9))
@@ -456,7 +456,7 @@ func TestHistory_aLostStatusIsMadeAnew(t *testing.T) {
 	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
 }
 
-func TestHistory_runsThatWereTrimmedAreNotTakenAgain(t *testing.T) {
+func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
 	for _, limit := range []int32{1, 2, 10} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			g := NewWithT(t)
@@ -464,8 +464,8 @@ func TestHistory_runsThatWereTrimmedAreNotTakenAgain(t *testing.T) {
 			s.apply.Spec.HistoryLimit = new(limit)
 			for i := range 12 {
 				s.inputs.Hash = fmt.Sprint(i)
-				s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-				s.takeAll(g)
+				s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+				s.recordAll(g)
 			}
 			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
 			g.Expect(s.apply.Status.History[0].ID).To(Equal("hello-r12"))
@@ -473,37 +473,24 @@ func TestHistory_runsThatWereTrimmedAreNotTakenAgain(t *testing.T) {
 
 			more := int32(50)
 			s.apply.Spec.HistoryLimit = &more
-			s.takeAll(g)
-			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"), "old runs do not come back when more may be remembered")
+			s.recordAll(g)
+			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"), "old runs are not recorded again when the limit grows")
 			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
 		})
 	}
 }
 
-func TestHistory_oneThatGoesOnIsLeftAlone(t *testing.T) {
+func TestHistory_ignoresARunThatHasNotEnded(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	run := s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
 	before := s.apply.Status.DeepCopy()
-	s.takeAll(g)
+	s.recordAll(g)
 	g.Expect(s.apply.Status).To(Equal(*before))
 	g.Expect(s.current()).To(Equal(run))
 }
 
-func TestLimit_cutsBetweenCharacters(t *testing.T) {
-	text := strings.Repeat("grüße🙂", 100)
-	for bytes := 3; bytes < 60; bytes++ {
-		g := NewWithT(t)
-		cut := limit(text, bytes)
-		g.Expect(len(cut)).To(And(BeNumerically("<=", bytes), BeNumerically(">", bytes-4)))
-		g.Expect(utf8.ValidString(cut)).To(BeTrue(), "%q", cut)
-		g.Expect(cut).To(HaveSuffix("..."))
-		g.Expect(text).To(HavePrefix(strings.TrimSuffix(cut, "...")))
-	}
-	NewWithT(t).Expect(limit("grüße", 7)).To(Equal("grüße"), "what fits stays")
-}
-
-func TestTake_listsAndTextsFitTheStatus(t *testing.T) {
+func TestRecordResult_limitsListsAndTexts(t *testing.T) {
 	g := NewWithT(t)
 	var all []terraform.Change
 	var blocked []string
@@ -513,10 +500,10 @@ func TestTake_listsAndTextsFitTheStatus(t *testing.T) {
 		blocked = append(blocked, address)
 	}
 	s := newScope("hello")
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
-	s.ran(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
-	s.takeAll(g)
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
+	s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
+	s.recordAll(g)
 
 	status := s.apply.Status
 	g.Expect(status.Plan.Changes).To(HaveLen(100))
@@ -529,10 +516,10 @@ func TestTake_listsAndTextsFitTheStatus(t *testing.T) {
 	}
 	g.Expect(len(status.Failure.Message)).To(BeNumerically("<=", 4096))
 	g.Expect(len(status.History[0].Summary)).To(BeNumerically("<=", 2048))
-	g.Expect(stored(g, status).Failure.Message).To(Equal(status.Failure.Message), "valid text is stored as it is")
+	g.Expect(stored(g, status).Failure.Message).To(Equal(status.Failure.Message), "valid UTF-8 is stored unchanged")
 }
 
-func TestSummary_saysWhatHappened(t *testing.T) {
+func TestSummary(t *testing.T) {
 	plan := &terraform.PlanSummary{Add: 1, Change: 2, Destroy: 3}
 	tests := []struct {
 		result terraform.Result
@@ -543,7 +530,7 @@ func TestSummary_saysWhatHappened(t *testing.T) {
 		{terraform.Result{Outcome: terraform.OutcomePlanned, Plan: plan}, "1 to add, 2 to change, 3 to destroy"},
 		{terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: plan}, "1 to add, 2 to change, 3 to destroy"},
 		{terraform.Result{Outcome: terraform.OutcomeBlocked}, "Blocked"},
-		{terraform.Result{Outcome: terraform.OutcomeNoChanges}, "Nothing to do"},
+		{terraform.Result{Outcome: terraform.OutcomeNoChanges}, "No changes"},
 		{terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics("no")}, "no"},
 		{terraform.Result{Outcome: terraform.OutcomeFailed}, "Failed"},
 		{terraform.Result{Outcome: terraform.OutcomeTimedOut}, "TimedOut"},
@@ -554,24 +541,24 @@ func TestSummary_saysWhatHappened(t *testing.T) {
 	}
 }
 
-func TestJitter_isTheWorkspacesOwn(t *testing.T) {
+func TestJitter_isConstantAndSpread(t *testing.T) {
 	g := NewWithT(t)
 	var low, high int
 	for i := range 200 {
 		s := newScope(fmt.Sprintf("workspace-%d", i))
-		j := jitter(s)
+		j := jitter(s.apply)
 		g.Expect(j).To(And(BeNumerically(">=", -1), BeNumerically("<=", 1)))
-		g.Expect(jitter(s)).To(Equal(j))
+		g.Expect(jitter(s.apply)).To(Equal(j))
 		if j < 0 {
 			low++
 		} else {
 			high++
 		}
 	}
-	g.Expect(low).To(BeNumerically("~", high, 60), "they are spread")
+	g.Expect(low).To(BeNumerically("~", high, 60), "not evenly spread")
 }
 
-func TestRecord_marksARunAsItWasStarted(t *testing.T) {
+func TestRunMeta_describesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"

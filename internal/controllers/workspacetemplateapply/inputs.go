@@ -9,24 +9,28 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// inputs resolves what a run would apply. Nothing runs while module, variables
-// and placeholders do not fit together.
+// inputs resolves the inputs of the next run. No run starts while module,
+// variables and placeholders do not match.
 func (r *Reconciler) inputs(_ context.Context, s *scope) error {
 	inputs, err := template.Resolve(s.sources)
-	var problem *template.Problem
-	var missing *template.MissingKeyError
-	switch {
-	case errors.As(err, &problem):
-		return fault.Stall(problem.Reason, "%s", problem.Message)
-	case errors.As(err, &missing):
-		reason := infrav1.WaitingForConfigMapReason
-		if missing.Secret {
-			reason = infrav1.WaitingForSecretReason
-		}
-		return fault.Wait(reason, "%s", missing.Error())
-	case err != nil:
-		return err
+	if err != nil {
+		return inputsFault(err)
 	}
 	s.inputs = inputs
 	return nil
+}
+
+// inputsFault turns an error of the inputs into a fault: a problem stalls until
+// the inputs change, a missing key waits for its Secret or ConfigMap.
+func inputsFault(err error) error {
+	if problem, ok := errors.AsType[*template.Problem](err); ok {
+		return fault.Stall(problem.Reason, "%s", problem.Message)
+	}
+	if missing, ok := errors.AsType[*template.MissingKeyError](err); ok {
+		if missing.Secret {
+			return fault.Wait(infrav1.WaitingForSecretReason, "%s", missing.Error())
+		}
+		return fault.Wait(infrav1.WaitingForConfigMapReason, "%s", missing.Error())
+	}
+	return err
 }

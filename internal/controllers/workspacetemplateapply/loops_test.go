@@ -12,11 +12,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// reality answers each run. Its first run takes place before the trouble.
-type reality struct {
+// scenario is the results of all runs after the first successful one.
+type scenario struct {
 	name   string
 	answer func(terraform.Operation) terraform.Result
-	// prepare changes the workspace before the trouble begins.
+	// prepare changes the workspace after its first run.
 	prepare func(*scope)
 }
 
@@ -31,23 +31,23 @@ var (
 
 func change(s *scope) { s.inputs.Hash = "changed" }
 
-func note(key, value string) func(*scope) {
+func annotate(key, value string) func(*scope) {
 	return func(s *scope) { s.apply.Annotations[key] = value }
 }
 
-func realities() []reality {
+func scenarios() []scenario {
 	failure := func(class terraform.Class) terraform.Result {
 		return terraform.Result{Outcome: terraform.OutcomeFailed, Class: class, Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: "no"}}}
 	}
 	with := func(r terraform.Result, change func(*terraform.Result)) terraform.Result { change(&r); return r }
-	protectedBefore := terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}
-	return []reality{
-		{"all is well", always(success), change},
-		{"a request is taken back", always(success), func(s *scope) {
+	blocked := terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}
+	return []scenario{
+		{"success", always(success), change},
+		{"a request is removed", always(success), func(s *scope) {
 			s.apply.Status.HandledRequest = "yesterday"
 		}},
-		{"a request fails", always(failure(terraform.ClassTransient)), note(infrav1.RunRequestedAnnotation, "now")},
-		{"a request is blocked", always(protectedBefore), note(infrav1.RunRequestedAnnotation, "now")},
+		{"a request fails", always(failure(terraform.ClassTransient)), annotate(infrav1.RunRequestedAnnotation, "now")},
+		{"a request is blocked", always(blocked), annotate(infrav1.RunRequestedAnnotation, "now")},
 		{"transient", always(failure(terraform.ClassTransient)), change},
 		{"terminal", always(failure(terraform.ClassTerminal)), change},
 		{"lock held", always(failure(terraform.ClassLockHeld)), change},
@@ -57,8 +57,8 @@ func realities() []reality {
 		{"too large", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateTooLarge = true })), change},
 		{"state missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateMissing = true })), change},
 		{"invalid inputs", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.InvalidInputs = "Missing" })), change},
-		{"blocked", always(protectedBefore), func(s *scope) { change(s); s.inputs.Request.Protect = []string{"aws_vpc"} }},
-		{"blocked by an address that the controller does not see", always(protectedBefore), func(s *scope) {
+		{"blocked", always(blocked), func(s *scope) { change(s); s.inputs.Request.Protect = []string{"aws_vpc"} }},
+		{"blocked by an address that the controller does not consider protected", always(blocked), func(s *scope) {
 			change(s)
 			s.inputs.Request.Protect = []string{"aws_vpc.old"}
 		}},
@@ -68,10 +68,10 @@ func realities() []reality {
 			}
 			return with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StalePlan = true })
 		}, func(s *scope) { change(s); s.apply.Spec.ApprovedPlan = "plan-of-hello-r2" }},
-		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), note(infrav1.RestoreSnapshotAnnotation, "gone")},
-		{"restore is lost", always(terraform.Result{Outcome: outcomeLost}), note(infrav1.RestoreSnapshotAnnotation, "x")},
-		{"restore succeeds", always(success), note(infrav1.RestoreSnapshotAnnotation, "x")},
-		{"drift that no repair mends", func(o terraform.Operation) terraform.Result {
+		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), annotate(infrav1.RestoreSnapshotAnnotation, "gone")},
+		{"restore is lost", always(terraform.Result{Outcome: outcomeLost}), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"restore succeeds", always(success), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"drift that a repair does not remove", func(o terraform.Operation) terraform.Result {
 			if o == terraform.OperationCheckDrift {
 				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}
 			}
@@ -83,19 +83,19 @@ func realities() []reality {
 			}
 			return failure(terraform.ClassTransient)
 		}, func(*scope) {}},
-		{"comparisons fail", always(failure(terraform.ClassTransient)), func(*scope) {}},
+		{"drift checks fail", always(failure(terraform.ClassTransient)), func(*scope) {}},
 	}
 }
 
-// hour lets the workspace live for an hour that costs no time, and returns the
-// runs that began in it.
-func (s *scope) hour(g Gomega, answer func(terraform.Operation) terraform.Result) []string {
+// simulateHour simulates an hour of the workspace, and returns the runs that
+// started in it.
+func (s *scope) simulateHour(g Gomega, answer func(terraform.Operation) terraform.Result) []string {
 	var runs []string
 	for end := s.now.Add(time.Hour); s.now.Before(end); {
-		s.takeAll(g)
+		s.recordAll(g)
 		next, err := decide(s.situation())
-		if next != nothing {
-			run := s.begin(g, next)
+		if next != noRun {
+			run := s.startRun(g, next)
 			runs = append(runs, fmt.Sprintf("%s %s", s.now.Format(time.TimeOnly), next.operation))
 			g.Expect(len(runs)).To(BeNumerically("<", 40), "%v", runs)
 			s.now = s.now.Add(time.Second)
@@ -105,31 +105,31 @@ func (s *scope) hour(g Gomega, answer func(terraform.Operation) terraform.Result
 				plan.ID = "plan-of-" + run.id
 				result.Plan = &plan
 			}
-			s.end(g, run, result)
+			s.endRun(g, run, result)
 			continue
 		}
 		if waiting, ok := fault.AsWaiting(err); ok && waiting.RetryAfter > 0 {
 			s.now = s.now.Add(waiting.RetryAfter)
 			continue
 		}
-		due, on := s.situation().driftDue()
-		if err != nil || !on {
+		due, enabled := s.situation().nextDriftCheck()
+		if err != nil || !enabled {
 			break
 		}
-		g.Expect(due).To(BeTemporally(">", s.now), "due, and not looked for")
+		g.Expect(due).To(BeTemporally(">", s.now), "a due check was not started")
 		s.now = due
 	}
 	return runs
 }
 
-// Whatever happens, a workspace never starts runs in a hurry: three at once after
-// interruptions, and then further and further apart.
-func TestDecide_neverRunsHot(t *testing.T) {
-	for _, reality := range realities() {
+// In every scenario a workspace starts runs with backoff, except for three retries
+// after interruptions.
+func TestDecide_backsOffInEveryScenario(t *testing.T) {
+	for _, scenario := range scenarios() {
 		for _, approval := range []infrav1.ApprovalMode{infrav1.ApprovalAuto, infrav1.ApprovalManual} {
 			for _, action := range []infrav1.DriftAction{infrav1.DriftOff, infrav1.DriftReport, infrav1.DriftRepair} {
 				for _, limit := range []int32{-1, 0} {
-					t.Run(fmt.Sprintf("%s/%s/%s/%d", reality.name, approval, action, limit), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/%s/%d", scenario.name, approval, action, limit), func(t *testing.T) {
 						g := NewWithT(t)
 						s := newScope("hello")
 						policy := &s.inputs.Policy
@@ -137,11 +137,11 @@ func TestDecide_neverRunsHot(t *testing.T) {
 						if limit >= 0 {
 							policy.RetryLimit = &limit
 						}
-						s.ran(g, terraform.OperationPlanAndApply, success)
-						s.takeAll(g)
-						reality.prepare(s)
+						s.addRun(g, terraform.OperationPlanAndApply, success)
+						s.recordAll(g)
+						scenario.prepare(s)
 
-						runs := s.hour(g, reality.answer)
+						runs := s.simulateHour(g, scenario.answer)
 
 						g.Expect(len(runs)).To(BeNumerically("<=", 20), "%v", runs)
 					})
@@ -151,18 +151,18 @@ func TestDecide_neverRunsHot(t *testing.T) {
 	}
 }
 
-func TestDecide_runsAtOnceOnlyAFewTimesAfterInterruptions(t *testing.T) {
+func TestDecide_retriesInterruptionsWithoutDelayThreeTimes(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	runs := s.hour(g, always(terraform.Result{Outcome: outcomeLost}))
+	runs := s.simulateHour(g, always(terraform.Result{Outcome: outcomeLost}))
 	g.Expect(runs[:5]).To(Equal([]string{
 		"12:00:00 PlanAndApply", "12:00:01 PlanAndApply", "12:00:02 PlanAndApply", "12:00:03 PlanAndApply", "12:02:04 PlanAndApply",
 	}))
 }
 
-// What was applied before is not what is there any more once an apply failed
-// halfway: to go back is a change, and has to be applied.
-func TestDecide_goingBackAfterAHalfAppliedChangeIsAChange(t *testing.T) {
+// After an apply failed halfway, the previous inputs are not applied any more:
+// going back to them requires a run.
+func TestDecide_appliesPreviousInputsAfterAPartialApply(t *testing.T) {
 	halfway := terraform.Result{
 		Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
 		Phases: []terraform.PhaseTime{{Name: terraform.PhasePlanning}, {Name: terraform.PhaseApplying}},
@@ -175,24 +175,24 @@ func TestDecide_goingBackAfterAHalfAppliedChangeIsAChange(t *testing.T) {
 		then   []terraform.Result
 		want   terraform.Operation
 	}{
-		{"it failed while applying", halfway, nil, terraform.OperationPlanAndApply},
-		{"it was lost", terraform.Result{Outcome: outcomeLost}, nil, terraform.OperationPlanAndApply},
-		{"it failed, and what came next was blocked", halfway, []terraform.Result{{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}}, terraform.OperationPlanAndApply},
-		{"it failed while planning", planning, nil, ""},
+		{"failed while applying", halfway, nil, terraform.OperationPlanAndApply},
+		{"lost", terraform.Result{Outcome: outcomeLost}, nil, terraform.OperationPlanAndApply},
+		{"failed, and the next run was blocked", halfway, []terraform.Result{{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}}, terraform.OperationPlanAndApply},
+		{"failed while planning", planning, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.ran(g, terraform.OperationPlanAndApply, success)
-			s.takeAll(g)
+			s.addRun(g, terraform.OperationPlanAndApply, success)
+			s.recordAll(g)
 			s.inputs.Hash = "second"
-			s.ran(g, terraform.OperationPlanAndApply, tt.result)
+			s.addRun(g, terraform.OperationPlanAndApply, tt.result)
 			for i, result := range tt.then {
 				s.inputs.Hash = fmt.Sprintf("later-%d", i)
-				s.ran(g, terraform.OperationPlanAndApply, result)
+				s.addRun(g, terraform.OperationPlanAndApply, result)
 			}
-			s.takeAll(g)
+			s.recordAll(g)
 
 			s.inputs.Hash = inputs
 			next, err := decide(s.situation())

@@ -14,25 +14,25 @@ import (
 
 var (
 	runDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "capt_run_duration_seconds", Help: "How long runs took, by operation and outcome.",
+		Name: "capt_run_duration_seconds", Help: "Duration of runs, by operation and outcome.",
 		Buckets: []float64{0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600},
 	}, []string{"operation", "outcome"})
 	runFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "capt_run_failures_total", Help: "Runs that failed, by class.",
+		Name: "capt_run_failures_total", Help: "Number of failed runs, by class.",
 	}, []string{"class"})
 	queueTime = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "capt_run_queue_seconds", Help: "How long runs waited for a free slot.",
+		Name: "capt_run_queue_seconds", Help: "Time that runs waited for a free slot.",
 		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600},
 	})
 	drifted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_drifted_resources", Help: "Resources that differ from the state.",
+		Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
 	}, []string{"namespace", "name"})
 
 	inFlight = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "capt_runs_in_flight", Help: "Runs that go on.",
+		Name: "capt_runs_in_flight", Help: "Number of running runs.",
 	}, func() float64 { running, _ := queueLen(); return float64(running) })
 	queued = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "capt_runs_queued", Help: "Runs that wait for a free slot.",
+		Name: "capt_runs_queued", Help: "Number of runs that wait for a free slot.",
 	}, func() float64 { _, waiting := queueLen(); return float64(waiting) })
 
 	current struct {
@@ -42,7 +42,7 @@ var (
 	register sync.Once
 )
 
-// registerMetrics makes the metrics those of the given queue.
+// registerMetrics registers the metrics once and sets the queue that they report.
 func registerMetrics(q *queue.Queue) {
 	register.Do(func() {
 		metrics.Registry.MustRegister(runDuration, runFailures, queueTime, drifted, inFlight, queued)
@@ -74,10 +74,12 @@ func observeQueued(position queue.Position, now time.Time) {
 	}
 }
 
-func observeDrift(s *scope, drift *infrav1.DriftStatus) {
-	if drift != nil {
-		drifted.WithLabelValues(s.apply.Namespace, s.apply.Name).Set(float64(len(drift.Resources)))
+func observeDrift(apply *infrav1.WorkspaceTemplateApply) {
+	if drift := apply.Status.Drift; drift != nil {
+		drifted.WithLabelValues(apply.Namespace, apply.Name).Set(float64(len(drift.Resources)))
 	}
 }
 
-func forgetMetrics(s *scope) { drifted.DeleteLabelValues(s.apply.Namespace, s.apply.Name) }
+func deleteMetrics(apply *infrav1.WorkspaceTemplateApply) {
+	drifted.DeleteLabelValues(apply.Namespace, apply.Name)
+}

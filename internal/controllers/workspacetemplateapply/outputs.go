@@ -21,25 +21,25 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// componentConnection marks the Secret that holds the outputs.
+// componentConnection is the component of the Secret that contains the outputs.
 const componentConnection = "connection"
 
 var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 
-// outputs writes the outputs of the latest applied run: all into the connection
-// Secret, those that are not sensitive into the status.
+// outputs writes the outputs of the latest successful run: all of them into the
+// connection Secret, the ones that are not sensitive into the status.
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
-	run, result, err := s.latestOutputs()
+	_, result, err := s.latestOutputs()
 	if err != nil {
 		return err
 	}
-	if run == nil {
-		// The record is gone: plan again, which changes nothing and finds them.
+	if result == nil {
+		// The run was deleted. A new plan changes nothing and returns the outputs.
 		s.apply.Status.AppliedInputs = ""
-		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The outputs are no longer on record; planning again to find them")
+		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The run with the outputs does not exist any more: planning again to read them")
 	}
-	s.apply.Status.Outputs = visible(result.Outputs)
-	s.apply.Status.State = s.stateStatus(result)
+	s.apply.Status.Outputs = statusOutputs(result.Outputs)
+	s.apply.Status.State = stateStatus(s.inputs.Request.Backend, result)
 	data, invalid := secretData(result.Outputs)
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
@@ -48,34 +48,38 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 		}
 	}
 	if len(invalid) > 0 {
-		return fault.Stall(infrav1.InvalidOutputNameReason, "Outputs %s cannot be keys of a Secret: rename them to letters, digits, '-', '_' and '.'", strings.Join(invalid, ", "))
+		return fault.Stall(infrav1.InvalidOutputNameReason, "Outputs %s are not valid keys of a Secret: use only letters, digits, '-', '_' and '.' in their names", strings.Join(invalid, ", "))
 	}
 	return nil
 }
 
-// latestOutputs finds the newest run that left outputs.
+// latestOutputs returns the newest run with outputs and its result, or nil.
 func (s *scope) latestOutputs() (*runRecord, *terraform.Result, error) {
 	for _, run := range s.runs {
 		if !record.Finished(run.secret) {
-			continue
-		}
-		switch run.operation() {
-		case terraform.OperationCheckDrift, terraform.OperationDestroy:
 			continue
 		}
 		result, err := record.Result(run.secret)
 		if err != nil {
 			return nil, nil, err
 		}
-		if result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges {
+		if hasOutputs(run.operation(), result.Outcome) {
 			return run, result, nil
 		}
 	}
 	return nil, nil, nil
 }
 
-func (s *scope) stateStatus(result *terraform.Result) *infrav1.StateStatus {
-	backend := s.inputs.Request.Backend
+// hasOutputs reports whether a run read the outputs of the state.
+func hasOutputs(operation terraform.Operation, outcome terraform.Outcome) bool {
+	switch operation {
+	case terraform.OperationCheckDrift, terraform.OperationDestroy:
+		return false
+	}
+	return outcome == terraform.OutcomeSucceeded || outcome == terraform.OutcomeNoChanges
+}
+
+func stateStatus(backend terraform.Backend, result *terraform.Result) *infrav1.StateStatus {
 	_, configuration, _ := strings.Cut(backendName(backend), "-")
 	status := &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Serial: int64(result.State.Serial), Resources: int32(result.State.Resources)}
 	if backend.Type == terraform.BackendKubernetes {
@@ -84,7 +88,8 @@ func (s *scope) stateStatus(result *terraform.Result) *infrav1.StateStatus {
 	return status
 }
 
-// secretData renders outputs for a Secret: strings as they are, others as JSON.
+// secretData returns outputs for a Secret: strings unquoted, other values as JSON.
+// It also returns the outputs whose names are not valid keys.
 func secretData(outputs map[string]terraform.Output) (data map[string][]byte, invalid []string) {
 	data = map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
@@ -102,18 +107,20 @@ func secretData(outputs map[string]terraform.Output) (data map[string][]byte, in
 	return data, invalid
 }
 
-// What a status holds of the outputs; the Secret has all of them.
+// Limits of the outputs in the status. The Secret has all outputs.
 const (
-	longestOutput  = 4 << 10
-	longestOutputs = 64 << 10
-	mostOutputs    = 256
+	maxOutputBytes      = 4 << 10
+	maxTotalOutputBytes = 64 << 10
+	maxOutputs          = 256
 )
 
-func visible(outputs map[string]terraform.Output) map[string]infrav1.Value {
+// statusOutputs returns the outputs that are not sensitive, up to the limits of
+// the status.
+func statusOutputs(outputs map[string]terraform.Output) map[string]infrav1.Value {
 	shown, size := map[string]infrav1.Value{}, 0
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		o := outputs[name]
-		if o.Sensitive || len(o.Value) == 0 || len(o.Value) > longestOutput || size+len(o.Value) > longestOutputs || len(shown) == mostOutputs {
+		if o.Sensitive || len(o.Value) == 0 || len(o.Value) > maxOutputBytes || size+len(o.Value) > maxTotalOutputBytes || len(shown) == maxOutputs {
 			continue
 		}
 		size += len(o.Value)
@@ -125,53 +132,76 @@ func visible(outputs map[string]terraform.Output) map[string]infrav1.Value {
 	return shown
 }
 
-// writeConnection makes the connection Secret what it is to be, and writes only
-// what differs.
+// writeConnection creates or updates the connection Secret. It writes only if
+// something differs.
 func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[string][]byte) error {
+	desired := s.connectionSecret(data)
+	var found corev1.Secret
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), &found)
+	if apierrors.IsNotFound(err) {
+		err = r.Client.Create(ctx, desired)
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the connection Secret: %w", err)
+		}
+		// The Secret exists but is not in the cache, which has only CAPT's own.
+		err = r.Reader.Get(ctx, client.ObjectKeyFromObject(desired), &found)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the connection Secret: %w", err)
+	}
+	if !ownsConnection(s.apply, &found) {
+		return fault.Stall(infrav1.SecretConflictReason, "Secret %s exists and has another owner: delete it or choose another name in writeConnectionSecretToRef", found.Name)
+	}
+	updated := updatedConnection(&found, desired)
+	if equalSecrets(&found, updated) {
+		return nil
+	}
+	if err := r.Client.Update(ctx, updated); err != nil {
+		return fmt.Errorf("updating the connection Secret: %w", err)
+	}
+	return nil
+}
+
+// connectionSecret returns the desired connection Secret. It has the cluster
+// label of the workspace.
+func (s *scope) connectionSecret(data map[string][]byte) *corev1.Secret {
 	meta := record.Meta(s.inputs.Request.Workspace, componentConnection, "")
 	meta.Name = s.inputs.ConnectionSecret
 	if cluster := s.apply.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
 		meta.Labels[clusterv1.ClusterNameLabel] = cluster
 	}
-	wanted := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: data}
-	var found corev1.Secret
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &found)
-	if apierrors.IsNotFound(err) {
-		err = r.Client.Create(ctx, wanted)
-		if !apierrors.IsAlreadyExists(err) {
-			return wrap("creating the connection Secret", err)
-		}
-		// It is not in the cache, which holds only what is CAPT's own.
-		err = r.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), &found)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the connection Secret: %w", err)
-	}
-	if owner := metav1.GetControllerOf(&found); owner != nil && owner.UID != s.apply.UID || owner == nil && found.Labels[infrav1.WorkspaceLabel] != meta.Labels[infrav1.WorkspaceLabel] {
-		return fault.Stall(infrav1.SecretConflictReason, "Secret %s exists and belongs to somebody else: delete it, or choose another name in writeConnectionSecretToRef", found.Name)
-	}
-	changed := found.DeepCopy()
-	changed.Data, changed.OwnerReferences = data, meta.OwnerReferences
-	if changed.Labels == nil {
-		changed.Labels = map[string]string{}
-	}
-	maps.Copy(changed.Labels, meta.Labels)
-	if equalSecrets(&found, changed) {
-		return nil
-	}
-	return wrap("updating the connection Secret", r.Client.Update(ctx, changed))
+	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: data}
 }
 
+// ownsConnection reports whether a Secret belongs to the workspace: the workspace
+// controls it, or it has no controller and the label of a workspace of this name,
+// as a retained Secret does.
+func ownsConnection(apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret) bool {
+	if owner := metav1.GetControllerOf(secret); owner != nil {
+		return owner.UID == apply.UID
+	}
+	return secret.Labels[infrav1.WorkspaceLabel] == record.LabelValue(apply.Name)
+}
+
+// updatedConnection returns a Secret with the data, labels and owner of the
+// desired one. Other labels are kept.
+func updatedConnection(found, desired *corev1.Secret) *corev1.Secret {
+	updated := found.DeepCopy()
+	updated.Data, updated.OwnerReferences = desired.Data, desired.OwnerReferences
+	if updated.Labels == nil {
+		updated.Labels = map[string]string{}
+	}
+	maps.Copy(updated.Labels, desired.Labels)
+	return updated
+}
+
+// equalSecrets reports whether two Secrets have the same data, labels and owners.
 func equalSecrets(a, b *corev1.Secret) bool {
 	return maps.EqualFunc(a.Data, b.Data, slices.Equal[[]byte]) && maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
 
 func outputsMessage(s *scope) string {

@@ -19,7 +19,7 @@ func secretOutput(value string) terraform.Output {
 	return terraform.Output{Value: json.RawMessage(value), Sensitive: true}
 }
 
-func TestSecretData_keepsStringsRawAndOthersJSON(t *testing.T) {
+func TestSecretData(t *testing.T) {
 	g := NewWithT(t)
 	data, invalid := secretData(map[string]terraform.Output{
 		"text": output(`"a \"quoted\"\nline, {braces} and <angles>"`), "empty": output(`""`), "number": output(`1.50`), "bool": output(`true`),
@@ -34,36 +34,36 @@ func TestSecretData_keepsStringsRawAndOthersJSON(t *testing.T) {
 		"text": "a \"quoted\"\nline, {braces} and <angles>", "empty": "", "number": "1.50", "bool": "true",
 		"list": `["a",1]`, "object": `{"a":{"b":null}}`, "null": "", "token": "s3cr3t", "dotted.name-1": "1",
 	}))
-	g.Expect(invalid).To(Equal([]string{"a/b", "grüße"}), "in a stable order")
+	g.Expect(invalid).To(Equal([]string{"a/b", "grüße"}), "sorted")
 }
 
-func TestVisible_showsNothingSensitiveAndNotTooMuch(t *testing.T) {
+func TestStatusOutputs_limitsAndSensitiveValues(t *testing.T) {
 	g := NewWithT(t)
-	shown := visible(map[string]terraform.Output{
+	shown := statusOutputs(map[string]terraform.Output{
 		"id": output(`"vpc-1"`), "token": secretOutput(`"s3cr3t"`), "none": {}, "large": output(`"` + strings.Repeat("x", 5000) + `"`),
 	})
 	g.Expect(shown).To(HaveLen(1))
 	g.Expect(shown["id"].String()).To(Equal("vpc-1"))
-	g.Expect(visible(nil)).To(BeNil())
-	g.Expect(visible(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
+	g.Expect(statusOutputs(nil)).To(BeNil())
+	g.Expect(statusOutputs(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
 
 	many := map[string]terraform.Output{}
 	for i := range 300 {
 		many[fmt.Sprintf("o%03d", i)] = output(`1`)
 	}
-	g.Expect(visible(many)).To(HaveLen(256))
+	g.Expect(statusOutputs(many)).To(HaveLen(256))
 	heavy := map[string]terraform.Output{}
 	for i := range 100 {
 		heavy[fmt.Sprintf("o%03d", i)] = output(`"` + strings.Repeat("x", 4000) + `"`)
 	}
 	size := 0
-	for _, value := range visible(heavy) {
+	for _, value := range statusOutputs(heavy) {
 		size += len(value.Raw)
 	}
 	g.Expect(size).To(And(BeNumerically("<=", 64<<10), BeNumerically(">", 50<<10)))
 }
 
-func TestLatestOutputs_areThoseOfTheNewestRunThatHasAny(t *testing.T) {
+func TestLatestOutputs(t *testing.T) {
 	type ran struct {
 		operation terraform.Operation
 		outcome   terraform.Outcome
@@ -77,20 +77,20 @@ func TestLatestOutputs_areThoseOfTheNewestRunThatHasAny(t *testing.T) {
 		{"an apply", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}}, "hello-r1"},
 		{"a plan without changes", []ran{{terraform.OperationPlan, terraform.OutcomeNoChanges}}, "hello-r1"},
 		{"a plan with changes", []ran{{terraform.OperationPlan, terraform.OutcomePlanned}}, ""},
-		{"an apply before comparisons", []ran{{terraform.OperationApply, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeNoChanges}}, "hello-r1"},
+		{"an apply before drift checks", []ran{{terraform.OperationApply, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeNoChanges}}, "hello-r1"},
 		{"an apply before failures", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeFailed}, {terraform.OperationPlanAndApply, outcomeLost}}, "hello-r1"},
 		{"the newest", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeNoChanges}}, "hello-r2"},
 		{"a restored state", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationRestoreState, terraform.OutcomeSucceeded}}, "hello-r2"},
-		{"a destruction", []ran{{terraform.OperationDestroy, terraform.OutcomeSucceeded}}, ""},
+		{"a destroy run", []ran{{terraform.OperationDestroy, terraform.OutcomeSucceeded}}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			for _, run := range tt.runs {
-				s.ran(g, run.operation, terraform.Result{Outcome: run.outcome})
+				s.addRun(g, run.operation, terraform.Result{Outcome: run.outcome})
 			}
-			s.begin(g, decision{operation: terraform.OperationPlanAndApply})
+			s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
 			run, result, err := s.latestOutputs()
 			g.Expect(err).NotTo(HaveOccurred())
 			if tt.want == "" {
@@ -103,7 +103,7 @@ func TestLatestOutputs_areThoseOfTheNewestRunThatHasAny(t *testing.T) {
 	}
 }
 
-func TestEqualSecrets_noticesWhatIsWritten(t *testing.T) {
+func TestEqualSecrets(t *testing.T) {
 	g := NewWithT(t)
 	secret := func(change func(*corev1.Secret)) *corev1.Secret {
 		s := &corev1.Secret{
@@ -116,8 +116,8 @@ func TestEqualSecrets_noticesWhatIsWritten(t *testing.T) {
 	same := secret(func(*corev1.Secret) {})
 	g.Expect(equalSecrets(same, secret(func(s *corev1.Secret) { s.Data["empty"] = nil; s.Annotations = map[string]string{"x": "y"} }))).To(BeTrue())
 	for name, change := range map[string]func(*corev1.Secret){
-		"a value": func(s *corev1.Secret) { s.Data["k"] = []byte("w") }, "a key more": func(s *corev1.Secret) { s.Data["l"] = nil },
-		"a key less": func(s *corev1.Secret) { delete(s.Data, "k") }, "a label": func(s *corev1.Secret) { s.Labels["a"] = "c" },
+		"a value": func(s *corev1.Secret) { s.Data["k"] = []byte("w") }, "an added key": func(s *corev1.Secret) { s.Data["l"] = nil },
+		"a removed key": func(s *corev1.Secret) { delete(s.Data, "k") }, "a label": func(s *corev1.Secret) { s.Labels["a"] = "c" },
 		"the owner": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" },
 	} {
 		g.Expect(equalSecrets(same, secret(change))).To(BeFalse(), name)

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,9 +14,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// prune deletes what is beyond the limits: old runs with their logs, plans that
-// nobody can approve any more, old snapshots. It comes before anything that may
-// fail: a workspace that fails for weeks leaves more runs than any other.
+// defaultSnapshotLimit is the default of spec.snapshotLimit.
+const defaultSnapshotLimit = 5
+
+// prune deletes old runs with their logs, plans that cannot be approved any more,
+// and old snapshots. It runs before the steps that may fail: a workspace that
+// fails for weeks has more runs than any other.
 func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if s.current() != nil {
 		return nil
@@ -23,10 +27,18 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err := r.pruneRuns(ctx, s); err != nil {
 		return err
 	}
-	if err := r.prunePlans(ctx, s); err != nil {
+	plans, err := r.secrets(ctx, s, record.ComponentPlan)
+	if err != nil {
 		return err
 	}
-	return r.pruneSnapshots(ctx, s)
+	if err := r.deleteAll(ctx, surplusPlans(plans, s.apply.Status.Plan)); err != nil {
+		return err
+	}
+	snapshots, err := r.secrets(ctx, s, record.ComponentSnapshot)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
 func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
@@ -35,10 +47,8 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 		return err
 	}
 	for _, run := range surplus {
-		if runner, found := r.Runners[run.executor()]; found {
-			if err := runner.Forget(ctx, run.ref()); err != nil {
-				return fmt.Errorf("forgetting run %s: %w", run.id, err)
-			}
+		if err := r.forgetRun(ctx, run); err != nil {
+			return err
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, run.secret)); err != nil {
 			return fmt.Errorf("deleting run %s: %w", run.id, err)
@@ -47,65 +57,39 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// surplusRuns are all but the newest runs, and the one whose outputs are in use.
+// surplusRuns returns the runs beyond the history limit, except the run whose
+// outputs are in use.
 func (s *scope) surplusRuns() ([]*runRecord, error) {
-	keep := 10
-	if s.apply.Spec.HistoryLimit != nil {
-		keep = int(*s.apply.Spec.HistoryLimit)
-	}
-	if len(s.runs) <= keep {
+	limit := historyLimit(s.apply)
+	if len(s.runs) <= limit {
 		return nil, nil
 	}
 	inUse, _, err := s.latestOutputs()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(s.runs[keep:]), func(run *runRecord) bool {
-		return inUse != nil && run.id == inUse.id
-	}), nil
+	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse }), nil
 }
 
-func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
-	plans, err := r.secrets(ctx, s, record.ComponentPlan)
-	if err != nil {
-		return err
-	}
-	for i := range plans {
-		if s.waits(plans[i].Name) {
-			continue
-		}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &plans[i])); err != nil {
-			return fmt.Errorf("deleting plan %s: %w", plans[i].Name, err)
-		}
-	}
-	return nil
+// surplusPlans returns the Secrets of plans, except those of the plan that waits
+// for approval.
+func surplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Secret {
+	return slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
+		return plan != nil && isWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-")
+	})
 }
 
-// waits tells whether a Secret is part of the plan that waits for a person.
-func (s *scope) waits(name string) bool {
-	plan := s.apply.Status.Plan
-	return plan != nil && plan.Waiting != nil && *plan.Waiting && strings.HasPrefix(name, "capt-"+plan.ID+"-")
+// snapshotLimit returns the number of snapshots that are kept.
+func snapshotLimit(apply *infrav1.WorkspaceTemplateApply) int {
+	if apply.Spec.SnapshotLimit != nil {
+		return int(*apply.Spec.SnapshotLimit)
+	}
+	return defaultSnapshotLimit
 }
 
-func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
-	secrets, err := r.secrets(ctx, s, record.ComponentSnapshot)
-	if err != nil {
-		return err
-	}
-	keep := 5
-	if s.apply.Spec.SnapshotLimit != nil {
-		keep = int(*s.apply.Spec.SnapshotLimit)
-	}
-	for _, secret := range surplusSnapshots(secrets, keep) {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secret)); err != nil {
-			return fmt.Errorf("deleting snapshot %s: %w", secret.Name, err)
-		}
-	}
-	return nil
-}
-
-// surplusSnapshots are all parts of all but the newest snapshots.
-func surplusSnapshots(secrets []corev1.Secret, keep int) []corev1.Secret {
+// surplusSnapshots returns all parts of the snapshots beyond the limit, the
+// newest of which are kept.
+func surplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 	byRun := map[string][]corev1.Secret{}
 	var runs []string
 	for _, secret := range secrets {
@@ -118,10 +102,10 @@ func surplusSnapshots(secrets []corev1.Secret, keep int) []corev1.Secret {
 	slices.SortFunc(runs, func(a, b string) int {
 		x, _ := runNumber(a)
 		y, _ := runNumber(b)
-		return int(y - x)
+		return cmp.Compare(y, x)
 	})
 	var surplus []corev1.Secret
-	for _, run := range runs[min(keep, len(runs)):] {
+	for _, run := range runs[min(limit, len(runs)):] {
 		surplus = append(surplus, byRun[run]...)
 	}
 	return surplus

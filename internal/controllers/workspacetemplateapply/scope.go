@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,24 +17,26 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// scope is what was read for one look at a workspace.
+// scope is the data of one reconcile of a workspace.
 type scope struct {
 	apply *infrav1.WorkspaceTemplateApply
 	now   time.Time
-	// runs are the runs on record, the newest first.
+	// runs are the recorded runs, the newest first.
 	runs []*runRecord
-	// sources and inputs are filled by the first steps.
+	// sources and inputs are set by the steps dependencies and inputs.
 	sources template.Sources
 	inputs  *template.Inputs
-	// policy is how runs are made, as far as the template is known.
+	// policy is the policy of the runs. It has defaults if the template does not
+	// exist.
 	policy template.Policy
 }
 
-// runRecord is a run's Secret with its number.
+// runRecord is the Secret of a run.
 type runRecord struct {
 	id     string
 	number int64
@@ -42,26 +45,23 @@ type runRecord struct {
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
 
+// slot returns the key of the workspace in the queue.
+func (s *scope) slot() queue.Key { return slotOf(s.apply) }
+
+func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
+	return queue.Key{Namespace: apply.Namespace, Name: apply.Name}
+}
+
 func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
 	s := &scope{apply: apply, now: r.Now()}
 	secrets, err := r.secrets(ctx, s, record.ComponentRun)
 	if err != nil {
 		return nil, err
 	}
-	for i := range secrets {
-		// A run may create Secrets; only those that the workspace made count.
-		if !metav1.IsControlledBy(&secrets[i], apply) {
-			continue
-		}
-		id := secrets[i].Labels[infrav1.RunLabel]
-		number, err := runNumber(id)
-		if err != nil {
-			return nil, err
-		}
-		s.runs = append(s.runs, &runRecord{id: id, number: number, secret: &secrets[i]})
+	if s.runs, err = runRecords(apply, secrets); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(s.runs, func(a, b *runRecord) int { return int(b.number - a.number) })
-	// A template that is not there yet is waited for by the first step.
+	// The step dependencies waits for a template that does not exist.
 	known := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
 	if err := r.Client.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), known.Template); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
@@ -70,16 +70,39 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	return s, nil
 }
 
-// secrets lists the Secrets of a component kept beside the workspace.
+// runRecords returns the runs of a workspace, the newest first. It ignores
+// Secrets that the workspace does not control, because a run can create Secrets.
+func runRecords(apply *infrav1.WorkspaceTemplateApply, secrets []corev1.Secret) ([]*runRecord, error) {
+	var runs []*runRecord
+	for i := range secrets {
+		if !metav1.IsControlledBy(&secrets[i], apply) {
+			continue
+		}
+		id := record.RunID(&secrets[i])
+		number, err := runNumber(id)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, &runRecord{id: id, number: number, secret: &secrets[i]})
+	}
+	slices.SortFunc(runs, func(a, b *runRecord) int { return cmp.Compare(b.number, a.number) })
+	return runs, nil
+}
+
+// secrets returns the Secrets of the workspace with the given component.
 func (r *Reconciler) secrets(ctx context.Context, s *scope, component string) ([]corev1.Secret, error) {
 	var list corev1.SecretList
 	err := r.Client.List(ctx, &list, client.InNamespace(s.apply.Namespace), client.MatchingFields{workspaceIndex: record.LabelValue(s.apply.Name)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the Secrets of the workspace: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(secret corev1.Secret) bool {
+	return withComponent(list.Items, component), nil
+}
+
+func withComponent(secrets []corev1.Secret, component string) []corev1.Secret {
+	return slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
 		return secret.Labels[infrav1.ComponentLabel] != component
-	}), nil
+	})
 }
 
 // current returns the run that has not ended, or nil.
@@ -92,8 +115,22 @@ func (s *scope) current() *runRecord {
 	return nil
 }
 
-// nextNumber numbers the next run. The same look at the world gives the same
-// number, so that a run is never started twice by mistake.
+// results returns the results of all runs, the newest first. The result of a run
+// that has not ended is nil.
+func (s *scope) results() ([]*terraform.Result, error) {
+	var results []*terraform.Result
+	for _, run := range s.runs {
+		result, err := record.Result(run.secret)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// nextNumber returns the number of the next run. The same scope always returns
+// the same number, so that no run is started twice.
 func (s *scope) nextNumber() int64 {
 	last := s.apply.Status.Runs
 	if len(s.runs) > 0 {
@@ -102,35 +139,38 @@ func (s *scope) nextNumber() int64 {
 	return last + 1
 }
 
-const runNumberMark = "-r"
+// runNumberSeparator separates the name of the workspace from the number of the
+// run in the ID of a run.
+const runNumberSeparator = "-r"
 
-// runID names a run after its workspace and its number.
+// runID returns the ID of a run.
 func runID(workspace string, number int64) string {
-	return record.Shorten(workspace, 45) + runNumberMark + strconv.FormatInt(number, 10)
+	return record.Shorten(workspace, 45) + runNumberSeparator + strconv.FormatInt(number, 10)
 }
 
+// runNumber returns the number of a run from its ID.
 func runNumber(id string) (int64, error) {
-	i := strings.LastIndex(id, runNumberMark)
+	i := strings.LastIndex(id, runNumberSeparator)
 	if i < 0 {
 		return 0, fmt.Errorf("run %q has no number", id)
 	}
-	number, err := strconv.ParseInt(id[i+len(runNumberMark):], 10, 64)
+	number, err := strconv.ParseInt(id[i+len(runNumberSeparator):], 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("run %q has no number: %w", id, err)
 	}
 	return number, nil
 }
 
-// runner returns who carries out runs of the executor.
+// runner returns the runner of an executor.
 func (r *Reconciler) runner(executor infrav1.Executor) (terraform.Runner, error) {
 	runner, found := r.Runners[executor]
 	if !found {
-		return nil, fault.Stall(infrav1.RunFailedReason, "The executor %s is not set up in this manager: change runner.executor of the WorkspaceProviderConfig", executor)
+		return nil, fault.Stall(infrav1.RunFailedReason, "Executor %s is not enabled in this manager: change runner.executor of the WorkspaceProviderConfig", executor)
 	}
 	return runner, nil
 }
 
-// executor returns who is to carry out the workspace's next run.
+// executor returns the executor of the workspace's next run.
 func (r *Reconciler) executor(s *scope) infrav1.Executor {
 	if s.inputs != nil && s.inputs.Policy.Executor != "" {
 		return s.inputs.Policy.Executor
@@ -138,7 +178,7 @@ func (r *Reconciler) executor(s *scope) infrav1.Executor {
 	return r.Default
 }
 
-// ref names the run to an executor.
+// ref returns the run for its executor.
 func (run *runRecord) ref() terraform.Run {
 	ref := terraform.Run{Namespace: run.secret.Namespace, ID: run.id}
 	if owner := metav1.GetControllerOf(run.secret); owner != nil {
@@ -147,7 +187,6 @@ func (run *runRecord) ref() terraform.Run {
 	return ref
 }
 
-// executor returns who carries out the run.
 func (run *runRecord) executor() infrav1.Executor {
 	return infrav1.Executor(run.secret.Annotations[record.ExecutorAnnotation])
 }

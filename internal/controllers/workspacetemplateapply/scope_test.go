@@ -19,17 +19,17 @@ import (
 
 func newSecret(meta metav1.ObjectMeta) *corev1.Secret { return &corev1.Secret{ObjectMeta: meta} }
 
-func TestRunNumber_isTheOneAfterAllThatAreKnown(t *testing.T) {
+func TestNextNumber(t *testing.T) {
 	tests := []struct {
 		name   string
 		status int64
 		runs   []int64
 		want   int64
 	}{
-		{"the first", 0, nil, 1},
-		{"after those on record", 0, []int64{3, 2, 1}, 4},
-		{"after one that the cache has not seen", 4, []int64{3, 2}, 5},
-		{"after one that the status has not seen", 3, []int64{4, 3}, 5},
+		{"first", 0, nil, 1},
+		{"after recorded runs", 0, []int64{3, 2, 1}, 4},
+		{"after a run that is not in the cache", 4, []int64{3, 2}, 5},
+		{"after a run that is not in the status", 3, []int64{4, 3}, 5},
 		{"after all were pruned", 7, nil, 8},
 	}
 	for _, tt := range tests {
@@ -41,7 +41,7 @@ func TestRunNumber_isTheOneAfterAllThatAreKnown(t *testing.T) {
 				s.runs = append(s.runs, &runRecord{number: number})
 			}
 			g.Expect(s.nextNumber()).To(Equal(tt.want))
-			g.Expect(s.nextNumber()).To(Equal(tt.want), "the same look gives the same number: a run is never started twice")
+			g.Expect(s.nextNumber()).To(Equal(tt.want), "the number is stable, so that no run is started twice")
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestRunID_roundTrips(t *testing.T) {
 			g.Expect(got).To(Equal(number), id)
 			g.Expect(validation.IsValidLabelValue(id)).To(BeEmpty(), id)
 			g.Expect(validation.IsDNS1123Subdomain(record.SecretName(id))).To(BeEmpty(), id)
-			g.Expect(len(id)).To(BeNumerically("<=", 63), "a status and a Job's name hold no more")
+			g.Expect(len(id)).To(BeNumerically("<=", 63), "limit of the status and of a Job's name")
 		}
 	}
 	for _, id := range []string{"", "hello", "hello-r", "hello-rx", "hello-r1x"} {
@@ -65,16 +65,16 @@ func TestRunID_roundTrips(t *testing.T) {
 	}
 }
 
-// Everything that is named after a workspace is valid and its own, however long
-// and however alike the names are.
-func TestNames_ofLongWorkspacesNeverCollide(t *testing.T) {
+// All names that derive from the name of a workspace are valid and unique, also for
+// long and similar names.
+func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {
 	prefix := strings.Repeat("a", 199)
 	dotted := strings.Repeat("ab.", 66)
 	names := []string{prefix + "a", prefix + "b", prefix, prefix[:100], prefix[:64], prefix[:63], prefix[:61], prefix[:60], prefix[:46], prefix[:45], prefix[:44], dotted + "a", dotted + "b", "a.b", "a-b", "a.b.c", "a-b.c", "a.b-c"}
 	seen := map[string]string{}
-	own := func(g Gomega, kind, name, workspace string) {
+	unique := func(g Gomega, kind, name, workspace string) {
 		other, taken := seen[kind+" "+name]
-		g.Expect(taken).To(BeFalse(), "%s %s of %s is that of %s", kind, name, workspace, other)
+		g.Expect(taken).To(BeFalse(), "%s %s of %s is the same as of %s", kind, name, workspace, other)
 		seen[kind+" "+name] = workspace
 	}
 	for _, name := range names {
@@ -90,11 +90,11 @@ func TestNames_ofLongWorkspacesNeverCollide(t *testing.T) {
 			g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), key)
 		}
 		g.Expect(validation.IsDNS1123Subdomain(secret.Name)).To(BeEmpty())
-		own(g, "run", secret.Name, name)
-		own(g, "label", secret.Labels[infrav1.WorkspaceLabel], name)
+		unique(g, "run", secret.Name, name)
+		unique(g, "label", secret.Labels[infrav1.WorkspaceLabel], name)
 
 		suffix := template.StateSuffix(name)
-		own(g, "state", suffix, name)
+		unique(g, "state", suffix, name)
 		backend := terraform.Backend{SecretSuffix: suffix}
 		for _, object := range []string{backend.StateSecretName(), backend.LeaseName(), record.ChunkName(record.SnapshotName(request.RunID), 12)} {
 			g.Expect(validation.IsDNS1123Subdomain(object)).To(BeEmpty(), object)
@@ -105,7 +105,7 @@ func TestNames_ofLongWorkspacesNeverCollide(t *testing.T) {
 	}
 }
 
-func TestRequest_isThatOfTheDecision(t *testing.T) {
+func TestRequest_followsTheDecision(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.inputs.Request.Protect = []string{"aws_vpc"}
@@ -126,29 +126,29 @@ func TestRequest_isThatOfTheDecision(t *testing.T) {
 
 	request, err = s.request(decision{operation: terraform.OperationDestroy})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(request.Protect).To(BeEmpty(), "to delete the workspace is to ask for it")
-	g.Expect(s.inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs stay as they are")
+	g.Expect(request.Protect).To(BeEmpty(), "deleting the workspace overrides protection")
+	g.Expect(s.inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs are unchanged")
 }
 
-func TestRequest_fetchesAgainOnlyWhenAsked(t *testing.T) {
+func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
 	tests := []struct {
-		name           string
-		asked, handled string
-		operation      terraform.Operation
-		want           bool
+		name               string
+		requested, handled string
+		operation          terraform.Operation
+		want               bool
 	}{
-		{"nobody asked", "", "", terraform.OperationPlanAndApply, false},
-		{"asked", "b", "a", terraform.OperationPlanAndApply, true},
-		{"asked for a plan", "b", "a", terraform.OperationPlan, true},
-		{"a saved plan is that of the module it was made of", "b", "a", terraform.OperationApply, false},
+		{"no request", "", "", terraform.OperationPlanAndApply, false},
+		{"requested", "b", "a", terraform.OperationPlanAndApply, true},
+		{"a plan is requested", "b", "a", terraform.OperationPlan, true},
+		{"a saved plan uses its own module", "b", "a", terraform.OperationApply, false},
 		{"handled", "a", "a", terraform.OperationPlanAndApply, false},
-		{"taken back", "", "a", terraform.OperationPlanAndApply, false},
+		{"removed", "", "a", terraform.OperationPlanAndApply, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Annotations[infrav1.RunRequestedAnnotation] = tt.asked
+			s.apply.Annotations[infrav1.RunRequestedAnnotation] = tt.requested
 			s.apply.Status.HandledRequest = tt.handled
 			request, err := s.request(decision{operation: tt.operation})
 			g.Expect(err).NotTo(HaveOccurred())
@@ -157,19 +157,19 @@ func TestRequest_fetchesAgainOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-func TestRequest_takesTheNewestLockFile(t *testing.T) {
+func TestRequest_usesTheNewestLockFile(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
-	s.ran(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
 	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("new"))
 	g.Expect(request.GoneRuns).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}))
 }
 
-func TestBackend_namesOnePlace(t *testing.T) {
+func TestBackendName(t *testing.T) {
 	g := NewWithT(t)
 	kubernetes := terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "x"}
 	one := terraform.Backend{Type: "s3", HCL: `key = "1"`}
@@ -179,14 +179,14 @@ func TestBackend_namesOnePlace(t *testing.T) {
 	for _, backend := range []terraform.Backend{kubernetes, one, two, {Type: "local"}} {
 		s := newScope("hello")
 		s.inputs.Request.Backend = backend
-		s.apply.Status.State = s.stateStatus(&terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
-		g.Expect(s.backend()).To(Equal(backendName(backend)), "what is shown is what is compared")
+		s.apply.Status.State = stateStatus(backend, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+		g.Expect(stateBackend(s.apply.Status.State)).To(Equal(backendName(backend)), "the status has the name that is compared")
 		s.apply.Status.State.Resources = 0
-		g.Expect(s.backend()).To(BeEmpty(), "an empty state may be anywhere")
+		g.Expect(stateBackend(s.apply.Status.State)).To(BeEmpty(), "an empty state may be in any backend")
 	}
 }
 
-func TestRunner_thatIsNotSetUpIsNamed(t *testing.T) {
+func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {
 	g := NewWithT(t)
 	_, err := (&Reconciler{}).runner(infrav1.ExecutorJob)
 	_, stalled := fault.AsStalled(err)
@@ -194,7 +194,7 @@ func TestRunner_thatIsNotSetUpIsNamed(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("Job")))
 }
 
-func TestPrune_keepsTheNewestRunsAndTheOneInUse(t *testing.T) {
+func TestSurplusRuns(t *testing.T) {
 	noChanges := terraform.Result{Outcome: terraform.OutcomeNoChanges}
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed}
 	tests := []struct {
@@ -206,7 +206,7 @@ func TestPrune_keepsTheNewestRunsAndTheOneInUse(t *testing.T) {
 		{"few", nil, []terraform.Result{noChanges, failed}, nil},
 		{"the limit", ptr.To[int32](2), []terraform.Result{noChanges, noChanges}, nil},
 		{"beyond", ptr.To[int32](2), []terraform.Result{noChanges, noChanges, noChanges, noChanges}, []string{"hello-r2", "hello-r1"}},
-		{"the outputs are those of an old run", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
+		{"the outputs of an old run are in use", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
 		{"ten by default", nil, make([]terraform.Result, 12), []string{"hello-r2", "hello-r1"}},
 	}
 	for _, tt := range tests {
@@ -215,7 +215,7 @@ func TestPrune_keepsTheNewestRunsAndTheOneInUse(t *testing.T) {
 			s := newScope("hello")
 			s.apply.Spec.HistoryLimit = tt.limit
 			for _, result := range tt.runs {
-				s.ran(g, terraform.OperationPlanAndApply, result)
+				s.addRun(g, terraform.OperationPlanAndApply, result)
 			}
 			surplus, err := s.surplusRuns()
 			g.Expect(err).NotTo(HaveOccurred())
@@ -224,12 +224,12 @@ func TestPrune_keepsTheNewestRunsAndTheOneInUse(t *testing.T) {
 				names = append(names, run.id)
 			}
 			g.Expect(names).To(Equal(tt.want))
-			g.Expect(s.runs).To(HaveLen(len(tt.runs)), "what was read stays as it was")
+			g.Expect(s.runs).To(HaveLen(len(tt.runs)), "the scope is unchanged")
 		})
 	}
 }
 
-func TestPrune_keepsTheNewestSnapshotsWithAllTheirParts(t *testing.T) {
+func TestSurplusSnapshots(t *testing.T) {
 	g := NewWithT(t)
 	var secrets []corev1.Secret
 	for _, run := range []string{"hello-r2", "hello-r10", "hello-r9", "hello-r1"} {
@@ -250,14 +250,29 @@ func TestPrune_keepsTheNewestSnapshotsWithAllTheirParts(t *testing.T) {
 	g.Expect(names(2)).To(ConsistOf("capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-1", "capt-snapshot-hello-r2-0", "capt-snapshot-hello-r2-1"))
 }
 
-func TestPrune_keepsThePlanThatWaits(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	name := record.ChunkName(planID, 1)
-	g.Expect(s.waits(name)).To(BeFalse())
-	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true)}
-	g.Expect(s.waits(name)).To(BeTrue())
-	g.Expect(s.waits(record.ChunkName("plan-fedcba9876543210", 0))).To(BeFalse())
-	s.apply.Status.Plan.Waiting = new(false)
-	g.Expect(s.waits(name)).To(BeFalse())
+func TestSurplusPlans(t *testing.T) {
+	waiting, other := record.ChunkName(planID, 1), record.ChunkName("plan-fedcba9876543210", 0)
+	tests := []struct {
+		name string
+		plan *infrav1.PlanStatus
+		want []string
+	}{
+		{"no plan", nil, []string{waiting, other}},
+		{"the plan waits", &infrav1.PlanStatus{ID: planID, Waiting: new(true)}, []string{other}},
+		{"the plan does not wait any more", &infrav1.PlanStatus{ID: planID, Waiting: new(false)}, []string{waiting, other}},
+		{"the plan never waited", &infrav1.PlanStatus{ID: planID}, []string{waiting, other}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			secrets := []corev1.Secret{*newSecret(metav1.ObjectMeta{Name: waiting}), *newSecret(metav1.ObjectMeta{Name: other})}
+			NewWithT(t).Expect(secretNames(surplusPlans(secrets, tt.plan))).To(Equal(tt.want))
+		})
+	}
+}
+
+func secretNames(secrets []corev1.Secret) (names []string) {
+	for _, secret := range secrets {
+		names = append(names, secret.Name)
+	}
+	return names
 }

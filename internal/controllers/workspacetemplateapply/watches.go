@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// workspaceIndex finds the Secrets kept beside a workspace.
+// workspaceIndex is the index of Secrets by their workspace.
 const workspaceIndex = "capt.workspace"
 
 func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
@@ -32,18 +33,12 @@ func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// ofCluster finds the workspaces of a Cluster, which pause with it.
-func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
-	var applies infrav1.WorkspaceTemplateApplyList
-	if err := r.Client.List(ctx, &applies, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing workspaces of a Cluster")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range applies.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&applies.Items[i])})
-	}
-	return requests
+// workspacesOfCluster returns the workspaces of a Cluster, which are paused with
+// it.
+func (r *Reconciler) workspacesOfCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
+	return reconcile.Requests(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{},
+		func(*infrav1.WorkspaceTemplateApply) bool { return true },
+		client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
 }
 
 // reference is an object that a workspace reads or waits for.
@@ -52,57 +47,62 @@ type reference struct {
 	key  client.ObjectKey
 }
 
-// tracker knows which workspaces look at which objects, existing or not, so
-// that each waits by watch. It is filled by reconciling: what a workspace reads
-// depends on its template and its variables, which no index can see.
+// tracker maps objects to the workspaces that read them, so that watch events end
+// the waits of the workspaces. The objects need not exist. Reconciling fills the
+// tracker: the references of a workspace depend on its template and variables,
+// which an index does not see.
 type tracker struct {
-	mu       sync.Mutex
-	watchers map[reference]map[client.ObjectKey]bool
-	watched  map[client.ObjectKey][]reference
+	mu sync.Mutex
+	// readers has the workspaces that read an object.
+	readers map[reference]map[client.ObjectKey]bool
+	// references has the objects that a workspace reads.
+	references map[client.ObjectKey][]reference
 }
 
 func newTracker() *tracker {
-	return &tracker{watchers: map[reference]map[client.ObjectKey]bool{}, watched: map[client.ObjectKey][]reference{}}
+	return &tracker{readers: map[reference]map[client.ObjectKey]bool{}, references: map[client.ObjectKey][]reference{}}
 }
 
-// set replaces what a workspace looks at. It is called before the objects are
-// read: a change between the two is then noticed, not lost.
+// set replaces the references of a workspace. It must be called before the
+// objects are read, so that no change is missed.
 func (t *tracker) set(workspace client.ObjectKey, refs []reference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, ref := range t.watched[workspace] {
-		delete(t.watchers[ref], workspace)
-		if len(t.watchers[ref]) == 0 {
-			delete(t.watchers, ref)
+	for _, ref := range t.references[workspace] {
+		delete(t.readers[ref], workspace)
+		if len(t.readers[ref]) == 0 {
+			delete(t.readers, ref)
 		}
 	}
-	delete(t.watched, workspace)
+	delete(t.references, workspace)
 	if len(refs) == 0 {
 		return
 	}
-	t.watched[workspace] = refs
+	t.references[workspace] = refs
 	for _, ref := range refs {
-		if t.watchers[ref] == nil {
-			t.watchers[ref] = map[client.ObjectKey]bool{}
+		if t.readers[ref] == nil {
+			t.readers[ref] = map[client.ObjectKey]bool{}
 		}
-		t.watchers[ref][workspace] = true
+		t.readers[ref][workspace] = true
 	}
 }
 
-// mapTo finds the workspaces that look at an object of the kind.
+// mapTo returns a function that maps an object of the kind to the workspaces that
+// read it.
 func (t *tracker) mapTo(kind string) handler.MapFunc {
 	return func(_ context.Context, obj client.Object) []ctrl.Request {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		var requests []ctrl.Request
-		for workspace := range t.watchers[reference{kind: kind, key: client.ObjectKeyFromObject(obj)}] {
+		for workspace := range t.readers[reference{kind: kind, key: client.ObjectKeyFromObject(obj)}] {
 			requests = append(requests, ctrl.Request{NamespacedName: workspace})
 		}
 		return requests
 	}
 }
 
-// WakeUp is an event that brings the workspace of a run back.
-func WakeUp(run terraform.Run) event.GenericEvent {
-	return wakeUp(run.Namespace, run.Workspace)
+// RunExit returns the event for Reconciler.RunExits that triggers the reconcile of
+// the workspace of a run.
+func RunExit(run terraform.Run) event.GenericEvent {
+	return workspaceEvent(run.Namespace, run.Workspace)
 }

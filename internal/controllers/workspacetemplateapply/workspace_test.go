@@ -24,7 +24,7 @@ func testPolicy() template.Policy {
 	}
 }
 
-// newScope is a workspace of which nothing is known.
+// newScope returns the scope of a new workspace.
 func newScope(name string) *scope {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Annotations: map[string]string{}}}
 	s := &scope{apply: apply, now: noon, policy: testPolicy()}
@@ -34,8 +34,8 @@ func newScope(name string) *scope {
 	return s
 }
 
-// begin puts a run on record as the controller does.
-func (s *scope) begin(g Gomega, next decision) *runRecord {
+// startRun records a new run as the controller does.
+func (s *scope) startRun(g Gomega, next decision) *runRecord {
 	request, err := s.request(next)
 	g.Expect(err).NotTo(HaveOccurred())
 	secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
@@ -49,8 +49,8 @@ func (s *scope) begin(g Gomega, next decision) *runRecord {
 	return run
 }
 
-// end writes down how a run ended.
-func (s *scope) end(g Gomega, run *runRecord, result terraform.Result) {
+// endRun records the result of a run.
+func (s *scope) endRun(g Gomega, run *runRecord, result terraform.Result) {
 	result.RunID, result.Operation, result.StartedAt = run.id, run.operation(), run.secret.CreationTimestamp.Time
 	if result.FinishedAt.IsZero() {
 		result.FinishedAt = s.now
@@ -58,21 +58,21 @@ func (s *scope) end(g Gomega, run *runRecord, result terraform.Result) {
 	g.Expect(record.SetResult(run.secret, &result)).To(Succeed())
 }
 
-// ran is a run that has ended and is not yet taken in.
-func (s *scope) ran(g Gomega, operation terraform.Operation, result terraform.Result) *runRecord {
-	run := s.begin(g, decision{operation: operation})
-	s.end(g, run, result)
+// addRun records a run that has ended. Its result is not in the status yet.
+func (s *scope) addRun(g Gomega, operation terraform.Operation, result terraform.Result) *runRecord {
+	run := s.startRun(g, decision{operation: operation})
+	s.endRun(g, run, result)
 	return run
 }
 
-// takeAll takes in what has not been, as the history step does.
-func (s *scope) takeAll(g Gomega) {
+// recordAll records all new results in the status, as the step history does.
+func (s *scope) recordAll(g Gomega) {
 	for _, run := range slices.Backward(s.runs) {
-		if !record.Finished(run.secret) || s.recorded(run) {
+		if !s.isNew(run) {
 			continue
 		}
 		result, err := record.Result(run.secret)
 		g.Expect(err).NotTo(HaveOccurred())
-		s.take(run, result)
+		s.recordResult(run, result)
 	}
 }

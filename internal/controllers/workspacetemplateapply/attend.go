@@ -1,0 +1,179 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const (
+	// observeInterval is how often a run is observed, in case its runner ends
+	// without a watch event.
+	observeInterval = time.Minute
+	// startInterval is how often a run is observed that has not started. There is
+	// no watch for what prevents a pod from starting.
+	startInterval = 10 * time.Second
+	// maxCurrent is the number of resources in the progress of the status.
+	maxCurrent = 10
+)
+
+// attend observes a run that has not ended. It starts, stops or records the end
+// of the run if required.
+func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
+	r.queue.Hold(s.slot(), s.group())
+	runner, err := r.runner(run.executor())
+	if err != nil {
+		return err
+	}
+	liveness, err := runner.Observe(ctx, run.ref())
+	if err != nil {
+		return fmt.Errorf("observing run %s: %w", run.id, err)
+	}
+	switch actionFor(s.apply, run, liveness) {
+	case actionStart:
+		if err := runner.Start(ctx, s.withPod(run.ref())); err != nil {
+			return fmt.Errorf("starting run %s: %w", run.id, err)
+		}
+	case actionRecordLoss:
+		return r.recordLoss(ctx, run)
+	case actionWaitForProof:
+		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, set the annotation %s to %s",
+			run.id, infrav1.ForceUnlockAnnotation, run.id)
+	case actionStop:
+		if err := runner.Stop(ctx, run.ref()); err != nil {
+			return fmt.Errorf("stopping run %s: %w", run.id, err)
+		}
+		return fault.Wait(infrav1.RunInProgressReason, "Run %s is stopping", run.id)
+	}
+	progress, err := record.Progress(run.secret)
+	if err != nil {
+		return err
+	}
+	s.setRunStatus(run, progress)
+	explanation, err := r.explain(ctx, run)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSuffix(progressMessage(run, progress)+". "+explanation, ". ")
+	return fault.WaitFor(observeAgain(run), infrav1.RunInProgressReason, "%s", text)
+}
+
+// action is what the controller does with a run that has not ended.
+type action int
+
+const (
+	actionObserve action = iota
+	actionStart
+	actionStop
+	actionRecordLoss
+	actionWaitForProof
+)
+
+// actionFor returns what to do with a run that has not ended. A run is stopped if
+// the user cancels it or deletes the workspace, unless it is the destroy run. A
+// run without proof of its end is lost only if the user says so.
+func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness terraform.Liveness) action {
+	switch liveness {
+	case terraform.LivenessPending:
+		return actionStart
+	case terraform.LivenessGone:
+		return actionRecordLoss
+	case terraform.LivenessUnknown:
+		if apply.Annotations[infrav1.ForceUnlockAnnotation] == run.id {
+			return actionRecordLoss
+		}
+		return actionWaitForProof
+	case terraform.LivenessRunning:
+		if apply.Annotations[infrav1.CancelRunAnnotation] == run.id || !apply.DeletionTimestamp.IsZero() && run.operation() != terraform.OperationDestroy {
+			return actionStop
+		}
+	}
+	return actionObserve
+}
+
+// observeAgain returns the delay before a run is observed again.
+func observeAgain(run *runRecord) time.Duration {
+	if record.Claimed(run.secret) {
+		return observeInterval
+	}
+	return startInterval
+}
+
+// recordLoss records the end of a run whose runner ended without a result.
+func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
+	var live corev1.Secret
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &live); err != nil {
+		return fmt.Errorf("reading run %s: %w", run.id, err)
+	}
+	if record.Finished(&live) {
+		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just ended", run.id)
+	}
+	explanation, err := r.explain(ctx, run)
+	if err != nil {
+		return err
+	}
+	if err := record.SetResult(&live, lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)); err != nil {
+		return err
+	}
+	if err := r.Client.Update(ctx, &live); err != nil {
+		return fmt.Errorf("recording the end of run %s: %w", run.id, err)
+	}
+	return fault.Wait(infrav1.RunInterruptedReason, "Run %s ended without a result; the next run continues from the state", run.id)
+}
+
+// lostResult returns the result of a run that left none.
+func lostResult(run *runRecord, started, ended time.Time, explanation string) *terraform.Result {
+	return &terraform.Result{
+		RunID: run.id, Operation: run.operation(), Outcome: outcomeLost, Class: terraform.ClassTransient,
+		StartedAt: started, FinishedAt: ended,
+		Diagnostics: terraform.Diagnostics{{
+			Severity: terraform.SeverityError, Summary: "The runner ended without a result",
+			Detail: strings.TrimSpace("The next run continues from the state. " + explanation),
+		}},
+	}
+}
+
+// setRunStatus writes a run that has not ended into the status. The progress may
+// be nil.
+func (s *scope) setRunStatus(run *runRecord, progress *terraform.Progress) {
+	started := run.secret.CreationTimestamp
+	if started.IsZero() {
+		started = metav1.NewTime(s.now)
+	}
+	s.apply.Status.Run = &infrav1.RunStatus{
+		ID: run.id, Operation: infrav1.RunOperation(run.operation()), Inputs: run.inputs(), StartedAt: started,
+	}
+	if progress == nil {
+		return
+	}
+	shown := &infrav1.RunProgress{Phase: string(progress.Phase), Done: int32(progress.Done), Total: int32(progress.Total)}
+	for _, c := range firstOf(progress.Current, maxCurrent) {
+		shown.Current = append(shown.Current, infrav1.CurrentResource{Address: message.Truncate(c.Address, maxAddress), Action: string(c.Action), Since: metav1.NewTime(c.Since)})
+	}
+	s.apply.Status.Run.Progress = shown
+}
+
+func progressMessage(run *runRecord, p *terraform.Progress) string {
+	if p == nil {
+		return fmt.Sprintf("Run %s (%s) is running", run.id, run.operation())
+	}
+	text := fmt.Sprintf("Run %s is %s", run.id, strings.ToLower(string(p.Phase)))
+	if p.Total > 0 {
+		text += fmt.Sprintf(": %d of %d resources", p.Done, p.Total)
+	}
+	if len(p.Current) > 0 {
+		text += fmt.Sprintf(", now %s since %s", p.Current[0].Address, p.Current[0].Since.UTC().Format(time.RFC3339))
+	}
+	return text
+}

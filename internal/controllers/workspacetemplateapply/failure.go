@@ -1,0 +1,131 @@
+package workspacetemplateapply
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+const (
+	// maxFailureMessage is the size of the message of a failure, in bytes.
+	maxFailureMessage = 4096
+	// immediateRetries is the number of consecutive interruptions after which a
+	// run is retried without delay.
+	immediateRetries = 3
+)
+
+// recordFailure records why a run failed and when it is retried.
+func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+	status := &s.apply.Status
+	if result.Operation == terraform.OperationCheckDrift {
+		// The drift is unknown. The previous result stays, and nothing has failed.
+		drift := status.Drift.DeepCopy()
+		if drift == nil {
+			drift = &infrav1.DriftStatus{}
+		}
+		drift.CheckedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.secret.Annotations[record.DriftAnnotation]
+		status.Drift = drift
+		return
+	}
+	if result.StalePlan {
+		status.Plan = nil
+	}
+	if mayHaveChanged(result) {
+		// The previous inputs are not applied any more, either.
+		status.AppliedInputs = ""
+	}
+	failure := &infrav1.FailureStatus{Inputs: run.inputs(), Attempts: 1, Message: message.Truncate(failureMessage(run, result, outcome), maxFailureMessage)}
+	if previous := status.Failure; previous != nil && previous.Inputs == failure.Inputs {
+		failure.Attempts = previous.Attempts + 1
+	}
+	var retry retryMode
+	failure.Reason, retry = classifyFailure(result, outcome)
+	switch {
+	case retry == retryNow && failure.Attempts <= immediateRetries:
+		failure.NextAt = metav1.NewTime(result.FinishedAt)
+	case retry != retryNever:
+		failure.NextAt = metav1.NewTime(result.FinishedAt.Add(backoff(s.policy, failure.Attempts)))
+	}
+	status.Failure = failure
+}
+
+// retryMode is when a failed run is retried.
+type retryMode int
+
+const (
+	// retryNever waits for a change of the inputs or a request of the user.
+	retryNever retryMode = iota
+	// retryLater retries with backoff.
+	retryLater
+	// retryNow retries at once, and with backoff after several failures.
+	retryNow
+)
+
+// classifyFailure returns the condition reason of a failed run, and when it is
+// retried.
+func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (string, retryMode) {
+	// A destroy run is always retried: its problems are rarely in the inputs.
+	unlessDestroying := retryNever
+	if result.Operation == terraform.OperationDestroy {
+		unlessDestroying = retryLater
+	}
+	switch {
+	case outcome == outcomeCanceled:
+		return infrav1.RunCanceledReason, retryNever
+	case result.StalePlan:
+		return infrav1.PlanStaleReason, retryNow
+	case outcome == terraform.OutcomeInterrupted, outcome == outcomeLost:
+		return infrav1.RunInterruptedReason, retryNow
+	case outcome == terraform.OutcomeBlocked:
+		return infrav1.ProtectedResourceReason, retryLater
+	case outcome == terraform.OutcomeTimedOut:
+		return infrav1.RunTimedOutReason, retryLater
+	case result.StateTooLarge:
+		return infrav1.StateTooLargeReason, retryNever
+	case result.StateMissing:
+		return infrav1.StateMissingReason, unlessDestroying
+	case result.SnapshotMissing:
+		return infrav1.SnapshotNotFoundReason, retryNever
+	case result.InvalidInputs != "":
+		return template.ReasonOf(inspect.Kind(result.InvalidInputs)), retryNever
+	case result.Class == terraform.ClassLockHeld:
+		return infrav1.LockHeldReason, retryLater
+	case result.Class == terraform.ClassTerminal:
+		return infrav1.RunFailedReason, unlessDestroying
+	default:
+		return infrav1.RetryingReason, retryLater
+	}
+}
+
+func failureMessage(run *runRecord, result *terraform.Result, outcome terraform.Outcome) string {
+	switch outcome {
+	case outcomeCanceled:
+		return fmt.Sprintf("Run %s was canceled: change the inputs or request a run with the annotation %s", run.id, infrav1.RunRequestedAnnotation)
+	case terraform.OutcomeBlocked:
+		return protectedMessage(result.Blocked)
+	default:
+		return summary(result)
+	}
+}
+
+// mayHaveChanged reports whether a failed run may have changed resources or the
+// state.
+func mayHaveChanged(result *terraform.Result) bool {
+	switch {
+	case result.Outcome == outcomeLost:
+		return result.Operation != terraform.OperationPlan
+	case result.Operation == terraform.OperationRestoreState:
+		return !result.SnapshotMissing
+	}
+	return slices.ContainsFunc(result.Phases, func(p terraform.PhaseTime) bool {
+		return p.Name == terraform.PhaseApplying || p.Name == terraform.PhaseDestroying
+	})
+}

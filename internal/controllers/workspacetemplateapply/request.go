@@ -1,0 +1,180 @@
+package workspacetemplateapply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// Limits of the annotation values that the status records.
+const (
+	maxRequest  = 256
+	maxSnapshot = 128 - len(restorePrefix)
+)
+
+// situation returns what decides the next run.
+func (s *scope) situation() situation {
+	status, annotations := s.apply.Status, s.apply.Annotations
+	return situation{
+		inputs: s.inputs.Hash, appliedInputs: status.AppliedInputs, policy: s.inputs.Policy,
+		request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), handledRequest: status.HandledRequest,
+		restore: record.Shorten(annotations[infrav1.RestoreSnapshotAnnotation], maxSnapshot), restored: status.HandledRestore,
+		approvedPlan: s.apply.Spec.ApprovedPlan, rejectedPlan: annotations[infrav1.RejectPlanAnnotation],
+		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
+		protect: s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
+		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
+		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
+	}
+}
+
+// stateBackend returns the name of the backend that has the state, or an empty
+// string if the state has no resources.
+func stateBackend(state *infrav1.StateStatus) string {
+	if state == nil || state.Resources == 0 || state.Backend == "" {
+		return ""
+	}
+	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
+}
+
+// backendName returns a name that distinguishes backends by type and
+// configuration.
+func backendName(b terraform.Backend) string {
+	if b.HCL == "" {
+		return b.Type
+	}
+	sum := sha256.Sum256([]byte(b.HCL))
+	return b.Type + "-" + hex.EncodeToString(sum[:4])
+}
+
+// unprotected returns the protected resources that the user released.
+func (s *scope) unprotected() []string {
+	return terraform.ParseAddresses(s.apply.Annotations[infrav1.AllowDestroyAnnotation])
+}
+
+// request returns the request of a run.
+func (s *scope) request(next decision) (*terraform.Request, error) {
+	request := s.inputs.Request
+	request.RunID = runID(s.apply.Name, s.nextNumber())
+	request.Operation = next.operation
+	request.Unprotected = s.unprotected()
+	if next.plan != "" {
+		request.Plan = &terraform.PlanRef{ID: next.plan}
+	}
+	if next.operation == terraform.OperationDestroy {
+		// By deleting the workspace the user asked to destroy everything.
+		request.Protect = nil
+	}
+	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "capt-"), "-0")
+	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
+	request.ExpectState = s.apply.Status.State != nil && s.apply.Status.State.Resources > 0
+	// A run that the user requests uses the current content of the module address.
+	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply
+	for _, run := range s.runs {
+		// A run that has ended cannot hold the lock.
+		request.GoneRuns = append(request.GoneRuns, run.id)
+		result, err := record.Result(run.secret)
+		if err != nil {
+			return nil, err
+		}
+		if result == nil {
+			continue
+		}
+		if request.LockFile == nil {
+			request.LockFile = result.LockFile
+		}
+		identity, err := record.RunIdentity(run.secret)
+		if err != nil {
+			return nil, err
+		}
+		if identity != nil && result.Outcome == outcomeLost {
+			request.GoneHolders = append(request.GoneHolders, terraform.Holder{Host: identity.Host, Since: run.secret.CreationTimestamp.Time, Until: result.FinishedAt})
+		}
+	}
+	return &request, nil
+}
+
+// runMeta returns the metadata of the Secret of a run. Its annotations can be
+// read without decoding the data.
+func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) metav1.ObjectMeta {
+	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
+	meta.Annotations = map[string]string{
+		record.OperationAnnotation: string(request.Operation),
+		record.InputsAnnotation:    s.inputsOf(request.Operation),
+		record.ExecutorAnnotation:  string(executor),
+		record.BackendAnnotation:   request.Backend.Type,
+	}
+	// Each run records which requests were handled before it, because the status
+	// may be lost after the run that handled them was pruned.
+	for key, value := range map[string]string{
+		record.RequestAnnotation:  s.situation().request,
+		record.RestoredAnnotation: s.apply.Status.HandledRestore,
+		record.DriftAnnotation:    s.situation().driftRequest,
+	} {
+		if value != "" {
+			meta.Annotations[key] = value
+		}
+	}
+	return meta
+}
+
+// inputsOf returns the identity of the inputs of an operation.
+func (s *scope) inputsOf(operation terraform.Operation) string {
+	switch operation {
+	case terraform.OperationRestoreState:
+		return restoreInputs(s.situation().restore)
+	case terraform.OperationDestroy:
+		return destroyInputs
+	default:
+		return s.inputs.Hash
+	}
+}
+
+// group returns the queue group of the runs that share the limit of the provider
+// config. It has no limit if the inputs are unknown.
+func (s *scope) group() queue.Group {
+	if s.inputs == nil || s.sources.ProviderConfig == nil || s.inputs.Policy.MaxConcurrent == 0 {
+		return queue.Group{}
+	}
+	return queue.Group{
+		Name:  s.sources.ProviderConfig.Namespace + "/" + s.sources.ProviderConfig.Name,
+		Limit: s.inputs.Policy.MaxConcurrent,
+	}
+}
+
+// withPod adds the settings of the pod to a run, for the job executor.
+func (s *scope) withPod(run terraform.Run) terraform.Run {
+	if s.inputs == nil {
+		return run
+	}
+	run.Pod.TimeoutSeconds = int64(s.inputs.Request.Timeout.Seconds())
+	config := s.sources.ProviderConfig
+	if config == nil || config.Spec.Runner == nil {
+		return run
+	}
+	c := config.Spec.Runner
+	run.Pod.Image, run.Pod.ServiceAccountName, run.Pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
+	if c.Resources != nil {
+		run.Pod.Resources = mustJSON(c.Resources)
+	}
+	if len(c.Tolerations) > 0 {
+		run.Pod.Tolerations = mustJSON(c.Tolerations)
+	}
+	return run
+}
+
+func mustJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil { // API types always marshal.
+		panic(fmt.Sprintf("marshalling %T: %v", v, err))
+	}
+	return text
+}

@@ -1,0 +1,63 @@
+package workspacetemplateapply
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// summary returns in short what a run did, or why it failed.
+func summary(result *terraform.Result) string {
+	switch result.Outcome {
+	case terraform.OutcomePlanned, terraform.OutcomeBlocked:
+		if result.Plan == nil {
+			return string(result.Outcome)
+		}
+		return fmt.Sprintf("%d to add, %d to change, %d to destroy", result.Plan.Add, result.Plan.Change, result.Plan.Destroy)
+	case terraform.OutcomeSucceeded:
+		if result.Operation == terraform.OperationCheckDrift {
+			return fmt.Sprintf("%d resources drifted", len(result.Drift))
+		}
+		if result.Plan == nil {
+			return string(result.Outcome)
+		}
+		return fmt.Sprintf("%d added, %d changed, %d destroyed", result.Plan.Add, result.Plan.Change, result.Plan.Destroy)
+	case terraform.OutcomeNoChanges:
+		return "No changes"
+	}
+	if text := result.Diagnostics.Short(); text != "" {
+		return text
+	}
+	return string(result.Outcome)
+}
+
+// planStatus returns the plan of a run for the status.
+func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
+	p := result.Plan
+	status := &infrav1.PlanStatus{
+		ID: p.ID, Run: run.id, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.inputs(),
+		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Changes: resourceChanges(p.Changes),
+		Blocked: firstOf(result.Blocked, maxList),
+	}
+	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
+		status.Waiting = new(true)
+	}
+	status.OmittedChanges = int32(len(p.Changes) - len(status.Changes))
+	return status
+}
+
+// resourceChanges returns changes for the status, up to its limits.
+func resourceChanges(changes []terraform.Change) []infrav1.ResourceChange {
+	var shown []infrav1.ResourceChange
+	for _, c := range firstOf(changes, maxList) {
+		shown = append(shown, infrav1.ResourceChange{Address: message.Truncate(c.Address, maxAddress), Action: string(c.Action)})
+	}
+	return shown
+}
+
+// firstOf returns at most limit entries of a list.
+func firstOf[T any](list []T, limit int) []T { return list[:min(len(list), limit)] }
