@@ -15,7 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// flags returns a set with the flag that every command has.
+// flags returns a flag set with the flags of all commands.
 func flags(command string, dir *string) *pflag.FlagSet {
 	set := pflag.NewFlagSet("localcluster "+command, pflag.ContinueOnError)
 	set.SortFlags = false
@@ -23,14 +23,14 @@ func flags(command string, dir *string) *pflag.FlagSet {
 	return set
 }
 
-// parse reports false when help was asked for.
+// parse parses the flags. It reports false if the user asked for help.
 func parse(set *pflag.FlagSet, args []string) (bool, error) {
 	err := set.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
 		return false, nil
 	}
 	if err == nil && set.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q: everything is given by flags, see --help", set.Arg(0))
+		err = fmt.Errorf("unexpected argument %q: see --help for the flags", set.Arg(0))
 	}
 	return err == nil, err
 }
@@ -42,10 +42,10 @@ func up(ctx context.Context, args []string) error {
 	set := flags("up", &dir)
 	set.StringVar(&spec.Name, "name", "", "Name of the cluster.")
 	set.StringVar(&spec.KubernetesVersion, "kubernetes-version", "", "Minor version of Kubernetes, such as 1.36.")
-	set.StringVar(&spec.BinDir, "bin-dir", "", "Where programs are looked for first; then come PATH, the directory of localcluster and parts/ in it.")
+	set.StringVar(&spec.BinDir, "bin-dir", "", "Directory that is searched for programs first, before PATH, the directory of localcluster and its subdirectory parts.")
 	set.StringSliceVar(&spec.With, "with", nil, "Extra parts: "+strings.Join(controlplane.Extras, ", ")+".")
-	set.StringVar(&spec.TokenWebhook, "token-webhook", "", "Kubeconfig file of a webhook that reviews bearer tokens.")
-	set.StringVar(&spec.Incarnation, "incarnation", "", "Text that is written to the file incarnation once the control plane is ready.")
+	set.StringVar(&spec.TokenWebhook, "token-webhook", "", "Path of a kubeconfig for a webhook that reviews bearer tokens.")
+	set.StringVar(&spec.Incarnation, "incarnation", "", "Text to write to the file incarnation once the control plane is ready.")
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "How long to wait until the control plane is ready.")
 	if ok, err := parse(set, args); !ok {
 		return err
@@ -74,14 +74,14 @@ func run(ctx context.Context, args []string) error {
 }
 
 func stop(ctx context.Context, args []string) error {
-	return end(ctx, "stop", args, (*controlplane.Cluster).Stop)
+	return act(ctx, "stop", args, (*controlplane.Cluster).Stop)
 }
 
 func down(ctx context.Context, args []string) error {
-	return end(ctx, "down", args, (*controlplane.Cluster).Down)
+	return act(ctx, "down", args, (*controlplane.Cluster).Down)
 }
 
-func end(ctx context.Context, command string, args []string, how func(*controlplane.Cluster, context.Context) error) error {
+func act(ctx context.Context, command string, args []string, action func(*controlplane.Cluster, context.Context) error) error {
 	var dir string
 	if ok, err := parse(flags(command, &dir), args); !ok {
 		return err
@@ -90,19 +90,19 @@ func end(ctx context.Context, command string, args []string, how func(*controlpl
 	if err != nil {
 		return err
 	}
-	return how(cluster, ctx)
+	return action(cluster, ctx)
 }
 
-// status ends with 0 only when the control plane is ready.
+// status prints the status. It returns an error unless the control plane is ready.
 func status(ctx context.Context, args []string) error {
 	var dir, output string
 	set := flags("status", &dir)
-	set.StringVarP(&output, "output", "o", "", "json, or nothing for people.")
+	set.StringVarP(&output, "output", "o", "", "Output format: json.")
 	if ok, err := parse(set, args); !ok {
 		return err
 	}
 	if output != "" && output != "json" {
-		return fmt.Errorf("no output format %q: use json, or leave it out", output)
+		return fmt.Errorf("unknown output format %q: use json", output)
 	}
 	cluster, err := controlplane.New(dir)
 	if err != nil {
@@ -130,14 +130,14 @@ func table(state *controlplane.Status) error {
 		fmt.Printf("no control plane in %s\n", state.Directory)
 		return nil
 	}
-	word := map[bool]string{true: "ready", false: "not ready"}
-	fmt.Printf("%s, Kubernetes %s, %s: %s\n", state.Name, state.KubernetesVersion, state.Endpoint, word[state.Ready])
+	words := map[bool]string{true: "ready", false: "not ready"}
+	fmt.Printf("%s, Kubernetes %s, %s: %s\n", state.Name, state.KubernetesVersion, state.Endpoint, words[state.Ready])
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PART\tPID\tSTATE\tRESTARTS\tLAST EXIT")
 	for _, part := range append(state.Parts, state.Workloads...) {
 		condition := "stopped"
 		if part.Running {
-			condition = word[part.Ready]
+			condition = words[part.Ready]
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\n", part.Name, part.PID, condition, part.Restarts, part.LastExit)
 	}

@@ -1,5 +1,5 @@
-// Command localcluster runs a Kubernetes control plane as processes of this
-// machine, and makes nodes in it.
+// Command localcluster runs a Kubernetes control plane as processes on this machine,
+// and creates nodes in it.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-const usage = `localcluster runs a Kubernetes control plane as processes of this machine.
+const usage = `localcluster runs a Kubernetes control plane as processes on this machine.
 
   localcluster up --dir DIR --name NAME --kubernetes-version VERSION
   localcluster status --dir DIR [-o json]
@@ -19,15 +19,15 @@ const usage = `localcluster runs a Kubernetes control plane as processes of this
   localcluster down --dir DIR
   localcluster node apply|delete
 
-Each command explains itself with --help.
+Run a command with --help for its flags.
 `
 
-// errNotReady is the answer of status, which has said everything already.
+// errNotReady makes the program exit with 1 after it has printed everything.
 var errNotReady = errors.New("not ready")
 
 var commands = map[string]func(context.Context, []string) error{
 	"up": up, "status": status, "stop": stop, "down": down, "node": nodes,
-	// The supervisor, which up starts.
+	// The supervisor, which the command up starts.
 	"run": run,
 }
 
@@ -56,6 +56,6 @@ func dispatch(args []string) error {
 		fmt.Print(usage)
 		return nil
 	default:
-		return fmt.Errorf("no command %q: use up, status, stop, down or node", args[0])
+		return fmt.Errorf("unknown command %q: use up, status, stop, down or node", args[0])
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/appthrust/capt/internal/local/node"
 )
 
-// The kubeconfig comes by the environment: arguments can be read by every user
-// of the machine.
+// The kubeconfig is passed in the environment, because every user of the machine can
+// read arguments.
 const (
 	kubeconfigEnv = "LOCALCLUSTER_KUBECONFIG"
 	nodeEnv       = "LOCALCLUSTER_NODE"
 )
 
-const nodeUsage = `localcluster node makes and removes nodes that kwok plays.
+const nodeUsage = `localcluster node creates and deletes nodes that KWOK simulates.
 
-  localcluster node apply     makes or changes the node
-  localcluster node delete    removes it; a cluster that is gone is no error
+  localcluster node apply     creates or updates the node
+  localcluster node delete    deletes it; succeeds if the cluster no longer exists
 
-The node comes as JSON in ` + nodeEnv + `, or on standard input: name, providerID,
-zone, instanceType, capacityType, kubernetesVersion, labels, taints, tags,
-addresses. The content of the kubeconfig is in ` + kubeconfigEnv + `.
+Pass the node as JSON in ` + nodeEnv + ` or on standard input, with the fields name,
+providerID, zone, instanceType, capacityType, kubernetesVersion, labels, taints, tags
+and addresses. Pass the content of the kubeconfig in ` + kubeconfigEnv + `.
 `
 
 func nodes(ctx context.Context, args []string) error {
@@ -43,50 +43,50 @@ func nodes(ctx context.Context, args []string) error {
 	}
 	kubeconfig := os.Getenv(kubeconfigEnv)
 	if kubeconfig == "" {
-		return errors.New(kubeconfigEnv + " is not set: put the content of a kubeconfig file into it")
+		return errors.New(kubeconfigEnv + " is not set: set it to the content of a kubeconfig file")
 	}
 	client, err := node.NewClient([]byte(kubeconfig))
 	if err != nil {
 		return err
 	}
-	client.MayBeAway = func() time.Duration { return mayBeAway(controlplane.Find([]byte(kubeconfig))) }
+	client.MaxAbsence = func() time.Duration { return maxAbsence(controlplane.StateOf([]byte(kubeconfig))) }
 	text := []byte(os.Getenv(nodeEnv))
 	if len(text) == 0 {
 		if text, err = io.ReadAll(os.Stdin); err != nil {
 			return fmt.Errorf("reading standard input: %w", err)
 		}
 	}
-	wanted, err := node.Parse(text)
+	desired, err := node.Parse(text)
 	if err != nil {
 		return err
 	}
 	if args[0] == "apply" {
-		if err := client.Apply(ctx, wanted); err != nil {
+		if err := client.Apply(ctx, desired); err != nil {
 			return err
 		}
-		fmt.Printf("node %s is applied\n", wanted.Name)
+		fmt.Printf("node %s is applied\n", desired.Name)
 		return nil
 	}
-	note, err := client.Delete(ctx, wanted.Name, wanted.ProviderID)
+	note, err := client.Delete(ctx, desired.Name, desired.ProviderID)
 	if err != nil {
 		return err
 	}
 	if note == "" {
 		note = "deleted"
 	}
-	fmt.Printf("node %s: %s\n", wanted.Name, note)
+	fmt.Printf("node %s: %s\n", desired.Name, note)
 	return nil
 }
 
-// mayBeAway is how long the API server of a cluster may refuse connections
-// before the cluster is taken for gone. Of one of this machine that is known.
-func mayBeAway(presence controlplane.Presence) time.Duration {
-	switch presence {
-	case controlplane.Kept:
-		return node.Patience
-	case controlplane.Gone:
+// maxAbsence returns how long the API server of a cluster may refuse connections
+// before the cluster counts as deleted.
+func maxAbsence(state controlplane.State) time.Duration {
+	switch state {
+	case controlplane.Supervised:
+		return node.MaxAbsence
+	case controlplane.Stopped:
 		return 0
 	default:
-		return node.Absence
+		return node.DefaultAbsence
 	}
 }

@@ -34,6 +34,18 @@ func TruncateWidth(text string, width int) string {
 	return strings.TrimRight(string(runes[:max(width-1, 0)]), " ") + ellipsis
 }
 
+// Tail returns the end of text with at most limit bytes, without white space around
+// it. A shortened text begins at the start of a line if it has more than one.
+func Tail(text string, limit int) string {
+	if len(text) > limit {
+		text = text[len(text)-limit:]
+		if _, rest, found := strings.Cut(text, "\n"); found {
+			text = rest
+		}
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(text, ""))
+}
+
 // OneLine returns text with every run of white space, line breaks included,
 // replaced by one space. Invalid UTF-8 becomes the replacement character.
 func OneLine(text string) string {

@@ -44,6 +44,23 @@ func TestTruncateWidth_countsCharacters(t *testing.T) {
 	}
 }
 
+func TestTail_beginsAtTheStartOfALine(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 3, ""},
+		{" a\nb\n", 10, "a\nb"},
+		{"first\nsecond\nthird\n", 15, "second\nthird"},
+		{"first\nsecond", 6, "second"},
+		{"first\nsecond", 4, "cond"},
+		{"日本語", 4, "語"},
+	} {
+		NewWithT(t).Expect(message.Tail(tt.text, tt.limit)).To(Equal(tt.want), "%q to %d", tt.text, tt.limit)
+	}
+}
+
 func TestOneLine(t *testing.T) {
 	NewWithT(t).Expect(message.OneLine(" a\n\tb  c\xff ")).To(Equal("a b c\uFFFD"))
 }

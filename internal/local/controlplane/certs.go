@@ -18,68 +18,69 @@ import (
 	"time"
 )
 
-// validity is long: a control plane on one machine is thrown away, not renewed.
+// validity is long because certificates are not renewed.
 const validity = 10 * 365 * 24 * time.Hour
 
-// Two authorities: whoever gets a certificate of the cluster's must not reach
-// its storage with it.
+// The names of the CAs. etcd has its own, so that a certificate of the cluster does
+// not give access to its storage.
 const (
-	clusterAuthority = "ca"
-	etcdAuthority    = "etcd-ca"
+	clusterCA = "ca"
+	etcdCA    = "etcd-ca"
 )
 
-// Certificates and keys are files NAME.crt and NAME.key.
+// The names of certificates. The files are NAME.crt and NAME.key.
 const (
 	servingPair    = "serving"
 	adminPair      = "admin"
 	etcdServerPair = "etcd-server"
 	etcdClientPair = "etcd-client"
 	webhookPair    = "webhooks"
-	// accountKey signs tokens of service accounts, accountPublic verifies them.
+	// accountKey signs the tokens of service accounts, and accountPublic verifies
+	// them.
 	accountKey    = "service-account.key"
 	accountPublic = "service-account.pub"
 )
 
-// leaf is a certificate that an authority signs.
+// leaf is a certificate that a CA signs.
 type leaf struct {
-	name, authority string
-	subject         pkix.Name
-	usage           []x509.ExtKeyUsage
+	name, ca string
+	subject  pkix.Name
+	usage    []x509.ExtKeyUsage
 }
 
 var leaves = []leaf{
 	{
-		name: servingPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "kube-apiserver"},
+		name: servingPair, ca: clusterCA, subject: pkix.Name{CommonName: "kube-apiserver"},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	},
 	{
-		name: webhookPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "webhooks"},
+		name: webhookPair, ca: clusterCA, subject: pkix.Name{CommonName: "webhooks"},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	},
 	{
-		name: adminPair, authority: clusterAuthority, subject: pkix.Name{CommonName: "local-admin", Organization: []string{"system:masters"}},
+		name: adminPair, ca: clusterCA, subject: pkix.Name{CommonName: "local-admin", Organization: []string{"system:masters"}},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	},
 	{
-		// A member of etcd is server and client of its peers.
-		name: etcdServerPair, authority: etcdAuthority, subject: pkix.Name{CommonName: "etcd"},
+		// A member of etcd is a server and a client of its peers.
+		name: etcdServerPair, ca: etcdCA, subject: pkix.Name{CommonName: "etcd"},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	},
 	{
-		name: etcdClientPair, authority: etcdAuthority, subject: pkix.Name{CommonName: "kube-apiserver"},
+		name: etcdClientPair, ca: etcdCA, subject: pkix.Name{CommonName: "kube-apiserver"},
 		usage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	},
 }
 
-// ensureCertificates makes what is missing and keeps what is there. The
-// certificate is written after its key, so a pair whose certificate exists is
-// complete.
+// ensureCertificates creates missing certificates and keeps existing ones. A
+// certificate is written after its key, so a pair is complete if its certificate
+// exists.
 func (l layout) ensureCertificates(now time.Time) error {
 	if err := os.Mkdir(l.path("pki"), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("making the directory of certificates: %w", err)
+		return fmt.Errorf("creating the certificate directory: %w", err)
 	}
-	authorities := map[string]*tls.Certificate{}
-	for _, name := range []string{clusterAuthority, etcdAuthority} {
+	cas := map[string]*tls.Certificate{}
+	for _, name := range []string{clusterCA, etcdCA} {
 		pair, err := l.ensurePair(name, &x509.Certificate{
 			Subject: pkix.Name{CommonName: "local " + name}, IsCA: true, BasicConstraintsValid: true,
 			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
@@ -87,7 +88,7 @@ func (l layout) ensureCertificates(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		authorities[name] = pair
+		cas[name] = pair
 	}
 	for _, leaf := range leaves {
 		template := &x509.Certificate{Subject: leaf.subject, ExtKeyUsage: leaf.usage, KeyUsage: x509.KeyUsageDigitalSignature}
@@ -95,60 +96,60 @@ func (l layout) ensureCertificates(now time.Time) error {
 			template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, serviceAddress}
 			template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 		}
-		if _, err := l.ensurePair(leaf.name, template, authorities[leaf.authority], now); err != nil {
+		if _, err := l.ensurePair(leaf.name, template, cas[leaf.ca], now); err != nil {
 			return err
 		}
 	}
 	if err := l.ensureAccountKey(); err != nil {
 		return err
 	}
-	return l.publishAuthority()
+	return l.publishCACertificate()
 }
 
-// ensurePair loads a certificate and its key, or makes them; without a parent
-// the certificate signs itself.
+// ensurePair loads a certificate and its key, or creates them. A certificate without a
+// parent is self-signed.
 func (l layout) ensurePair(name string, template *x509.Certificate, parent *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	certFile, keyFile := l.pki(name+".crt"), l.pki(name+".key")
 	if _, err := os.Stat(certFile); err == nil {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading the certificate %s: %w", name, err)
+			return nil, fmt.Errorf("reading certificate %s: %w", name, err)
 		}
 		return &pair, nil
 	}
 	certPEM, keyPEM, err := issue(template, parent, now)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate %s: %w", name, err)
+		return nil, fmt.Errorf("creating certificate %s: %w", name, err)
 	}
 	if err := errors.Join(writeFile(keyFile, keyPEM, 0o600), writeFile(certFile, certPEM, 0o644)); err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate %s: %w", name, err)
+		return nil, fmt.Errorf("creating certificate %s: %w", name, err)
 	}
 	return &pair, nil
 }
 
-// issue makes a key and a certificate for it, signed by parent or by itself.
+// issue creates a key and a certificate that is signed by parent or self-signed.
 func issue(template *x509.Certificate, parent *tls.Certificate, now time.Time) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a key: %w", err)
+		return nil, nil, fmt.Errorf("creating a key: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a serial number: %w", err)
+		return nil, nil, fmt.Errorf("creating a serial number: %w", err)
 	}
 	template.SerialNumber = serial
-	// Clocks differ.
+	// Tolerates clock skew.
 	template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(validity)
 	signer, signedBy := crypto.Signer(key), template
 	if parent != nil {
 		signedBy = parent.Leaf
 		var ok bool
 		if signer, ok = parent.PrivateKey.(crypto.Signer); !ok {
-			return nil, nil, errors.New("the authority's key cannot sign")
+			return nil, nil, errors.New("the key of the CA cannot sign")
 		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signedBy, key.Public(), signer)
@@ -167,14 +168,15 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// ensureAccountKey writes the public part last: where it is, both are.
+// ensureAccountKey creates the key of service accounts. The public key is written
+// last, so both exist if it does.
 func (l layout) ensureAccountKey() error {
 	if _, err := os.Stat(l.pki(accountPublic)); err == nil {
 		return nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making the key of service accounts: %w", err)
+		return fmt.Errorf("creating the key of service accounts: %w", err)
 	}
 	private, err := encodeKey(key)
 	if err != nil {
@@ -190,11 +192,12 @@ func (l layout) ensureAccountKey() error {
 	return writeFile(l.pki(accountPublic), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644)
 }
 
-// publishAuthority puts the authority's certificate where others look for it.
-func (l layout) publishAuthority() error {
-	content, err := os.ReadFile(l.pki(clusterAuthority + ".crt"))
+// publishCACertificate copies the cluster's CA certificate to where other programs
+// read it.
+func (l layout) publishCACertificate() error {
+	content, err := os.ReadFile(l.pki(clusterCA + ".crt"))
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", filepath.Base(l.authority()), err)
+		return fmt.Errorf("reading %s: %w", filepath.Base(l.caCertificate()), err)
 	}
-	return writeFile(l.authority(), content, 0o644)
+	return writeFile(l.caCertificate(), content, 0o644)
 }

@@ -30,7 +30,7 @@ func certificate(t *testing.T, path string) *x509.Certificate {
 	return cert
 }
 
-func TestEnsureCertificates_verifyForTheirUse(t *testing.T) {
+func TestEnsureCertificates_areValidForTheirUsage(t *testing.T) {
 	g := NewWithT(t)
 	l := layout(t.TempDir())
 	g.Expect(l.ensureCertificates(now)).To(Succeed())
@@ -41,39 +41,39 @@ func TestEnsureCertificates_verifyForTheirUse(t *testing.T) {
 	}
 	server, user := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	for _, test := range []struct {
-		name, authority, host string
-		usage                 []x509.ExtKeyUsage
-		at                    time.Time
-		good                  bool
+		name, ca, host string
+		usage          []x509.ExtKeyUsage
+		at             time.Time
+		valid          bool
 	}{
-		{servingPair, clusterAuthority, "127.0.0.1", server, now, true},
-		{servingPair, clusterAuthority, "localhost", server, now, true},
-		{servingPair, clusterAuthority, "kubernetes.default.svc", server, now, true},
-		{servingPair, clusterAuthority, "10.96.0.1", server, now, true},
-		{servingPair, clusterAuthority, "example.com", server, now, false},
-		{servingPair, clusterAuthority, "", user, now, false},
-		{webhookPair, clusterAuthority, "127.0.0.1", server, now, true},
-		{webhookPair, clusterAuthority, "", user, now, false},
-		{servingPair, etcdAuthority, "127.0.0.1", server, now, false},
-		{adminPair, clusterAuthority, "", user, now, true},
-		{adminPair, clusterAuthority, "", server, now, false},
-		// Whoever has a certificate of the cluster must not reach its storage.
-		{adminPair, etcdAuthority, "", user, now, false},
-		{etcdClientPair, etcdAuthority, "", user, now, true},
-		{etcdServerPair, etcdAuthority, "127.0.0.1", server, now, true},
-		{adminPair, clusterAuthority, "", user, now.AddDate(9, 0, 0), true},
-		{adminPair, clusterAuthority, "", user, now.AddDate(11, 0, 0), false},
+		{servingPair, clusterCA, "127.0.0.1", server, now, true},
+		{servingPair, clusterCA, "localhost", server, now, true},
+		{servingPair, clusterCA, "kubernetes.default.svc", server, now, true},
+		{servingPair, clusterCA, "10.96.0.1", server, now, true},
+		{servingPair, clusterCA, "example.com", server, now, false},
+		{servingPair, clusterCA, "", user, now, false},
+		{webhookPair, clusterCA, "127.0.0.1", server, now, true},
+		{webhookPair, clusterCA, "", user, now, false},
+		{servingPair, etcdCA, "127.0.0.1", server, now, false},
+		{adminPair, clusterCA, "", user, now, true},
+		{adminPair, clusterCA, "", server, now, false},
+		// A certificate of the cluster does not give access to its storage.
+		{adminPair, etcdCA, "", user, now, false},
+		{etcdClientPair, etcdCA, "", user, now, true},
+		{etcdServerPair, etcdCA, "127.0.0.1", server, now, true},
+		{adminPair, clusterCA, "", user, now.AddDate(9, 0, 0), true},
+		{adminPair, clusterCA, "", user, now.AddDate(11, 0, 0), false},
 	} {
 		_, err := certificate(t, l.pki(test.name+".crt")).Verify(x509.VerifyOptions{
-			Roots: pool(test.authority), DNSName: test.host, KeyUsages: test.usage, CurrentTime: test.at,
+			Roots: pool(test.ca), DNSName: test.host, KeyUsages: test.usage, CurrentTime: test.at,
 		})
-		g.Expect(err == nil).To(Equal(test.good), "%+v: %v", test, err)
+		g.Expect(err == nil).To(Equal(test.valid), "%+v: %v", test, err)
 	}
 	g.Expect(certificate(t, l.pki(adminPair+".crt")).Subject.Organization).To(Equal([]string{"system:masters"}))
-	g.Expect(read(t, l.authority())).To(Equal(read(t, l.pki("ca.crt"))))
+	g.Expect(read(t, l.caCertificate())).To(Equal(read(t, l.pki("ca.crt"))))
 }
 
-func TestEnsureCertificates_keepWhatIsThere(t *testing.T) {
+func TestEnsureCertificates_keepsExistingOnes(t *testing.T) {
 	g := NewWithT(t)
 	l := layout(t.TempDir())
 	g.Expect(l.ensureCertificates(now)).To(Succeed())
@@ -82,12 +82,12 @@ func TestEnsureCertificates_keepWhatIsThere(t *testing.T) {
 	g.Expect(l.ensureCertificates(now.Add(time.Hour))).To(Succeed())
 	g.Expect(files(t, l.path("pki"))).To(Equal(before))
 
-	// A start that was killed after a key was written makes the pair anew.
+	// A start that was interrupted after a key was written creates a new pair.
 	g.Expect(os.Remove(l.pki(adminPair + ".crt"))).To(Succeed())
 	g.Expect(l.ensureCertificates(now)).To(Succeed())
 	g.Expect(read(t, l.pki(adminPair+".key"))).NotTo(Equal(before[adminPair+".key"]))
 	_, err := l.client(time.Second)
-	g.Expect(err).NotTo(HaveOccurred(), "certificate and key fit")
+	g.Expect(err).NotTo(HaveOccurred(), "certificate and key match")
 
 	keys, _ := filepath.Glob(l.pki("*.key"))
 	for _, key := range keys {

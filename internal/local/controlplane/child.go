@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// The pause before a program that ended is started again grows from the
-	// first to the longest, and starts over once it has lived for a while.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 5 * time.Second
-	steadyAfter  = 20 * time.Second
-	// childGrace is how long a program may take to end before it is killed. The
-	// API server has less: it waits for clients that watch, and keeps nothing
-	// that could be lost.
+	// The delay before a restart grows from minDelay to maxDelay. It is reset after
+	// the program has run for stableAfter.
+	minDelay    = 100 * time.Millisecond
+	maxDelay    = 5 * time.Second
+	stableAfter = 20 * time.Second
+	// childGrace is how long a program may take to exit before it is killed. The API
+	// server gets less time: it waits for its watches to end and has no data to
+	// lose.
 	childGrace     = 5 * time.Second
 	apiServerGrace = 2 * time.Second
-	// largeLog is the size from which a log is put aside at the next start.
-	largeLog = 8 << 20
+	// maxLogSize is the size of a log that is rotated at the next start.
+	maxLogSize = 8 << 20
 )
 
-// child keeps one program alive.
+// child runs a program and restarts it when it exits.
 type child struct {
 	program Program
-	// mark changes when the program must be started anew.
-	mark   string
+	// hash changes when the program must be restarted.
+	hash   string
 	parent *supervisor
-	// status is guarded by the parent.
+	// status is guarded by the parent's mutex.
 	status PartStatus
 
 	stopping, stopped chan struct{}
 }
 
-func newChild(parent *supervisor, program Program, mark string) *child {
+func newChild(parent *supervisor, program Program, hash string) *child {
 	return &child{
-		program: program, mark: mark, parent: parent, status: PartStatus{Name: program.Name},
+		program: program, hash: hash, parent: parent, status: PartStatus{Name: program.Name},
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
 
-// stop ends the program and blocks until it is gone. It is called once.
+// stop stops the program and blocks until it has exited. It may be called only once.
 func (c *child) stop() {
 	began := time.Now()
 	close(c.stopping)
@@ -54,8 +54,8 @@ func (c *child) stop() {
 	c.parent.log.Info("Stopped", "program", c.program.Name, "after", time.Since(began).Round(time.Millisecond))
 }
 
-// keep runs the program again and again until it is stopped.
-func (c *child) keep(ctx context.Context) {
+// run runs the program, and restarts it whenever it exits, until it is stopped.
+func (c *child) run(ctx context.Context) {
 	defer close(c.stopped)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -63,51 +63,54 @@ func (c *child) keep(ctx context.Context) {
 		<-c.stopping
 		cancel()
 	}()
-	for delay := firstPause; ; delay = min(2*delay, longestPause) {
-		if !c.await(ctx) {
+	for delay := minDelay; ; delay = min(2*delay, maxDelay) {
+		if !c.waitForNeeds(ctx) {
 			return
 		}
 		began := time.Now()
-		err := c.once(ctx)
+		err := c.runOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		c.parent.log.Warn("Ended by itself", "program", c.program.Name, "how", err)
+		c.parent.log.Warn("Exited unexpectedly", "program", c.program.Name, "error", err)
 		c.parent.update(c, func(status *PartStatus) {
 			status.Restarts++
 			status.LastExit = err.Error()
 		})
-		if time.Since(began) > steadyAfter {
-			delay = firstPause
+		if time.Since(began) > stableAfter {
+			delay = minDelay
 		}
-		if !pause(ctx, delay) {
+		if !sleep(ctx, delay) {
 			return
 		}
 	}
 }
 
-// await blocks until the program may start, and reports false when ctx ended
-// meanwhile.
-func (c *child) await(ctx context.Context) bool {
-	for !c.parent.ready(c.program.After) {
-		if !pause(ctx, pollInterval) {
-			return false
-		}
+// waitForNeeds blocks until the program may start, and reports false if ctx ends
+// before.
+func (c *child) waitForNeeds(ctx context.Context) bool {
+	if !poll(ctx, pollInterval, func() bool { return c.parent.ready(c.program.After) }) {
+		return false
 	}
 	for _, path := range c.program.Needs {
-		for get(ctx, c.parent.client, c.parent.url(path)) != nil {
-			c.parent.update(c, func(status *PartStatus) { status.Waiting = path })
-			if !pause(ctx, lookInterval) {
-				return false
+		exists := poll(ctx, checkInterval, func() bool {
+			if get(ctx, c.parent.client, c.parent.url(path)) == nil {
+				return true
 			}
+			c.parent.update(c, func(status *PartStatus) { status.Waiting = path })
+			return false
+		})
+		if !exists {
+			return false
 		}
 	}
 	c.parent.update(c, func(status *PartStatus) { status.Waiting = "" })
 	return true
 }
 
-// once runs the program until it ends or ctx does; the error says how it ended.
-func (c *child) once(ctx context.Context) error {
+// runOnce runs the program until it exits or ctx ends. The error is never nil and
+// describes the exit.
+func (c *child) runOnce(ctx context.Context) error {
 	log, err := c.openLog()
 	if err != nil {
 		return err
@@ -131,10 +134,10 @@ func (c *child) once(ctx context.Context) error {
 	if err := c.parent.startCommand(cmd); err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
+	// The PID cannot be reused before Wait is called.
+	started, _ := processStarted(cmd.Process.Pid)
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	// It has not been waited for, so the pid is its own.
-	started, _ := processStarted(cmd.Process.Pid)
 	c.parent.update(c, func(status *PartStatus) {
 		status.Process = Process{PID: cmd.Process.Pid, Started: started}
 		status.Running, status.Since = true, time.Now().UTC()
@@ -150,7 +153,7 @@ func (c *child) once(ctx context.Context) error {
 		select {
 		case err = <-exited:
 		case <-time.After(c.grace()):
-			c.parent.log.Warn("Does not end and is killed", "program", c.program.Name)
+			c.parent.log.Warn("Killing after the grace period", "program", c.program.Name)
 			_ = cmd.Process.Kill()
 			err = <-exited
 		}
@@ -163,19 +166,20 @@ func (c *child) once(ctx context.Context) error {
 	return err
 }
 
-// probe waits until the program is ready.
+// probe records that the program is ready when it is.
 func (c *child) probe(ctx context.Context) {
-	for c.program.ReadyURL != "" && get(ctx, c.parent.client, c.program.ReadyURL) != nil {
-		if !pause(ctx, pollInterval) {
-			return
-		}
+	ready := poll(ctx, pollInterval, func() bool {
+		return c.program.ReadyURL == "" || get(ctx, c.parent.client, c.program.ReadyURL) == nil
+	})
+	if !ready {
+		return
 	}
 	c.parent.update(c, func(status *PartStatus) { status.Ready = ctx.Err() == nil })
 }
 
 func (c *child) grace() time.Duration {
 	switch {
-	case c.parent.hurry.Load():
+	case c.parent.killAtOnce.Load():
 		return 0
 	case c.program.Name == APIServer:
 		return apiServerGrace
@@ -184,18 +188,18 @@ func (c *child) grace() time.Duration {
 	}
 }
 
-// holdsLock is for the parts that start no processes: what they would hand the
-// lock on to might outlive them.
+// holdsLock reports whether the program inherits the supervisor's lock. Programs that
+// start processes do not, because those processes might outlive them with the lock.
 func (c *child) holdsLock() bool {
 	return slices.Contains([]string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}, c.program.Name) || isWorkload(c.program.Name)
 }
 
-// openLog puts a large log of earlier starts aside.
+// openLog opens the log, and rotates it first if it is large.
 func (c *child) openLog() (*os.File, error) {
 	path := c.parent.layout.log(c.program.Name)
-	if info, err := os.Stat(path); err == nil && info.Size() > largeLog {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLogSize {
 		if err := os.Rename(path, path+".1"); err != nil {
-			return nil, fmt.Errorf("putting a log aside: %w", err)
+			return nil, fmt.Errorf("rotating a log: %w", err)
 		}
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -205,8 +209,8 @@ func (c *child) openLog() (*os.File, error) {
 	return log, nil
 }
 
-// environment is what every process gets: nothing of what whoever asked for the
-// control plane has in its own, such as credentials.
+// environment returns the variables that every process inherits. It leaves out all
+// others of the caller, such as credentials.
 func environment() []string {
 	var env []string
 	for _, name := range []string{"PATH", "TMPDIR", "TZ"} {

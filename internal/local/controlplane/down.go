@@ -10,75 +10,75 @@ import (
 )
 
 const (
-	// stopGrace is how long a supervisor may take to end all parts in order. When
-	// it is killed, they are too.
+	// stopGrace is how long a supervisor may take to stop all parts in order. Then
+	// it is killed, and the parts with it.
 	stopGrace = 8 * time.Second
-	// killGrace is how long the kernel may take to end what was killed.
+	// killGrace is how long the kernel may take to end killed processes.
 	killGrace = 10 * time.Second
 )
 
-// Down ends the control plane, blocks until all its processes are gone and
-// removes the directory. A control plane that does not exist is no error. Only
-// processes that are proven to be the control plane's are ended.
+// Down stops the control plane, blocks until all its processes have exited, and
+// removes the directory. A control plane that does not exist is not an error. Down
+// stops only processes that provably belong to the control plane.
 func (c *Cluster) Down(ctx context.Context) error {
-	held, err := c.begin(ctx, false)
+	held, err := c.lockOperation(ctx, false)
 	if err != nil {
 		return err
 	}
 	if held == nil {
 		for _, supervisor := range supervisorsOf(c.Dir) {
-			if err := supervisor.end(ctx, stopGrace); err != nil {
+			if err := supervisor.stop(ctx, stopGrace); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	defer held.release()
-	alone, err := c.clear(ctx)
+	exclusive, err := c.stopAll(ctx)
 	if err != nil {
 		return err
 	}
-	defer alone.release()
+	defer exclusive.release()
 	if err := os.RemoveAll(c.Dir); err != nil {
 		return fmt.Errorf("removing the directory: %w", err)
 	}
 	return nil
 }
 
-// Stop ends all processes and keeps the directory: Up brings the same control
-// plane up again.
+// Stop stops all processes and keeps the directory: Up starts the same control plane
+// again.
 func (c *Cluster) Stop(ctx context.Context) error {
-	held, err := c.begin(ctx, false)
+	held, err := c.lockOperation(ctx, false)
 	if err != nil || held == nil {
 		return err
 	}
 	defer held.release()
-	alone, err := c.clear(ctx)
+	exclusive, err := c.stopAll(ctx)
 	if err != nil {
 		return err
 	}
-	alone.release()
+	exclusive.release()
 	return nil
 }
 
-// supervisor returns who last took the supervisor's lock.
+// supervisor returns the last process that acquired the supervisor's lock.
 func (c *Cluster) supervisor() Process {
 	var process Process
-	// A file that cannot be read names nobody.
+	// An unreadable file is treated as missing.
 	_ = readJSON(layout(c.Dir).supervisorLock(), &process)
 	return process
 }
 
-// clear ends the supervisor and everything it started or left behind, and
-// returns the supervisor's lock: having it proves that they are gone, and no
-// other supervisor begins meanwhile.
-func (c *Cluster) clear(ctx context.Context) (*lock, error) {
+// stopAll stops the supervisor and all processes it started or left behind, and
+// returns the supervisor's lock. The lock proves that they have exited, and prevents
+// another supervisor from starting.
+func (c *Cluster) stopAll(ctx context.Context) (*lock, error) {
 	began := time.Now()
-	var asked, killed Process
+	var terminated, killed Process
 	for {
 		held, err := tryLock(layout(c.Dir).supervisorLock())
 		if err == nil {
-			return held, c.endParts(ctx)
+			return held, c.stopParts(ctx)
 		}
 		if !errors.Is(err, errHeld) {
 			return nil, err
@@ -87,8 +87,8 @@ func (c *Cluster) clear(ctx context.Context) (*lock, error) {
 		switch {
 		case !supervisor.alive():
 			err = c.killParts()
-		case asked != supervisor:
-			asked = supervisor
+		case terminated != supervisor:
+			terminated = supervisor
 			err = supervisor.signal(syscall.SIGTERM)
 		case killed != supervisor && time.Since(began) > stopGrace:
 			killed = supervisor
@@ -100,22 +100,22 @@ func (c *Cluster) clear(ctx context.Context) (*lock, error) {
 			return nil, err
 		}
 		if time.Since(began) > stopGrace+killGrace {
-			return nil, fmt.Errorf("a process that is not known holds %s: find it with fuser, end it and try again", layout(c.Dir).supervisorLock())
+			return nil, fmt.Errorf("an unknown process holds %s: find it with fuser, stop it and try again", layout(c.Dir).supervisorLock())
 		}
-		if !pause(ctx, pollInterval) {
-			return nil, fmt.Errorf("waiting for the control plane of %s to end: %w", c.Dir, context.Cause(ctx))
+		if !sleep(ctx, pollInterval) {
+			return nil, fmt.Errorf("waiting for the control plane of %s to stop: %w", c.Dir, context.Cause(ctx))
 		}
 	}
 }
 
-// parts returns what the supervisor last saw, in an order in which it can end.
+// parts returns the last observed processes in an order in which they can be stopped.
 func (c *Cluster) parts() ([]PartStatus, error) {
-	var seen observation
-	err := readJSON(layout(c.Dir).status(), &seen)
-	return append(seen.Workloads, seen.Parts...), err
+	var observed observation
+	err := readJSON(layout(c.Dir).status(), &observed)
+	return append(observed.Workloads, observed.Parts...), err
 }
 
-// killParts kills parts that keep the lock of a supervisor that is gone.
+// killParts kills the parts that still hold the lock of a supervisor that has exited.
 func (c *Cluster) killParts() error {
 	parts, err := c.parts()
 	errs := []error{err}
@@ -125,16 +125,16 @@ func (c *Cluster) killParts() error {
 	return errors.Join(errs...)
 }
 
-// endParts ends programs that never held the lock, and a supervisor that has
-// let go of it but has not ended yet.
-func (c *Cluster) endParts(ctx context.Context) error {
+// stopParts stops programs that never held the lock, and a supervisor that has
+// released it but has not exited yet.
+func (c *Cluster) stopParts(ctx context.Context) error {
 	parts, err := c.parts()
 	errs := []error{err}
 	if supervisor := c.supervisor(); supervisor.PID != os.Getpid() {
-		errs = append(errs, supervisor.end(ctx, killGrace))
+		errs = append(errs, supervisor.stop(ctx, killGrace))
 	}
 	for _, part := range parts {
-		errs = append(errs, part.end(ctx, childGrace))
+		errs = append(errs, part.stop(ctx, childGrace))
 	}
 	return errors.Join(errs...)
 }

@@ -11,13 +11,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestDown_leavesNothing(t *testing.T) {
+func TestDown_removesProcessesAndFiles(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	one, other := newCluster(t), newCluster(t)
 	other.Dir += "-other"
 
-	// Both at once: neither waits for the other or takes its ports.
+	// Two at the same time: neither waits for the other or uses its ports.
 	var second *Status
 	failed := make(chan error)
 	go func() {
@@ -30,14 +30,14 @@ func TestDown_leavesNothing(t *testing.T) {
 	g.Expect(first.Endpoint).NotTo(Equal(second.Endpoint))
 	note(t, one, "only-here")
 	g.Expect(findNote(t, other, "only-here")).NotTo(Succeed())
-	g.Expect(processesOf(one.Dir)).NotTo(BeEmpty(), "the search works")
+	g.Expect(processesOf(one.Dir)).NotTo(BeEmpty(), "the search finds running processes")
 
 	g.Expect(one.Down(t.Context())).To(Succeed())
 	g.Expect(processesOf(one.Dir + "/")).To(BeEmpty())
 	g.Expect(first.Supervisor.alive()).To(BeFalse())
 	_, err := os.Lstat(one.Dir)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
-	g.Expect(one.Down(t.Context())).To(Succeed(), "again")
+	g.Expect(one.Down(t.Context())).To(Succeed(), "a second Down")
 	status, err := one.Status(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(status).To(Equal(&Status{Directory: one.Dir}))
@@ -46,7 +46,7 @@ func TestDown_leavesNothing(t *testing.T) {
 	g.Expect(other.Down(t.Context())).To(Succeed())
 }
 
-func TestDown_endsWhatVanishedDirectoryLeft(t *testing.T) {
+func TestDown_stopsProcessesOfARemovedDirectory(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -55,16 +55,16 @@ func TestDown_endsWhatVanishedDirectoryLeft(t *testing.T) {
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
 	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
 
-	t.Run("and without it the supervisor ends by itself", func(t *testing.T) {
+	t.Run("the supervisor exits without Down", func(t *testing.T) {
 		g := NewWithT(t)
 		mustUp(t, cluster, spec())
 		g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
-		g.Eventually(processesOf).WithArguments(cluster.Dir).WithTimeout(patience).Should(BeEmpty(), "the directory is gone")
-		g.Expect(cluster.Dir).NotTo(BeADirectory(), "nothing was written to it again")
+		g.Eventually(processesOf).WithArguments(cluster.Dir).WithTimeout(patience).Should(BeEmpty(), "the directory was removed")
+		g.Expect(cluster.Dir).NotTo(BeADirectory(), "nothing created it again")
 	})
 }
 
-func TestDown_killsSupervisorThatHangs(t *testing.T) {
+func TestDown_killsASupervisorThatHangs(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -74,8 +74,8 @@ func TestDown_killsSupervisorThatHangs(t *testing.T) {
 	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
 }
 
-// stranger is a process that a stale file may name.
-func stranger(t *testing.T) Process {
+// unrelatedProcess starts a process that a stale file may name.
+func unrelatedProcess(t *testing.T) Process {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
@@ -92,14 +92,14 @@ func stranger(t *testing.T) Process {
 	return Process{PID: cmd.Process.Pid, Started: started}
 }
 
-// Files of a control plane that ended name pids that others have now.
-func TestDown_sparesProcessWithReusedPID(t *testing.T) {
+// The files of a stopped control plane may name PIDs that other processes have now.
+func TestDown_doesNotStopAProcessWithAReusedPID(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
 	l := layout(cluster.Dir)
-	innocent := stranger(t)
-	stale := Process{PID: innocent.PID, Started: "another-boot/1"}
+	unrelated := unrelatedProcess(t)
+	stale := Process{PID: unrelated.PID, Started: "another-boot/1"}
 	g.Expect(os.MkdirAll(cluster.Dir, 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(l.operationLock(), nil, 0o600)).To(Succeed())
 	g.Expect(writeJSON(l.spec(), request{Spec: spec(), ID: "x"})).To(Succeed())
@@ -108,30 +108,30 @@ func TestDown_sparesProcessWithReusedPID(t *testing.T) {
 
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
 	g.Expect(cluster.Dir).NotTo(BeADirectory())
-	g.Expect(innocent.alive()).To(BeTrue())
+	g.Expect(unrelated.alive()).To(BeTrue())
 
-	// The counterpart: the right identity is ended.
-	own := stranger(t)
-	g.Expect(own.end(t.Context(), time.Second)).To(Succeed())
+	// A process with the right identity is stopped.
+	own := unrelatedProcess(t)
+	g.Expect(own.stop(t.Context(), time.Second)).To(Succeed())
 	g.Expect(own.alive()).To(BeFalse())
 }
 
-func TestDown_removesOnlyDirectoriesOfControlPlanes(t *testing.T) {
+func TestDown_removesOnlyADirectoryOfAControlPlane(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
 	g.Expect(os.MkdirAll(cluster.Dir, 0o700)).To(Succeed())
 	precious := filepath.Join(cluster.Dir, "precious")
 	g.Expect(os.WriteFile(precious, nil, 0o600)).To(Succeed())
-	g.Expect(cluster.Down(t.Context())).To(MatchError(ContainSubstring("holds files that are not a control plane's")))
+	g.Expect(cluster.Down(t.Context())).To(MatchError(ContainSubstring("contains files that do not belong to a control plane")))
 	_, err := cluster.Up(t.Context(), spec())
-	g.Expect(err).To(MatchError(ContainSubstring("holds files that are not a control plane's")))
+	g.Expect(err).To(MatchError(ContainSubstring("contains files that do not belong to a control plane")))
 	g.Expect(precious).To(BeARegularFile())
 
 	g.Expect(os.Remove(precious)).To(Succeed())
 	g.Expect(os.Chmod(cluster.Dir, 0o777)).To(Succeed())
 	_, err = cluster.Up(t.Context(), spec())
-	g.Expect(err).To(MatchError(ContainSubstring("can be changed by other users")))
+	g.Expect(err).To(MatchError(ContainSubstring("must not be writable by other users")))
 	g.Expect(os.Chmod(cluster.Dir, 0o700)).To(Succeed())
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
 	g.Expect(cluster.Dir).NotTo(BeADirectory())

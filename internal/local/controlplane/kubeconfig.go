@@ -16,20 +16,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// extension is the part of a kubeconfig that tells which directory the cluster
-// is from.
+// extension is the name of a kubeconfig extension that contains the directory of the
+// cluster.
 const extension = "localcluster"
 
 type origin struct {
 	Directory string `json:"directory"`
 }
 
-// writeKubeconfig writes how an administrator reaches the API server, with
-// everything inside: it may be carried elsewhere.
+// writeKubeconfig writes an administrator's kubeconfig. It contains the certificates,
+// so the file can be copied elsewhere.
 func (l layout) writeKubeconfig(name, endpoint string) error {
-	authority, err := os.ReadFile(l.pki(clusterAuthority + ".crt"))
+	ca, err := os.ReadFile(l.pki(clusterCA + ".crt"))
 	if err != nil {
-		return fmt.Errorf("reading the authority: %w", err)
+		return fmt.Errorf("reading the CA certificate: %w", err)
 	}
 	cert, err := os.ReadFile(l.pki(adminPair + ".crt"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (l layout) writeKubeconfig(name, endpoint string) error {
 	content, err := yaml.Marshal(clientcmdv1.Config{
 		APIVersion: "v1", Kind: "Config", CurrentContext: name,
 		Clusters: []clientcmdv1.NamedCluster{{Name: name, Cluster: clientcmdv1.Cluster{
-			Server: endpoint, CertificateAuthorityData: authority,
+			Server: endpoint, CertificateAuthorityData: ca,
 			Extensions: []clientcmdv1.NamedExtension{{Name: extension, Extension: runtime.RawExtension{Raw: from}}},
 		}}},
 		AuthInfos: []clientcmdv1.NamedAuthInfo{{Name: user, AuthInfo: clientcmdv1.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}}},
@@ -62,57 +62,57 @@ func (l layout) writeKubeconfig(name, endpoint string) error {
 	)
 }
 
-// Presence is what this machine knows of a cluster.
-type Presence int
+// State is what this machine knows about the cluster of a kubeconfig.
+type State int
 
 const (
-	// Foreign is a cluster that was not made here.
-	Foreign Presence = iota
-	// Gone is a cluster of this machine that nobody keeps alive.
-	Gone
-	// Kept is a cluster of this machine that is kept alive, even if its API
-	// server is just being started again.
-	Kept
+	// Unknown is the state of a cluster that does not run on this machine.
+	Unknown State = iota
+	// Stopped is the state of a cluster of this machine without a supervisor.
+	Stopped
+	// Supervised is the state of a cluster of this machine with a supervisor. Its
+	// API server may be restarting.
+	Supervised
 )
 
-// Find tells what this machine knows of the cluster of a kubeconfig.
-func Find(kubeconfig []byte) Presence {
+// StateOf returns the state of the cluster of a kubeconfig.
+func StateOf(kubeconfig []byte) State {
 	var config clientcmdv1.Config
 	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
-		return Foreign
+		return Unknown
 	}
 	for _, cluster := range config.Clusters {
 		for _, named := range cluster.Cluster.Extensions {
 			var from origin
 			if named.Name == extension && json.Unmarshal(named.Extension.Raw, &from) == nil && from.Directory != "" {
-				return layout(from.Directory).presence(cluster.Cluster.Server)
+				return layout(from.Directory).state(cluster.Cluster.Server)
 			}
 		}
 	}
-	return Foreign
+	return Unknown
 }
 
-// presence tells whether a supervisor keeps an API server at the endpoint.
-func (l layout) presence(endpoint string) Presence {
-	now, err := os.ReadFile(l.endpoint())
-	if err != nil || strings.TrimSpace(string(now)) != endpoint {
-		return Gone
+// state returns whether a supervisor runs an API server at the endpoint.
+func (l layout) state(endpoint string) State {
+	current, err := os.ReadFile(l.endpoint())
+	if err != nil || strings.TrimSpace(string(current)) != endpoint {
+		return Stopped
 	}
 	if running, err := isHeld(l.supervisorLock()); err != nil || !running {
-		return Gone
+		return Stopped
 	}
-	return Kept
+	return Supervised
 }
 
-// client trusts both authorities and shows a certificate to each: it serves to
-// ask the parts whether they are ready.
+// client returns an HTTP client that checks whether the parts are ready. It trusts
+// both CAs and has a client certificate for each.
 func (l layout) client(timeout time.Duration) (*http.Client, error) {
 	trusted := x509.NewCertPool()
 	var pairs []tls.Certificate
-	for authority, pair := range map[string]string{clusterAuthority: adminPair, etcdAuthority: etcdClientPair} {
-		content, err := os.ReadFile(l.pki(authority + ".crt"))
+	for ca, pair := range map[string]string{clusterCA: adminPair, etcdCA: etcdClientPair} {
+		content, err := os.ReadFile(l.pki(ca + ".crt"))
 		if err != nil {
-			return nil, fmt.Errorf("reading an authority: %w", err)
+			return nil, fmt.Errorf("reading a CA certificate: %w", err)
 		}
 		trusted.AppendCertsFromPEM(content)
 		cert, err := tls.LoadX509KeyPair(l.pki(pair+".crt"), l.pki(pair+".key"))
@@ -122,7 +122,7 @@ func (l layout) client(timeout time.Duration) (*http.Client, error) {
 		pairs = append(pairs, cert)
 	}
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{
-		// A kept connection would outlive the part that it leads to.
+		// An idle connection would outlive the part it leads to.
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{RootCAs: trusted, Certificates: pairs, MinVersion: tls.VersionTLS12},
 	}}, nil

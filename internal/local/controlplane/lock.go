@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const pollInterval = 20 * time.Millisecond
 
-// errHeld says that somebody else holds a lock.
+// errHeld means that another process holds a lock.
 var errHeld = errors.New("the lock is held")
 
-// lock is an exclusive lock on a file. The kernel lets go of it when every
-// process that has it open has ended, in whatever way.
+// lock is an exclusive lock on a file. The kernel releases it when every process
+// that has the file open has closed it or exited. Children inherit the file, so a
+// library that hides it cannot be used.
 type lock struct{ file *os.File }
 
-// tryLock returns errHeld when somebody else holds the lock.
+// tryLock returns errHeld if another process holds the lock.
 func tryLock(path string) (*lock, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -37,21 +39,20 @@ func tryLock(path string) (*lock, error) {
 	return nil, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
 }
 
-// waitForLock blocks until the lock is free or ctx ends.
-func waitForLock(ctx context.Context, path string) (*lock, error) {
-	for {
-		held, err := tryLock(path)
-		if !errors.Is(err, errHeld) {
-			return held, err
-		}
-		if !pause(ctx, pollInterval) {
-			return nil, fmt.Errorf("waiting for %s: %w", path, context.Cause(ctx))
-		}
+// waitForLock blocks until it has acquired the lock or ctx ends.
+func waitForLock(ctx context.Context, path string) (held *lock, err error) {
+	acquired := poll(ctx, pollInterval, func() bool {
+		held, err = tryLock(path)
+		return !errors.Is(err, errHeld)
+	})
+	if !acquired {
+		return nil, fmt.Errorf("waiting for %s: %w", path, context.Cause(ctx))
 	}
+	return held, err
 }
 
-// Lock takes an exclusive lock on a file, which is made if it does not exist,
-// and blocks until it is free or ctx ends.
+// Lock acquires an exclusive lock on a file, which is created if it does not exist.
+// It blocks until the lock is free or ctx ends.
 func Lock(ctx context.Context, path string) (release func(), err error) {
 	for {
 		held, err := waitForLock(ctx, path)
@@ -61,13 +62,12 @@ func Lock(ctx context.Context, path string) (release func(), err error) {
 		if held.current() {
 			return held.release, nil
 		}
-		// Whoever held it before removed the file.
+		// The previous holder removed the file.
 		held.release()
 	}
 }
 
-// isHeld tells whether somebody holds the lock; a file that does not exist is
-// held by nobody.
+// isHeld reports whether a process holds the lock. The file need not exist.
 func isHeld(path string) (bool, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -85,20 +85,26 @@ func isHeld(path string) (bool, error) {
 	return false, nil
 }
 
-// current tells whether the path still leads to the locked file.
+// current reports whether the locked file still exists at its path.
 func (l *lock) current() bool {
-	mine, err := l.file.Stat()
+	locked, err := l.file.Stat()
 	if err != nil {
 		return false
 	}
-	now, err := os.Stat(l.file.Name())
-	return err == nil && os.SameFile(mine, now)
+	existing, err := os.Stat(l.file.Name())
+	return err == nil && os.SameFile(locked, existing)
 }
 
 func (l *lock) release() { l.file.Close() }
 
-// pause waits, and reports false when ctx ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
+// poll calls done until it returns true, and reports false if ctx ends before.
+func poll(ctx context.Context, interval time.Duration, done func() bool) bool {
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) { return done(), nil })
+	return err == nil
+}
+
+// sleep waits, and reports false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

@@ -22,17 +22,17 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is for a machine that is busy with other tests.
+// patience is long because other tests keep the machine busy.
 const patience = time.Minute
 
-// program is localcluster, assets are the programs of Kubernetes, scratch holds
-// the directories of all tests.
+// program is the path of localcluster, assets the directory of Kubernetes' programs,
+// and scratch the parent directory of all tests.
 var program, assets, scratch string
 
 func TestMain(m *testing.M) {
 	code, err := runTests(m)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "local:", err)
+		fmt.Fprintln(os.Stderr, "controlplane:", err)
 		code = 1
 	}
 	os.Exit(code)
@@ -54,14 +54,14 @@ func runTests(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if left := processesOf(scratch); len(left) > 0 {
-		return 1, fmt.Errorf("the tests left processes behind: %v", left)
+		return 1, fmt.Errorf("processes are still running after the tests: %v", left)
 	}
 	return code, nil
 }
 
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// newCluster returns a control plane that ends with the test.
+// newCluster returns a control plane that is removed at the end of the test.
 func newCluster(t *testing.T) *Cluster {
 	t.Helper()
 	cluster, err := New(filepath.Join(scratch, unsafe.ReplaceAllString(t.Name(), "-")))
@@ -72,14 +72,14 @@ func newCluster(t *testing.T) *Cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{supervisorLog, APIServer} {
-				t.Logf("%s: %s", name, tail(cluster.Log(name)))
+				t.Logf("%s: %s", name, logTail(cluster.Log(name)))
 			}
 		}
 		if err := cluster.Down(context.Background()); err != nil {
-			t.Errorf("ending the cluster: %v", err)
+			t.Errorf("stopping the cluster: %v", err)
 		}
 		if left := processesOf(cluster.Dir); len(left) > 0 {
-			t.Errorf("processes are left: %v", left)
+			t.Errorf("processes are still running: %v", left)
 		}
 	})
 	return cluster
@@ -99,7 +99,7 @@ func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
 	defer cancel()
 	status, err := cluster.Up(ctx, s)
 	if err != nil {
-		t.Fatalf("bringing up: %v", err)
+		t.Fatalf("starting the control plane: %v", err)
 	}
 	if !status.Ready {
 		t.Fatalf("Up returned before the cluster was ready: %+v", status)
@@ -107,13 +107,13 @@ func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
 	return status
 }
 
-// connect returns a client of the cluster, made from its kubeconfig.
+// connect returns a client for the cluster's kubeconfig.
 func connect(t *testing.T, cluster *Cluster) client.Client {
 	t.Helper()
 	return connectWith(t, cluster, nil)
 }
 
-// connectWith returns a client that knows the kinds of a scheme.
+// connectWith returns a client with a scheme.
 func connectWith(t *testing.T, cluster *Cluster, known *runtime.Scheme) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig())
@@ -127,12 +127,12 @@ func connectWith(t *testing.T, cluster *Cluster, known *runtime.Scheme) client.C
 	return c
 }
 
-// note writes a ConfigMap that a test expects to find again.
+// note creates a ConfigMap that a test looks up with findNote.
 func note(t *testing.T, cluster *Cluster, name string) {
 	t.Helper()
 	err := connect(t, cluster).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
 	if err != nil {
-		t.Fatalf("writing a ConfigMap: %v", err)
+		t.Fatalf("creating a ConfigMap: %v", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func findNote(t *testing.T, cluster *Cluster, name string) error {
 	return connect(t, cluster).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &corev1.ConfigMap{})
 }
 
-// part returns what is known of one part.
+// part returns the status of a part.
 func part(t *testing.T, cluster *Cluster, name string) PartStatus {
 	t.Helper()
 	status, err := cluster.Status(t.Context())
@@ -157,7 +157,7 @@ func part(t *testing.T, cluster *Cluster, name string) PartStatus {
 	return PartStatus{}
 }
 
-// processesOf lists the living processes whose arguments name a directory.
+// processesOf returns the running processes whose arguments contain a directory.
 func processesOf(dir string) []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")

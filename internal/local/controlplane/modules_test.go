@@ -29,7 +29,7 @@ func TestModules_areFormatted(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
-// A template carries a module as one text, and must not need a download.
+// A template contains a module as one text, and must not require downloads.
 func TestModules_useNoProvider(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -44,7 +44,7 @@ func TestModules_useNoProvider(t *testing.T) {
 	}
 }
 
-func TestModules_refuseBadValuesWithAdvice(t *testing.T) {
+func TestModules_rejectInvalidValues(t *testing.T) {
 	t.Parallel()
 	good := map[string]map[string]any{
 		"network":    {"name": "demo"},
@@ -121,13 +121,13 @@ func TestNetworkModule(t *testing.T) {
 	g.Expect(w.actions(t)).To(Equal(map[string]string{
 		`terraform_data.private_subnet["z-c"]`: "create", `terraform_data.public_subnet["z-c"]`: "create",
 		`terraform_data.nat_gateway["z-b"]`: "create", `terraform_data.nat_gateway["z-c"]`: "create",
-	}), "what is there stays")
+	}), "existing resources stay")
 	w.apply(t)
 	w.settled(t)
 	g.Expect(w.outputs(t)["vpc_id"]).To(Equal(first["vpc_id"]))
 	w.destroy(t)
 	w.apply(t)
-	g.Expect(w.outputs(t)["vpc_id"]).NotTo(Equal(first["vpc_id"]), "each creation is another network")
+	g.Expect(w.outputs(t)["vpc_id"]).NotTo(Equal(first["vpc_id"]), "a new network has a new ID")
 	w.destroy(t)
 }
 
@@ -145,21 +145,21 @@ func TestClusterModule(t *testing.T) {
 	g.Expect(first["cluster_endpoint"]).To(Equal(trim(read(t, layout(cluster.Dir).endpoint()))))
 	g.Expect(first["cluster_version"]).To(Equal("1.36"))
 	g.Expect(first["kubeconfig"]).To(Equal(read(t, layout(cluster.Dir).kubeconfig())))
-	authority, err := base64.StdEncoding.DecodeString(first["cluster_certificate_authority_data"].(string))
+	ca, err := base64.StdEncoding.DecodeString(first["cluster_certificate_authority_data"].(string))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(authority)).To(Equal(read(t, layout(cluster.Dir).authority())))
+	g.Expect(string(ca)).To(Equal(read(t, layout(cluster.Dir).caCertificate())))
 	g.Expect(first["cluster_arn"]).To(Equal("arn:aws:eks:somewhere:000000000000:cluster/demo"))
 	note(t, cluster, "before")
 	before := part(t, cluster, APIServer)
 
-	// What only a cloud would look at reaches the state and nothing else.
+	// A variable that only a cloud would use changes the state and nothing else.
 	w.vars["tags"] = map[string]string{"team": "a"}
 	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.cluster": "update"}))
 	w.apply(t)
 	g.Expect(part(t, cluster, APIServer)).To(Equal(before))
 
 	w.vars["kubernetes_version"] = "1.37"
-	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.version": "delete create"}), "the cluster itself stays")
+	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.version": "delete create"}), "the cluster is not replaced")
 	w.apply(t)
 	w.settled(t)
 	upgraded := w.outputs(t)
@@ -168,19 +168,19 @@ func TestClusterModule(t *testing.T) {
 	g.Expect(emulated(t, cluster)).To(Equal("1.37"))
 	g.Expect(findNote(t, cluster, "before")).To(Succeed())
 
-	// A process that was killed, as by a restart of the machine, is noticed.
+	// A plan detects a killed supervisor, for example after a restart of the machine.
 	status, err := cluster.Status(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
-	g.Eventually(status.Supervisor.alive).WithTimeout(patience).Should(BeFalse(), "it was killed")
+	g.Eventually(status.Supervisor.alive).WithTimeout(patience).Should(BeFalse(), "the supervisor was killed")
 	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.version": "delete create"}))
-	// And so is a directory that vanished.
+	// A plan detects a removed directory.
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
 	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.version": "delete create"}))
 	w.must(t, "plan", "-refresh-only", "-input=false")
 	w.apply(t)
 	w.settled(t)
-	g.Expect(w.outputs(t)["kubeconfig"]).NotTo(Equal(first["kubeconfig"]), "it is a new one")
+	g.Expect(w.outputs(t)["kubeconfig"]).NotTo(Equal(first["kubeconfig"]), "it is a new cluster")
 	g.Expect(namespacesOf(t, w.outputs(t)["kubeconfig"].(string))).To(Succeed())
 
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
@@ -189,9 +189,9 @@ func TestClusterModule(t *testing.T) {
 	expectNoKeys(t, w, first["kubeconfig"].(string))
 }
 
-// The worst that can happen to an apply: tofu is killed while the control plane
-// starts, and what it had done is not in the state.
-func TestClusterModule_survivesKilledApply(t *testing.T) {
+// The worst case: tofu is killed while the control plane starts, and the state does not
+// contain it.
+func TestClusterModule_survivesAKilledApply(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	name := "killed-" + itoa(os.Getpid())
@@ -221,9 +221,9 @@ func TestClusterModule_survivesKilledApply(t *testing.T) {
 	g.Expect(namespacesOf(t, w.outputs(t)["kubeconfig"].(string))).To(Succeed())
 	found, err = filepath.Glob("/tmp/capt-local-" + name + "-*")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(found).To(Equal([]string{cluster.Dir}), "the second apply goes on with what the first began")
+	g.Expect(found).To(Equal([]string{cluster.Dir}), "the second apply continues the first")
 
-	// The state knows the directory, wherever tofu runs from then on.
+	// The state contains the directory, so tofu may run elsewhere.
 	moved := filepath.Join(t.TempDir(), "elsewhere")
 	g.Expect(os.Rename(w.dir, moved)).To(Succeed())
 	w.dir = moved

@@ -30,7 +30,7 @@ func namespacesOf(t *testing.T, kubeconfig string) error {
 
 var keyData = regexp.MustCompile(`client-key-data: (\S+)`)
 
-// expectNoKeys looks for the key of a kubeconfig in all that tofu printed.
+// expectNoKeys checks that tofu has not printed the key of a kubeconfig.
 func expectNoKeys(t *testing.T, w *workspace, kubeconfig string) {
 	t.Helper()
 	key := keyData.FindStringSubmatch(kubeconfig)
@@ -75,20 +75,20 @@ func TestNodes(t *testing.T) {
 	group := newWorkspace(t, "node-group", common)
 	t.Run("machine", func(t *testing.T) { testMachine(t, newWorkspace(t, "machine", common), c, kubeconfig) })
 	t.Run("node group", func(t *testing.T) { testNodeGroup(t, group, c, kubeconfig) })
-	t.Run("pods run", func(t *testing.T) { testPods(t, c) })
+	t.Run("pods", func(t *testing.T) { testPods(t, c) })
 	t.Run("client", func(t *testing.T) { testClient(t, cluster, c, kubeconfig) })
 
-	// Nodes whose cluster is gone are gone.
+	// Deleting a node of a cluster that no longer exists succeeds.
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
 	group.destroy(t)
 	api, err := node.NewClient([]byte(kubeconfig))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(Find([]byte(kubeconfig))).To(Equal(Gone))
-	api.MayBeAway = func() time.Duration { return 0 }
-	g.Expect(api.Delete(t.Context(), "pool-0", "local:///x/pool-0")).To(Equal("the cluster is gone, and the node with it"))
+	g.Expect(StateOf([]byte(kubeconfig))).To(Equal(Stopped))
+	api.MaxAbsence = func() time.Duration { return 0 }
+	g.Expect(api.Delete(t.Context(), "pool-0", "local:///x/pool-0")).To(Equal("the cluster no longer exists"))
 	began := time.Now()
-	g.Expect(runNode(t, "delete", kubeconfig, "pool-0")).To(Equal("node pool-0: the cluster is gone, and the node with it\n"))
-	g.Expect(time.Since(began)).To(BeNumerically("<", node.Absence), "that can be seen at once")
+	g.Expect(runNode(t, "delete", kubeconfig, "pool-0")).To(Equal("node pool-0: the cluster no longer exists\n"))
+	g.Expect(time.Since(began)).To(BeNumerically("<", node.DefaultAbsence), "the state is known at once")
 	expectNoKeys(t, group, kubeconfig)
 }
 
@@ -103,7 +103,7 @@ func testMachine(t *testing.T, w *workspace, c client.Client, kubeconfig string)
 	g.Expect(outputs["provider_id"]).To(Equal("local:///zone-1/one"))
 	g.Expect(outputs["node_name"]).To(Equal("one"))
 	g.Expect(outputs["availability_zone"]).To(Equal("zone-1"))
-	g.Eventually(isReady).WithArguments(c, t, "one").WithTimeout(patience).Should(Succeed(), "kwok plays it")
+	g.Eventually(isReady).WithArguments(c, t, "one").WithTimeout(patience).Should(Succeed(), "KWOK simulates it")
 
 	made := getNode(t, c, "one")
 	g.Expect(made.Spec.ProviderID).To(Equal("local:///zone-1/one"))
@@ -119,7 +119,7 @@ func testMachine(t *testing.T, w *workspace, c client.Client, kubeconfig string)
 
 	w.vars["labels"], w.vars["taints"] = map[string]string{"team": "b"}, []any{}
 	w.vars["tags"] = map[string]string{"cost": "1"}
-	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.node": "delete create"}), "the machine stays")
+	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.node": "delete create"}), "the machine is not replaced")
 	w.apply(t)
 	w.settled(t)
 	changed := getNode(t, c, "one")
@@ -164,27 +164,27 @@ func testNodeGroup(t *testing.T, w *workspace, c client.Client, kubeconfig strin
 	var nodes corev1.NodeList
 	g.Expect(c.List(t.Context(), &nodes)).To(Succeed())
 	g.Expect(nodes.Items).To(HaveLen(1))
-	g.Expect(nodes.Items[0].UID).To(Equal(first.UID), "the first node was never touched")
+	g.Expect(nodes.Items[0].UID).To(Equal(first.UID), "the first node was never replaced")
 	expectNoKeys(t, w, kubeconfig)
 }
 
-// testPods runs pods on the node of the group.
+// testPods runs a pod on the node of the group.
 func testPods(t *testing.T, c client.Client) {
 	g := NewWithT(t)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}}},
 	}
-	// The default service account comes a moment after the namespace.
+	// The default service account is created shortly after the namespace.
 	g.Eventually(func() error { return c.Create(t.Context(), pod) }).WithTimeout(patience).Should(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		g.Expect(pod.Status.Phase).To(Equal(corev1.PodRunning))
 		g.Expect(pod.Spec.NodeName).To(Equal("pool-0"))
 		g.Expect(pod.Status.PodIP).NotTo(BeEmpty())
-	}).WithTimeout(patience).Should(Succeed(), "it is scheduled and kwok plays it")
+	}).WithTimeout(patience).Should(Succeed(), "it is scheduled and KWOK simulates it")
 
-	// That is what becomes of the pods of a node that was away for a while.
+	// Kubernetes does this to the pods of a node that was unreachable for a while.
 	marked := pod.DeepCopy()
 	for i := range marked.Status.Conditions {
 		if marked.Status.Conditions[i].Type == corev1.PodReady {
@@ -196,36 +196,36 @@ func testPods(t *testing.T, c client.Client) {
 		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
 		g.Expect(pod.Status.Conditions).To(HaveLen(len(marked.Status.Conditions)))
-	}).WithTimeout(patience).Should(Succeed(), "it is ready again")
+	}).WithTimeout(patience).Should(Succeed(), "KWOK makes it ready again")
 	g.Expect(c.Delete(t.Context(), pod)).To(Succeed())
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-	}).WithTimeout(patience).Should(BeTrue(), "kwok lets it go")
+	}).WithTimeout(patience).Should(BeTrue(), "KWOK deletes it")
 }
 
 func testClient(t *testing.T, cluster *Cluster, c client.Client, kubeconfig string) {
 	g := NewWithT(t)
 	api, err := node.NewClient([]byte(kubeconfig))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(api.Delete(t.Context(), "nobody", "local:///x/nobody")).To(Equal("the node does not exist"))
-	g.Expect(api.Delete(t.Context(), "pool-0", "local:///elsewhere/pool-0")).To(ContainSubstring("another machine"))
+	g.Expect(api.Delete(t.Context(), "missing", "local:///x/missing")).To(Equal("the node does not exist"))
+	g.Expect(api.Delete(t.Context(), "pool-0", "local:///elsewhere/pool-0")).To(ContainSubstring("belongs to another machine"))
 	g.Expect(api.Apply(t.Context(), &node.Node{Name: "pool-0", ProviderID: "local:///elsewhere/pool-0"})).To(MatchError(ContainSubstring("choose another name")))
 	g.Expect(getNode(t, c, "pool-0").Spec.ProviderID).To(Equal("local:///local-a/pool-0"))
 
 	secret := keyData.ReplaceAllString(kubeconfig, "client-key-data: top-secret-but-not-base64!")
 	_, err = node.NewClient([]byte(secret))
-	g.Expect(err).To(MatchError(And(ContainSubstring("cannot be read"), Not(ContainSubstring("top-secret")))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("the kubeconfig is invalid"), Not(ContainSubstring("top-secret")))))
 
-	// An API server that is started again is waited for.
-	g.Expect(Find([]byte(kubeconfig))).To(Equal(Kept))
+	// The client waits for an API server that restarts.
+	g.Expect(StateOf([]byte(kubeconfig))).To(Equal(Supervised))
 	g.Expect(runNode(t, "apply", kubeconfig, "late")).To(Equal("node late is applied\n"))
 	server := part(t, cluster, APIServer)
 	g.Expect(syscall.Kill(server.PID, syscall.SIGKILL)).To(Succeed())
-	g.Expect(server.end(t.Context(), time.Second)).To(Succeed())
-	g.Expect(runNode(t, "delete", kubeconfig, "late")).To(Equal("node late: deleted\n"), "it is not taken for gone")
+	g.Expect(server.stop(t.Context(), time.Second)).To(Succeed())
+	g.Expect(runNode(t, "delete", kubeconfig, "late")).To(Equal("node late: deleted\n"), "the cluster still exists")
 	g.Expect(part(t, cluster, APIServer).PID).NotTo(Equal(server.PID))
 
-	// Another cluster that got the port is not the one of the kubeconfig.
+	// Another cluster on the same port is not the cluster of the kubeconfig.
 	foreign := layout(t.TempDir())
 	g.Expect(foreign.ensureCertificates(now)).To(Succeed())
 	g.Expect(foreign.writeKubeconfig("foreign", serverOf(t, kubeconfig))).To(Succeed())
@@ -233,15 +233,15 @@ func testClient(t *testing.T, cluster *Cluster, c client.Client, kubeconfig stri
 	g.Expect(err).NotTo(HaveOccurred())
 	other, err := node.NewClient(text)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(Find(text)).To(Equal(Gone))
-	g.Expect(other.Delete(t.Context(), "pool-0", "local:///local-a/pool-0")).To(Equal("the cluster is gone, and the node with it"))
+	g.Expect(StateOf(text)).To(Equal(Stopped))
+	g.Expect(other.Delete(t.Context(), "pool-0", "local:///local-a/pool-0")).To(Equal("the cluster no longer exists"))
 	g.Expect(getNode(t, c, "pool-0")).NotTo(BeNil())
 }
 
-// runNode calls the program as the modules do.
-func runNode(t *testing.T, what, kubeconfig, name string) (string, error) {
+// runNode runs the program as the modules do.
+func runNode(t *testing.T, command, kubeconfig, name string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "node", what)
+	cmd := exec.CommandContext(t.Context(), program, "node", command)
 	cmd.Env = []string{"LOCALCLUSTER_KUBECONFIG=" + kubeconfig}
 	cmd.Stdin = strings.NewReader(`{"name":"` + name + `","providerID":"local:///a/` + name + `"}`)
 	out, err := cmd.CombinedOutput()

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// serviceNetwork is a cluster-internal network that nobody routes to.
+	// serviceNetwork is internal to the cluster. No packet is routed to it.
 	serviceNetwork = "10.96.0.0/16"
-	// advertised is written into the cluster as the API server's address, where
-	// a loopback address is refused. It is of a range that leads nowhere.
-	advertised = "192.0.2.1"
-	issuer     = "https://kubernetes.default.svc"
-	// playedNodes are the nodes that kwok plays.
-	playedNodes = "kwok.x-k8s.io/node=fake"
+	// advertisedAddress is the API server's address in the cluster, where a loopback
+	// address is not allowed. Its range is reserved for documentation.
+	advertisedAddress = "192.0.2.1"
+	issuer            = "https://kubernetes.default.svc"
+	// simulatedNodes selects the nodes that KWOK simulates.
+	simulatedNodes = "kwok.x-k8s.io/node=fake"
 )
 
-// serviceAddress is the first of serviceNetwork, which Kubernetes takes for the
-// API server.
+// serviceAddress is the first address of serviceNetwork, which Kubernetes assigns to
+// the API server.
 var serviceAddress = net.IPv4(10, 96, 0, 1)
 
-// stages tell kwok how nodes and pods get ready and end.
+// stages configure how KWOK simulates the lifecycle of nodes and pods.
 //
 //go:embed kwok.yaml
 var stages []byte
@@ -31,7 +31,7 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 func endpointOf(p *ports) string { return "https://" + loopback(p.numbers[APIServer]) }
 
-// programs returns everything that is to run, in the order of starting.
+// programs returns all programs of a request in the order in which they start.
 func (l layout) programs(r *request, p *ports) []Program {
 	list := []Program{l.etcd(r, p), l.apiServer(r, p)}
 	if r.with("controller-manager") {
@@ -65,15 +65,15 @@ func (l layout) etcd(r *request, p *ports) Program {
 			"--initial-cluster=local=https://127.0.0.1:2380",
 			"--cert-file=" + l.pki(etcdServerPair+".crt"),
 			"--key-file=" + l.pki(etcdServerPair+".key"),
-			"--trusted-ca-file=" + l.pki(etcdAuthority+".crt"),
+			"--trusted-ca-file=" + l.pki(etcdCA+".crt"),
 			"--client-cert-auth",
 			"--peer-cert-file=" + l.pki(etcdServerPair+".crt"),
 			"--peer-key-file=" + l.pki(etcdServerPair+".key"),
-			"--peer-trusted-ca-file=" + l.pki(etcdAuthority+".crt"),
+			"--peer-trusted-ca-file=" + l.pki(etcdCA+".crt"),
 			"--peer-client-cert-auth",
-			// Data survives every process, not the loss of power.
+			// Data survives the exit of every process, but not a power failure.
 			"--unsafe-no-fsync",
-			// Alone, it wins its election as soon as it may stand for it.
+			// A single member wins its election as soon as the timeout allows one.
 			"--heartbeat-interval=25",
 			"--election-timeout=125",
 			"--log-level=warn",
@@ -86,28 +86,28 @@ func (l layout) apiServer(r *request, p *ports) Program {
 	args := []string{
 		"--emulated-version=" + r.KubernetesVersion,
 		"--etcd-servers=https://" + loopback(p.numbers[Etcd]),
-		"--etcd-cafile=" + l.pki(etcdAuthority+".crt"),
+		"--etcd-cafile=" + l.pki(etcdCA+".crt"),
 		"--etcd-certfile=" + l.pki(etcdClientPair+".crt"),
 		"--etcd-keyfile=" + l.pki(etcdClientPair+".key"),
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(p.numbers[APIServer]),
-		"--advertise-address=" + advertised,
+		"--advertise-address=" + advertisedAddress,
 		"--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + l.pki(servingPair+".crt"),
 		"--tls-private-key-file=" + l.pki(servingPair+".key"),
-		"--client-ca-file=" + l.pki(clusterAuthority+".crt"),
+		"--client-ca-file=" + l.pki(clusterCA+".crt"),
 		"--service-account-issuer=" + issuer,
 		"--service-account-key-file=" + l.pki(accountPublic),
 		"--service-account-signing-key-file=" + l.pki(accountKey),
 		"--service-cluster-ip-range=" + serviceNetwork,
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged",
-		// A few clients need no fair shares, which cost a second of the start.
+		// The few clients need no flow control, which delays the start by a second.
 		"--enable-priority-and-fairness=false",
 		"--profiling=false",
 	}
 	if !r.with("controller-manager") {
-		// Nobody makes the service accounts that it would ask for.
+		// No controller creates the service accounts that the plugin requires.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	program := Program{Name: APIServer, Path: r.Paths[APIServer], After: []string{Etcd}, ReadyURL: endpointOf(p) + "/readyz"}
@@ -120,7 +120,7 @@ func (l layout) apiServer(r *request, p *ports) Program {
 	return program
 }
 
-// controlArgs are what controller-manager and scheduler have in common.
+// controlArgs returns the common flags of controller-manager and scheduler.
 func (l layout) controlArgs(r *request, port int) []string {
 	return []string{
 		"--emulated-version=" + r.KubernetesVersion,
@@ -141,9 +141,9 @@ func (l layout) controllerManager(r *request, p *ports) Program {
 		Args: append(l.controlArgs(r, port),
 			"--cluster-name="+r.Name,
 			"--service-account-private-key-file="+l.pki(accountKey),
-			"--root-ca-file="+l.authority(),
-			"--cluster-signing-cert-file="+l.pki(clusterAuthority+".crt"),
-			"--cluster-signing-key-file="+l.pki(clusterAuthority+".key"),
+			"--root-ca-file="+l.caCertificate(),
+			"--cluster-signing-cert-file="+l.pki(clusterCA+".crt"),
+			"--cluster-signing-key-file="+l.pki(clusterCA+".key"),
 			"--use-service-account-credentials=false",
 		),
 		ReadyURL: fmt.Sprintf("https://%s/healthz", loopback(port)),
@@ -166,10 +166,10 @@ func (l layout) kwok(r *request, p *ports) Program {
 		Args: []string{
 			"--kubeconfig=" + l.kubeconfig(),
 			"--config=" + l.stages(),
-			"--manage-nodes-with-annotation-selector=" + playedNodes,
+			"--manage-nodes-with-annotation-selector=" + simulatedNodes,
 			"--node-lease-duration-seconds=40",
 			"--server-address=" + address,
-			// Every renewed lease would be a line.
+			// At a lower level KWOK logs every renewal of a lease.
 			"--v=WARN",
 		},
 		Files:    []string{l.stages()},

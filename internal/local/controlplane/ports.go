@@ -7,45 +7,48 @@ import (
 	"time"
 )
 
-// portPatience is how long a remembered port may be another's before that is
-// an error: what listened there may just be ending.
-const portPatience = 5 * time.Second
+// portTimeout is how long the recorded port of the API server may be in use by
+// another process, which may be about to exit.
+const portTimeout = 5 * time.Second
 
-// ports are the ports of the parts. The API server's is kept for the life of
-// the directory; another part's is changed when somebody else has taken it.
+// ports are the ports of parts and programs. The port of the API server stays the
+// same as long as the directory exists. Another port is replaced if a different
+// process uses it.
 type ports struct {
 	numbers map[string]int
-	kept    map[string]*os.File
+	// reserved keeps the ports reserved.
+	reserved map[string]*os.File
 }
 
-// loadPorts takes the ports again that are remembered.
+// loadPorts reserves the recorded ports.
 func (l layout) loadPorts(ctx context.Context) (*ports, error) {
-	remembered := map[string]int{}
-	if err := readJSON(l.ports(), &remembered); err != nil {
+	recorded := map[string]int{}
+	if err := readJSON(l.ports(), &recorded); err != nil {
 		return nil, err
 	}
-	p := &ports{numbers: map[string]int{}, kept: map[string]*os.File{}}
-	for name, number := range remembered {
-		err := p.take(name, number)
+	p := &ports{numbers: map[string]int{}, reserved: map[string]*os.File{}}
+	for name, number := range recorded {
+		err := p.reserve(name, number)
 		if err != nil && name == APIServer {
-			deadline, cancel := context.WithTimeout(ctx, portPatience)
-			for err != nil && pause(deadline, pollInterval) {
-				err = p.take(name, number)
-			}
+			deadline, cancel := context.WithTimeout(ctx, portTimeout)
+			poll(deadline, pollInterval, func() bool {
+				err = p.reserve(name, number)
+				return err == nil
+			})
 			cancel()
 			if err != nil {
-				return nil, fmt.Errorf("the API server's port is in use: end the program that listens on it, or make a new control plane: %w", err)
+				return nil, fmt.Errorf("the port of the API server is in use: stop the program that listens on it, or create a new control plane: %w", err)
 			}
 		}
 	}
 	return p, nil
 }
 
-// Ports returns a port of the loopback address for each name, for programs of
-// the spec. A name keeps its port, unless somebody else took it while the
-// control plane was down.
+// Ports returns a port on the loopback address for each name, for programs of the
+// spec. The port of a name stays the same, unless a different process has taken it
+// while the control plane was down.
 func (c *Cluster) Ports(ctx context.Context, names ...string) (map[string]int, error) {
-	held, err := c.begin(ctx, true)
+	held, err := c.lockOperation(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +58,9 @@ func (c *Cluster) Ports(ctx context.Context, names ...string) (map[string]int, e
 	if err != nil {
 		return nil, err
 	}
-	p := &ports{numbers: map[string]int{}, kept: map[string]*os.File{}}
+	p := &ports{numbers: map[string]int{}, reserved: map[string]*os.File{}}
 	if running {
-		// The supervisor keeps them for their programs.
+		// The supervisor has reserved them for their programs.
 		err = readJSON(l.ports(), &p.numbers)
 	} else {
 		p, err = l.loadPorts(ctx)
@@ -69,36 +72,36 @@ func (c *Cluster) Ports(ctx context.Context, names ...string) (map[string]int, e
 	return p.numbers, p.ensure(l, names...)
 }
 
-// Port is the port of a name, or 0 when it has none.
+// Port returns the port of a name, or 0 if it has none.
 func (c *Cluster) Port(name string) (int, error) {
-	remembered := map[string]int{}
-	err := readJSON(layout(c.Dir).ports(), &remembered)
-	return remembered[name], err
+	recorded := map[string]int{}
+	err := readJSON(layout(c.Dir).ports(), &recorded)
+	return recorded[name], err
 }
 
-// release lets go of the ports, so that another process can keep them.
+// release ends the reservations, so that another process can reserve the ports.
 func (p *ports) release() {
-	for _, file := range p.kept {
+	for _, file := range p.reserved {
 		file.Close()
 	}
 }
 
-func (p *ports) take(name string, number int) error {
+func (p *ports) reserve(name string, number int) error {
 	number, file, err := reserve(number)
 	if err != nil {
 		return err
 	}
-	p.numbers[name], p.kept[name] = number, file
+	p.numbers[name], p.reserved[name] = number, file
 	return nil
 }
 
-// ensure gives each name a port and remembers it.
+// ensure reserves a port for each name that has none, and records the ports.
 func (p *ports) ensure(l layout, names ...string) error {
 	for _, name := range names {
 		if p.numbers[name] != 0 {
 			continue
 		}
-		if err := p.take(name, 0); err != nil {
+		if err := p.reserve(name, 0); err != nil {
 			return err
 		}
 	}

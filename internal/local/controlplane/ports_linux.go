@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve takes a port of the loopback address, any when port is 0, and keeps
-// it while the file is open: the kernel gives it to nobody who asks for just
-// any port. A program that asks for this very port gets it, since both sockets
-// allow the address to be used again and this one does not listen.
+// reserve reserves a port on the loopback address while the file is open: the given
+// port, or any if port is 0. The kernel does not assign a reserved port to programs
+// that ask for any port. A program that asks for this port gets it, because both
+// sockets allow the address to be reused and this one does not listen.
 func reserve(port int) (int, *os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -23,7 +23,7 @@ func reserve(port int) (int, *os.File, error) {
 	}
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port}); err != nil {
 		file.Close()
-		return 0, nil, fmt.Errorf("taking port %d: %w", port, err)
+		return 0, nil, fmt.Errorf("reserving port %d: %w", port, err)
 	}
 	address, err := unix.Getsockname(fd)
 	if err != nil {

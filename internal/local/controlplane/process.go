@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Process identifies a process for good: a pid alone may be given to another.
+// Process identifies a process. The PID alone does not, because it can be reused.
 type Process struct {
 	PID int `json:"pid"`
-	// Started is when it began, in the words of the operating system.
+	// Started is the start time in the format of the operating system.
 	Started string `json:"started"`
 }
 
@@ -23,7 +23,7 @@ func self() (Process, error) {
 	return Process{PID: os.Getpid(), Started: started}, err
 }
 
-// alive tells whether the process exists and has not ended.
+// alive reports whether the process exists and has not exited.
 func (p Process) alive() bool {
 	if p.PID <= 0 || p.Started == "" {
 		return false
@@ -32,9 +32,9 @@ func (p Process) alive() bool {
 	return err == nil && started == p.Started
 }
 
-// signal sends a signal to the process and to no other: the handle is taken
-// before the identity is checked, so a pid that is given to another in between
-// does no harm. A process that is gone is no error.
+// signal sends a signal to the process and to no other: it opens the handle before
+// it checks the identity, so a PID that is reused in between does no harm. A process
+// that has exited is not an error.
 func (p Process) signal(signal syscall.Signal) error {
 	if p.PID <= 1 {
 		return nil
@@ -53,16 +53,16 @@ func (p Process) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// EndBelow ends every process of this user whose home directory is the given
-// one, or lies below it, and blocks until all are gone. So do those of programs that a
-// control plane runs, and of what they start. Here and there that cannot be
-// told, and then nothing is ended.
-func EndBelow(ctx context.Context, dir string, grace time.Duration) error {
+// StopProcesses stops every process of this user whose home directory is dir or
+// below it, and blocks until they have exited. The programs of a control plane have
+// such a home directory, and so have the processes they start. On systems without
+// /proc it stops nothing.
+func StopProcesses(ctx context.Context, dir string, grace time.Duration) error {
 	below := func(entry string) bool { return strings.HasPrefix(entry+"/", "HOME="+dir+"/") }
-	// What ends may have started another meanwhile.
-	for left := processesWith(below); len(left) > 0; left = processesWith(below) {
-		for _, process := range left {
-			if err := process.end(ctx, grace); err != nil {
+	// A process may have started another before it exited.
+	for found := processesWith(below); len(found) > 0; found = processesWith(below) {
+		for _, process := range found {
+			if err := process.stop(ctx, grace); err != nil {
 				return err
 			}
 		}
@@ -70,14 +70,15 @@ func EndBelow(ctx context.Context, dir string, grace time.Duration) error {
 	return nil
 }
 
-// supervisorsOf finds supervisors of a directory that is gone, by what they
-// were started with.
+// supervisorsOf returns the supervisors of a directory that no longer exists. It
+// finds them by their environment.
 func supervisorsOf(dir string) []Process {
 	return processesWith(func(entry string) bool { return entry == supervisorEnv+"="+dir })
 }
 
-// end asks the process to end, and kills it after the grace period.
-func (p Process) end(ctx context.Context, grace time.Duration) error {
+// stop terminates the process, kills it after the grace period, and blocks until it
+// has exited.
+func (p Process) stop(ctx context.Context, grace time.Duration) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -89,8 +90,8 @@ func (p Process) end(ctx context.Context, grace time.Duration) error {
 				return err
 			}
 		}
-		if !pause(ctx, pollInterval) {
-			return fmt.Errorf("waiting for process %d to end: %w", p.PID, context.Cause(ctx))
+		if !sleep(ctx, pollInterval) {
+			return fmt.Errorf("waiting for process %d to exit: %w", p.PID, context.Cause(ctx))
 		}
 	}
 	return nil

@@ -1,75 +1,67 @@
 package controlplane
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// processStarted returns the boot and the clock tick at which a process began.
-// A process that only waits to be reaped has ended.
+// processStarted returns the boot ID and the clock tick at which a process started.
+// A process that has exited but has not been reaped does not exist.
 func processStarted(pid int) (string, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return "", fmt.Errorf("reading process %d: %w", pid, err)
 	}
+	stat, err := process.Stat()
+	if err != nil {
+		return "", fmt.Errorf("reading process %d: %w", pid, err)
+	}
+	if stat.State == "Z" || stat.State == "X" {
+		return "", fmt.Errorf("process %d has exited: %w", pid, os.ErrNotExist)
+	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("reading the boot's identity: %w", err)
+		return "", fmt.Errorf("reading the boot ID: %w", err)
 	}
-	// The name, in parentheses, may hold anything; what follows is plain.
-	const state, startTime = 0, 19
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) <= startTime {
-		return "", fmt.Errorf("reading process %d: unexpected form", pid)
-	}
-	if fields[state] == "Z" || fields[state] == "X" {
-		return "", fmt.Errorf("process %d has ended: %w", pid, os.ErrNotExist)
-	}
-	return strings.TrimSpace(string(boot)) + "/" + fields[startTime], nil
+	return fmt.Sprintf("%s/%d", strings.TrimSpace(string(boot)), stat.Starttime), nil
 }
 
-// childAttributes have the kernel kill a child when the supervisor dies in any
-// way. Killing is safe: what etcd has written is the kernel's to keep.
+// childAttributes makes the kernel kill a child when the supervisor dies. Killing
+// etcd is safe: the kernel keeps the data that etcd has written.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// processesWith finds the other processes that have been started with such an
-// entry in their environment.
-func processesWith(is func(entry string) bool) []Process {
-	paths, err := filepath.Glob("/proc/[0-9]*/environ")
+// processesWith returns the other processes whose initial environment has a matching
+// entry.
+func processesWith(matches func(entry string) bool) []Process {
+	processes, err := procfs.AllProcs()
 	if err != nil {
 		return nil
 	}
 	var found []Process
-	for _, path := range paths {
-		// Processes of others and those that just ended cannot be read.
-		environ, err := os.ReadFile(path)
-		if err != nil || !slices.ContainsFunc(strings.Split(string(environ), "\x00"), is) {
+	for _, process := range processes {
+		// Processes of other users and those that have exited are unreadable.
+		environ, err := process.Environ()
+		if err != nil || process.PID == os.Getpid() || !slices.ContainsFunc(environ, matches) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if started, err := processStarted(pid); err == nil {
-			found = append(found, Process{PID: pid, Started: started})
+		if started, err := processStarted(process.PID); err == nil {
+			found = append(found, Process{PID: process.PID, Started: started})
 		}
 	}
 	return found
 }
 
-// linkSupervisor makes a link that leads to this process' command line, so that
-// reading it tells whether the supervisor lives.
+// linkSupervisor creates a link to the command line of this process, so that other
+// programs can check whether the supervisor is running by reading it.
 func (l layout) linkSupervisor() error {
 	link := l.supervisorLink()
 	temporary := link + ".new"
@@ -84,7 +76,8 @@ func (l layout) linkSupervisor() error {
 	return err
 }
 
-// closeOnExec keeps files that this process was given from what it starts.
+// closeOnExec prevents child processes from inheriting files that this process has
+// inherited.
 func closeOnExec() {
 	const first, last = 3, ^uint(0) >> 1
 	_ = unix.CloseRange(first, last, unix.CLOSE_RANGE_CLOEXEC)

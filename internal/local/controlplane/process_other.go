@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// processStarted returns the time at which a process began.
+// processStarted returns the time at which a process started.
 func processStarted(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "lstart=,stat=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -19,24 +19,24 @@ func processStarted(pid int) (string, error) {
 	}
 	fields := strings.Fields(string(out))
 	if len(fields) < 2 || strings.HasPrefix(fields[len(fields)-1], "Z") {
-		return "", fmt.Errorf("process %d has ended: %w", pid, os.ErrNotExist)
+		return "", fmt.Errorf("process %d has exited: %w", pid, os.ErrNotExist)
 	}
 	return strings.Join(fields[:len(fields)-1], " "), nil
 }
 
-// childAttributes: a child outlives a supervisor that is killed; the next one
-// ends it.
+// childAttributes cannot tie a child to the supervisor on this system. A child
+// outlives a killed supervisor; the next supervisor stops it.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// processesWith finds none here: a supervisor notices by itself that its
-// directory is gone.
+// processesWith finds no processes on this system. A supervisor exits when its
+// directory no longer exists.
 func processesWith(func(string) bool) []Process { return nil }
 
-// linkSupervisor writes the command line: a reader cannot tell here whether the
-// supervisor lives.
+// linkSupervisor writes the command line to a file. On this system the file does not
+// show whether the supervisor is running.
 func (l layout) linkSupervisor() error {
 	return writeFile(l.supervisorLink(), []byte(strings.Join(os.Args, "\x00")), 0o600)
 }
 
-// closeOnExec does nothing here.
+// closeOnExec does nothing on this system.
 func closeOnExec() {}

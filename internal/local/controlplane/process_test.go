@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestEndBelow_endsOnlyWhatIsAtHomeThere(t *testing.T) {
+func TestStopProcesses_selectsByHomeDirectory(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -18,23 +18,23 @@ func TestEndBelow_endsOnlyWhatIsAtHomeThere(t *testing.T) {
 		cmd := exec.Command("/bin/sh", "-c", script)
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 		g.Expect(cmd.Start()).To(Succeed())
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		exited := make(chan error, 1)
+		go func() { exited <- cmd.Wait() }()
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		started, err := processStarted(cmd.Process.Pid)
 		g.Expect(err).NotTo(HaveOccurred())
-		return Process{PID: cmd.Process.Pid, Started: started}, ended
+		return Process{PID: cmd.Process.Pid, Started: started}, exited
 	}
-	at, atEnded := start(dir, "exec sleep 600")
-	below, belowEnded := start(filepath.Join(dir, "a", "b"), "trap '' TERM; echo >&2; while :; do sleep 0.1; done")
+	at, atExited := start(dir, "exec sleep 600")
+	below, belowExited := start(filepath.Join(dir, "a", "b"), "trap '' TERM; echo >&2; while :; do sleep 0.1; done")
 	beside, _ := start(dir+"-beside", "exec sleep 600")
 
-	g.Expect(EndBelow(t.Context(), dir, 200*time.Millisecond)).To(Succeed())
+	g.Expect(StopProcesses(t.Context(), dir, 200*time.Millisecond)).To(Succeed())
 	g.Expect(at.alive()).To(BeFalse())
-	g.Expect(below.alive()).To(BeFalse(), "it would not listen, and was killed")
+	g.Expect(below.alive()).To(BeFalse(), "it ignored SIGTERM and was killed")
 	g.Expect(beside.alive()).To(BeTrue())
-	g.Eventually(atEnded).WithTimeout(patience).Should(Receive())
-	g.Eventually(belowEnded).WithTimeout(patience).Should(Receive())
+	g.Eventually(atExited).WithTimeout(patience).Should(Receive())
+	g.Eventually(belowExited).WithTimeout(patience).Should(Receive())
 }
 
 func TestPorts_areKeptByName(t *testing.T) {
@@ -55,10 +55,10 @@ func TestPorts_areKeptByName(t *testing.T) {
 	g.Expect(cluster.Port("webhooks")).To(Equal(first["webhooks"]))
 
 	listener, err := listen(first["webhooks"])
-	g.Expect(err).NotTo(HaveOccurred(), "nobody keeps it from its program")
+	g.Expect(err).NotTo(HaveOccurred(), "the program can listen on its port")
 	defer listener.Close()
 	third, err := cluster.Ports(t.Context(), "webhooks", "health")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(third["webhooks"]).NotTo(Equal(first["webhooks"]), "somebody else took it")
+	g.Expect(third["webhooks"]).NotTo(Equal(first["webhooks"]), "another process uses it")
 	g.Expect(third["health"]).To(Equal(first["health"]))
 }

@@ -12,9 +12,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
-// Names of the parts that a control plane can have.
+// The names of the parts of a control plane.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -23,73 +25,73 @@ const (
 	Kwok              = "kwok"
 )
 
-// Workloads is the extra part that carries out known Deployments by programs of
-// this machine. It is no program itself.
+// Workloads is the extra part that runs the programs of known Deployments on this
+// machine. It is not a program itself.
 const Workloads = "workloads"
 
-// Extras are the parts that Spec.With may name, without the prefix "kube-".
+// Extras are the values of Spec.With: parts without the prefix "kube-".
 var Extras = []string{"controller-manager", "scheduler", "kwok", Workloads}
 
-// partOf translates the short name of an extra part.
+// partOf maps the names of extra parts to programs.
 var partOf = map[string]string{"controller-manager": ControllerManager, "scheduler": Scheduler, "kwok": Kwok}
 
-// Spec is what a control plane is to be. The zero value of everything but Name
-// and KubernetesVersion is good.
+// Spec is the desired state of a control plane. Name and KubernetesVersion are
+// required.
 type Spec struct {
 	// Name is the cluster's name in the kubeconfig.
 	Name string `json:"name"`
-	// KubernetesVersion is a minor version such as "1.36"; a leading v and a
-	// patch are taken off.
+	// KubernetesVersion is a minor version such as "1.36". A leading v and a patch
+	// are ignored.
 	KubernetesVersion string `json:"kubernetesVersion"`
-	// With names extra parts, out of Extras.
+	// With lists extra parts. Extras are the possible values.
 	With []string `json:"with,omitempty"`
-	// BinDir is where programs are looked for first.
+	// BinDir is the directory that is searched for programs first.
 	BinDir string `json:"binDir,omitempty"`
-	// TokenWebhook is a kubeconfig file that leads the API server to a webhook
-	// which reviews bearer tokens.
+	// TokenWebhook is the path of a kubeconfig for a webhook that reviews bearer
+	// tokens for the API server.
 	TokenWebhook string `json:"tokenWebhook,omitempty"`
-	// Incarnation is written to the file "incarnation" once the control plane
-	// is ready, for whoever wants to know which request made it.
+	// Incarnation is written to the file "incarnation" once the control plane is
+	// ready, so that other programs can tell which request created it.
 	Incarnation string `json:"incarnation,omitempty"`
-	// Programs are run as well, in this order, once the API server is ready.
+	// Programs are started in this order once the API server is ready.
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is a process that is kept alive.
+// Program is a program that is restarted when it exits.
 type Program struct {
-	// Name is unique in the control plane; the log is named after it.
+	// Name is unique in the control plane. The log has the same name.
 	Name string `json:"name"`
-	// Path and Args are the command. Nothing secret belongs into Args.
+	// Path and Args are the command. Args must not contain secrets.
 	Path string   `json:"path"`
 	Args []string `json:"args,omitempty"`
-	// Env are NAME=VALUE entries on top of PATH, TMPDIR and HOME, which is the
-	// directory. They are kept in a file that only the user can read.
+	// Env are NAME=VALUE entries in addition to PATH, TMPDIR, TZ and HOME, which is
+	// the directory. They are stored in a file that only the user can read.
 	Env []string `json:"env,omitempty"`
-	// ReadyURL answers 200 when the program is ready: http, or https with a
-	// certificate of the cluster's authority. Empty is ready at once.
+	// ReadyURL returns status 200 when the program is ready. It is http, or https
+	// with a certificate that the cluster's CA has signed. A program without it is
+	// ready when it has started.
 	ReadyURL string `json:"readyURL,omitempty"`
-	// After names programs that must be ready before this one starts.
+	// After lists programs that must be ready before this one starts.
 	After []string `json:"after,omitempty"`
-	// Needs are paths of the API server that must answer before it starts, such
-	// as those of kinds that it watches.
+	// Needs are paths of the API server that must exist before the program starts,
+	// such as those of the kinds it watches.
 	Needs []string `json:"needs,omitempty"`
-	// Files are read by the program when it starts: it is started again when
+	// Files are files that the program reads when it starts. It is restarted when
 	// the content of one changes.
 	Files []string `json:"files,omitempty"`
 }
 
 var (
-	nameForm    = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,98}[A-Za-z0-9])?$`)
-	programForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	nameFormat    = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,98}[A-Za-z0-9])?$`)
+	programFormat = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 )
 
-// normalize checks the spec and returns it in the one form in which equal specs
-// are equal.
+// normalize validates the spec and returns its canonical form.
 func (s Spec) normalize() (Spec, error) {
-	if !nameForm.MatchString(s.Name) {
-		return s, fmt.Errorf("%q cannot be the name of a cluster: use up to 100 letters, digits, dots, dashes and underscores", s.Name)
+	if !nameFormat.MatchString(s.Name) {
+		return s, fmt.Errorf("%q is not a valid cluster name: use up to 100 letters, digits, dots, dashes and underscores", s.Name)
 	}
-	version, err := ParseVersion(s.KubernetesVersion)
+	version, err := kubeversion.Parse(s.KubernetesVersion)
 	if err != nil {
 		return s, err
 	}
@@ -98,15 +100,15 @@ func (s Spec) normalize() (Spec, error) {
 	s.With = slices.Compact(slices.Sorted(slices.Values(s.With)))
 	for _, extra := range s.With {
 		if !slices.Contains(Extras, extra) {
-			return s, fmt.Errorf("no extra part %q: use %s", extra, strings.Join(Extras, ", "))
+			return s, fmt.Errorf("unknown extra part %q: use %s", extra, strings.Join(Extras, ", "))
 		}
 	}
 	if s.TokenWebhook != "" {
 		if s.TokenWebhook, err = filepath.Abs(s.TokenWebhook); err != nil {
-			return s, fmt.Errorf("finding the token webhook's configuration: %w", err)
+			return s, fmt.Errorf("finding the configuration of the token webhook: %w", err)
 		}
 		if _, err := os.Stat(s.TokenWebhook); err != nil {
-			return s, fmt.Errorf("finding the token webhook's configuration: %w", err)
+			return s, fmt.Errorf("finding the configuration of the token webhook: %w", err)
 		}
 	}
 	if s.BinDir != "" {
@@ -124,16 +126,16 @@ func checkPrograms(programs []Program) error {
 	}
 	for _, p := range programs {
 		switch {
-		case !programForm.MatchString(p.Name):
-			return fmt.Errorf("%q cannot be the name of a program: use lower-case letters, digits and dashes", p.Name)
+		case !programFormat.MatchString(p.Name):
+			return fmt.Errorf("%q is not a valid program name: use lower-case letters, digits and dashes", p.Name)
 		case slices.Contains(taken, p.Name):
-			return fmt.Errorf("the name %s of a program is taken: give each a name of its own", p.Name)
+			return fmt.Errorf("program name %s is already in use: choose another", p.Name)
 		case !filepath.IsAbs(p.Path):
-			return fmt.Errorf("the program %s needs an absolute path, not %q", p.Name, p.Path)
+			return fmt.Errorf("path %[2]q of program %[1]s is not absolute", p.Name, p.Path)
 		}
 		for _, name := range p.After {
 			if !slices.Contains(taken, name) {
-				return fmt.Errorf("the program %s is to start after %s: name one that stands before it", p.Name, name)
+				return fmt.Errorf("program %s must start after %s, which is not listed before it", p.Name, name)
 			}
 		}
 		taken = append(taken, p.Name)
@@ -143,7 +145,7 @@ func checkPrograms(programs []Program) error {
 
 func (s Spec) with(extra string) bool { return slices.Contains(s.With, extra) }
 
-// parts are the programs of Kubernetes that are asked for.
+// parts returns the names of the requested parts that are programs.
 func (s Spec) parts() []string {
 	parts := []string{Etcd, APIServer}
 	for _, extra := range s.With {
@@ -154,14 +156,13 @@ func (s Spec) parts() []string {
 	return parts
 }
 
-// request is a spec with all that was found out about this machine: what the
-// supervisor carries out.
+// request is a spec resolved on this machine. The supervisor runs it.
 type request struct {
 	Spec
-	// Paths are where the programs of the parts are.
+	// Paths are the paths of the programs by name.
 	Paths map[string]string `json:"paths"`
-	// ID changes with anything above and with the content of the files that
-	// are named there. The supervisor reports which request it carried out.
+	// ID changes with the fields above and with the content of the files they
+	// name. The supervisor reports the ID of the request it has applied.
 	ID string `json:"id"`
 }
 
@@ -179,7 +180,7 @@ func (s Spec) request() (*request, error) {
 	}
 	if spec.with(Workloads) {
 		for _, w := range workloads {
-			// One that is missing is looked for again when it is to run.
+			// A missing program is searched for again when it has to run.
 			if path, err := findProgram(w.program, spec.BinDir); err == nil {
 				r.Paths[w.program] = path
 			}
@@ -196,7 +197,7 @@ func (s Spec) request() (*request, error) {
 	return r, err
 }
 
-// fingerprint identifies a value and the content of files.
+// fingerprint returns a hash of a value and of the content of files.
 func fingerprint(value any, files []string) (string, error) {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -214,7 +215,7 @@ func fingerprint(value any, files []string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// digest is that of a file's content; one that does not exist has none.
+// digest returns the hash of a file's content, or nil if the file does not exist.
 func digest(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

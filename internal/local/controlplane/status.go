@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// Status is what is known of a control plane.
+// Status is the observed state of a control plane.
 type Status struct {
 	Directory string `json:"directory"`
-	// Exists is whether there is a control plane in the directory at all.
+	// Exists reports whether the directory has a control plane.
 	Exists            bool   `json:"exists"`
 	Name              string `json:"name,omitempty"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	Endpoint          string `json:"endpoint,omitempty"`
-	// Running is whether a supervisor lives, Ready whether it has carried out
-	// what was asked for last and all parts are ready.
+	// Running reports whether a supervisor is running. Ready reports whether it has
+	// applied the latest spec and all parts are ready.
 	Running    bool         `json:"running"`
 	Ready      bool         `json:"ready"`
 	Supervisor *Process     `json:"supervisor,omitempty"`
 	Parts      []PartStatus `json:"parts,omitempty"`
-	// Workloads are the programs that carry out Deployments of the cluster. The
-	// cluster is ready without them.
+	// Workloads are the programs that run for Deployments of the cluster. They do
+	// not count for Ready.
 	Workloads []PartStatus `json:"workloads,omitempty"`
 }
 
-// PartStatus is what is known of one part.
+// PartStatus is the observed state of a part.
 type PartStatus struct {
 	Name string `json:"name"`
-	// Process is the running process, or the one that ran last.
+	// Process is the running process, or the last one.
 	Process
 	Running bool `json:"running"`
 	Ready   bool `json:"ready"`
-	// Restarts counts how often it was started again after it ended by itself.
+	// Restarts counts how often it exited unexpectedly and was restarted.
 	Restarts int `json:"restarts"`
-	// Since is when it last was started, LastExit how it ended before.
+	// Since is when it was last started, and LastExit how it exited before.
 	Since    time.Time `json:"since,omitzero"`
 	LastExit string    `json:"lastExit,omitempty"`
-	// Waiting is what must come before it is started.
+	// Waiting is what it waits for before it can start.
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// observation is what the supervisor writes down.
+// observation is the state that the supervisor records.
 type observation struct {
-	// RequestID is the request that was carried out.
+	// RequestID is the ID of the applied request.
 	RequestID  string       `json:"requestID"`
 	Supervisor Process      `json:"supervisor"`
 	Parts      []PartStatus `json:"parts"`
@@ -67,7 +67,7 @@ func (o *observation) ready(id string) bool {
 	return true
 }
 
-// waiting names the parts that are not ready.
+// waiting returns the names of the parts that are not ready.
 func (o *observation) waiting() string {
 	var names []string
 	for _, part := range o.Parts {
@@ -81,32 +81,32 @@ func (o *observation) waiting() string {
 	return strings.Join(names, ", ")
 }
 
-// Status looks at the control plane. It does not block and changes nothing.
+// Status returns the state of the control plane. It does not wait and changes nothing.
 func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	l := layout(c.Dir)
 	status := &Status{Directory: c.Dir}
-	var wanted request
-	if err := readJSON(l.spec(), &wanted); err != nil {
+	var desired request
+	if err := readJSON(l.spec(), &desired); err != nil {
 		return nil, err
 	}
-	if wanted.ID == "" {
+	if desired.ID == "" {
 		return status, nil
 	}
 	status.Exists = true
-	status.Name, status.KubernetesVersion = wanted.Name, wanted.KubernetesVersion
+	status.Name, status.KubernetesVersion = desired.Name, desired.KubernetesVersion
 	endpoint, err := os.ReadFile(l.endpoint())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the endpoint: %w", err)
 	}
 	status.Endpoint = strings.TrimSpace(string(endpoint))
-	var seen observation
-	if err := readJSON(l.status(), &seen); err != nil {
+	var observed observation
+	if err := readJSON(l.status(), &observed); err != nil {
 		return nil, err
 	}
 	if status.Running, err = isHeld(l.supervisorLock()); err != nil {
 		return nil, err
 	}
-	status.Parts, status.Workloads = seen.Parts, seen.Workloads
+	status.Parts, status.Workloads = observed.Parts, observed.Workloads
 	if !status.Running {
 		for i := range status.Parts {
 			status.Parts[i].Running, status.Parts[i].Ready = false, false
@@ -114,12 +114,12 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		status.Workloads = nil
 		return status, nil
 	}
-	status.Supervisor = &seen.Supervisor
-	status.Ready = seen.ready(wanted.ID) && c.probe(ctx, "/readyz") == nil
+	status.Supervisor = &observed.Supervisor
+	status.Ready = observed.ready(desired.ID) && c.probe(ctx, "/readyz") == nil
 	return status, nil
 }
 
-// probe asks the API server for a path as an administrator.
+// probe requests a path of the API server as an administrator.
 func (c *Cluster) probe(ctx context.Context, path string) error {
 	l := layout(c.Dir)
 	endpoint, err := os.ReadFile(l.endpoint())
@@ -133,20 +133,20 @@ func (c *Cluster) probe(ctx context.Context, path string) error {
 	return get(ctx, client, strings.TrimSpace(string(endpoint))+path)
 }
 
-// get is nil when the answer is 200.
+// get returns an error unless the status of the response is 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("requesting %s: %w", url, err)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking: %w", err)
+		return fmt.Errorf("requesting: %w", err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
+		return fmt.Errorf("%s returned status %s", url, resp.Status)
 	}
 	return nil
 }

@@ -20,21 +20,22 @@ import (
 )
 
 const (
-	// supervisorLog names the supervisor's log among those of the parts.
+	// supervisorLog is the name of the supervisor's log.
 	supervisorLog = "supervisor"
-	// supervisorEnv marks a supervisor's process with its directory.
+	// supervisorEnv is a variable with the directory in a supervisor's environment.
 	supervisorEnv = "LOCALCLUSTER_SUPERVISES"
-	// lookInterval is how often the supervisor looks at its directory.
-	lookInterval = 200 * time.Millisecond
-	// lockPatience is how long what ran before may take to let go.
-	lockPatience = 15 * time.Second
+	// checkInterval is how often the supervisor checks its directory.
+	checkInterval = 200 * time.Millisecond
+	// lockTimeout is how long the processes of the previous supervisor may take to
+	// exit.
+	lockTimeout  = 15 * time.Second
 	probeTimeout = 2 * time.Second
 )
 
-// errVanished says that the directory was removed, or replaced by another.
-var errVanished = errors.New("the directory is gone")
+// errRemoved means that the directory was removed or replaced by another.
+var errRemoved = errors.New("the directory was removed")
 
-// supervisor keeps the programs of one directory alive.
+// supervisor runs the programs of a directory.
 type supervisor struct {
 	layout
 	lock   *lock
@@ -42,49 +43,50 @@ type supervisor struct {
 	ports  *ports
 	client *http.Client
 	log    *slog.Logger
-	// launch has a program started by the one thread that lives as long as
-	// the supervisor: the kernel takes the end of the thread that started a
-	// child for the end of the supervisor.
+	// launch passes functions to the thread that starts all programs. That thread
+	// must run as long as the supervisor: the kernel kills a child when the thread
+	// that started it ends.
 	launch chan func()
-	// hurry has programs killed without asking: there is nothing to save.
-	hurry atomic.Bool
-	// changed is told when there is something to write down.
+	// killAtOnce makes programs be killed without a grace period, because there is
+	// no data to save.
+	killAtOnce atomic.Bool
+	// changed receives a value when the status has changed.
 	changed chan struct{}
 
-	// recorded is what was last written down.
+	// recorded is the last content of the status file.
 	recorded []byte
 
-	// unwatch ends the watch of Deployments; nil is none.
-	unwatch func()
+	// stopWatch stops the watch of Deployments. It is nil if there is none.
+	stopWatch func()
 
 	mu        sync.Mutex
 	requestID string
 	children  []*child
-	// server is the API server's URL, binDir where programs of workloads are
-	// looked for, and paths where they were found.
+	// server is the URL of the API server. binDir is searched for the programs of
+	// workloads, and paths are those already found.
 	server, binDir string
 	paths          map[string]string
-	// workloads carry out deployments; fresh says that those have changed.
-	workloads   []*child
-	deployments map[string]*appsv1.Deployment
-	fresh       bool
+	// workloads run for deployments, the observed Deployments with a known program.
+	// deploymentsChanged is set until the workloads match them.
+	workloads          []*child
+	deployments        []*appsv1.Deployment
+	deploymentsChanged bool
 }
 
-// Supervise runs the control plane of a directory until ctx ends, and then ends
-// it in order. There is one supervisor for a directory; a second one is an
-// error. It follows changes of what is wanted, and ends by itself when the
-// directory is gone.
+// Supervise runs the control plane of a directory until ctx ends, and then stops it in
+// order. It applies changes of the spec, and returns an error when the directory is
+// removed. A directory has at most one supervisor: a second one returns an error.
 func Supervise(ctx context.Context, dir string) error {
 	l := layout(dir)
-	waiting, cancel := context.WithTimeout(ctx, lockPatience)
+	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	held, err := waitForLock(waiting, l.supervisorLock())
 	if err != nil {
-		return fmt.Errorf("another supervisor, or what it left, works in the directory: %w", err)
+		return fmt.Errorf("another supervisor or its processes are running in the directory: %w", err)
 	}
 	defer held.release()
 	if !held.current() {
-		return errVanished
+		return errRemoved
 	}
 
 	s := &supervisor{
@@ -96,8 +98,8 @@ func Supervise(ctx context.Context, dir string) error {
 	}
 	go s.launchAll()
 	err = s.run(ctx)
-	s.log.Info("Ending", "reason", err)
-	s.hurry.Store(errors.Is(err, errVanished))
+	s.log.Info("Stopping", "reason", err)
+	s.killAtOnce.Store(errors.Is(err, errRemoved))
 	s.endWatch()
 	s.stop(s.all())
 	if errors.Is(err, context.Canceled) {
@@ -107,7 +109,7 @@ func Supervise(ctx context.Context, dir string) error {
 	return err
 }
 
-// prepare makes what the parts need and says who supervises.
+// prepare creates the files that the parts need and records this supervisor.
 func (s *supervisor) prepare(ctx context.Context) error {
 	var err error
 	if s.self, err = self(); err != nil {
@@ -138,18 +140,18 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	return s.linkSupervisor()
 }
 
-// run follows the directory until ctx ends.
+// run applies the specs in the directory until ctx ends.
 func (s *supervisor) run(ctx context.Context) error {
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
 		if !s.lock.current() {
-			return errVanished
+			return errRemoved
 		}
-		if err := s.follow(ctx); err != nil {
+		if err := s.applySpec(ctx); err != nil {
 			return err
 		}
-		if err := s.followWorkloads(ctx); err != nil {
+		if err := s.applyWorkloads(ctx); err != nil {
 			return err
 		}
 		s.record()
@@ -162,65 +164,64 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// follow carries out what is wanted if that has changed: programs that go on
-// unchanged are left alone.
-func (s *supervisor) follow(ctx context.Context) error {
-	var wanted request
-	if err := readJSON(s.spec(), &wanted); err != nil {
+// applySpec applies the spec if it has changed. Unchanged programs keep running.
+func (s *supervisor) applySpec(ctx context.Context) error {
+	var desired request
+	if err := readJSON(s.spec(), &desired); err != nil {
 		return err
 	}
-	if wanted.ID == "" || wanted.ID == s.requestID {
+	if desired.ID == "" || desired.ID == s.requestID {
 		return nil
 	}
-	if err := s.ports.ensure(s.layout, wanted.parts()...); err != nil {
+	if err := s.ports.ensure(s.layout, desired.parts()...); err != nil {
 		return err
 	}
-	if err := s.writeKubeconfig(wanted.Name, endpointOf(s.ports)); err != nil {
+	if err := s.writeKubeconfig(desired.Name, endpointOf(s.ports)); err != nil {
 		return err
 	}
-	s.log.Info("Carrying out", "request", wanted.ID, "version", wanted.KubernetesVersion)
+	s.log.Info("Applying", "request", desired.ID, "version", desired.KubernetesVersion)
 	s.mu.Lock()
-	s.server, s.binDir, s.paths = endpointOf(s.ports), wanted.BinDir, wanted.Paths
+	s.server, s.binDir, s.paths = endpointOf(s.ports), desired.BinDir, desired.Paths
 	s.mu.Unlock()
-	if err := s.exchange(ctx, &s.children, s.programs(&wanted, s.ports)); err != nil {
+	if err := s.replace(ctx, &s.children, s.programs(&desired, s.ports)); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.requestID = wanted.ID
+	s.requestID = desired.ID
 	s.mu.Unlock()
-	if wanted.with(Workloads) {
-		return s.beginWatch(ctx)
+	if desired.with(Workloads) {
+		return s.startWatch(ctx)
 	}
 	s.endWatch()
 	return nil
 }
 
-// exchange makes children be those of the programs: what is not among them is
-// stopped, what is new is started, and what is the same goes on.
-func (s *supervisor) exchange(ctx context.Context, children *[]*child, programs []Program) error {
-	var next, fresh []*child
+// replace makes children run the programs: it stops children of other programs, starts
+// new ones, and keeps those that have not changed.
+func (s *supervisor) replace(ctx context.Context, children *[]*child, programs []Program) error {
+	var next, added []*child
 	s.mu.Lock()
-	before := slices.Clone(*children)
+	previous := slices.Clone(*children)
 	s.mu.Unlock()
 	for _, program := range programs {
-		mark, err := fingerprint(program, program.Files)
+		hash, err := fingerprint(program, program.Files)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(before, func(c *child) bool { return c.mark == mark })
+		i := slices.IndexFunc(previous, func(c *child) bool { return c.hash == hash })
 		if i >= 0 {
-			next = append(next, before[i])
+			next = append(next, previous[i])
 			continue
 		}
-		c := newChild(s, program, mark)
-		next, fresh = append(next, c), append(fresh, c)
+		c := newChild(s, program, hash)
+		next, added = append(next, c), append(added, c)
 	}
-	s.stop(slices.DeleteFunc(before, func(c *child) bool { return slices.Contains(next, c) }))
+	s.stop(slices.DeleteFunc(previous, func(c *child) bool { return slices.Contains(next, c) }))
 	s.mu.Lock()
 	*children = next
 	s.mu.Unlock()
-	for _, c := range fresh {
-		go c.keep(context.WithoutCancel(ctx))
+	for _, c := range added {
+		go c.run(context.WithoutCancel(ctx))
 	}
 	return nil
 }
@@ -231,7 +232,7 @@ func (s *supervisor) all() []*child {
 	return slices.Concat(s.children, s.workloads)
 }
 
-// stop ends children: first those that no other of them depends on.
+// stop stops children in order: first those that no other one depends on.
 func (s *supervisor) stop(children []*child) {
 	for len(children) > 0 {
 		var now, later []*child
@@ -252,7 +253,7 @@ func (s *supervisor) stop(children []*child) {
 	}
 }
 
-// ready tells whether all named programs are.
+// ready reports whether all named programs are ready.
 func (s *supervisor) ready(names []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,18 +265,18 @@ func (s *supervisor) ready(names []string) bool {
 	return true
 }
 
-// record writes down what is known. A directory that is gone is noticed by run.
+// record writes the status. It writes nothing to a directory that was removed.
 func (s *supervisor) record() {
 	s.mu.Lock()
-	seen := observation{RequestID: s.requestID, Supervisor: s.self}
+	observed := observation{RequestID: s.requestID, Supervisor: s.self}
 	for _, c := range s.children {
-		seen.Parts = append(seen.Parts, c.status)
+		observed.Parts = append(observed.Parts, c.status)
 	}
 	for _, c := range s.workloads {
-		seen.Workloads = append(seen.Workloads, c.status)
+		observed.Workloads = append(observed.Workloads, c.status)
 	}
 	s.mu.Unlock()
-	content, err := json.Marshal(seen)
+	content, err := json.Marshal(observed)
 	if err != nil {
 		s.log.Error("Cannot encode the status", "error", err)
 		return
@@ -290,18 +291,23 @@ func (s *supervisor) record() {
 	s.recorded = content
 }
 
-// update changes a child's status and has it written down.
+// update changes a child's status and triggers record.
 func (s *supervisor) update(c *child, change func(*PartStatus)) {
 	s.mu.Lock()
 	change(&c.status)
 	s.mu.Unlock()
+	s.notify()
+}
+
+// notify makes run act on a change.
+func (s *supervisor) notify() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// launchAll never ends, and so keeps its thread.
+// launchAll starts programs. It never returns, so its thread never ends.
 func (s *supervisor) launchAll() {
 	runtime.LockOSThread()
 	for start := range s.launch {

@@ -20,7 +20,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func trim(text string) string { return strings.TrimSpace(text) }
 
-// namespaces lists them with a configuration.
+// namespaces lists the namespaces with a configuration.
 func namespaces(t *testing.T, config *rest.Config) error {
 	t.Helper()
 	c, err := client.New(config, client.Options{})
@@ -30,7 +30,7 @@ func namespaces(t *testing.T, config *rest.Config) error {
 	return c.List(t.Context(), &corev1.NamespaceList{})
 }
 
-func TestSupervisor_restartsWhatDies(t *testing.T) {
+func TestSupervisor_restartsProgramsThatExit(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -52,14 +52,14 @@ func TestSupervisor_restartsWhatDies(t *testing.T) {
 			g.Expect(now.PID).NotTo(Equal(dead.PID))
 			g.Expect(now.Restarts).To(Equal(1))
 			g.Expect(now.LastExit).To(Equal("signal: killed"))
-		}).WithTimeout(patience).Should(Succeed(), "it is started again")
+		}).WithTimeout(patience).Should(Succeed(), "the program is restarted")
 	}
-	g.Eventually(findNote).WithArguments(t, cluster, "before").WithTimeout(patience).Should(Succeed(), "the data are kept")
+	g.Eventually(findNote).WithArguments(t, cluster, "before").WithTimeout(patience).Should(Succeed(), "etcd keeps the data")
 	after := mustUp(t, cluster, with)
 	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
 	g.Expect(after.Supervisor).To(Equal(before.Supervisor))
 
-	// A program whose file changed is started anew, and the others go on.
+	// Only a program whose file has changed is restarted.
 	g.Expect(os.WriteFile(file, []byte("2"), 0o600)).To(Succeed())
 	changed := mustUp(t, cluster, with)
 	g.Expect(changed.Parts[:2]).To(Equal(after.Parts[:2]))
@@ -69,7 +69,7 @@ func TestSupervisor_restartsWhatDies(t *testing.T) {
 	g.Expect(changed.Parts[2].alive()).To(BeFalse())
 }
 
-func TestSupervise_refusesSecondSupervisor(t *testing.T) {
+func TestSupervise_refusesASecondSupervisor(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestSupervise_refusesSecondSupervisor(t *testing.T) {
 	held.release()
 	g.Expect(isHeld(layout(dir).supervisorLock())).To(BeFalse())
 
-	// And one whose directory is replaced meanwhile.
+	// A lock is not current after its directory was replaced.
 	held, err = tryLock(layout(dir).supervisorLock())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer held.release()
@@ -92,7 +92,7 @@ func TestSupervise_refusesSecondSupervisor(t *testing.T) {
 	g.Expect(held.current()).To(BeFalse())
 }
 
-func TestReserve_keepsPortForItsProgram(t *testing.T) {
+func TestReserve_keepsThePortOfAProgram(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := layout(t.TempDir())
@@ -102,7 +102,7 @@ func TestReserve_keepsPortForItsProgram(t *testing.T) {
 	g.Expect(first.numbers[APIServer]).NotTo(Equal(first.numbers[Etcd]))
 	second, err := dir.loadPorts(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(second.numbers).To(Equal(first.numbers), "they are remembered")
+	g.Expect(second.numbers).To(Equal(first.numbers), "ports are recorded")
 
 	listener, err := listen(first.numbers[APIServer])
 	g.Expect(err).NotTo(HaveOccurred(), "the program gets its port")
@@ -113,11 +113,11 @@ func TestReserve_keepsPortForItsProgram(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = dir.loadPorts(soon)
-	g.Expect(err).To(MatchError(ContainSubstring("the API server's port is in use")))
+	g.Expect(err).To(MatchError(ContainSubstring("the port of the API server is in use")))
 	listener.Close()
 	third, err := dir.loadPorts(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(third.ensure(dir, APIServer, Etcd)).To(Succeed())
 	g.Expect(third.numbers[APIServer]).To(Equal(first.numbers[APIServer]))
-	g.Expect(third.numbers[Etcd]).NotTo(Equal(first.numbers[Etcd]), "another part takes another port")
+	g.Expect(third.numbers[Etcd]).NotTo(Equal(first.numbers[Etcd]), "another part gets another port")
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// workspace applies one of the modules with the real tofu, as one text: that is
-// how templates carry them.
+// workspace applies a module with the real tofu. Like in a template, the module is one
+// file.
 type workspace struct {
 	dir, tofu string
 	vars      map[string]any
-	// output is everything that tofu printed.
+	// output is everything that tofu has printed.
 	output strings.Builder
 }
 
@@ -57,7 +57,7 @@ func newWorkspace(t *testing.T, module string, vars map[string]any) *workspace {
 	return w
 }
 
-// command prepares a call. Variables come by a file that tofu reads by itself.
+// command returns a tofu command. tofu reads the variables from a file.
 func (w *workspace) command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	vars, err := json.Marshal(w.vars)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *workspace) command(ctx context.Context, args ...string) (*exec.Cmd, err
 	return cmd, nil
 }
 
-// run returns what was printed, and the exit code.
+// run returns the output and the exit code.
 func (w *workspace) run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd, err := w.command(t.Context(), append(args, "-no-color")...)
@@ -112,7 +112,7 @@ func (w *workspace) destroy(t *testing.T) string {
 	return w.must(t, "destroy", "-auto-approve", "-input=false")
 }
 
-// settled plans, and fails the test unless there is nothing to do.
+// settled fails the test unless the plan is empty.
 func (w *workspace) settled(t *testing.T) {
 	t.Helper()
 	if out, code := w.run(t, "plan", "-detailed-exitcode", "-input=false"); code != 0 || !strings.Contains(out, "No changes.") {
@@ -120,8 +120,8 @@ func (w *workspace) settled(t *testing.T) {
 	}
 }
 
-// actions returns what a plan would do to each resource, such as
-// "delete create", without those that stay as they are.
+// actions returns the actions of a plan by resource, such as "delete create".
+// Resources without changes are left out.
 func (w *workspace) actions(t *testing.T) map[string]string {
 	t.Helper()
 	file := filepath.Join(w.dir, "plan.out")
@@ -145,14 +145,14 @@ func (w *workspace) actions(t *testing.T) map[string]string {
 	}
 	found := map[string]string{}
 	for _, change := range plan.ResourceChanges {
-		if what := strings.Join(change.Change.Actions, " "); what != "no-op" {
-			found[change.Address] = what
+		if actions := strings.Join(change.Change.Actions, " "); actions != "no-op" {
+			found[change.Address] = actions
 		}
 	}
 	return found
 }
 
-// outputs returns all outputs, the sensitive ones too.
+// outputs returns all outputs, including the sensitive ones.
 func (w *workspace) outputs(t *testing.T) map[string]any {
 	t.Helper()
 	cmd, err := w.command(t.Context(), "output", "-json")

@@ -1,124 +1,130 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/message"
 )
 
-// hopeless is how often a part may end by itself before Up gives up.
-const hopeless = 4
+const (
+	// maxExits is how often a part may exit unexpectedly before Up gives up.
+	maxExits = 4
+	// logLimit is how many bytes of a log an error quotes.
+	logLimit = 1500
+)
 
-// Up makes the control plane what the spec says and blocks until it is ready or
-// ctx ends. It may be called again at any time: what fits already is left alone,
-// another version restarts the parts and keeps data, address and certificates,
-// and what a crash left behind is ended first. After an error the supervisor
-// may still be trying.
+// Up starts or changes the control plane to match the spec, and blocks until it is
+// ready or ctx ends. It is idempotent: parts that match already are not restarted. A
+// new version restarts parts and keeps data, address and certificates. Processes that
+// a crash left behind are stopped first. After an error the supervisor may still be
+// trying.
 func (c *Cluster) Up(ctx context.Context, spec Spec) (*Status, error) {
-	wanted, err := spec.request()
+	desired, err := spec.request()
 	if err != nil {
 		return nil, err
 	}
-	held, err := c.begin(ctx, true)
+	held, err := c.lockOperation(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	defer held.release()
-	return c.carryOut(ctx, wanted)
+	return c.apply(ctx, desired)
 }
 
-// carryOut is called by whoever holds the operation lock.
-func (c *Cluster) carryOut(ctx context.Context, wanted *request) (*Status, error) {
+// apply starts or changes the control plane. The caller holds the operation lock.
+func (c *Cluster) apply(ctx context.Context, desired *request) (*Status, error) {
 	l := layout(c.Dir)
-	var before request
-	if err := readJSON(l.spec(), &before); err != nil {
+	var previous request
+	if err := readJSON(l.spec(), &previous); err != nil {
 		return nil, err
 	}
-	if before.ID != wanted.ID {
-		if err := checkVersion(ctx, wanted); err != nil {
+	if previous.ID != desired.ID {
+		if err := checkVersion(ctx, desired); err != nil {
 			return nil, err
 		}
-		if err := writeJSON(l.spec(), wanted); err != nil {
+		if err := writeJSON(l.spec(), desired); err != nil {
 			return nil, err
 		}
 	}
-	ended, err := c.ensureSupervisor(ctx)
+	exited, err := c.ensureSupervisor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.await(ctx, wanted, ended); err != nil {
+	if err := c.waitReady(ctx, desired, exited); err != nil {
 		return nil, err
 	}
-	if wanted.Incarnation != "" {
-		if err := writeFile(l.incarnation(), []byte(wanted.Incarnation), 0o644); err != nil {
+	if desired.Incarnation != "" {
+		if err := writeFile(l.incarnation(), []byte(desired.Incarnation), 0o644); err != nil {
 			return nil, err
 		}
 	}
 	return c.Status(ctx)
 }
 
-// Resume brings up again what was asked for last, with the same programs, after
-// a crash or a restart of the machine. A directory in which nothing was asked
-// for is left alone.
+// Resume starts the control plane again with its latest spec and the same programs,
+// after a crash or a restart of the machine. It does nothing in a directory without a
+// spec.
 func (c *Cluster) Resume(ctx context.Context) (*Status, error) {
-	held, err := c.begin(ctx, false)
+	held, err := c.lockOperation(ctx, false)
 	if err != nil || held == nil {
 		return &Status{Directory: c.Dir}, err
 	}
 	defer held.release()
-	var before request
-	if err := readJSON(layout(c.Dir).spec(), &before); err != nil {
+	var previous request
+	if err := readJSON(layout(c.Dir).spec(), &previous); err != nil {
 		return nil, err
 	}
-	if before.ID == "" {
+	if previous.ID == "" {
 		return c.Status(ctx)
 	}
-	return c.carryOut(ctx, &before)
+	return c.apply(ctx, &previous)
 }
 
-// checkVersion refuses a version that the API server's program cannot be.
-func checkVersion(ctx context.Context, wanted *request) error {
-	version, err := ParseVersion(wanted.KubernetesVersion)
+// checkVersion refuses a version that the API server program cannot emulate.
+func checkVersion(ctx context.Context, desired *request) error {
+	version, err := kubeversion.Parse(desired.KubernetesVersion)
 	if err != nil {
 		return err
 	}
-	possible, err := versionsOf(ctx, wanted.Paths[APIServer])
+	supported, err := supportedVersions(ctx, desired.Paths[APIServer])
 	if err != nil {
 		return err
 	}
-	if !possible.contains(version) {
-		return fmt.Errorf("version %s of Kubernetes cannot be run by %s: choose one from %s to %s",
-			version, wanted.Paths[APIServer], possible.lowest, possible.highest)
+	if !supported.contains(version) {
+		return fmt.Errorf("%[2]s cannot run Kubernetes %[1]s: choose a version from %[3]s to %[4]s",
+			version, desired.Paths[APIServer], supported.lowest, supported.highest)
 	}
 	return nil
 }
 
-// ensureSupervisor starts a supervisor unless one lives. The channel tells how
-// the started one ended; it is nil when there was one already.
+// ensureSupervisor starts a supervisor unless one is running. The channel receives
+// the exit error of the new supervisor. It is nil if one was running.
 func (c *Cluster) ensureSupervisor(ctx context.Context) (<-chan error, error) {
 	running, err := isHeld(layout(c.Dir).supervisorLock())
 	if err != nil || running && c.supervisor().alive() {
 		return nil, err
 	}
-	alone, err := c.clear(ctx)
+	exclusive, err := c.stopAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer alone.release()
-	// What an earlier supervisor saw says nothing about the next one.
+	defer exclusive.release()
+	// The status of the previous supervisor must not be taken for that of the next.
 	os.Remove(layout(c.Dir).status())
 	return c.startSupervisor()
 }
 
-// startSupervisor starts it in a session of its own and with nothing of ours: a
-// caller that waits for the end of our output must not wait for it.
+// startSupervisor starts the supervisor in its own session without inherited files
+// and variables: a caller that reads the output of this process until its end must not
+// wait for the supervisor.
 func (c *Cluster) startSupervisor() (<-chan error, error) {
 	l := layout(c.Dir)
 	command, err := c.supervisorCommand()
@@ -127,7 +133,7 @@ func (c *Cluster) startSupervisor() (<-chan error, error) {
 	}
 	path := l.log(supervisorLog)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of logs: %w", err)
+		return nil, fmt.Errorf("creating the log directory: %w", err)
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -143,56 +149,56 @@ func (c *Cluster) startSupervisor() (<-chan error, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the supervisor: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	return ended, nil
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	return exited, nil
 }
 
-// await blocks until the request is carried out and the cluster can be used.
-func (c *Cluster) await(ctx context.Context, wanted *request, ended <-chan error) error {
+// waitReady blocks until the request is applied and the cluster is usable.
+func (c *Cluster) waitReady(ctx context.Context, desired *request, exited <-chan error) error {
 	l := layout(c.Dir)
 	var first *observation
 	for {
-		var seen observation
-		if err := readJSON(l.status(), &seen); err != nil {
+		var observed observation
+		if err := readJSON(l.status(), &observed); err != nil {
 			return err
 		}
-		if seen.ready(wanted.ID) && c.Usable(ctx) {
+		if observed.ready(desired.ID) && c.Usable(ctx) {
 			return nil
 		}
-		if ended == nil && !c.supervisor().alive() {
-			// It was about to end when it was taken for a living one.
+		if exited == nil && !c.supervisor().alive() {
+			// It was about to exit when it was found running.
 			var err error
-			if ended, err = c.ensureSupervisor(ctx); err != nil {
+			if exited, err = c.ensureSupervisor(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if seen.RequestID == wanted.ID {
+		if observed.RequestID == desired.ID {
 			if first == nil {
-				first = &seen
+				first = &observed
 			}
-			if err := c.checkHope(first, &seen); err != nil {
+			if err := c.checkExits(first, &observed); err != nil {
 				return err
 			}
 		}
 		select {
-		case err := <-ended:
+		case err := <-exited:
 			if c.supervisor().alive() {
-				// One that an earlier call started was faster.
-				ended = nil
+				// The supervisor of an earlier call acquired the lock first.
+				exited = nil
 				continue
 			}
-			return fmt.Errorf("the supervisor ended (%w): %s", exitError(err), tail(l.log(supervisorLog)))
+			return fmt.Errorf("the supervisor exited (%w): %s", exitError(err), logTail(l.log(supervisorLog)))
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s of %s: %w%s", seen.waiting(), c.Dir, context.Cause(ctx), c.explain(&seen))
+			return fmt.Errorf("waiting for %s of %s: %w%s", observed.waiting(), c.Dir, context.Cause(ctx), c.unreadyLog(&observed))
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// Usable tells whether the API server is ready and the namespaces exist that
-// everybody takes for granted: it makes them after it is ready.
+// Usable reports whether the API server is ready and the namespaces default and
+// kube-system exist, which it creates after it is ready.
 func (c *Cluster) Usable(ctx context.Context) bool {
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"} {
 		if c.probe(ctx, path) != nil {
@@ -202,25 +208,25 @@ func (c *Cluster) Usable(ctx context.Context) bool {
 	return true
 }
 
-// checkHope gives up on a part that ends again and again.
-func (c *Cluster) checkHope(first, now *observation) error {
-	for i, part := range now.Parts {
+// checkExits returns an error if a part exits repeatedly.
+func (c *Cluster) checkExits(first, current *observation) error {
+	for i, part := range current.Parts {
 		earlier := 0
 		if i < len(first.Parts) && first.Parts[i].Name == part.Name {
 			earlier = first.Parts[i].Restarts
 		}
-		if !part.Ready && part.Restarts-earlier >= hopeless {
-			return fmt.Errorf("%s ended %d times (%s): %s", part.Name, part.Restarts-earlier, part.LastExit, tail(layout(c.Dir).log(part.Name)))
+		if !part.Ready && part.Restarts-earlier >= maxExits {
+			return fmt.Errorf("%s exited %d times (%s): %s", part.Name, part.Restarts-earlier, part.LastExit, logTail(layout(c.Dir).log(part.Name)))
 		}
 	}
 	return nil
 }
 
-// explain quotes the log of the first part that is not ready.
-func (c *Cluster) explain(seen *observation) string {
-	for _, part := range seen.Parts {
+// unreadyLog returns the end of the log of the first part that is not ready.
+func (c *Cluster) unreadyLog(observed *observation) string {
+	for _, part := range observed.Parts {
 		if !part.Ready {
-			return fmt.Sprintf("; the log of %s ends: %s", part.Name, tail(layout(c.Dir).log(part.Name)))
+			return fmt.Sprintf("; the log of %s ends with: %s", part.Name, logTail(layout(c.Dir).log(part.Name)))
 		}
 	}
 	return ""
@@ -233,18 +239,11 @@ func exitError(err error) error {
 	return err
 }
 
-// tail returns the end of a log.
-func tail(path string) string {
-	const length = 1500
+// logTail returns the end of a log.
+func logTail(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return "it has no log"
 	}
-	if len(content) > length {
-		content = content[len(content)-length:]
-		if _, rest, found := bytes.Cut(content, []byte("\n")); found {
-			content = rest
-		}
-	}
-	return strings.TrimSpace(string(content))
+	return message.Tail(string(content), logLimit)
 }

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestUp_changesNothingWhenCalledAgain(t *testing.T) {
+func TestUp_isIdempotent(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -38,13 +38,13 @@ func TestUp_changesNothingWhenCalledAgain(t *testing.T) {
 	took := time.Since(began)
 	g.Expect(second).To(Equal(first), "the same processes with the same restarts")
 	g.Expect(read(t, layout(cluster.Dir).kubeconfig())).To(Equal(kubeconfig))
-	g.Expect(took).To(BeNumerically("<", 2*time.Second), "nothing is started")
+	g.Expect(took).To(BeNumerically("<", 2*time.Second), "no program is started")
 
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(config.CAData).To(Equal([]byte(read(t, filepath.Join(cluster.Dir, "ca.crt")))))
 
-	t.Run("and Stop keeps all for the next Up", func(t *testing.T) {
+	t.Run("Stop keeps the data for the next Up", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Stop(t.Context())).To(Succeed())
 		g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
@@ -58,9 +58,9 @@ func TestUp_changesNothingWhenCalledAgain(t *testing.T) {
 	})
 }
 
-// A caller that reads all output, as Terraform does, must not wait for the
-// supervisor, and what it holds in its environment must not live on in it.
-func TestUp_leavesNothingOfTheCallerInTheSupervisor(t *testing.T) {
+// A caller that reads the output to its end, as Terraform does, must not wait for the
+// supervisor, and the supervisor must not inherit the caller's environment.
+func TestUp_startsASupervisorThatInheritsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -83,7 +83,7 @@ func TestUp_leavesNothingOfTheCallerInTheSupervisor(t *testing.T) {
 	g.Expect(writer.Close()).To(Succeed())
 	g.Expect(reader.SetReadDeadline(time.Now().Add(5 * time.Second))).To(Succeed())
 	_, err = reader.Read(make([]byte, 1))
-	g.Expect(err).To(MatchError("EOF"), "nobody has the other end open any more")
+	g.Expect(err).To(MatchError("EOF"), "no process has the other end open")
 
 	status, err := cluster.Status(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -116,7 +116,7 @@ func TestUp_recoversFromKilledSupervisor(t *testing.T) {
 	note(t, cluster, "before")
 
 	g.Expect(syscall.Kill(before.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
-	g.Eventually(before.Supervisor.alive).WithTimeout(patience).Should(BeFalse(), "it was killed")
+	g.Eventually(before.Supervisor.alive).WithTimeout(patience).Should(BeFalse(), "the supervisor was killed")
 	after := mustUp(t, cluster, spec())
 	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
 	g.Expect(after.Supervisor.PID).NotTo(Equal(before.Supervisor.PID))
@@ -137,7 +137,7 @@ func TestUp_upgradesInPlace(t *testing.T) {
 	note(t, cluster, "before")
 
 	_, err := cluster.Up(t.Context(), at("1.12"))
-	g.Expect(err).To(MatchError(MatchRegexp(`version 1\.12 of Kubernetes cannot be run by .*kube-apiserver: choose one from 1\.34 to 1\.37`)))
+	g.Expect(err).To(MatchError(MatchRegexp(`kube-apiserver cannot run Kubernetes 1\.12: choose a version from 1\.34 to 1\.37`)))
 	status, err := cluster.Status(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(status).To(Equal(before), "a refused version changes nothing")
@@ -146,13 +146,13 @@ func TestUp_upgradesInPlace(t *testing.T) {
 	g.Expect(emulated(t, cluster)).To(Equal("1.37"))
 	g.Expect(after.KubernetesVersion).To(Equal("1.37"))
 	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
-	g.Expect(after.Parts[0]).To(Equal(before.Parts[0]), "etcd goes on")
+	g.Expect(after.Parts[0]).To(Equal(before.Parts[0]), "etcd is not restarted")
 	g.Expect(after.Parts[1].PID).NotTo(Equal(before.Parts[1].PID))
 	g.Expect(read(t, layout(cluster.Dir).kubeconfig())).To(Equal(kubeconfig))
 	g.Expect(findNote(t, cluster, "before")).To(Succeed())
 }
 
-// emulated asks the API server which version it is.
+// emulated returns the version that the API server emulates.
 func emulated(t *testing.T, cluster *Cluster) string {
 	t.Helper()
 	l := layout(cluster.Dir)
@@ -172,7 +172,7 @@ func emulated(t *testing.T, cluster *Cluster) string {
 	return version.EmulationMajor + "." + version.EmulationMinor
 }
 
-func TestUp_givesUpOnProgramThatKeepsEnding(t *testing.T) {
+func TestUp_givesUpOnAPartThatExitsRepeatedly(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -183,14 +183,14 @@ func TestUp_givesUpOnProgramThatKeepsEnding(t *testing.T) {
 	broken := "#!/bin/sh\necho the disk is on fire >&2\nexit 3\n"
 	g.Expect(os.WriteFile(filepath.Join(bin, Etcd), []byte(broken), 0o755)).To(Succeed())
 	_, err = cluster.Up(t.Context(), spec(func(s *Spec) { s.BinDir = bin }))
-	g.Expect(err).To(MatchError(And(ContainSubstring("etcd ended"), ContainSubstring("exit status 3"), ContainSubstring("the disk is on fire"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("etcd exited"), ContainSubstring("exit status 3"), ContainSubstring("the disk is on fire"))))
 
-	t.Run("and goes on when it is mended", func(t *testing.T) {
+	t.Run("and recovers when the part is fixed", func(t *testing.T) {
 		mustUp(t, cluster, spec())
 	})
 }
 
-func TestUp_asksTokenWebhook(t *testing.T) {
+func TestUp_configuresTheTokenWebhook(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	webhook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +198,7 @@ func TestUp_asksTokenWebhook(t *testing.T) {
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		if review.Spec.Token == "good" {
 			review.Status = authenticationv1.TokenReviewStatus{
-				Authenticated: true, User: authenticationv1.UserInfo{Username: "somebody", Groups: []string{"system:masters"}},
+				Authenticated: true, User: authenticationv1.UserInfo{Username: "user", Groups: []string{"system:masters"}},
 			}
 		}
 		_ = json.NewEncoder(w).Encode(review)
@@ -220,11 +220,11 @@ func TestUp_asksTokenWebhook(t *testing.T) {
 	mustUp(t, cluster, spec(func(s *Spec) { s.TokenWebhook = file }))
 	admin, err := clientcmd.BuildConfigFromFlags("", layout(cluster.Dir).kubeconfig())
 	g.Expect(err).NotTo(HaveOccurred())
-	ask := func(token string) error {
+	authenticate := func(token string) error {
 		config := rest.AnonymousClientConfig(admin)
 		config.BearerToken = token
 		return namespaces(t, config)
 	}
-	g.Expect(ask("good")).To(Succeed())
-	g.Expect(apierrors.IsUnauthorized(ask("bad"))).To(BeTrue())
+	g.Expect(authenticate("good")).To(Succeed())
+	g.Expect(apierrors.IsUnauthorized(authenticate("bad"))).To(BeTrue())
 }

@@ -3,37 +3,40 @@ package controlplane
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"os"
 	"slices"
+	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
-const deploymentsPath = "/apis/apps/v1/deployments"
-
-// workload is a program that carries out a Deployment.
+// workload is a program that runs in place of a Deployment's pods.
 type workload struct {
-	// program is the name of its file.
+	// program is the name of the executable.
 	program string
-	// is tells whether a Deployment asks for it.
-	is func(*appsv1.Deployment) bool
-	// needs are paths of the kinds that it watches: it would end without them.
+	// matches reports whether the program belongs to a Deployment.
+	matches func(*appsv1.Deployment) bool
+	// needs are the paths of the kinds it watches: it would exit without them.
 	needs []string
-	// takes are the variables of the Deployment's container that it is given,
-	// if their value is written there.
-	takes []string
-	// storage is whether it keeps files in a directory of its name.
+	// env are the variables that it gets from the Deployment's first container.
+	// Variables without a literal value are left out.
+	env []string
+	// storage reports whether it stores files in a directory of its name.
 	storage bool
-	// ready is the path at which the port "health" says that it is ready.
+	// ready is the path of its readiness check on the port "health".
 	ready string
-	// ports are what it listens on; command makes the rest of the command out
-	// of them.
+	// ports are the purposes of the ports it listens on. command returns its flags
+	// and variables, given the ports by purpose.
 	ports   []string
 	command func(l layout, namespace string, port map[string]int) (args, env []string)
 }
@@ -41,7 +44,7 @@ type workload struct {
 var workloads = []workload{
 	{
 		program: "source-controller",
-		is:      isNamed("flux-system", "source-controller"),
+		matches: isNamed("flux-system", "source-controller"),
 		needs: []string{
 			"/apis/source.toolkit.fluxcd.io/v1/helmrepositories?limit=1", "/apis/source.toolkit.fluxcd.io/v1/helmcharts?limit=1",
 			"/apis/source.toolkit.fluxcd.io/v1/ocirepositories?limit=1", "/apis/source.toolkit.fluxcd.io/v1/buckets?limit=1",
@@ -60,7 +63,7 @@ var workloads = []workload{
 	},
 	{
 		program: "helm-controller",
-		is:      isNamed("flux-system", "helm-controller"),
+		matches: isNamed("flux-system", "helm-controller"),
 		needs: []string{
 			"/apis/helm.toolkit.fluxcd.io/v2/helmreleases?limit=1", "/apis/source.toolkit.fluxcd.io/v1/helmcharts?limit=1",
 			"/apis/source.toolkit.fluxcd.io/v1/ocirepositories?limit=1",
@@ -75,14 +78,14 @@ var workloads = []workload{
 	},
 	{
 		program: "karpenter-kwok",
-		is: func(d *appsv1.Deployment) bool {
+		matches: func(d *appsv1.Deployment) bool {
 			return d.Labels["app.kubernetes.io/name"] == "karpenter"
 		},
 		needs: []string{
 			"/apis/karpenter.sh/v1/nodepools?limit=1", "/apis/karpenter.sh/v1/nodeclaims?limit=1",
 			"/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses?limit=1",
 		},
-		takes: []string{
+		env: []string{
 			"BATCH_IDLE_DURATION", "BATCH_MAX_DURATION", "CLUSTER_NAME", "FEATURE_GATES", "LOG_LEVEL", "MIN_VALUES_POLICY", "PREFERENCE_POLICY",
 		},
 		ready: "/healthz",
@@ -100,9 +103,9 @@ func isNamed(namespace, name string) func(*appsv1.Deployment) bool {
 	return func(d *appsv1.Deployment) bool { return d.Namespace == namespace && d.Name == name }
 }
 
-// workloadOf returns what carries out a Deployment, or nil.
+// workloadOf returns the workload of a Deployment, or nil.
 func workloadOf(d *appsv1.Deployment) *workload {
-	i := slices.IndexFunc(workloads, func(w workload) bool { return w.is(d) })
+	i := slices.IndexFunc(workloads, func(w workload) bool { return w.matches(d) })
 	if i < 0 {
 		return nil
 	}
@@ -113,17 +116,17 @@ func isWorkload(program string) bool {
 	return slices.ContainsFunc(workloads, func(w workload) bool { return w.program == program })
 }
 
-// asksForPods tells whether a Deployment wants any.
-func asksForPods(d *appsv1.Deployment) bool {
+// wantsPods reports whether a Deployment asks for at least one pod.
+func wantsPods(d *appsv1.Deployment) bool {
 	return d.DeletionTimestamp.IsZero() && (d.Spec.Replicas == nil || *d.Spec.Replicas > 0)
 }
 
-// workloadPrograms are the programs of Deployments, each once.
+// workloadPrograms returns the programs of Deployments, each of them once.
 func (l layout) workloadPrograms(deployments []*appsv1.Deployment, p *ports) ([]Program, error) {
 	var programs []Program
 	for _, d := range deployments {
 		w := workloadOf(d)
-		if w == nil || !asksForPods(d) || slices.ContainsFunc(programs, func(other Program) bool { return other.Name == w.program }) {
+		if w == nil || !wantsPods(d) || slices.ContainsFunc(programs, func(other Program) bool { return other.Name == w.program }) {
 			continue
 		}
 		port := map[string]int{}
@@ -136,25 +139,25 @@ func (l layout) workloadPrograms(deployments []*appsv1.Deployment, p *ports) ([]
 		}
 		if w.storage {
 			if err := os.Mkdir(l.path(w.program), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-				return nil, fmt.Errorf("making the directory of %s: %w", w.program, err)
+				return nil, fmt.Errorf("creating the directory of %s: %w", w.program, err)
 			}
 		}
 		args, env := w.command(l, d.Namespace, port)
 		programs = append(programs, Program{
 			Name: w.program, Path: w.program, Args: args, After: []string{APIServer}, Needs: w.needs,
-			Env:      slices.Concat(w.given(d), env, []string{"KUBECONFIG=" + l.kubeconfig()}),
+			Env:      slices.Concat(w.containerEnv(d), env, []string{"KUBECONFIG=" + l.kubeconfig()}),
 			ReadyURL: "http://" + loopback(port["health"]) + w.ready,
 		})
 	}
 	return programs, nil
 }
 
-// given are the variables that the Deployment gives to the program.
-func (w *workload) given(d *appsv1.Deployment) []string {
+// containerEnv returns the variables that the program gets from the Deployment.
+func (w *workload) containerEnv(d *appsv1.Deployment) []string {
 	var env []string
 	for _, container := range d.Spec.Template.Spec.Containers[:min(1, len(d.Spec.Template.Spec.Containers))] {
 		for _, variable := range container.Env {
-			if variable.ValueFrom == nil && slices.Contains(w.takes, variable.Name) {
+			if variable.ValueFrom == nil && slices.Contains(w.env, variable.Name) {
 				env = append(env, variable.Name+"="+variable.Value)
 			}
 		}
@@ -162,147 +165,110 @@ func (w *workload) given(d *appsv1.Deployment) []string {
 	return env
 }
 
-// beginWatch follows the Deployments of the cluster until endWatch.
-func (s *supervisor) beginWatch(ctx context.Context) error {
-	if s.unwatch != nil {
+// startWatch makes the supervisor observe the cluster's Deployments until endWatch.
+func (s *supervisor) startWatch(ctx context.Context) error {
+	if s.stopWatch != nil {
 		return nil
 	}
-	// A watch lasts.
-	client, err := s.layout.client(0)
+	client, err := s.deploymentClient()
 	if err != nil {
 		return err
 	}
+	logger := logr.FromSlogHandler(s.log.Handler())
+	reflector := cache.NewReflectorWithOptions(
+		cache.NewListWatchFromClient(client, "deployments", metav1.NamespaceAll, fields.Everything()),
+		&appsv1.Deployment{},
+		cache.NewUndeltaStore(s.setDeployments, cache.MetaNamespaceKeyFunc),
+		cache.ReflectorOptions{
+			Name: "deployments", Logger: &logger,
+			// The API server is on this machine and restarts within seconds.
+			Backoff: &wait.Backoff{Duration: checkInterval, Factor: 2, Steps: 4, Cap: time.Second},
+		})
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	s.unwatch = func() { cancel(); <-done }
+	s.stopWatch = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil {
-			if !s.ready([]string{APIServer}) {
-				pause(ctx, pollInterval)
-				continue
-			}
-			if err := s.watch(ctx, client); err != nil && ctx.Err() == nil {
-				s.log.Info("Watching Deployments again", "because", err)
-			}
-			pause(ctx, lookInterval)
+		if poll(ctx, pollInterval, func() bool { return s.ready([]string{APIServer}) }) {
+			reflector.RunWithContext(ctx)
 		}
 	}()
 	return nil
 }
 
-// endWatch forgets the Deployments, so that nothing carries them out.
+// deploymentClient returns a client for the kinds of apps/v1.
+func (s *supervisor) deploymentClient() (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	config := &rest.Config{
+		Host: s.url(""), APIPath: "/apis",
+		ContentConfig: rest.ContentConfig{
+			GroupVersion: &appsv1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
+		},
+		TLSClientConfig: rest.TLSClientConfig{
+			CAFile: s.caCertificate(), CertFile: s.pki(adminPair + ".crt"), KeyFile: s.pki(adminPair + ".key"),
+		},
+	}
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return client, nil
+}
+
+// endWatch stops the watch and forgets the Deployments, which stops the workloads.
 func (s *supervisor) endWatch() {
-	if s.unwatch == nil {
+	if s.stopWatch == nil {
 		return
 	}
-	s.unwatch()
-	s.unwatch = nil
-	s.note(func(deployments map[string]*appsv1.Deployment) { clear(deployments) })
+	s.stopWatch()
+	s.stopWatch = nil
+	s.setDeployments(nil)
 }
 
-// note changes what is known of the Deployments.
-func (s *supervisor) note(change func(map[string]*appsv1.Deployment)) {
-	s.mu.Lock()
-	if s.deployments == nil {
-		s.deployments = map[string]*appsv1.Deployment{}
+// setDeployments records the Deployments that have a workload, sorted by namespace
+// and name.
+func (s *supervisor) setDeployments(objects []any) {
+	var deployments []*appsv1.Deployment
+	for _, object := range objects {
+		if d, ok := object.(*appsv1.Deployment); ok && workloadOf(d) != nil {
+			deployments = append(deployments, d)
+		}
 	}
-	change(s.deployments)
-	s.fresh = true
+	slices.SortFunc(deployments, func(a, b *appsv1.Deployment) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	s.mu.Lock()
+	same := slices.EqualFunc(s.deployments, deployments, func(a, b *appsv1.Deployment) bool {
+		return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
+	})
+	s.deployments = deployments
+	s.deploymentsChanged = s.deploymentsChanged || !same
 	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
+	if !same {
+		s.notify()
 	}
 }
 
-// followWorkloads carries out the Deployments if they have changed.
-func (s *supervisor) followWorkloads(ctx context.Context) error {
+// applyWorkloads runs the programs of the Deployments if those have changed.
+func (s *supervisor) applyWorkloads(ctx context.Context) error {
 	s.mu.Lock()
-	known, fresh := maps.Clone(s.deployments), s.fresh
-	s.fresh = false
+	deployments, changed := s.deployments, s.deploymentsChanged
+	s.deploymentsChanged = false
 	s.mu.Unlock()
-	if !fresh {
+	if !changed {
 		return nil
 	}
-	deployments := slices.SortedFunc(maps.Values(known), func(a, b *appsv1.Deployment) int {
-		return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
 	programs, err := s.workloadPrograms(deployments, s.ports)
 	if err != nil {
 		return err
 	}
-	return s.exchange(ctx, &s.workloads, programs)
+	return s.replace(ctx, &s.workloads, programs)
 }
 
-// watch lists the Deployments and follows them until something goes wrong.
-func (s *supervisor) watch(ctx context.Context, client *http.Client) error {
-	var list appsv1.DeploymentList
-	err := s.stream(ctx, client, deploymentsPath, func(d *json.Decoder) error { return d.Decode(&list) })
-	if err != nil {
-		return err
-	}
-	s.note(func(deployments map[string]*appsv1.Deployment) {
-		clear(deployments)
-		for i := range list.Items {
-			keepDeployment(deployments, &list.Items[i], false)
-		}
-	})
-	path := deploymentsPath + "?watch=true&timeoutSeconds=600&resourceVersion=" + list.ResourceVersion
-	return s.stream(ctx, client, path, func(decoder *json.Decoder) error {
-		for {
-			var event metav1.WatchEvent
-			if err := decoder.Decode(&event); err != nil {
-				return err
-			}
-			if event.Type == "ERROR" {
-				return errors.New("the API server forgot where the watch began")
-			}
-			var deployment appsv1.Deployment
-			if err := json.Unmarshal(event.Object.Raw, &deployment); err != nil {
-				return err
-			}
-			if workloadOf(&deployment) == nil {
-				continue
-			}
-			s.note(func(deployments map[string]*appsv1.Deployment) {
-				keepDeployment(deployments, &deployment, event.Type == "DELETED")
-			})
-		}
-	})
-}
-
-// keepDeployment remembers a Deployment that something carries out.
-func keepDeployment(deployments map[string]*appsv1.Deployment, d *appsv1.Deployment, gone bool) {
-	key := d.Namespace + "/" + d.Name
-	if gone || workloadOf(d) == nil {
-		delete(deployments, key)
-		return
-	}
-	deployments[key] = d
-}
-
-// stream asks the API server and hands on the answer.
-func (s *supervisor) stream(ctx context.Context, client *http.Client, path string, read func(*json.Decoder) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), http.NoBody)
-	if err != nil {
-		return fmt.Errorf("asking for Deployments: %w", err)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("asking for Deployments: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking for Deployments: %s", resp.Status)
-	}
-	if err := read(json.NewDecoder(resp.Body)); err != nil {
-		return fmt.Errorf("reading Deployments: %w", err)
-	}
-	return nil
-}
-
-// find returns where the program of a workload is.
+// find returns the path of a workload's program.
 func (s *supervisor) find(program string) (string, error) {
 	s.mu.Lock()
 	path, binDir := s.paths[program], s.binDir
@@ -313,7 +279,7 @@ func (s *supervisor) find(program string) (string, error) {
 	return findProgram(program, binDir)
 }
 
-// url leads to a path of the API server.
+// url returns the URL of a path of the API server.
 func (s *supervisor) url(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

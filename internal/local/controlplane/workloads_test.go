@@ -47,7 +47,7 @@ func environ(variables ...corev1.EnvVar) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = variables }
 }
 
-func TestWorkloadPrograms_areThoseOfKnownDeployments(t *testing.T) {
+func TestWorkloadPrograms_ofKnownDeployments(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		deployments []*appsv1.Deployment
@@ -80,7 +80,7 @@ func TestWorkloadPrograms_areThoseOfKnownDeployments(t *testing.T) {
 	}
 }
 
-func TestWorkloadPrograms_takeOnlyVariablesThatFit(t *testing.T) {
+func TestWorkloadPrograms_takeOnlyKnownVariables(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	l := layout(t.TempDir())
@@ -100,8 +100,8 @@ func TestWorkloadPrograms_takeOnlyVariablesThatFit(t *testing.T) {
 	g.Expect(programs[0].Env).NotTo(ContainElement("KUBECONFIG=/elsewhere"))
 }
 
-// served makes the kinds that a workload needs.
-func served(t *testing.T, c client.Client, program string) {
+// createKinds creates the kinds that a workload needs.
+func createKinds(t *testing.T, c client.Client, program string) {
 	t.Helper()
 	for _, w := range workloads {
 		if w.program != program {
@@ -132,8 +132,8 @@ func served(t *testing.T, c client.Client, program string) {
 	}
 }
 
-// standIns returns a directory with the parts and with small programs in the
-// place of the workloads', which say how they were called.
+// standIns returns a directory with the parts, and with scripts in place of the
+// workloads' programs. The scripts print their arguments.
 func standIns(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -151,7 +151,7 @@ func standIns(t *testing.T) string {
 	return bin
 }
 
-func TestWorkloads_comeAndGoWithTheirDeployments(t *testing.T) {
+func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
@@ -177,10 +177,10 @@ func TestWorkloads_comeAndGoWithTheirDeployments(t *testing.T) {
 		return found
 	}
 	g.Eventually(running).WithTimeout(patience).Should(HaveLen(2))
-	g.Eventually(func() string { return running()["helm-controller"].Waiting }).WithTimeout(patience).Should(ContainSubstring("/helmreleases"), "its kinds are not there yet")
+	g.Eventually(func() string { return running()["helm-controller"].Waiting }).WithTimeout(patience).Should(ContainSubstring("/helmreleases"), "its kinds do not exist yet")
 	g.Expect(running()["helm-controller"].Running).To(BeFalse())
-	served(t, c, "source-controller")
-	served(t, c, "helm-controller")
+	createKinds(t, c, "source-controller")
+	createKinds(t, c, "helm-controller")
 	g.Eventually(func(g Gomega) {
 		for _, w := range running() {
 			g.Expect(w.Running).To(BeTrue(), w.Name)
@@ -196,10 +196,11 @@ func TestWorkloads_comeAndGoWithTheirDeployments(t *testing.T) {
 		g.Expect(now.Running).To(BeTrue())
 		g.Expect(now.PID).NotTo(Equal(dead.PID))
 		g.Expect(now.Restarts).To(Equal(1))
-	}).WithTimeout(patience).Should(Succeed(), "it is started again")
+	}).WithTimeout(patience).Should(Succeed(), "the program is restarted")
 
-	// Neither a restart of the API server nor a change that does not matter
-	// touches them; no replicas and no Deployment end them.
+	// Neither a restart of the API server nor an irrelevant change of the Deployment
+	// restarts a program. It is stopped if the Deployment has no replicas or is
+	// deleted.
 	before := running()
 	g.Expect(syscall.Kill(part(t, cluster, APIServer).PID, syscall.SIGKILL)).To(Succeed())
 	mustUp(t, cluster, with)
@@ -213,7 +214,7 @@ func TestWorkloads_comeAndGoWithTheirDeployments(t *testing.T) {
 	g.Expect(c.Delete(t.Context(), source)).To(Succeed())
 	g.Eventually(running).WithTimeout(patience).Should(BeEmpty())
 
-	t.Run("and end with the supervisor", func(t *testing.T) {
+	t.Run("and stop with the supervisor", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.Patch(t.Context(), helm, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":1}}`)))).To(Succeed())
 		g.Eventually(func() bool { return running()["helm-controller"].Running }).WithTimeout(patience).Should(BeTrue())

@@ -33,7 +33,7 @@ func (e *Environment) Down(ctx context.Context, report Report) error {
 		run  func(context.Context) error
 	}{
 		{"Management cluster", e.endManagement},
-		{"Runs of Terraform", func(ctx context.Context) error { return controlplane.EndBelow(ctx, e.workDir(), grace) }},
+		{"Runs of Terraform", func(ctx context.Context) error { return controlplane.StopProcesses(ctx, e.workDir(), grace) }},
 		{"Local clusters", e.endWorkloads},
 		{"Files", e.remove},
 	} {
@@ -57,7 +57,7 @@ func (e *Environment) endManagement(ctx context.Context) error {
 	if err := cluster.Stop(ctx); err != nil {
 		return err
 	}
-	return controlplane.EndBelow(ctx, e.managementDir(), grace)
+	return controlplane.StopProcesses(ctx, e.managementDir(), grace)
 }
 
 func (e *Environment) endWorkloads(ctx context.Context) error {

@@ -148,7 +148,7 @@ func (r *rise) remember(ctx context.Context) error {
 }
 
 func (r *rise) linkPair() error {
-	certificate, key := r.cluster.WebhookPair()
+	certificate, key := r.cluster.WebhookCertificate()
 	dir := r.environment.webhookDir()
 	return errors.Join(r.link(certificate, filepath.Join(dir, "tls.crt")), r.link(key, filepath.Join(dir, "tls.key")))
 }
@@ -313,7 +313,7 @@ func (r *rise) resume(ctx context.Context) (string, error) {
 }
 
 func (r *rise) authority() ([]byte, error) {
-	authority, err := os.ReadFile(r.cluster.Authority())
+	authority, err := os.ReadFile(r.cluster.CACertificate())
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's authority: %w", err)
 	}

@@ -13,38 +13,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
 	retryInterval = 100 * time.Millisecond
-	// Patience is how long an API server may be away that is known to come
-	// back, or that is to get a node.
-	Patience = time.Minute
-	// Absence is how long an API server of which nothing is known may refuse
-	// connections before it is taken for gone.
-	Absence = 5 * time.Second
+	// MaxAbsence is how long an API server may be unreachable that is known to come
+	// back, or that must create a node.
+	MaxAbsence = time.Minute
+	// DefaultAbsence is how long an API server of unknown state may refuse
+	// connections before its cluster counts as deleted.
+	DefaultAbsence = 5 * time.Second
 )
 
-// Client makes and removes nodes of one cluster.
+// Client creates and deletes the nodes of a cluster.
 type Client struct {
 	api *rest.RESTClient
-	// MayBeAway is how long the API server may refuse connections before its
-	// cluster is taken for gone. It is asked again and again.
-	MayBeAway func() time.Duration
+	// MaxAbsence returns how long the API server may refuse connections before its
+	// cluster counts as deleted. It is called after every failed attempt.
+	MaxAbsence func() time.Duration
 }
 
 // NewClient returns a client for the cluster of a kubeconfig.
 func NewClient(kubeconfig []byte) (*Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
-		// The parser's own words may quote what it could not read.
-		return nil, errors.New("the kubeconfig cannot be read: give the content of a kubeconfig file")
+		// The parser's error may quote secrets of the kubeconfig.
+		return nil, errors.New("the kubeconfig is invalid: pass the content of a kubeconfig file")
 	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("preparing a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	config.APIPath = "/api"
 	config.GroupVersion = &corev1.SchemeGroupVersion
@@ -52,15 +53,15 @@ func NewClient(kubeconfig []byte) (*Client, error) {
 	config.Timeout = 15 * time.Second
 	api, err := rest.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("preparing a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	return &Client{api: api, MayBeAway: func() time.Duration { return Absence }}, nil
+	return &Client{api: api, MaxAbsence: func() time.Duration { return DefaultAbsence }}, nil
 }
 
-// Apply makes the node what is asked for, whether it exists or not.
+// Apply creates or updates the node.
 func (c *Client) Apply(ctx context.Context, node *Node) error {
-	return c.retry(ctx, func() time.Duration { return Patience }, func() error {
-		object, err := c.ensure(ctx, node)
+	return c.retry(ctx, func() time.Duration { return MaxAbsence }, func() error {
+		object, err := c.createOrUpdate(ctx, node)
 		if err != nil {
 			return err
 		}
@@ -72,8 +73,8 @@ func (c *Client) Apply(ctx context.Context, node *Node) error {
 	})
 }
 
-// ensure creates or updates everything but the status.
-func (c *Client) ensure(ctx context.Context, node *Node) (*corev1.Node, error) {
+// createOrUpdate writes everything but the status.
+func (c *Client) createOrUpdate(ctx context.Context, node *Node) (*corev1.Node, error) {
 	var object corev1.Node
 	err := c.api.Get().Resource("nodes").Name(node.Name).Do(ctx).Into(&object)
 	exists := err == nil
@@ -97,30 +98,29 @@ func (c *Client) ensure(ctx context.Context, node *Node) (*corev1.Node, error) {
 	return &result, nil
 }
 
-// Delete removes the node if it is the machine of that provider ID. The note
-// says why there was nothing to remove: also a cluster that is gone has no such
-// node.
+// Delete deletes the node if it has the provider ID. The note is the reason if there
+// was nothing to delete. That is also the case if the cluster no longer exists.
 func (c *Client) Delete(ctx context.Context, name, providerID string) (note string, err error) {
-	err = c.retry(ctx, c.MayBeAway, func() error {
-		note, err = c.remove(ctx, name, providerID)
+	err = c.retry(ctx, c.MaxAbsence, func() error {
+		note, err = c.deleteOnce(ctx, name, providerID)
 		return err
 	})
-	if gone(err) {
-		return "the cluster is gone, and the node with it", nil
+	if isClusterDeleted(err) {
+		return "the cluster no longer exists", nil
 	}
 	return note, err
 }
 
-func (c *Client) remove(ctx context.Context, name, providerID string) (string, error) {
+func (c *Client) deleteOnce(ctx context.Context, name, providerID string) (note string, err error) {
 	var object corev1.Node
-	err := c.api.Get().Resource("nodes").Name(name).Do(ctx).Into(&object)
+	err = c.api.Get().Resource("nodes").Name(name).Do(ctx).Into(&object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "the node does not exist", nil
 	case err != nil:
 		return "", fmt.Errorf("reading node %s: %w", name, err)
 	case object.Spec.ProviderID != providerID:
-		return fmt.Sprintf("the node is another machine, %s, and stays", object.Spec.ProviderID), nil
+		return fmt.Sprintf("not deleted: the node belongs to another machine, %s", object.Spec.ProviderID), nil
 	}
 	err = c.api.Delete().Resource("nodes").Name(name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID}}).Do(ctx).Error()
@@ -130,28 +130,29 @@ func (c *Client) remove(ctx context.Context, name, providerID string) (string, e
 	return "", nil
 }
 
-// retry repeats what was refused because somebody else was faster, or because
-// the API server is just being started again.
-func (c *Client) retry(ctx context.Context, limit func() time.Duration, try func() error) error {
+// retry repeats a call that failed because of a concurrent change, or because the API
+// server is restarting, until limit is over.
+func (c *Client) retry(ctx context.Context, limit func() time.Duration, call func() error) error {
 	began := time.Now()
-	for {
-		err := try()
-		passing := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, syscall.ECONNREFUSED) ||
-			apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err)
-		if !passing || time.Since(began) > limit() {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
-		case <-time.After(retryInterval):
-		}
+	var last error
+	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(context.Context) (bool, error) {
+		last = call()
+		return !isTransient(last) || time.Since(began) > limit(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w (last error: %w)", context.Cause(ctx), last)
 	}
+	return last
 }
 
-// gone tells whether nobody listens at the address any more, or another cluster
-// does.
-func gone(err error) bool {
+func isTransient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, syscall.ECONNREFUSED) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err)
+}
+
+// isClusterDeleted reports whether an error means that no program, or another cluster,
+// uses the address of the API server.
+func isClusterDeleted(err error) bool {
 	_, other := errors.AsType[x509.UnknownAuthorityError](err)
 	return other || errors.Is(err, syscall.ECONNREFUSED)
 }

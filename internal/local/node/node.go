@@ -1,5 +1,5 @@
-// Package node makes and removes Node objects that stand for machines: kwok
-// plays them, no kubelet runs.
+// Package node creates and deletes Node objects for simulated machines. KWOK simulates
+// them; no kubelet runs.
 package node
 
 import (
@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// playedAnnotation has kwok play the node.
-	playedAnnotation, playedValue = "kwok.x-k8s.io/node", "fake"
-	// appliedAnnotation remembers what was set, so that it can be taken back
-	// without touching what others set.
+	// simulatedAnnotation makes KWOK simulate the node.
+	simulatedAnnotation, simulatedValue = "kwok.x-k8s.io/node", "fake"
+	// appliedAnnotation records the labels and taints of the last Apply, so that the
+	// next one can remove them without touching those that others set.
 	appliedAnnotation = "capt.appthrust.io/applied"
-	// tagsAnnotation holds the tags of the machine, which a Node has no place for.
+	// tagsAnnotation contains the tags of the machine. A Node has no field for them.
 	tagsAnnotation = "capt.appthrust.io/tags"
 )
 
 // Node is a machine as a Terraform module describes it.
 type Node struct {
 	Name string `json:"name"`
-	// ProviderID is fixed for the life of the node.
+	// ProviderID is immutable.
 	ProviderID   string `json:"providerID"`
 	Zone         string `json:"zone,omitempty"`
 	InstanceType string `json:"instanceType,omitempty"`
 	CapacityType string `json:"capacityType,omitempty"`
-	// KubernetesVersion is what the kubelet would be.
+	// KubernetesVersion is the version of the simulated kubelet.
 	KubernetesVersion string               `json:"kubernetesVersion,omitempty"`
 	Labels            map[string]string    `json:"labels,omitempty"`
 	Taints            []Taint              `json:"taints,omitempty"`
@@ -42,21 +42,21 @@ type Node struct {
 	Addresses         []corev1.NodeAddress `json:"addresses,omitempty"`
 }
 
-// Taint is a taint whose value may be missing.
+// Taint is a taint with an optional value.
 type Taint struct {
 	Key    string             `json:"key"`
 	Value  *string            `json:"value,omitempty"`
 	Effect corev1.TaintEffect `json:"effect"`
 }
 
-// applied is what appliedAnnotation holds: keys of labels, and taints as
+// applied is the content of appliedAnnotation: the keys of labels, and taints as
 // key:effect, which is unique in a node.
 type applied struct {
 	Labels []string `json:"labels,omitempty"`
 	Taints []string `json:"taints,omitempty"`
 }
 
-// Parse reads a node from JSON.
+// Parse decodes a node from JSON.
 func Parse(text []byte) (*Node, error) {
 	var node Node
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -65,12 +65,12 @@ func Parse(text []byte) (*Node, error) {
 		return nil, fmt.Errorf("reading the node: %w", err)
 	}
 	if node.Name == "" || node.ProviderID == "" {
-		return nil, errors.New("the node needs name and providerID")
+		return nil, errors.New("name and providerID of the node are required")
 	}
 	return &node, nil
 }
 
-// labels are the ones asked for and those that a kubelet or a cloud would set.
+// labels returns the desired labels and those that a kubelet or a cloud would set.
 func (n *Node) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:           n.Name,
@@ -85,35 +85,35 @@ func (n *Node) labels() map[string]string {
 	return labels
 }
 
-// capacityTypeLabel is what EKS sets on the nodes of a group.
+// capacityTypeLabel is a label that EKS sets on the nodes of a node group.
 const capacityTypeLabel = "eks.amazonaws.com/capacityType"
 
 func (t Taint) id() string { return t.Key + ":" + string(t.Effect) }
 
-// merge changes a node to what is asked for and leaves alone what others set.
+// merge sets the desired fields of a node and keeps what others have set.
 func (n *Node) merge(into *corev1.Node) error {
 	if into.Spec.ProviderID != "" && into.Spec.ProviderID != n.ProviderID {
-		return fmt.Errorf("the node %s is another machine, %s: choose another name", n.Name, into.Spec.ProviderID)
+		return fmt.Errorf("node %s belongs to another machine, %s: choose another name", n.Name, into.Spec.ProviderID)
 	}
 	into.Name, into.Spec.ProviderID = n.Name, n.ProviderID
 
-	var before applied
+	var previous applied
 	if text := into.Annotations[appliedAnnotation]; text != "" {
-		if err := json.Unmarshal([]byte(text), &before); err != nil {
-			return fmt.Errorf("reading the annotation %s: %w", appliedAnnotation, err)
+		if err := json.Unmarshal([]byte(text), &previous); err != nil {
+			return fmt.Errorf("reading annotation %s: %w", appliedAnnotation, err)
 		}
 	}
 	labels := n.labels()
-	for _, key := range before.Labels {
+	for _, key := range previous.Labels {
 		delete(into.Labels, key)
 	}
 	metav1.SetMetaDataLabel(&into.ObjectMeta, corev1.LabelHostname, n.Name)
 	maps.Copy(into.Labels, labels)
 
-	now := applied{Labels: slices.Sorted(maps.Keys(labels))}
+	current := applied{Labels: slices.Sorted(maps.Keys(labels))}
 	into.Spec.Taints = slices.DeleteFunc(into.Spec.Taints, func(taint corev1.Taint) bool {
 		id := taint.Key + ":" + string(taint.Effect)
-		return slices.Contains(before.Taints, id) || slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.id() == id })
+		return slices.Contains(previous.Taints, id) || slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.id() == id })
 	})
 	for _, taint := range n.Taints {
 		value := ""
@@ -121,17 +121,17 @@ func (n *Node) merge(into *corev1.Node) error {
 			value = *taint.Value
 		}
 		into.Spec.Taints = append(into.Spec.Taints, corev1.Taint{Key: taint.Key, Value: value, Effect: taint.Effect})
-		now.Taints = append(now.Taints, taint.id())
+		current.Taints = append(current.Taints, taint.id())
 	}
-	return n.annotate(into, now)
+	return n.annotate(into, current)
 }
 
-func (n *Node) annotate(into *corev1.Node, now applied) error {
-	record, err := json.Marshal(now)
+func (n *Node) annotate(into *corev1.Node, current applied) error {
+	record, err := json.Marshal(current)
 	if err != nil {
-		return fmt.Errorf("encoding what is applied: %w", err)
+		return fmt.Errorf("encoding annotation %s: %w", appliedAnnotation, err)
 	}
-	metav1.SetMetaDataAnnotation(&into.ObjectMeta, playedAnnotation, playedValue)
+	metav1.SetMetaDataAnnotation(&into.ObjectMeta, simulatedAnnotation, simulatedValue)
 	metav1.SetMetaDataAnnotation(&into.ObjectMeta, appliedAnnotation, string(record))
 	delete(into.Annotations, tagsAnnotation)
 	if len(n.Tags) > 0 {
@@ -144,8 +144,8 @@ func (n *Node) annotate(into *corev1.Node, now applied) error {
 	return nil
 }
 
-// mergeStatus sets what a kubelet would report of itself; whether the node is
-// ready is kwok's to say.
+// mergeStatus sets what a kubelet would report about itself, except for the conditions,
+// which KWOK sets.
 func (n *Node) mergeStatus(into *corev1.Node) {
 	info := &into.Status.NodeInfo
 	info.OperatingSystem, info.Architecture = "linux", "amd64"

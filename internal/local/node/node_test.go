@@ -14,16 +14,16 @@ func TestParse(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(node).To(Equal(&Node{Name: "a", ProviderID: "local:///z/a", Taints: []Taint{{Key: "k", Effect: "NoSchedule"}}}))
 	for text, message := range map[string]string{
-		``: "reading the node", `{"name":"a"}`: "needs name and providerID", `{"name":"a","providerID":"b","size":1}`: `unknown field "size"`,
+		``: "reading the node", `{"name":"a"}`: "name and providerID of the node are required", `{"name":"a","providerID":"b","size":1}`: `unknown field "size"`,
 	} {
 		_, err := Parse([]byte(text))
 		g.Expect(err).To(MatchError(ContainSubstring(message)), text)
 	}
 }
 
-// What others set on a node stays; what was applied before and is no longer
-// asked for goes.
-func TestMerge_takesBackOnlyWhatItSet(t *testing.T) {
+// Merge keeps what others have set, and removes what it set before and is no longer
+// desired.
+func TestMerge_removesOnlyWhatItHasSet(t *testing.T) {
 	g := NewWithT(t)
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{"foreign": "1"}, Annotations: map[string]string{"foreign": "2"},
@@ -45,7 +45,7 @@ func TestMerge_takesBackOnlyWhatItSet(t *testing.T) {
 
 	same := object.DeepCopy()
 	g.Expect(first.merge(same)).To(Succeed())
-	g.Expect(same).To(Equal(object), "again changes nothing")
+	g.Expect(same).To(Equal(object), "a second merge changes nothing")
 
 	second := Node{Name: "a", ProviderID: "p", Labels: map[string]string{"kept": "2"}, Taints: []Taint{{Key: "kept", Value: new("w"), Effect: "NoSchedule"}}}
 	g.Expect(second.merge(object)).To(Succeed())
@@ -56,7 +56,7 @@ func TestMerge_takesBackOnlyWhatItSet(t *testing.T) {
 	g.Expect(object.Annotations).NotTo(HaveKey("capt.appthrust.io/tags"))
 
 	other := Node{Name: "a", ProviderID: "q"}
-	g.Expect(other.merge(object)).To(MatchError(ContainSubstring("another machine, p")))
+	g.Expect(other.merge(object)).To(MatchError(ContainSubstring("belongs to another machine, p")))
 }
 
 func TestMergeStatus_reportsVersion(t *testing.T) {
@@ -66,6 +66,6 @@ func TestMergeStatus_reportsVersion(t *testing.T) {
 		(&Node{KubernetesVersion: given}).mergeStatus(&object)
 		g.Expect(object.Status.NodeInfo.KubeletVersion).To(Equal(want), given)
 		g.Expect(object.Status.Allocatable).To(HaveKey(corev1.ResourcePods))
-		g.Expect(object.Status.Conditions).To(BeEmpty(), "whether it is ready is not ours to say")
+		g.Expect(object.Status.Conditions).To(BeEmpty(), "KWOK sets the conditions")
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// findProgram looks in binDir, on PATH, beside this program and in parts/
-// beside it.
+// findProgram searches binDir, PATH, the directory of this program and its
+// subdirectory parts.
 func findProgram(name, binDir string) (string, error) {
-	var looked []string
+	var searched []string
 	if binDir != "" {
-		looked = append(looked, binDir)
+		searched = append(searched, binDir)
 		if path := filepath.Join(binDir, name); isExecutable(path) {
 			return path, nil
 		}
 	}
-	looked = append(looked, "PATH")
+	searched = append(searched, "PATH")
 	if path, err := exec.LookPath(name); err == nil {
 		return filepath.Abs(path)
 	}
@@ -26,15 +26,15 @@ func findProgram(name, binDir string) (string, error) {
 		if resolved, err := filepath.EvalSymlinks(self); err == nil {
 			self = resolved
 		}
-		beside := filepath.Dir(self)
-		for _, dir := range []string{beside, filepath.Join(beside, "parts")} {
-			looked = append(looked, dir)
+		own := filepath.Dir(self)
+		for _, dir := range []string{own, filepath.Join(own, "parts")} {
+			searched = append(searched, dir)
 			if path := filepath.Join(dir, name); isExecutable(path) {
 				return path, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("no program %s in %s: put it there, or name its directory with --bin-dir", name, strings.Join(looked, ", "))
+	return "", fmt.Errorf("program %s not found in %s: install it there, or pass its directory with --bin-dir", name, strings.Join(searched, ", "))
 }
 
 func isExecutable(path string) bool {
