@@ -240,7 +240,7 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	)
 	w.labelledCluster(name, map[string]string{"yes": "true"})
 	w.waitReady(name)
-	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys asks for cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
+	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys refers to key cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
 	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: the cluster does not know its kind")
 	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service is refused: ")
 	w.Eventually(func() string { return w.standing("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))

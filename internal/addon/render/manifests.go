@@ -15,12 +15,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// manifests returns the objects of a set. Placeholders are resolved inside the
-// strings of inline manifests, after they were parsed: whatever a value holds,
-// it stays one string.
+// manifests returns the objects of a manifest source. Placeholders in inline
+// manifests are resolved after parsing, so that a value always stays inside its
+// string.
 func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]string) ([]*unstructured.Unstructured, error) {
 	if source.Inline == "" {
-		return in.referenced(source)
+		return in.referencedManifests(source)
 	}
 	objects, err := manifest.Parse([]byte(source.Inline))
 	if err != nil {
@@ -33,15 +33,16 @@ func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]str
 		}
 		content, ok := resolved.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("resolving %s: it is no object", obj.GetName())
+			return nil, fmt.Errorf("resolving %s: not an object", obj.GetName())
 		}
 		obj.Object = content
 	}
 	return objects, nil
 }
 
-// referenced returns the objects of a ConfigMap or a Secret, as they are.
-func (in *Input) referenced(source addonsv1.ManifestSource) ([]*unstructured.Unstructured, error) {
+// referencedManifests returns the objects of a ConfigMap or Secret. Their
+// placeholders are not resolved.
+func (in *Input) referencedManifests(source addonsv1.ManifestSource) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	data := in.Sources[source.Name]
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -54,11 +55,12 @@ func (in *Input) referenced(source addonsv1.ManifestSource) ([]*unstructured.Uns
 	return objects, nil
 }
 
-// expand resolves the placeholders in every string of a value.
+// expand returns a copy of value with the placeholders in all its strings
+// resolved.
 func expand(value any, values map[string]string) (any, error) {
 	switch value := value.(type) {
 	case string:
-		return placeholder.Expand(value, func(name string) (string, bool) { v, ok := values[name]; return v, ok })
+		return placeholder.Expand(value, lookup(values))
 	case map[string]any:
 		resolved := make(map[string]any, len(value))
 		for key, item := range value {
@@ -82,15 +84,14 @@ func expand(value any, values map[string]string) (any, error) {
 	}
 }
 
-// unresolved explains a placeholder without a value.
+// unresolved returns the fault of a placeholder without a value.
 func (in *Input) unresolved(where string, values map[string]string, err error) error {
 	var missing *placeholder.UnresolvedError
 	if !errors.As(err, &missing) || len(missing.Names) == 0 {
 		return fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: %s: %w", in.Addon.Name, where, err)
 	}
-	name := missing.Names[0]
-	if near, found := message.Nearest(name, slices.Sorted(maps.Keys(values))); found {
+	if near, found := message.Nearest(missing.Names[0], slices.Sorted(maps.Keys(values))); found {
 		return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: did you mean ${%s}?", in.Addon.Name, where, err, near)
 	}
-	return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: name it in connection.keys if it is an output", in.Addon.Name, where, err)
+	return fault.Stall(addonsv1.MissingKeyReason, "Add-on %s: %s: %w: add it to connection.keys if it is an output", in.Addon.Name, where, err)
 }

@@ -11,26 +11,26 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Cycle returns the add-ons that depend on each other in a ring that name is
-// part of, as "a → b → a", or "" if there is none.
-func Cycle(name string, all []addonsv1.CAPTAddon) string {
-	next := map[string][]string{}
+// DependencyCycle returns the dependency cycle that an add-on is part of, as
+// "a → b → a", or "" if there is none.
+func DependencyCycle(name string, all []addonsv1.CAPTAddon) string {
+	dependencies := map[string][]string{}
 	for i := range all {
 		for _, d := range all[i].Spec.DependsOn {
-			next[all[i].Name] = append(next[all[i].Name], d.Name)
+			dependencies[all[i].Name] = append(dependencies[all[i].Name], d.Name)
 		}
 	}
-	var walk func(at string, path []string) []string
-	walk = func(at string, path []string) []string {
-		for _, to := range next[at] {
+	var walk func(from string, path []string) []string
+	walk = func(from string, path []string) []string {
+		for _, to := range dependencies[from] {
 			if to == name {
 				return append(path, to)
 			}
 			if slices.Contains(path, to) {
 				continue
 			}
-			if ring := walk(to, append(slices.Clone(path), to)); ring != nil {
-				return ring
+			if cycle := walk(to, append(slices.Clone(path), to)); cycle != nil {
+				return cycle
 			}
 		}
 		return nil
@@ -38,32 +38,38 @@ func Cycle(name string, all []addonsv1.CAPTAddon) string {
 	return strings.Join(walk(name, []string{name}), " → ")
 }
 
-// Dependents are the add-ons that depend on name.
+// Dependents returns the add-ons that depend on an add-on.
 func Dependents(name string, all []addonsv1.CAPTAddon) []*addonsv1.CAPTAddon {
 	var found []*addonsv1.CAPTAddon
 	for i := range all {
-		if slices.ContainsFunc(all[i].Spec.DependsOn, func(r infrav1.LocalReference) bool { return r.Name == name }) {
+		if DependsOn(&all[i], name) {
 			found = append(found, &all[i])
 		}
 	}
 	return found
 }
 
-// defaultMaxUnavailable is how much of a fleet changes at once.
+// DependsOn reports whether an add-on names another one in dependsOn.
+func DependsOn(addon *addonsv1.CAPTAddon, name string) bool {
+	return slices.ContainsFunc(addon.Spec.DependsOn, func(r infrav1.LocalReference) bool { return r.Name == name })
+}
+
+// defaultMaxUnavailable is the part of the clusters that may change at once.
 const defaultMaxUnavailable = "25%"
 
-// Turns is how many more clusters may begin to change, of a fleet in which some
-// are changing already. At least one always may, or nothing would ever happen.
-func Turns(policy *addonsv1.RolloutPolicy, fleet, changing int) int {
-	limit := intstr.FromString(defaultMaxUnavailable)
+// RolloutBudget returns how many more clusters may start to change, given the
+// number of clusters and how many of them are changing. The limit is at least
+// one, or a rollout would never start.
+func RolloutBudget(policy *addonsv1.RolloutPolicy, clusters, changing int) int {
+	maxUnavailable := intstr.FromString(defaultMaxUnavailable)
 	if policy != nil && policy.MaxUnavailable != nil {
-		limit = *policy.MaxUnavailable
+		maxUnavailable = *policy.MaxUnavailable
 	}
-	most, err := intstr.GetScaledValueFromIntOrPercent(&limit, fleet, false)
+	limit, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, clusters, false)
 	if err != nil {
-		most = 1
+		limit = 1
 	}
-	return max(0, max(1, most)-changing)
+	return max(0, max(1, limit)-changing)
 }
 
 const (
@@ -71,26 +77,26 @@ const (
 	defaultMaxBackoff = 10 * time.Minute
 )
 
-// Backoff is how long to wait before trying again after some failures in a row,
-// and whether to try again at all.
+// Backoff returns the time to wait after a number of failures in a row. It
+// returns false if the policy allows no further attempt.
 func Backoff(policy *infrav1.RetryPolicy, attempts int32) (time.Duration, bool) {
-	shortest, longest := defaultMinBackoff, defaultMaxBackoff
+	minimum, maximum := defaultMinBackoff, defaultMaxBackoff
 	if policy != nil {
 		if policy.Limit != nil && attempts >= *policy.Limit {
 			return 0, false
 		}
 		if policy.MinBackoff != nil {
-			shortest = policy.MinBackoff.Duration
+			minimum = policy.MinBackoff.Duration
 		}
 		if policy.MaxBackoff != nil {
-			longest = policy.MaxBackoff.Duration
+			maximum = policy.MaxBackoff.Duration
 		}
 	}
-	wait := shortest
+	wait := minimum
 	for range attempts {
-		if wait *= 2; wait >= longest {
-			return longest, true
+		if wait *= 2; wait >= maximum {
+			return maximum, true
 		}
 	}
-	return min(wait, longest), true
+	return min(wait, maximum), true
 }

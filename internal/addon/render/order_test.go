@@ -12,51 +12,98 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-func depending(name string, on ...string) addonsv1.CAPTAddon {
+func addonWithDependencies(name string, dependencies ...string) addonsv1.CAPTAddon {
 	a := addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for _, d := range on {
+	for _, d := range dependencies {
 		a.Spec.DependsOn = append(a.Spec.DependsOn, infrav1.LocalReference{Name: d})
 	}
 	return a
 }
 
-func TestCycle(t *testing.T) {
-	g := NewWithT(t)
-	ring := []addonsv1.CAPTAddon{depending("a", "b", "x"), depending("b", "c"), depending("c", "a"), depending("x"), depending("out", "a")}
-	g.Expect(Cycle("a", ring)).To(Equal("a → b → c → a"))
-	g.Expect(Cycle("c", ring)).To(Equal("c → a → b → c"))
-	g.Expect(Cycle("out", ring)).To(BeEmpty(), "it depends on a ring without being part of it")
-	g.Expect(Cycle("x", ring)).To(BeEmpty())
-	g.Expect(Dependents("a", ring)).To(HaveLen(2))
-}
-
-func TestTurns(t *testing.T) {
-	limit := func(v intstr.IntOrString) *addonsv1.RolloutPolicy { return &addonsv1.RolloutPolicy{MaxUnavailable: &v} }
-	for name, test := range map[string]struct {
-		policy          *addonsv1.RolloutPolicy
-		fleet, changing int
-		turns           int
-	}{
-		"a quarter":             {nil, 8, 0, 2},
-		"at least one":          {nil, 3, 0, 1},
-		"none while one is off": {nil, 3, 1, 0},
-		"a number":              {limit(intstr.FromInt32(5)), 8, 2, 3},
-		"never below zero":      {limit(intstr.FromInt32(1)), 8, 4, 0},
-		"all":                   {limit(intstr.FromString("100%")), 8, 0, 8},
+func TestDependencyCycle(t *testing.T) {
+	all := []addonsv1.CAPTAddon{
+		addonWithDependencies("a", "x", "b"), addonWithDependencies("b", "c"), addonWithDependencies("c", "a"),
+		addonWithDependencies("x"), addonWithDependencies("outside", "a"), addonWithDependencies("self", "self"),
+		addonWithDependencies("chain", "x", "missing"),
+	}
+	for name, cycle := range map[string]string{
+		"a": "a → b → c → a", "c": "c → a → b → c", "self": "self → self",
+		"outside": "", "x": "", "chain": "", "missing": "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(Turns(test.policy, test.fleet, test.changing)).To(Equal(test.turns))
+			NewWithT(t).Expect(DependencyCycle(name, all)).To(Equal(cycle))
 		})
 	}
 }
 
-func TestBackoff_doublesUpToALimit(t *testing.T) {
+func TestDependents(t *testing.T) {
 	g := NewWithT(t)
-	for attempts, want := range map[int32]time.Duration{0: 15 * time.Second, 1: 30 * time.Second, 3: 2 * time.Minute, 9: 10 * time.Minute, 1000: 10 * time.Minute} {
-		wait, more := Backoff(nil, attempts)
-		g.Expect(wait).To(Equal(want), "after %d", attempts)
-		g.Expect(more).To(BeTrue())
+	all := []addonsv1.CAPTAddon{addonWithDependencies("a", "b"), addonWithDependencies("b"), addonWithDependencies("c", "x", "b")}
+	var names []string
+	for _, addon := range Dependents("b", all) {
+		names = append(names, addon.Name)
 	}
-	_, more := Backoff(&infrav1.RetryPolicy{Limit: new(int32(2))}, 2)
-	g.Expect(more).To(BeFalse())
+	g.Expect(names).To(Equal([]string{"a", "c"}))
+	g.Expect(Dependents("c", all)).To(BeEmpty())
+	g.Expect(DependsOn(&all[0], "b")).To(BeTrue())
+	g.Expect(DependsOn(&all[0], "a")).To(BeFalse())
+}
+
+func TestRolloutBudget(t *testing.T) {
+	limit := func(v intstr.IntOrString) *addonsv1.RolloutPolicy { return &addonsv1.RolloutPolicy{MaxUnavailable: &v} }
+	for name, test := range map[string]struct {
+		policy             *addonsv1.RolloutPolicy
+		clusters, changing int
+		want               int
+	}{
+		"a quarter by default":          {nil, 8, 0, 2},
+		"policy without a limit":        {&addonsv1.RolloutPolicy{}, 8, 0, 2},
+		"rounded down":                  {nil, 11, 0, 2},
+		"at least one":                  {nil, 3, 0, 1},
+		"no clusters":                   {nil, 0, 0, 1},
+		"none while one is changing":    {nil, 3, 1, 0},
+		"a number":                      {limit(intstr.FromInt32(5)), 8, 2, 3},
+		"at least one for zero":         {limit(intstr.FromInt32(0)), 8, 0, 1},
+		"never below zero":              {limit(intstr.FromInt32(1)), 8, 4, 0},
+		"all":                           {limit(intstr.FromString("100%")), 8, 0, 8},
+		"one at a time if it is broken": {limit(intstr.FromString("many")), 8, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(RolloutBudget(test.policy, test.clusters, test.changing)).To(Equal(test.want))
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	seconds := func(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(n) * time.Second} }
+	for name, test := range map[string]struct {
+		policy   *infrav1.RetryPolicy
+		attempts int32
+		wait     time.Duration
+		retry    bool
+	}{
+		"first":                         {nil, 0, 15 * time.Second, true},
+		"doubled":                       {nil, 1, 30 * time.Second, true},
+		"doubled three times":           {nil, 3, 2 * time.Minute, true},
+		"below the maximum":             {nil, 5, 8 * time.Minute, true},
+		"at the maximum":                {nil, 6, 10 * time.Minute, true},
+		"does not overflow":             {nil, 1000, 10 * time.Minute, true},
+		"empty policy":                  {&infrav1.RetryPolicy{}, 1, 30 * time.Second, true},
+		"below the limit":               {&infrav1.RetryPolicy{Limit: new(int32(2))}, 1, 30 * time.Second, true},
+		"at the limit":                  {&infrav1.RetryPolicy{Limit: new(int32(2))}, 2, 0, false},
+		"above the limit":               {&infrav1.RetryPolicy{Limit: new(int32(2))}, 3, 0, false},
+		"no retries":                    {&infrav1.RetryPolicy{Limit: new(int32(0))}, 0, 0, false},
+		"own minimum":                   {&infrav1.RetryPolicy{MinBackoff: seconds(1)}, 2, 4 * time.Second, true},
+		"own maximum":                   {&infrav1.RetryPolicy{MaxBackoff: seconds(20)}, 1, 20 * time.Second, true},
+		"maximum is reached exactly":    {&infrav1.RetryPolicy{MaxBackoff: seconds(30)}, 1, 30 * time.Second, true},
+		"maximum below the minimum":     {&infrav1.RetryPolicy{MaxBackoff: seconds(5)}, 0, 5 * time.Second, true},
+		"own minimum above the default": {&infrav1.RetryPolicy{MinBackoff: seconds(1200)}, 0, 10 * time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			wait, retry := Backoff(test.policy, test.attempts)
+			g.Expect(wait).To(Equal(test.wait))
+			g.Expect(retry).To(Equal(test.retry))
+		})
+	}
 }

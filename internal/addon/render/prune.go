@@ -6,13 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
-// reference is how an object is written down.
+// reference is the JSON form of an Object.
 type reference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -20,23 +19,23 @@ type reference struct {
 	Name       string `json:"name"`
 }
 
-// Dropped are the objects of before that after does not have. Another version of
-// the same kind is the same object.
-func Dropped(before, after []Object) []Object {
+// Dropped returns the objects of previous that are not in current. An object in
+// another version of its API is the same object.
+func Dropped(previous, current []Object) []Object {
 	var dropped []Object
-	for _, o := range before {
+	for _, o := range previous {
 		same := func(other Object) bool {
 			return o.GroupKind() == other.GroupKind() && o.Namespace == other.Namespace && o.Name == other.Name
 		}
-		if !slices.ContainsFunc(after, same) && !slices.ContainsFunc(dropped, same) {
+		if !slices.ContainsFunc(current, same) && !slices.ContainsFunc(dropped, same) {
 			dropped = append(dropped, o)
 		}
 	}
 	return dropped
 }
 
-// ObjectsOf are the objects in the data of a rendered Secret. What cannot be
-// read, because somebody has edited it, has none.
+// ObjectsOf returns the objects in the data of a rendered Secret. Texts that do
+// not parse, because a user edited them, are skipped.
 func ObjectsOf(data map[string][]byte) []Object {
 	var objects []Object
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -45,14 +44,15 @@ func ObjectsOf(data map[string][]byte) []Object {
 			continue
 		}
 		for _, obj := range parsed {
-			objects = append(objects, identity(obj))
+			objects = append(objects, IdentityOf(obj))
 		}
 	}
 	return objects
 }
 
-// WriteObjects writes objects down for an annotation; none is the empty text.
-func WriteObjects(objects []Object) (string, error) {
+// EncodeObjects returns objects as the value of an annotation. No objects are
+// the empty string.
+func EncodeObjects(objects []Object) (string, error) {
 	if len(objects) == 0 {
 		return "", nil
 	}
@@ -62,19 +62,19 @@ func WriteObjects(objects []Object) (string, error) {
 	}
 	text, err := json.Marshal(references)
 	if err != nil {
-		return "", fmt.Errorf("encoding names of objects: %w", err)
+		return "", fmt.Errorf("encoding object references: %w", err)
 	}
 	return string(text), nil
 }
 
-// ReadObjects reads what WriteObjects wrote.
-func ReadObjects(text string) ([]Object, error) {
+// DecodeObjects returns the objects of an annotation that EncodeObjects wrote.
+func DecodeObjects(text string) ([]Object, error) {
 	if text == "" {
 		return nil, nil
 	}
 	var references []reference
 	if err := json.Unmarshal([]byte(text), &references); err != nil {
-		return nil, fmt.Errorf("decoding names of objects: %w", err)
+		return nil, fmt.Errorf("decoding object references: %w", err)
 	}
 	objects := make([]Object, 0, len(references))
 	for _, r := range references {
@@ -83,9 +83,4 @@ func ReadObjects(text string) ([]Object, error) {
 		})
 	}
 	return objects, nil
-}
-
-// Named is an object of which only the name is known.
-func Named(o Object) *unstructured.Unstructured {
-	return object(o.GroupVersion().String(), o.Kind, o.Namespace, o.Name, nil)
 }

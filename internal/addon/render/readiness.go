@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,21 +12,21 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 )
 
-// Health is what an object in a workload cluster says of itself.
+// Health is the readiness of an object in a workload cluster.
 type Health struct {
 	Ready bool
-	// Reason and Message tell why it is not ready.
+	// Reason and Message explain why the object is not ready.
 	Reason, Message string
-	// Failed tells that waiting alone will not help.
+	// Failed reports that the object will not become ready by itself.
 	Failed bool
 }
 
-// Check tells whether an object is ready: by the condition, if one is named,
-// else by what its kind means by it.
+// Check returns whether an object is ready: by the given condition, or by the
+// rules for its kind if there is none.
 func Check(obj *unstructured.Unstructured, condition string) Health {
-	name := identity(obj).String()
+	name := IdentityOf(obj).String()
 	if condition != "" {
-		value, message := find(obj, condition)
+		value, message := findCondition(obj, condition)
 		if value == "True" {
 			return Health{Ready: true}
 		}
@@ -35,11 +36,11 @@ func Check(obj *unstructured.Unstructured, condition string) Health {
 		return Health{Reason: addonsv1.NotReadyReason, Message: strings.TrimSpace(fmt.Sprintf("%s: %s %s", name, condition, message))}
 	}
 	if obj.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
-		return available(obj)
+		return checkDeployment(obj)
 	}
 	result, err := status.Compute(obj)
 	if err != nil {
-		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its status cannot be read"}
+		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its status is invalid"}
 	}
 	if result.Status == status.CurrentStatus {
 		return Health{Ready: true}
@@ -47,32 +48,32 @@ func Check(obj *unstructured.Unstructured, condition string) Health {
 	return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + result.Message, Failed: result.Status == status.FailedStatus}
 }
 
-// available tells whether a Deployment does its work in its latest revision. It
-// may have fewer pods than it wants, as its strategy allows: the second pod of
-// Karpenter may need the node that Karpenter is to make.
-func available(obj *unstructured.Unstructured) Health {
-	name := identity(obj).String()
-	wanted, found, err := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+// checkDeployment returns whether a Deployment is available in its latest
+// revision. It may have fewer pods than desired, as its strategy allows: the
+// second pod of Karpenter may need a node that Karpenter has yet to create.
+func checkDeployment(obj *unstructured.Unstructured) Health {
+	name := IdentityOf(obj).String()
+	desired, found, err := unstructured.NestedInt64(obj.Object, "spec", "replicas")
 	if err != nil || !found {
-		wanted = 1
+		desired = 1
 	}
-	total, updated, running := count(obj, "replicas"), count(obj, "updatedReplicas"), count(obj, "availableReplicas")
-	value, message := find(obj, "Available")
-	progressing, why := find(obj, "Progressing")
+	total, updated, running := statusCount(obj, "replicas"), statusCount(obj, "updatedReplicas"), statusCount(obj, "availableReplicas")
+	available, message := findCondition(obj, "Available")
+	progressing, why := findCondition(obj, "Progressing")
 	switch {
-	case !observed(obj):
-		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its controller has not seen the change yet"}
+	case !isObserved(obj):
+		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": its controller has not observed the change yet"}
 	case progressing == "False":
 		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + why, Failed: true}
-	case value != "True":
-		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods are available: %s", name, running, wanted, firstOf(message, "none was made yet"))}
-	case updated < wanted || total > updated:
-		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods are of the latest revision", name, updated, wanted)}
+	case available != "True":
+		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods are available: %s", name, running, desired, cmp.Or(message, "no pod is reported yet"))}
+	case updated < desired || total > updated:
+		return Health{Reason: addonsv1.NotReadyReason, Message: fmt.Sprintf("%s: %d of %d pods run the latest revision", name, updated, desired)}
 	}
 	return Health{Ready: true}
 }
 
-func count(obj *unstructured.Unstructured, field string) int64 {
+func statusCount(obj *unstructured.Unstructured, field string) int64 {
 	n, _, err := unstructured.NestedInt64(obj.Object, "status", field)
 	if err != nil {
 		return 0
@@ -80,43 +81,43 @@ func count(obj *unstructured.Unstructured, field string) int64 {
 	return n
 }
 
-// CheckRelease tells whether Flux has brought the release to what was rendered.
-func CheckRelease(hr *unstructured.Unstructured, want *Release) Health {
-	name := identity(hr).String()
-	ready, message := find(hr, "Ready")
-	if stalled, why := find(hr, "Stalled"); stalled == "True" && observed(hr) && handled(hr, want) {
+// CheckRelease returns whether Flux has deployed the rendered release.
+func CheckRelease(hr *unstructured.Unstructured, desired *Release) Health {
+	name := IdentityOf(hr).String()
+	ready, message := findCondition(hr, "Ready")
+	if stalled, why := findCondition(hr, "Stalled"); stalled == "True" && isObserved(hr) && isHandled(hr, desired) {
 		return Health{
 			Reason: addonsv1.ReleaseStalledReason, Failed: true,
-			Message: fmt.Sprintf("%s: Flux has given up: %s", name, withCause(hr, firstOf(why, message))),
+			Message: fmt.Sprintf("%s: Flux has given up: %s", name, withCause(hr, cmp.Or(why, message))),
 		}
 	}
-	switch version := deployed(hr); {
-	case !handled(hr, want) || !attempted(hr):
-		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": Flux has not taken it up yet"}
+	switch version := deployedVersion(hr); {
+	case !isHandled(hr, desired) || !isAttempted(hr):
+		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": Flux has not observed it yet"}
 	case ready == "False":
 		return Health{Reason: addonsv1.NotReadyReason, Message: name + ": " + withCause(hr, message)}
-	case ready != "True" || !observed(hr):
-		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": " + firstOf(message, "Flux is at work")}
-	case !sameVersion(version, want.Version):
-		return Health{Reason: addonsv1.ApplyingReason, Message: fmt.Sprintf("%s: chart %s is deployed, %s is wanted", name, version, want.Version)}
+	case ready != "True" || !isObserved(hr):
+		return Health{Reason: addonsv1.ApplyingReason, Message: name + ": " + cmp.Or(message, "Flux is reconciling it")}
+	case !sameVersion(version, desired.Version):
+		return Health{Reason: addonsv1.ApplyingReason, Message: fmt.Sprintf("%s: chart %s is deployed, %s is desired", name, version, desired.Version)}
 	}
 	return Health{Ready: true}
 }
 
-// withCause adds why Helm has failed: once Flux has rolled a release back, it
-// tells of that alone.
+// withCause adds why Helm failed. After a rollback, Flux reports only the
+// rollback.
 func withCause(hr *unstructured.Unstructured, message string) string {
-	released, why := find(hr, "Released")
+	released, why := findCondition(hr, "Released")
 	if released != "False" || why == "" || strings.Contains(message, why) {
 		return message
 	}
 	return strings.TrimSuffix(message, ".") + ": " + why
 }
 
-// attempted tells whether Flux says something about the latest generation. It
-// calls that observed only when it has come to an end with it.
-func attempted(hr *unstructured.Unstructured) bool {
-	if observed(hr) {
+// isAttempted reports whether Flux has reported a result for the latest
+// generation. Flux sets observedGeneration only when it is done with it.
+func isAttempted(hr *unstructured.Unstructured) bool {
+	if isObserved(hr) {
 		return true
 	}
 	conditions, _, err := unstructured.NestedSlice(hr.Object, "status", "conditions")
@@ -132,19 +133,21 @@ func attempted(hr *unstructured.Unstructured) bool {
 	return false
 }
 
-// handled tells whether Flux has dealt with this rendering.
-func handled(hr *unstructured.Unstructured, want *Release) bool {
+// isHandled reports whether Flux has reconciled this rendering.
+func isHandled(hr *unstructured.Unstructured, desired *Release) bool {
 	token, _, err := unstructured.NestedString(hr.Object, "status", "lastHandledReconcileAt")
-	return err == nil && token == want.Token
+	return err == nil && token == desired.Token
 }
 
-func observed(obj *unstructured.Unstructured) bool {
-	seen, _, err := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
-	return err == nil && seen >= obj.GetGeneration()
+// isObserved reports whether the controller of an object has observed its latest
+// generation.
+func isObserved(obj *unstructured.Unstructured) bool {
+	generation, _, err := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	return err == nil && generation >= obj.GetGeneration()
 }
 
-// deployed is the version of the chart that is released.
-func deployed(hr *unstructured.Unstructured) string {
+// deployedVersion returns the version of the deployed chart.
+func deployedVersion(hr *unstructured.Unstructured) string {
 	history, _, err := unstructured.NestedSlice(hr.Object, "status", "history")
 	if err != nil || len(history) == 0 {
 		return ""
@@ -157,17 +160,17 @@ func deployed(hr *unstructured.Unstructured) string {
 	return version
 }
 
-// sameVersion compares versions, one of which may have the digest of the
-// artifact as its build metadata.
-func sameVersion(deployed, wanted string) bool {
-	if deployed == wanted {
+// sameVersion reports whether two versions are equal apart from a leading v and
+// from build metadata of the deployed one: Flux adds the digest of the artifact.
+func sameVersion(deployed, desired string) bool {
+	if deployed == desired {
 		return true
 	}
 	plain, _, _ := strings.Cut(deployed, "+")
-	return strings.TrimPrefix(plain, "v") == strings.TrimPrefix(wanted, "v")
+	return strings.TrimPrefix(plain, "v") == strings.TrimPrefix(desired, "v")
 }
 
-// Inventory are the workloads that a release consists of: what runs pods.
+// Inventory returns the workloads of a release: the objects that run pods.
 func Inventory(hr *unstructured.Unstructured) []Object {
 	entries, _, err := unstructured.NestedSlice(hr.Object, "status", "inventory", "entries")
 	if err != nil {
@@ -181,7 +184,7 @@ func Inventory(hr *unstructured.Unstructured) []Object {
 		}
 		id, _ := fields["id"].(string)
 		version, _ := fields["v"].(string)
-		// The id is namespace_name_group_kind; names hold no underscore.
+		// The id is namespace_name_group_kind. Names contain no underscore.
 		parts := strings.Split(id, "_")
 		if len(parts) != 4 || parts[2] != "apps" {
 			continue
@@ -194,8 +197,8 @@ func Inventory(hr *unstructured.Unstructured) []Object {
 	return objects
 }
 
-// find returns the status and the message of a condition.
-func find(obj *unstructured.Unstructured, condition string) (value, message string) {
+// findCondition returns the status and message of a condition.
+func findCondition(obj *unstructured.Unstructured, condition string) (value, message string) {
 	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	if err != nil {
 		return "", ""
@@ -210,13 +213,4 @@ func find(obj *unstructured.Unstructured, condition string) (value, message stri
 		return value, message
 	}
 	return "", ""
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

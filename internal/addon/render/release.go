@@ -16,14 +16,14 @@ import (
 
 // Annotations, labels and finalizers of Flux.
 const (
-	// requestedAt has Flux reconcile at once; it then records the value.
-	requestedAt = "reconcile.fluxcd.io/requestedAt"
-	// resetAt, equal to requestedAt, has Flux forget its failures.
-	resetAt = "reconcile.fluxcd.io/resetAt"
-	// watchLabel has Flux reconcile a release when the Secret changes.
-	watchLabel = "reconcile.fluxcd.io/watch"
-	// fluxFinalizer is Flux' own. Cluster API removes what a manifest does not
-	// have, so the manifests have it.
+	// fluxRequestedAt requests a reconciliation; Flux records the handled value.
+	fluxRequestedAt = "reconcile.fluxcd.io/requestedAt"
+	// fluxResetAt, equal to fluxRequestedAt, resets the failure count of Flux.
+	fluxResetAt = "reconcile.fluxcd.io/resetAt"
+	// fluxWatchLabel makes Flux reconcile a release when the Secret changes.
+	fluxWatchLabel = "reconcile.fluxcd.io/watch"
+	// fluxFinalizer is the finalizer that Flux sets. Cluster API removes finalizers
+	// that are not in the manifest, so the manifest has it.
 	fluxFinalizer = "finalizers.fluxcd.io"
 
 	helmAPI   = "helm.toolkit.fluxcd.io/v2"
@@ -32,22 +32,22 @@ const (
 	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 	defaultInterval = 5 * time.Minute
-	// releaseRetries is how often Flux tries before it gives up and CAPT's own
-	// retries begin.
+	// releaseRetries is the number of retries of Flux. CAPT retries after Flux has
+	// given up.
 	releaseRetries = 2
 )
 
 // Release is a Helm release in a workload cluster.
 type Release struct {
 	Namespace, Name string
-	// Version is the chart's.
+	// Version is the version of the chart.
 	Version string
-	// Token is what Flux records once it has dealt with this rendering.
+	// Token is the value that Flux records after it reconciled this rendering.
 	Token string
 }
 
-// release returns what Flux needs to keep the Helm release: the namespace, the
-// outputs, where the chart comes from, and the release.
+// release returns the objects that Flux needs for the Helm release: the
+// namespace, the Secret with outputs, the chart source, and the HelmRelease.
 func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured, *Release, error) {
 	helm := in.Addon.Spec.Helm
 	release := &Release{Namespace: helm.Namespace, Name: in.Addon.Name, Version: helm.Chart.Version}
@@ -63,8 +63,8 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 		"interval":       interval(helm),
 		"releaseName":    releaseName(in.Addon),
 		"driftDetection": map[string]any{"mode": "enabled"},
-		"install":        install(helm),
-		"upgrade":        upgrade(helm),
+		"install":        installSpec(helm),
+		"upgrade":        upgradeSpec(helm),
 	}
 	if in.Addon.Spec.Timeout != nil && helm.Wait == "Always" {
 		spec["timeout"] = in.Addon.Spec.Timeout.Duration.String()
@@ -75,38 +75,38 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 	if len(references) > 0 {
 		spec["valuesFrom"] = references
 	}
-	source := in.source(spec)
+	source := in.chartSource(spec)
 	content, err := json.Marshal([]any{spec, source.Object, copied})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the release: %w", err)
 	}
-	release.Token = digest(string(content), round(*in))
+	release.Token = digest(string(content), roundID(*in))
 
 	var objects []*unstructured.Unstructured
-	if !builtIn(helm.Namespace) {
-		objects = append(objects, object("v1", "Namespace", "", helm.Namespace, nil))
+	if !isBuiltIn(helm.Namespace) {
+		objects = append(objects, newObject("v1", "Namespace", "", helm.Namespace, nil))
 	}
 	if len(copied) > 0 {
-		secret := object("v1", "Secret", helm.Namespace, in.Addon.Name+"-connection", map[string]any{"type": "Opaque", "data": copied})
-		secret.SetLabels(map[string]string{watchLabel: "Enabled"})
+		secret := newObject("v1", "Secret", helm.Namespace, in.Addon.Name+"-connection", map[string]any{"type": "Opaque", "data": copied})
+		secret.SetLabels(map[string]string{fluxWatchLabel: "Enabled"})
 		objects = append(objects, secret)
 	}
-	hr := object(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
+	hr := newObject(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
 	hr.SetFinalizers([]string{fluxFinalizer})
-	hr.SetAnnotations(map[string]string{requestedAt: release.Token})
-	if round(*in) != "0" {
-		hr.SetAnnotations(map[string]string{requestedAt: release.Token, resetAt: release.Token})
+	hr.SetAnnotations(map[string]string{fluxRequestedAt: release.Token})
+	if roundID(*in) != "0" {
+		hr.SetAnnotations(map[string]string{fluxRequestedAt: release.Token, fluxResetAt: release.Token})
 	}
 	return append(objects, source, hr), release, nil
 }
 
-// builtIn tells whether every cluster has the namespace. Such a one is not
-// rendered: Cluster API would take off the labels that a manifest does not have.
-func builtIn(namespace string) bool {
+// isBuiltIn reports whether every cluster has the namespace. Such a namespace is
+// not rendered: Cluster API would remove the labels that are not in the manifest.
+func isBuiltIn(namespace string) bool {
 	return namespace == "default" || strings.HasPrefix(namespace, "kube-")
 }
 
-func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+func newObject(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: content}
 	if content == nil {
 		obj.Object = map[string]any{}
@@ -134,7 +134,7 @@ func interval(helm *addonsv1.HelmRelease) string {
 	return defaultInterval.String()
 }
 
-func install(helm *addonsv1.HelmRelease) map[string]any {
+func installSpec(helm *addonsv1.HelmRelease) map[string]any {
 	crds := "Create"
 	if helm.CRDs == "Skip" {
 		crds = "Skip"
@@ -144,7 +144,7 @@ func install(helm *addonsv1.HelmRelease) map[string]any {
 	}
 }
 
-func upgrade(helm *addonsv1.HelmRelease) map[string]any {
+func upgradeSpec(helm *addonsv1.HelmRelease) map[string]any {
 	crds := helm.CRDs
 	if crds == "" {
 		crds = "CreateReplace"
@@ -155,14 +155,15 @@ func upgrade(helm *addonsv1.HelmRelease) map[string]any {
 	}
 }
 
-// source says where the chart comes from, in the spec too.
-func (in *Input) source(spec map[string]any) *unstructured.Unstructured {
+// chartSource returns the source object of the chart and refers to it in the
+// spec of the release.
+func (in *Input) chartSource(spec map[string]any) *unstructured.Unstructured {
 	helm, chart := in.Addon.Spec.Helm, in.Addon.Spec.Helm.Chart
 	insecure := chart.Insecure != nil && *chart.Insecure
 	if registry, oci := strings.CutPrefix(chart.Repository, "oci://"); oci {
 		repository := map[string]any{
 			"interval": interval(helm), "url": "oci://" + strings.TrimSuffix(registry, "/") + "/" + chart.Name,
-			// A tag cannot hold a plus.
+			// A tag cannot contain a plus sign.
 			"ref":           map[string]any{"tag": strings.ReplaceAll(chart.Version, "+", "_")},
 			"layerSelector": map[string]any{"mediaType": chartLayer, "operation": "copy"},
 		}
@@ -170,29 +171,29 @@ func (in *Input) source(spec map[string]any) *unstructured.Unstructured {
 			repository["insecure"] = true
 		}
 		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": in.Addon.Name}
-		return sourced("OCIRepository", helm.Namespace, in.Addon.Name, repository)
+		return newSource("OCIRepository", helm.Namespace, in.Addon.Name, repository)
 	}
 	spec["chart"] = map[string]any{"spec": map[string]any{
 		"chart": chart.Name, "version": chart.Version, "interval": interval(helm),
 		"sourceRef": map[string]any{"kind": "HelmRepository", "name": in.Addon.Name},
 	}}
-	return sourced("HelmRepository", helm.Namespace, in.Addon.Name, map[string]any{"interval": interval(helm), "url": chart.Repository})
+	return newSource("HelmRepository", helm.Namespace, in.Addon.Name, map[string]any{"interval": interval(helm), "url": chart.Repository})
 }
 
-func sourced(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	obj := object(sourceAPI, kind, namespace, name, map[string]any{"spec": spec})
+func newSource(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	obj := newObject(sourceAPI, kind, namespace, name, map[string]any{"spec": spec})
 	obj.SetFinalizers([]string{fluxFinalizer})
 	return obj
 }
 
-// chartValues resolves the placeholders of the values.
+// chartValues returns helm.values with resolved placeholders.
 func (in *Input) chartValues(values map[string]string) (any, error) {
 	if in.Addon.Spec.Helm.Values == nil || len(in.Addon.Spec.Helm.Values.Raw) == 0 {
 		return nil, nil
 	}
 	var content any
 	if err := json.Unmarshal(in.Addon.Spec.Helm.Values.Raw, &content); err != nil {
-		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: helm.values is no object", in.Addon.Name)
+		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: helm.values is not valid JSON", in.Addon.Name)
 	}
 	resolved, err := expand(content, values)
 	if err != nil {
@@ -201,9 +202,8 @@ func (in *Input) chartValues(values map[string]string) (any, error) {
 	return resolved, nil
 }
 
-// outputs are the values that are copied into the cluster, and the entries of
-// the release that refer to them. A default is copied like an output, under a
-// key of its own.
+// outputs returns the outputs to copy into the cluster, and the valuesFrom of the
+// release that refer to them. A default is copied under a key of its own.
 func (in *Input) outputs(secret string) (copied map[string]any, references []any, err error) {
 	copied = map[string]any{}
 	for i, v := range in.Addon.Spec.Helm.ValuesFrom {
@@ -220,7 +220,7 @@ func (in *Input) outputs(secret string) (copied map[string]any, references []any
 			if v.Optional != nil && *v.Optional {
 				continue
 			}
-			return nil, nil, in.missing(entry, key)
+			return nil, nil, in.missingKey(entry, key)
 		}
 		copied[key] = base64.StdEncoding.EncodeToString(value)
 		reference := map[string]any{"kind": "Secret", "name": secret, "valuesKey": key, "targetPath": v.TargetPath}
@@ -229,7 +229,7 @@ func (in *Input) outputs(secret string) (copied map[string]any, references []any
 		}
 		references = append(references, reference)
 	}
-	for _, key := range demanded(in.Addon) {
+	for _, key := range requiredKeys(in.Addon) {
 		copied[key] = base64.StdEncoding.EncodeToString(in.Connection[key])
 	}
 	return copied, references, nil

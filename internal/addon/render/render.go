@@ -1,3 +1,6 @@
+// Package render turns an add-on and the Terraform outputs of a cluster into the
+// manifests for that cluster, and checks the objects in the cluster. It is pure:
+// it performs no I/O, and results depend on the arguments alone.
 package render
 
 import (
@@ -9,20 +12,61 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// mostBytes is how large all manifests of a cluster may be: they are kept in one
+// maxBytes limits the size of all manifests of a cluster: they are stored in one
 // Secret.
-const mostBytes = 900 << 10
+const maxBytes = 900 << 10
 
-// Render makes the manifests of one cluster. Its errors are faults: what is
-// wrong is in the add-on or in its sources.
+// Rendered are the manifests of one cluster.
+type Rendered struct {
+	// Data are the manifests by key. Cluster API applies them in the order of the
+	// keys.
+	Data map[string][]byte
+	// Hash is the hash that Cluster API records after it applied the data.
+	Hash string
+	// Objects are the objects in the data, in the same order.
+	Objects []Object
+	// Secrets are the DataDigests of the Secrets among the objects.
+	Secrets map[Object]string
+	// Release is nil if the add-on has no Helm release.
+	Release *Release
+}
+
+// Object identifies an object in a workload cluster.
+type Object struct {
+	schema.GroupVersionKind
+
+	Namespace, Name string
+}
+
+// String returns kind, namespace and name.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Unstructured returns an object that has nothing but its identity.
+func (o Object) Unstructured() *unstructured.Unstructured {
+	return newObject(o.GroupVersion().String(), o.Kind, o.Namespace, o.Name, nil)
+}
+
+// IdentityOf returns the identity of an object.
+func IdentityOf(obj *unstructured.Unstructured) Object {
+	return Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// Render returns the manifests for one cluster. Its errors are faults: the cause
+// is in the add-on or in its sources.
 func Render(in Input) (*Rendered, error) {
-	values, err := in.values()
+	values, err := in.placeholders()
 	if err != nil {
 		return nil, err
 	}
@@ -43,16 +87,16 @@ func Render(in Input) (*Rendered, error) {
 		}
 		r.Release = release
 		objects = slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
-			return slices.Contains(r.Objects, identity(obj))
+			return slices.Contains(r.Objects, IdentityOf(obj))
 		})
 		if err := r.add("r-release.yaml", in.Addon, objects); err != nil {
 			return nil, err
 		}
 	}
-	return r, r.seal(in)
+	return r, r.finish(in)
 }
 
-// add appends objects under a key.
+// add labels objects with the add-on and stores them under a key.
 func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstructured.Unstructured) error {
 	var text bytes.Buffer
 	for _, obj := range objects {
@@ -68,9 +112,9 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 		}
 		text.WriteString("---\n")
 		text.Write(document)
-		r.Objects = append(r.Objects, identity(obj))
+		r.Objects = append(r.Objects, IdentityOf(obj))
 		if obj.GetKind() == "Secret" && obj.Object["stringData"] == nil {
-			r.Secrets[identity(obj)] = DataDigest(obj)
+			r.Secrets[IdentityOf(obj)] = DataDigest(obj)
 		}
 	}
 	if len(objects) > 0 {
@@ -79,41 +123,38 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 	return nil
 }
 
-func identity(obj *unstructured.Unstructured) Object {
-	return Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
-
-// seal heads every text by where it comes from, which also keeps it above the
-// 32 bytes that Cluster API needs, and takes the hash. The round is in the head,
-// for Cluster API applies again what has another hash.
-func (r *Rendered) seal(in Input) error {
-	head := fmt.Sprintf("# Rendered for Cluster %s by CAPTAddon %s, round %s.\n", in.Cluster.Name, in.Addon.Name, round(in))
+// finish adds a header to each text, checks the size and computes the hash. The
+// header makes each text longer than the 32 bytes that Cluster API requires, and
+// has the round: Cluster API applies content only if its hash changed.
+func (r *Rendered) finish(in Input) error {
+	header := fmt.Sprintf("# Rendered for Cluster %s by CAPTAddon %s, round %s.\n", in.Cluster.Name, in.Addon.Name, roundID(in))
 	size := 0
 	for key, text := range r.Data {
-		r.Data[key] = append([]byte(head), text...)
+		r.Data[key] = append([]byte(header), text...)
 		size += len(r.Data[key])
 	}
 	if len(r.Data) == 0 {
-		return fault.Stall(addonsv1.EmptyReason, "Add-on %s: its manifests hold no object", in.Addon.Name)
+		return fault.Stall(addonsv1.EmptyReason, "Add-on %s: its manifests contain no objects", in.Addon.Name)
 	}
-	if size > mostBytes {
-		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests are %d KiB, more than the %d KiB that fit into a Secret: divide them over two add-ons with dependsOn",
-			in.Addon.Name, size>>10, mostBytes>>10)
+	if size > maxBytes {
+		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests are %d KiB, and a Secret holds at most %d KiB: split them into two add-ons with dependsOn",
+			in.Addon.Name, size>>10, maxBytes>>10)
 	}
 	r.Hash = Hash(r.Data)
 	return nil
 }
 
-// round tells one application of the same content from the next.
-func round(in Input) string {
+// roundID identifies one application of the same content: by the round and by
+// the value of the trigger annotation.
+func roundID(in Input) string {
 	if trigger := in.Addon.Annotations[addonsv1.TriggerAnnotation]; trigger != "" {
 		return fmt.Sprintf("%d-%s", in.Round, digest(trigger))
 	}
 	return fmt.Sprint(in.Round)
 }
 
-// Hash is how Cluster API computes the hash of what it applies: over the values
-// in the order of their keys.
+// Hash returns the hash of data as Cluster API computes it: over the values in
+// the order of their keys.
 func Hash(data map[string][]byte) string {
 	sum := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -122,7 +163,7 @@ func Hash(data map[string][]byte) string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// DataDigest tells whether the data of two Secrets are the same.
+// DataDigest returns a digest of the data of a Secret, to compare Secrets.
 func DataDigest(secret *unstructured.Unstructured) string {
 	data, _, err := unstructured.NestedStringMap(secret.Object, "data")
 	if err != nil {
@@ -135,9 +176,7 @@ func DataDigest(secret *unstructured.Unstructured) string {
 	return digest(parts...)
 }
 
-// digest is a short name for a text.
+// digest returns a short hash of texts.
 func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:16]
 }
-
-func join(names []string) string { return strings.Join(names, ", ") }

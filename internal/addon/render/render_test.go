@@ -51,7 +51,7 @@ func objects(g Gomega, r *Rendered) map[string]*unstructured.Unstructured {
 	return found
 }
 
-func TestRender_makesAReleaseThatFluxKeeps(t *testing.T) {
+func TestRender_rendersAHelmRelease(t *testing.T) {
 	g := NewWithT(t)
 	hard := "a,b=\"{c}\"\nnull"
 	r, err := Render(input(karpenter(), map[string]string{"cluster_name": hard, "role": "arn:aws:iam::1:role/k", "unused": "secret"}))
@@ -61,13 +61,13 @@ func TestRender_makesAReleaseThatFluxKeeps(t *testing.T) {
 	g.Expect(all).To(HaveKey("Namespace"))
 
 	data, _, _ := unstructured.NestedStringMap(all["Secret"].Object, "data")
-	g.Expect(data).To(HaveLen(3), "only what is used is copied, and the default")
-	g.Expect(base64.StdEncoding.DecodeString(data["cluster_name"])).To(BeEquivalentTo(hard), "the value arrives as it is")
+	g.Expect(data).To(HaveLen(3), "only used outputs are copied, and the default")
+	g.Expect(base64.StdEncoding.DecodeString(data["cluster_name"])).To(BeEquivalentTo(hard), "the value is unchanged")
 	g.Expect(base64.StdEncoding.DecodeString(data["default-2"])).To(BeEquivalentTo("none"))
 	g.Expect(all["Secret"].GetLabels()).To(HaveKeyWithValue("reconcile.fluxcd.io/watch", "Enabled"))
 
 	from, _, _ := unstructured.NestedSlice(all["HelmRelease"].Object, "spec", "valuesFrom")
-	g.Expect(from).To(HaveLen(3), "an optional output that is missing is left out")
+	g.Expect(from).To(HaveLen(3), "a missing optional output is omitted")
 	g.Expect(from[0]).To(HaveKeyWithValue("literal", true))
 	g.Expect(from[1]).NotTo(HaveKey("literal"))
 	batch, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "values", "settings", "batch")
@@ -78,11 +78,11 @@ func TestRender_makesAReleaseThatFluxKeeps(t *testing.T) {
 		g.Expect(obj.GetLabels()).To(HaveKeyWithValue(addonsv1.AddonLabel, "karpenter"), kind)
 	}
 	for key, text := range r.Data {
-		g.Expect(len(text)).To(BeNumerically(">=", 32), "Cluster API cannot read %s", key)
+		g.Expect(len(text)).To(BeNumerically(">=", 32), "Cluster API requires 32 bytes in %s", key)
 	}
 }
 
-func TestRender_takesUpARepositoryByHTTP(t *testing.T) {
+func TestRender_supportsHelmRepositories(t *testing.T) {
 	g := NewWithT(t)
 	addon := karpenter()
 	addon.Spec.Helm.Chart.Repository = "http://127.0.0.1:8080"
@@ -91,13 +91,13 @@ func TestRender_takesUpARepositoryByHTTP(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	all := objects(g, r)
 	g.Expect(all).To(HaveKey("HelmRepository"))
-	g.Expect(all).NotTo(HaveKey("Namespace"), "Cluster API would take off the labels of kube-system")
+	g.Expect(all).NotTo(HaveKey("Namespace"), "Cluster API would remove the labels of kube-system")
 	version, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "chart", "spec", "version")
 	g.Expect(version).To(Equal("1.14.1"))
 }
 
-// The token is what tells that Flux has seen exactly this.
-func TestRender_changesTheTokenWithAnythingThatMatters(t *testing.T) {
+// Flux records the token of the rendering that it reconciled.
+func TestRender_changesTheTokenWithEachInput(t *testing.T) {
 	g := NewWithT(t)
 	values := map[string]string{"cluster_name": "a", "role": "b"}
 	base, err := Render(input(karpenter(), values))
@@ -124,7 +124,7 @@ func TestRender_changesTheTokenWithAnythingThatMatters(t *testing.T) {
 	}
 }
 
-func TestRender_resolvesInsideStrings(t *testing.T) {
+func TestRender_resolvesPlaceholdersInsideStrings(t *testing.T) {
 	g := NewWithT(t)
 	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: addonsv1.CAPTAddonSpec{
 		Connection: &addonsv1.ConnectionSource{Keys: []string{"tag"}},
@@ -139,7 +139,7 @@ func TestRender_resolvesInsideStrings(t *testing.T) {
 	g.Expect(r.Objects[0].Name).To(Equal("demo"))
 }
 
-func TestRender_namesWhatIsWrong(t *testing.T) {
+func TestRender_reportsInvalidInput(t *testing.T) {
 	inline := func(text string, keys ...string) *addonsv1.CAPTAddon {
 		return &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: addonsv1.CAPTAddonSpec{
 			Connection: &addonsv1.ConnectionSource{Keys: keys}, Manifests: []addonsv1.ManifestSource{{Name: "set", Inline: text}},
@@ -149,26 +149,113 @@ func TestRender_namesWhatIsWrong(t *testing.T) {
 	path.Spec.Helm.ValuesFrom[0].TargetPath = "settings..clusterName"
 	for name, test := range map[string]struct {
 		addon *addonsv1.CAPTAddon
-		says  string
+		want  string
 	}{
-		"a key":         {karpenter(), "MissingKey: Add-on karpenter: helm.valuesFrom[0] asks for cluster_name, which Secret demo-eks-connection does not have: did you mean cluster_nam?"},
+		"a key":         {karpenter(), "MissingKey: Add-on karpenter: helm.valuesFrom[0] refers to key cluster_name, which Secret demo-eks-connection does not have: did you mean cluster_nam?"},
 		"a path":        {path, "InvalidTargetPath: Add-on karpenter: helm.valuesFrom[0].targetPath"},
 		"a placeholder": {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTERNAME}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${CLUSTERNAME}: ${CLUSTERNAME} has no value: did you mean ${CLUSTER_NAME}?"},
-		"no object":     {inline("# nothing\n"), "Empty: Add-on mine: its manifests hold no object"},
+		"no object":     {inline("# nothing\n"), "Empty: Add-on mine: its manifests contain no objects"},
 		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is not the YAML of a Kubernetes object"},
+		"no value":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${elsewhere}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${elsewhere}: ${elsewhere} has no value: add it to connection.keys if it is an output"},
+		"broken text":   {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${'}\n"), "InvalidManifest: Add-on mine: manifests set: ConfigMap ${:"},
 		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests are 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(input(test.addon, map[string]string{"cluster_nam": "hunter2"}))
 			g := NewWithT(t)
-			g.Expect(err).To(MatchError(HavePrefix(test.says)))
-			g.Expect(err.Error()).NotTo(ContainSubstring("hunter2"), "no value is told")
+			g.Expect(err).To(MatchError(HavePrefix(test.want)))
+			g.Expect(err.Error()).NotTo(ContainSubstring("hunter2"), "errors contain no value")
 		})
 	}
 }
 
-func TestName_tellsPairsApart(t *testing.T) {
+func TestRender_listsTheKeysOfTheSecret(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(Name("a-b", "c")).NotTo(Equal(Name("a", "b-c")))
-	g.Expect(len(Name(strings.Repeat("a", 253), strings.Repeat("b", 63)))).To(BeNumerically("<=", 253))
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: addonsv1.CAPTAddonSpec{
+		Connection: &addonsv1.ConnectionSource{SecretName: "${CLUSTER_NAME}-outputs", Keys: []string{"endpoint"}},
+	}}
+	_, err := Render(input(addon, nil))
+	g.Expect(err).To(MatchError("MissingKey: Add-on mine: connection.keys refers to key endpoint, which Secret demo-outputs does not have: add an output of that name to the template, or a default. The Secret has no keys"))
+
+	many := map[string]string{}
+	for _, key := range strings.Split("abcdefghijklmn", "") {
+		many[key] = "hunter2"
+	}
+	_, err = Render(input(addon, many))
+	g.Expect(err).To(MatchError(HaveSuffix("The Secret has a, b, c, d, e, f, g, h, i, j, k, l and 2 more")))
+
+	addon.Spec.Connection.SecretName = "${CLUSTER}"
+	_, err = Render(input(addon, nil))
+	g.Expect(err).To(MatchError(HavePrefix("MissingKey: connection.secretName: ${CLUSTER} has no value")))
+}
+
+func TestNeedsConnection(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec addonsv1.CAPTAddonSpec
+		want bool
+	}{
+		"nothing":     {addonsv1.CAPTAddonSpec{}, false},
+		"keys":        {addonsv1.CAPTAddonSpec{Connection: &addonsv1.ConnectionSource{Keys: []string{"a"}}}, true},
+		"no keys":     {addonsv1.CAPTAddonSpec{Connection: &addonsv1.ConnectionSource{}}, false},
+		"values":      {addonsv1.CAPTAddonSpec{Helm: &addonsv1.HelmRelease{ValuesFrom: []addonsv1.OutputValue{{}}}}, true},
+		"chart alone": {addonsv1.CAPTAddonSpec{Helm: &addonsv1.HelmRelease{}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(NeedsConnection(&addonsv1.CAPTAddon{Spec: test.spec})).To(Equal(test.want))
+		})
+	}
+}
+
+func TestRender_readsReferencedManifestsAsTheyAre(t *testing.T) {
+	g := NewWithT(t)
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: addonsv1.CAPTAddonSpec{
+		Manifests: []addonsv1.ManifestSource{{Name: "set"}, {Name: "empty"}},
+	}}
+	in := input(addon, nil)
+	in.Sources = map[string]map[string][]byte{"set": {
+		"b": []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {a: b}\n"),
+		"a": []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: '${CLUSTER_NAME}', labels: {x: kept}}\ndata: {a: Yg==}\n"),
+	}}
+	r, err := Render(in)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.Data).To(HaveLen(1), "a source without objects is no text")
+	g.Expect(r.Data).To(HaveKey("m00-set.yaml"))
+	literal, other := identity("", "v1", "Secret", "", "${CLUSTER_NAME}"), identity("", "v1", "Secret", "", "b")
+	g.Expect(r.Objects).To(Equal([]Object{literal, other}))
+	g.Expect(r.Secrets).To(HaveLen(1), "the API server moves stringData to data")
+	g.Expect(r.Secrets).To(HaveKey(literal))
+	g.Expect(string(r.Data["m00-set.yaml"])).To(HavePrefix("# Rendered for Cluster demo by CAPTAddon mine, round 0.\n---\n"))
+	g.Expect(string(r.Data["m00-set.yaml"])).To(ContainSubstring("x: kept"), "labels are kept")
+
+	in.Sources["set"]["c"] = []byte("hunter2: [")
+	_, err = Render(in)
+	g.Expect(err).To(MatchError("InvalidManifest: Add-on mine: manifests set, key c: document 1 is not the YAML of a Kubernetes object, see line 1"))
+}
+
+func TestRender_prefersTheObjectsOfManifests(t *testing.T) {
+	g := NewWithT(t)
+	addon := karpenter()
+	addon.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: Namespace\nmetadata: {name: karpenter, labels: {own: 'yes'}}\n"}}
+	r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.Objects).To(HaveLen(4), "one Namespace")
+	g.Expect(objects(g, r)["Namespace"].GetLabels()).To(HaveKeyWithValue("own", "yes"))
+}
+
+func TestHash_isThatOfClusterAPI(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Hash(map[string][]byte{"b": []byte("2"), "a": []byte("1")})).To(Equal(Hash(map[string][]byte{"a": []byte("12")})))
+	g.Expect(Hash(map[string][]byte{"a": []byte("12")})).To(Equal("sha256:6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918"))
+}
+
+func TestDataDigest_comparesData(t *testing.T) {
+	g := NewWithT(t)
+	secret := func(data map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"data": data}}
+	}
+	base := DataDigest(secret(map[string]any{"a": "1", "b": "2"}))
+	g.Expect(DataDigest(secret(map[string]any{"b": "2", "a": "1"}))).To(Equal(base))
+	g.Expect(DataDigest(secret(map[string]any{"a": "1", "b": "3"}))).NotTo(Equal(base))
+	g.Expect(DataDigest(secret(map[string]any{"a": "1"}))).NotTo(Equal(base))
+	g.Expect(DataDigest(secret(map[string]any{"a": int64(1)}))).To(BeEmpty())
 }

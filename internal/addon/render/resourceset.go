@@ -14,18 +14,18 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// mostOfName leaves room for what tells equal beginnings apart.
-const mostOfName = 240
+// maxNamePrefix leaves room for the digest in an object name of 253 characters.
+const maxNamePrefix = 240
 
-// Name is the name of the ClusterResourceSet of an add-on in a cluster, and of
-// its Secret. The names of add-on and cluster alone would not tell a-b in c from
-// a in b-c.
+// Name returns the name of the ClusterResourceSet of an add-on in a cluster, and
+// of its Secret. The digest distinguishes add-on a-b in cluster c from add-on a
+// in cluster b-c.
 func Name(addon, cluster string) string {
-	name := addon + "-" + cluster
-	return fmt.Sprintf("%s-%s", name[:min(len(name), mostOfName)], digest(addon, cluster)[:8])
+	prefix := addon + "-" + cluster
+	return fmt.Sprintf("%s-%s", prefix[:min(len(prefix), maxNamePrefix)], digest(addon, cluster)[:8])
 }
 
-// ResourceSet is the ClusterResourceSet that applies an add-on to one cluster.
+// ResourceSet returns the ClusterResourceSet that applies an add-on to a cluster.
 func ResourceSet(addon *addonsv1.CAPTAddon, cluster string) *clusteraddonsv1.ClusterResourceSet {
 	strategy := string(clusteraddonsv1.ClusterResourceSetStrategyReconcile)
 	if addon.Spec.Strategy == addonsv1.StrategyApplyOnce {
@@ -33,7 +33,7 @@ func ResourceSet(addon *addonsv1.CAPTAddon, cluster string) *clusteraddonsv1.Clu
 	}
 	return &clusteraddonsv1.ClusterResourceSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusteraddonsv1.GroupVersion.String(), Kind: "ClusterResourceSet"},
-		ObjectMeta: meta(addon, cluster),
+		ObjectMeta: objectMeta(addon, cluster),
 		Spec: clusteraddonsv1.ClusterResourceSetSpec{
 			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{addonsv1.ClusterLabel: cluster}},
 			Resources: []clusteraddonsv1.ResourceRef{{
@@ -44,25 +44,26 @@ func ResourceSet(addon *addonsv1.CAPTAddon, cluster string) *clusteraddonsv1.Clu
 	}
 }
 
-// Secret is what the ClusterResourceSet applies.
-func Secret(addon *addonsv1.CAPTAddon, cluster string, rendered *Rendered, round int, askedAt time.Time) *corev1.Secret {
+// Secret returns the Secret with the manifests that the ClusterResourceSet
+// applies.
+func Secret(addon *addonsv1.CAPTAddon, cluster string, rendered *Rendered, round int, requestedAt time.Time) *corev1.Secret {
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: meta(addon, cluster),
+		ObjectMeta: objectMeta(addon, cluster),
 		Type:       clusteraddonsv1.ClusterResourceSetSecretType,
 		Data:       rendered.Data,
 	}
 	secret.Labels[infrav1.ComponentLabel] = addonsv1.ComponentAddon
 	secret.Annotations = map[string]string{
 		addonsv1.HashAnnotation: rendered.Hash, addonsv1.RoundAnnotation: strconv.Itoa(round),
-		addonsv1.AskedAtAnnotation: askedAt.UTC().Format(time.RFC3339),
+		addonsv1.AskedAtAnnotation: requestedAt.UTC().Format(time.RFC3339),
 	}
 	return secret
 }
 
-// meta ties an object to its add-on, without which it has no use.
-func meta(addon *addonsv1.CAPTAddon, cluster string) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{
+// objectMeta makes the add-on the owner, so that the object is deleted with it.
+func objectMeta(addon *addonsv1.CAPTAddon, cluster string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{
 		Namespace: addon.Namespace, Name: Name(addon.Name, cluster),
 		Labels: map[string]string{addonsv1.AddonLabel: addon.Name, clusterv1.ClusterNameLabel: cluster},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -70,29 +71,31 @@ func meta(addon *addonsv1.CAPTAddon, cluster string) metav1.ObjectMeta {
 		}},
 	}
 	if filter, found := addon.Labels[clusterv1.WatchLabel]; found {
-		m.Labels[clusterv1.WatchLabel] = filter
+		meta.Labels[clusterv1.WatchLabel] = filter
 	}
-	return m
+	return meta
 }
 
-// Round is how often the content of a rendered Secret was applied again.
-func Round(secret metav1.Object) int {
+// Round returns how often the same content was applied again, as a rendered
+// Secret records it. It is 0 for nil.
+func Round(secret *corev1.Secret) int {
 	if secret == nil {
 		return 0
 	}
-	round, err := strconv.Atoi(secret.GetAnnotations()[addonsv1.RoundAnnotation])
+	round, err := strconv.Atoi(secret.Annotations[addonsv1.RoundAnnotation])
 	if err != nil {
 		return 0
 	}
 	return round
 }
 
-// AskedAt is when the content of a rendered Secret was asked for.
-func AskedAt(secret metav1.Object) time.Time {
+// RequestedAt returns when the content of a rendered Secret was handed to Cluster
+// API. It is the zero time for nil.
+func RequestedAt(secret *corev1.Secret) time.Time {
 	if secret == nil {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, secret.GetAnnotations()[addonsv1.AskedAtAnnotation])
+	at, err := time.Parse(time.RFC3339, secret.Annotations[addonsv1.AskedAtAnnotation])
 	if err != nil {
 		return time.Time{}
 	}

@@ -179,7 +179,7 @@ func (m *Migration) readAddons(ctx context.Context, s *clusterState) error {
 		return nil
 	}
 	var err error
-	if s.connectionSecret, err = addonrender.SecretName(s.addon, s.renderCluster()); err != nil {
+	if s.connectionSecret, err = addonrender.ConnectionSecretName(s.addon, s.renderCluster()); err != nil {
 		return err
 	}
 	connection := &corev1.Secret{}

@@ -8,9 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -137,7 +135,7 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) strin
 			return fmt.Sprintf("%s: the cluster does not know its kind: the add-on that brings the CRD belongs into dependsOn", o)
 		}
 	}
-	rendered, err := r.full(ctx, s, st, render.Round(asObject(st.secret)))
+	rendered, err := r.full(ctx, s, st, render.Round(st.secret))
 	if err != nil {
 		return unknown
 	}
@@ -162,13 +160,6 @@ func secretless(obj *unstructured.Unstructured, err error) string {
 		return "see the log of Cluster API's manager"
 	}
 	return err.Error()
-}
-
-func asObject(secret *corev1.Secret) metav1.Object {
-	if secret == nil {
-		return nil
-	}
-	return secret
 }
 
 // unreachable words an error of the connection to a workload cluster.

@@ -53,7 +53,7 @@ func (s *scope) turns() int {
 			changing++
 		}
 	}
-	return render.Turns(s.addon.Spec.Rollout, fleet, changing)
+	return render.RolloutBudget(s.addon.Spec.Rollout, fleet, changing)
 }
 
 // advance brings one cluster one step further.
@@ -108,7 +108,7 @@ func (r *Reconciler) reach(ctx context.Context, s *scope, st *standing, turns *i
 			return err
 		}
 		st.is.Attempts = 0
-		if err := r.ask(ctx, s, st, render.Round(asObject(st.secret))); err != nil {
+		if err := r.ask(ctx, s, st, render.Round(st.secret)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (st *standing) reasonBefore() string {
 // mayChange tells whether the cluster's turn has come: what the add-on depends
 // on is ready there, and not too many others are changing.
 func (r *Reconciler) mayChange(s *scope, st *standing, turns *int) error {
-	if ring := render.Cycle(s.addon.Name, s.all); ring != "" {
+	if ring := render.DependencyCycle(s.addon.Name, s.all); ring != "" {
 		return fault.Stall(addonsv1.DependencyCycleReason, "Add-ons depend on each other: %s: remove one dependsOn", ring)
 	}
 	for _, d := range s.addon.Spec.DependsOn {
@@ -184,7 +184,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 	if !errors.As(err, &p) {
 		return err
 	}
-	askedAt := render.AskedAt(asObject(st.secret))
+	askedAt := render.RequestedAt(st.secret)
 	since := s.now.Sub(st.began(s, askedAt))
 	st.is.UnreadySince = metav1.NewTime(s.now.Add(-since).Truncate(time.Second))
 	limit := defaultTimeout
@@ -214,7 +214,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope, st *standing, err erro
 		return fault.WaitFor(due.Sub(s.now), p.reason, "%s; tried again in %s (attempt %d)", p.message, wait, st.is.Attempts+1)
 	}
 	st.is.Attempts++
-	if err := r.ask(ctx, s, st, render.Round(asObject(st.secret))+1); err != nil {
+	if err := r.ask(ctx, s, st, render.Round(st.secret)+1); err != nil {
 		return err
 	}
 	return fault.WaitFor(settle, p.reason, "%s; applied again", p.message)

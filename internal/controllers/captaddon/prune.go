@@ -27,12 +27,12 @@ func (r *Reconciler) dropped(ctx context.Context, s *scope, st *standing, render
 		}
 		return "", fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	pending, err := render.ReadObjects(before.Annotations[addonsv1.PruneAnnotation])
+	pending, err := render.DecodeObjects(before.Annotations[addonsv1.PruneAnnotation])
 	if err != nil {
 		// Somebody has edited it: what it named is not known any more.
 		pending = nil
 	}
-	return render.WriteObjects(render.Dropped(append(render.ObjectsOf(before.Data), pending...), rendered.Objects))
+	return render.EncodeObjects(render.Dropped(append(render.ObjectsOf(before.Data), pending...), rendered.Objects))
 }
 
 // prune deletes what was dropped. Cluster API never does.
@@ -73,13 +73,13 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, st *standing) error {
 
 // pruned are the objects that a rendered Secret names as dropped.
 func pruned(secret metav1.Object) ([]*unstructured.Unstructured, error) {
-	names, err := render.ReadObjects(secret.GetAnnotations()[addonsv1.PruneAnnotation])
+	names, err := render.DecodeObjects(secret.GetAnnotations()[addonsv1.PruneAnnotation])
 	if err != nil {
 		return nil, fmt.Errorf("reading the annotation %s of Secret %s: remove it: %w", addonsv1.PruneAnnotation, secret.GetName(), err)
 	}
 	objects := make([]*unstructured.Unstructured, 0, len(names))
 	for _, name := range names {
-		objects = append(objects, render.Named(name))
+		objects = append(objects, name.Unstructured())
 	}
 	return objects, nil
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, st *standing) erro
 		st.rendered = known
 		return nil
 	}
-	rendered, err := r.full(ctx, s, st, render.Round(asObject(st.secret)))
+	rendered, err := r.full(ctx, s, st, render.Round(st.secret))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 	facts := st.facts(s.addon.Namespace)
 	from := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		facts.KubernetesVersion, fmt.Sprint(render.Round(asObject(st.secret))),
+		facts.KubernetesVersion, fmt.Sprint(render.Round(st.secret)),
 	}
 	add := func(kind, name, reason string) error {
 		obj := metadata(kind)
@@ -132,7 +132,7 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 		return nil
 	}
 	if render.NeedsConnection(s.addon) {
-		name, err := render.SecretName(s.addon, facts)
+		name, err := render.ConnectionSecretName(s.addon, facts)
 		if err != nil {
 			return "", err
 		}
@@ -161,7 +161,7 @@ func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int
 		Addon: s.addon, Cluster: st.facts(s.addon.Namespace), Round: round, Sources: map[string]map[string][]byte{},
 	}
 	if render.NeedsConnection(s.addon) {
-		name, err := render.SecretName(s.addon, in.Cluster)
+		name, err := render.ConnectionSecretName(s.addon, in.Cluster)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/reconcile"
 )
@@ -23,17 +22,8 @@ func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Requ
 		return nil
 	}
 	return r.requests(ctx, obj.GetNamespace(), func(other *addonsv1.CAPTAddon) bool {
-		return refers(other.Spec.DependsOn, addon.Name) || refers(addon.Spec.DependsOn, other.Name)
+		return render.DependsOn(other, addon.Name) || render.DependsOn(addon, other.Name)
 	})
-}
-
-func refers(references []infrav1.LocalReference, name string) bool {
-	for _, r := range references {
-		if r.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // ofCluster finds the add-ons that a Cluster has or is to have.
@@ -68,7 +58,7 @@ func (r *Reconciler) ofSource(ctx context.Context, obj client.Object) []ctrl.Req
 			}
 		}
 		for i := range addon.Status.Clusters {
-			name, err := render.SecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
+			name, err := render.ConnectionSecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
 			if err == nil && name == obj.GetName() {
 				return true
 			}
