@@ -70,6 +70,6 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 // Before it has taken a request there is nothing, and each attempt would only
 // delay the next.
 func hasControlPlane(cluster *clusterv1.Cluster) bool {
-	ref, done := cluster.Spec.ControlPlaneRef, cluster.Status.Initialization.ControlPlaneInitialized
-	return ref.Kind == "CAPTControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group && done != nil && *done
+	done := cluster.Status.Initialization.ControlPlaneInitialized
+	return controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) && done != nil && *done
 }

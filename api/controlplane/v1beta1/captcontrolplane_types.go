@@ -393,3 +393,9 @@ type CAPTControlPlaneList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTControlPlane `json:"items"`
 }
+
+// IsCAPTControlPlane reports whether a reference of a Cluster refers to a
+// CAPTControlPlane.
+func IsCAPTControlPlane(ref clusterv1.ContractVersionedObjectReference) bool {
+	return ref.APIGroup == GroupVersion.Group && ref.Kind == "CAPTControlPlane"
+}

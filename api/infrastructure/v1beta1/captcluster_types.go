@@ -283,3 +283,8 @@ type CAPTClusterTemplateList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []CAPTClusterTemplate `json:"items"`
 }
+
+// IsCAPTCluster reports whether a reference of a Cluster refers to a CAPTCluster.
+func IsCAPTCluster(ref clusterv1.ContractVersionedObjectReference) bool {
+	return ref.APIGroup == GroupVersion.Group && ref.Kind == "CAPTCluster"
+}

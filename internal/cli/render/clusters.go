@@ -50,7 +50,7 @@ type around struct {
 // once the VPC is there.
 func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTCluster {
 	ref := cluster.Spec.InfrastructureRef
-	if ref.Kind != "CAPTCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+	if !infrav1.IsCAPTCluster(ref) {
 		return nil
 	}
 	infra := find[*infrav1.CAPTCluster](r, cluster.Namespace, ref.Name)
@@ -76,7 +76,7 @@ func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTClust
 
 func (r *renderer) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CAPTControlPlane {
 	ref := cluster.Spec.ControlPlaneRef
-	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	if !controlplanev1.IsCAPTControlPlane(ref) {
 		return nil
 	}
 	return find[*controlplanev1.CAPTControlPlane](r, cluster.Namespace, ref.Name)

@@ -112,7 +112,7 @@ func (s *scope) looked() bool {
 // credentials are those of the runs that make the control plane in the VPC.
 func (r *Reconciler) credentials(ctx context.Context, s *scope) (*workspace.Credentials, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
-	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	if !controlplanev1.IsCAPTControlPlane(ref) {
 		return &workspace.Credentials{}, nil
 	}
 	controlPlane := &controlplanev1.CAPTControlPlane{}

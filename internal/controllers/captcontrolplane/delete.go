@@ -104,7 +104,7 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (err error) {
 	if s.apply, err = r.Workspaces.Find(ctx, s.controlPlane); err != nil {
 		return err
 	}
-	if s.cluster == nil || !isCAPTCluster(s.cluster.Spec.InfrastructureRef) {
+	if s.cluster == nil || !infrav1.IsCAPTCluster(s.cluster.Spec.InfrastructureRef) {
 		return nil
 	}
 	infra := &infrav1.CAPTCluster{}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -16,7 +15,7 @@ import (
 // infrastructure waits until the VPC is there and what it is called is known.
 func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.InfrastructureRef
-	if !isCAPTCluster(ref) {
+	if !infrav1.IsCAPTCluster(ref) {
 		if done := s.cluster.Status.Initialization.InfrastructureProvisioned; ref.IsDefined() && (done == nil || !*done) {
 			return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "%s %s is not provisioned yet", ref.Kind, ref.Name)
 		}
@@ -36,11 +35,6 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s has no VPC yet", ref.Name)
 	}
 	return nil
-}
-
-// isCAPTCluster reports whether CAPT creates the infrastructure.
-func isCAPTCluster(ref clusterv1.ContractVersionedObjectReference) bool {
-	return ref.Kind == "CAPTCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
 func infrastructureMessage(s *scope) string {

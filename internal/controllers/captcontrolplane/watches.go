@@ -19,7 +19,7 @@ func ofCluster(_ context.Context, obj client.Object) []ctrl.Request {
 		return nil
 	}
 	ref := cluster.Spec.ControlPlaneRef
-	if ref.Kind != "CAPTControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	if !controlplanev1.IsCAPTControlPlane(ref) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}

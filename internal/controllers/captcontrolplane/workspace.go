@@ -21,7 +21,7 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.recordWorkspace()
-	if s.infra == nil && isCAPTCluster(s.cluster.Spec.InfrastructureRef) {
+	if s.infra == nil && infrav1.IsCAPTCluster(s.cluster.Spec.InfrastructureRef) {
 		// The infrastructure step reports why. Without the VPC's ID the variables
 		// of an existing control plane would change.
 		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "The VPC is not known")
