@@ -9,7 +9,7 @@ import (
 // ManifestSource is a set of manifests.
 // +kubebuilder:validation:XValidation:rule="[has(self.inline), has(self.configMapRef), has(self.secretRef)].filter(x, x).size() == 1",message="set exactly one of inline, configMapRef and secretRef"
 type ManifestSource struct {
-	// name tells the sets apart; they are applied in this list's order.
+	// name identifies the set. Sets are applied in the order of this list.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -31,7 +31,7 @@ type ManifestSource struct {
 	SecretRef *infrav1.LocalReference `json:"secretRef,omitempty"`
 }
 
-// ChartSource tells where a Helm chart comes from.
+// ChartSource is the source of a Helm chart.
 // +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",fieldPath=".repository",message="repository must start with oci://, https:// or http://"
 // +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",fieldPath=".insecure",message="insecure goes with oci:// and http:// repositories; remove it"
 type ChartSource struct {
@@ -85,15 +85,15 @@ type OutputValue struct {
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 
-	// mode tells whether the value arrives as it is (Literal) or is parsed as
-	// Helm's --set would, so that true becomes a boolean (Parsed).
+	// mode specifies whether the value is passed unchanged (Literal) or parsed as by
+	// Helm's --set, so that true becomes a boolean (Parsed).
 	// +optional
 	// +kubebuilder:default=Literal
 	// +kubebuilder:validation:Enum=Literal;Parsed
 	Mode string `json:"mode,omitempty"`
 }
 
-// HelmRelease is a Helm release that Flux keeps in the cluster.
+// HelmRelease is a Helm release that Flux installs in the cluster.
 type HelmRelease struct {
 	// releaseName is the release's name. Defaults to the add-on's name.
 	// +optional
@@ -102,14 +102,14 @@ type HelmRelease struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="releaseName must hold lower-case letters, digits and '-', for example karpenter"
 	ReleaseName string `json:"releaseName,omitempty"`
 
-	// namespace is where the release goes; the connection Secret is copied there.
+	// namespace is the namespace of the release; the connection Secret is copied there.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace must be the name of a namespace: lower-case letters, digits and '-', for example team-a"
 	Namespace string `json:"namespace"`
 
-	// chart tells where the chart comes from.
+	// chart is the source of the chart.
 	// +required
 	Chart ChartSource `json:"chart"`
 
@@ -133,14 +133,14 @@ type HelmRelease struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('10s')",message="interval must be at least 10s, for example 5m"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
-	// wait tells whether Flux waits until the release's pods run. Never is for
+	// wait specifies whether Flux waits until the release's pods run. Never is for
 	// clusters without nodes. Defaults to Never.
 	// +optional
 	// +kubebuilder:default=Never
 	// +kubebuilder:validation:Enum=Always;Never
 	Wait string `json:"wait,omitempty"`
 
-	// crds tells what happens to the chart's CRDs on upgrade.
+	// crds specifies what happens to the chart's CRDs on upgrade.
 	// +optional
 	// +kubebuilder:default=CreateReplace
 	// +kubebuilder:validation:Enum=Skip;Create;CreateReplace

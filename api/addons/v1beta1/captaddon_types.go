@@ -11,12 +11,12 @@ import (
 // deliberately left there.
 const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 
-// TriggerAnnotation has the add-on applied again whenever its value is new.
+// TriggerAnnotation reapplies the add-on whenever its value changes.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
 
-// LeaveAddonsAnnotation names, on a Cluster, add-ons, divided by commas. When one
-// of them no longer selects the Cluster, what it installed there is left, whatever
-// its deletionPolicy is.
+// LeaveAddonsAnnotation lists add-ons on a Cluster, comma-separated. When one of
+// them no longer selects the Cluster, the objects that it installed there are kept,
+// regardless of its deletionPolicy.
 const LeaveAddonsAnnotation = "capt.appthrust.io/leave-addons"
 
 // Labels and annotations of what an add-on renders.
@@ -24,17 +24,17 @@ const (
 	// AddonLabel names the add-on an object was rendered for.
 	AddonLabel = "capt.appthrust.io/addon"
 	// ClusterLabel names a Cluster on the Cluster itself: ClusterResourceSets
-	// can tell Clusters apart by labels only.
+	// can select Clusters by labels only.
 	ClusterLabel = "capt.appthrust.io/cluster"
 	// RoundAnnotation counts, on a rendered Secret, how often the same content
-	// was applied again.
+	// was reapplied.
 	RoundAnnotation = "capt.appthrust.io/round"
 	// HashAnnotation is, on a rendered Secret, the hash of its content.
 	HashAnnotation = "capt.appthrust.io/hash"
-	// AskedAtAnnotation is, on a rendered Secret, when its content was asked for.
+	// AskedAtAnnotation is, on a rendered Secret, when its content was requested.
 	AskedAtAnnotation = "capt.appthrust.io/asked-at"
-	// PruneAnnotation names, on a rendered Secret, objects that an earlier content
-	// had and this one does not. They are deleted once this one is ready.
+	// PruneAnnotation lists, on a rendered Secret, objects of earlier content that
+	// the current content no longer has. They are deleted once it is ready.
 	PruneAnnotation = "capt.appthrust.io/prune"
 	// ComponentAddon is the component of a rendered Secret.
 	ComponentAddon = "addon"
@@ -45,19 +45,19 @@ const (
 // Conditions of a CAPTAddon and their reasons. The same reasons explain the
 // state of each cluster.
 const (
-	// RenderedCondition tells whether the add-on renders for every cluster.
+	// RenderedCondition reports whether the add-on renders for every cluster.
 	RenderedCondition = "Rendered"
-	// ClustersReadyCondition tells whether the add-on is ready in every cluster.
+	// ClustersReadyCondition reports whether the add-on is ready in every cluster.
 	ClustersReadyCondition = "ClustersReady"
-	// RemovedCondition tells whether the add-on is gone from its clusters. It is
+	// RemovedCondition reports whether the add-on is removed from its clusters. It is
 	// set while the add-on is being deleted.
 	RemovedCondition = "Removed"
 
 	// WaitingForDependencyReason surfaces when an add-on it depends on is not ready.
 	WaitingForDependencyReason = "WaitingForDependency"
-	// WaitingForConnectionSecretReason surfaces when Terraform's outputs are not there yet.
+	// WaitingForConnectionSecretReason surfaces when Terraform's outputs do not exist yet.
 	WaitingForConnectionSecretReason = "WaitingForConnectionSecret"
-	// WaitingForControlPlaneReason surfaces when the cluster takes no requests yet.
+	// WaitingForControlPlaneReason surfaces when the API server does not accept requests yet.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// WaitingForRolloutReason surfaces when the add-on waits for its turn.
 	WaitingForRolloutReason = "WaitingForRollout"
@@ -71,11 +71,11 @@ const (
 	TimedOutReason = "TimedOut"
 	// ReleaseStalledReason surfaces when Flux has given up on the release.
 	ReleaseStalledReason = "ReleaseStalled"
-	// MissingKeyReason surfaces when the connection Secret lacks a key.
+	// MissingKeyReason surfaces when the connection Secret does not have a key.
 	MissingKeyReason = "MissingKey"
 	// InvalidTargetPathReason surfaces when a targetPath does not exist in the chart.
 	InvalidTargetPathReason = "InvalidTargetPath"
-	// VersionUnsupportedReason surfaces when the versions do not fit together.
+	// VersionUnsupportedReason surfaces when the versions are not compatible.
 	VersionUnsupportedReason = "VersionUnsupported"
 	// DependencyCycleReason surfaces when add-ons depend on each other.
 	DependencyCycleReason = "DependencyCycle"
@@ -87,12 +87,13 @@ const (
 	TooLargeReason = "TooLarge"
 	// SourceNotFoundReason surfaces when a ConfigMap or Secret with manifests is missing.
 	SourceNotFoundReason = "SourceNotFound"
-	// DriftedReason surfaces when something that was applied is gone or changed
-	// and is applied again.
+	// DriftedReason surfaces when an applied object was deleted or changed and
+	// is being reapplied.
 	DriftedReason = "Drifted"
 	// RemovingReason surfaces while the add-on is removed from the cluster.
 	RemovingReason = "Removing"
-	// WaitingForDependentsReason surfaces when add-ons that depend on this one go first.
+	// WaitingForDependentsReason surfaces when add-ons that depend on this one
+	// must be removed first.
 	WaitingForDependentsReason = "WaitingForDependents"
 	// ClusterPausedReason surfaces when the cluster is paused.
 	ClusterPausedReason = "ClusterPaused"
@@ -117,7 +118,7 @@ type ReadinessCheck struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9]*$')",message="kind must be a kind such as Deployment"
 	Kind string `json:"kind"`
 
-	// namespace is where the objects are. Empty for objects without one.
+	// namespace is the namespace of the objects. It is empty for cluster-scoped objects.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -134,15 +135,15 @@ type ReadinessCheck struct {
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// condition is the condition that must be True. Without it readiness is
-	// what the kind means by it: a Deployment is available, a CRD established.
+	// condition is the condition that must be True. Without it readiness
+	// depends on the kind: a Deployment is available, a CRD is established.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	Condition string `json:"condition,omitempty"`
 }
 
-// ConnectionSource tells which Secret holds a cluster's Terraform outputs.
+// ConnectionSource specifies which Secret holds a cluster's Terraform outputs.
 type ConnectionSource struct {
 	// secretName is the Secret's name; ${WORKSPACE_NAME} stands for the cluster's.
 	// +optional
@@ -151,8 +152,8 @@ type ConnectionSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName,omitempty"`
 
-	// keys are the keys that are copied into the cluster. Without it only those
-	// that valuesFrom names are.
+	// keys are the keys that are copied into the cluster. By default only
+	// those that valuesFrom names are copied.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -164,7 +165,7 @@ type ConnectionSource struct {
 
 // RolloutPolicy paces a change through the clusters.
 type RolloutPolicy struct {
-	// maxUnavailable is how many clusters may be changing at once, as a number
+	// maxUnavailable is how many clusters may change at the same time, as a number
 	// or a percentage. Defaults to 25%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
@@ -181,8 +182,8 @@ type AddonVersions struct {
 	// +kubebuilder:validation:MaxLength=63
 	Matrix string `json:"matrix,omitempty"`
 
-	// version is the version of what the manifests install, to be found in the
-	// matrix. A Helm release has its chart's.
+	// version is the version that the manifests install, as listed in the matrix. A
+	// Helm release has the version of its chart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -197,7 +198,7 @@ type AddonVersions struct {
 	Kubernetes string `json:"kubernetes,omitempty"`
 }
 
-// Strategy tells whether changes reach clusters that already have the add-on.
+// Strategy specifies whether changes reach clusters that already have the add-on.
 // +kubebuilder:validation:Enum=Reconcile;ApplyOnce
 type Strategy string
 
@@ -209,19 +210,19 @@ const (
 	StrategyApplyOnce Strategy = "ApplyOnce"
 )
 
-// DeletionPolicy tells what happens in the cluster when the add-on goes.
+// DeletionPolicy specifies what happens in the cluster when the add-on is deleted.
 // +kubebuilder:validation:Enum=Leave;Remove
 type DeletionPolicy string
 
 // The deletion policies.
 const (
-	// DeletionPolicyLeave leaves what was installed.
+	// DeletionPolicyLeave keeps the installed objects.
 	DeletionPolicyLeave DeletionPolicy = "Leave"
-	// DeletionPolicyRemove deletes what was installed.
+	// DeletionPolicyRemove deletes the installed objects.
 	DeletionPolicyRemove DeletionPolicy = "Remove"
 )
 
-// CAPTAddonSpec is what a set of clusters gets installed.
+// CAPTAddonSpec specifies what is installed in a set of clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.helm)",message="set manifests or helm: an add-on installs something"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.strategy) || self.strategy == oldSelf.strategy",fieldPath=".strategy",message="strategy cannot be changed: Cluster API does not allow it; create a new CAPTAddon"
 type CAPTAddonSpec struct {
@@ -245,22 +246,22 @@ type CAPTAddonSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Manifests []ManifestSource `json:"manifests,omitempty"`
 
-	// helm is a Helm release that Flux keeps in the cluster.
+	// helm is a Helm release that Flux installs in the cluster.
 	// +optional
 	Helm *HelmRelease `json:"helm,omitempty"`
 
-	// connection tells which Secret holds a cluster's Terraform outputs.
+	// connection specifies which Secret holds a cluster's Terraform outputs.
 	// +optional
 	Connection *ConnectionSource `json:"connection,omitempty"`
 
-	// readiness is what must be ready in the cluster. A Helm release is always
+	// readiness lists what must be ready in the cluster. A Helm release is always
 	// checked.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Readiness []ReadinessCheck `json:"readiness,omitempty"`
 
-	// strategy tells whether changes reach clusters that already have the add-on.
+	// strategy specifies whether changes reach clusters that already have the add-on.
 	// +optional
 	// +kubebuilder:default=Reconcile
 	Strategy Strategy `json:"strategy,omitempty"`
@@ -276,12 +277,12 @@ type CAPTAddonSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 15m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// retry bounds how failures are tried again.
+	// retry limits how failures are retried.
 	// +optional
 	Retry *infrav1.RetryPolicy `json:"retry,omitempty"`
 
-	// deletionPolicy tells what happens in the cluster when the add-on, or the
-	// cluster's label, goes.
+	// deletionPolicy specifies what happens in the cluster when the add-on is
+	// deleted or no longer selects the cluster.
 	// +optional
 	// +kubebuilder:default=Leave
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -299,7 +300,7 @@ type ClusterAddonStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// ready tells whether the add-on is ready in the cluster.
+	// ready reports whether the add-on is ready in the cluster.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
@@ -309,7 +310,7 @@ type ClusterAddonStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
 
-	// message says what it waits for, and what a person can do.
+	// message describes what the add-on waits for and what a user can do.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -319,8 +320,8 @@ type ClusterAddonStatus struct {
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// unreadySince is since when what was applied has been found not ready,
-	// whatever the reasons were. The timeout counts from here.
+	// unreadySince is when the applied objects were first found not ready, for
+	// any reason. The timeout counts from here.
 	// +optional
 	UnreadySince metav1.Time `json:"unreadySince,omitempty,omitzero"`
 
@@ -336,7 +337,7 @@ type ClusterAddonStatus struct {
 	Attempts int32 `json:"attempts,omitempty"`
 }
 
-// CAPTAddonStatus is what is known of an add-on.
+// CAPTAddonStatus is the observed state of an add-on.
 type CAPTAddonStatus struct {
 	// conditions are the latest observations of the add-on.
 	// +optional
@@ -345,7 +346,7 @@ type CAPTAddonStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -357,25 +358,25 @@ type CAPTAddonStatus struct {
 	// +kubebuilder:validation:MaxItems=5000
 	Clusters []ClusterAddonStatus `json:"clusters,omitempty"`
 
-	// matched is how many clusters the selector finds.
+	// matched is the number of clusters that the selector matches.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Matched *int32 `json:"matched,omitempty"`
 
-	// ready is in how many clusters the add-on is ready.
+	// ready is the number of clusters in which the add-on is ready.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Ready *int32 `json:"ready,omitempty"`
 
-	// handledTrigger is the trigger that was acted on last.
+	// handledTrigger is the trigger that was handled last.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	HandledTrigger string `json:"handledTrigger,omitempty"`
 }
 
-// CAPTAddon is what a set of clusters gets installed, in what order, and with
-// which Terraform outputs as values.
+// CAPTAddon installs manifests or a Helm release in a set of clusters, in a
+// defined order, with Terraform outputs as values.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -398,7 +399,7 @@ type CAPTAddon struct {
 	// +required
 	Spec CAPTAddonSpec `json:"spec"`
 
-	// status is what is known of the add-on.
+	// status is the observed state of the add-on.
 	// +optional
 	Status CAPTAddonStatus `json:"status,omitempty"`
 }
@@ -409,7 +410,7 @@ func (a *CAPTAddon) GetConditions() []metav1.Condition { return a.Status.Conditi
 // SetConditions sets the conditions.
 func (a *CAPTAddon) SetConditions(conditions []metav1.Condition) { a.Status.Conditions = conditions }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (a *CAPTAddon) SetObservedGeneration(generation int64) {
 	a.Status.ObservedGeneration = generation
 }

@@ -7,44 +7,43 @@ import (
 
 // Conditions of a CAPTBootstrapConfig and their reasons.
 const (
-	// DataSecretAvailableCondition tells whether the Secret with the bootstrap
-	// data is there.
+	// DataSecretAvailableCondition reports whether the Secret with the bootstrap
+	// data exists.
 	DataSecretAvailableCondition = "DataSecretAvailable"
 	// WaitingForOwnerReason surfaces when neither a Machine nor a MachinePool
 	// owns the config yet.
 	WaitingForOwnerReason = "WaitingForOwner"
 	// SecretConflictReason surfaces when a Secret of the wanted name belongs to
-	// somebody else.
+	// another owner.
 	SecretConflictReason = "SecretConflict"
 )
 
-// Format tells what bootstrap data are.
+// Format is the format of bootstrap data.
 // +kubebuilder:validation:Enum=cloud-config;ignition
 type Format string
 
 // The formats of bootstrap data.
 const (
-	// FormatCloudConfig is what cloud-init reads.
+	// FormatCloudConfig is the format of cloud-init.
 	FormatCloudConfig Format = "cloud-config"
-	// FormatIgnition is what Ignition reads.
+	// FormatIgnition is the format of Ignition.
 	FormatIgnition Format = "ignition"
 )
 
-// CAPTBootstrapConfigSpec is what a node reads when it starts.
-// +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.userData)",fieldPath=".format",message="format tells what userData is: set userData, or remove format"
+// CAPTBootstrapConfigSpec specifies the data that a node reads when it starts.
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.userData)",fieldPath=".format",message="format describes userData: set userData, or remove format"
 type CAPTBootstrapConfigSpec struct {
-	// userData become the bootstrap data as they are. Without them the bootstrap
-	// data are empty, and nodes join by what their WorkspaceTemplate does. They
-	// are no place for secrets: whoever may read this object may read them. Those
-	// of a Machine are made once; a change reaches the nodes of a MachinePool that
-	// are made later, and other nodes not at all.
+	// userData is used as bootstrap data without changes. If it is empty, the
+	// bootstrap data are empty and the WorkspaceTemplate makes nodes join. Do not
+	// put secrets here: every reader of this object can read them. The data of a
+	// Machine never change; a change reaches only the new nodes of a MachinePool.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	UserData string `json:"userData,omitempty"`
 
-	// format tells what userData are. It is put beside them, in the key format of
-	// the Secret, for those who read it.
+	// format is the format of userData. It is written to the key format of the
+	// Secret.
 	// +optional
 	Format Format `json:"format,omitempty"`
 }
@@ -53,12 +52,12 @@ type CAPTBootstrapConfigSpec struct {
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {
 	// dataSecretCreated becomes true once, when the Secret with the bootstrap
-	// data is there.
+	// data exists.
 	// +optional
 	DataSecretCreated *bool `json:"dataSecretCreated,omitempty"`
 }
 
-// CAPTBootstrapConfigStatus is what is known of bootstrap data.
+// CAPTBootstrapConfigStatus is the observed state of bootstrap data.
 type CAPTBootstrapConfigStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
@@ -71,7 +70,7 @@ type CAPTBootstrapConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -83,8 +82,8 @@ type CAPTBootstrapConfigStatus struct {
 	DataSecretName string `json:"dataSecretName,omitempty"`
 }
 
-// CAPTBootstrapConfig makes the bootstrap data of nodes that join by what their
-// WorkspaceTemplate does.
+// CAPTBootstrapConfig provides the bootstrap data of nodes whose
+// WorkspaceTemplate makes them join the cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -101,11 +100,11 @@ type CAPTBootstrapConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what a node reads when it starts.
+	// spec specifies the data that a node reads when it starts.
 	// +optional
 	Spec CAPTBootstrapConfigSpec `json:"spec,omitempty"`
 
-	// status is what is known of the bootstrap data.
+	// status is the observed state of the bootstrap data.
 	// +optional
 	Status CAPTBootstrapConfigStatus `json:"status,omitempty"`
 }
@@ -118,7 +117,7 @@ func (c *CAPTBootstrapConfig) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (c *CAPTBootstrapConfig) SetObservedGeneration(generation int64) {
 	c.Status.ObservedGeneration = generation
 }
@@ -134,14 +133,14 @@ type CAPTBootstrapConfigList struct {
 
 // CAPTBootstrapConfigTemplateSpec is a template of CAPTBootstrapConfigs.
 type CAPTBootstrapConfigTemplateSpec struct {
-	// template is what each CAPTBootstrapConfig is made from. It cannot be
+	// template is the template of each CAPTBootstrapConfig. It cannot be
 	// changed: create a new CAPTBootstrapConfigTemplate instead.
 	// +required
 	Template CAPTBootstrapConfigTemplateResource `json:"template"`
 }
 
-// CAPTBootstrapConfigTemplateResource is what each CAPTBootstrapConfig is made
-// from.
+// CAPTBootstrapConfigTemplateResource is the template of each
+// CAPTBootstrapConfig.
 type CAPTBootstrapConfigTemplateResource struct {
 	// metadata is the metadata of each CAPTBootstrapConfig.
 	// +optional
@@ -153,8 +152,8 @@ type CAPTBootstrapConfigTemplateResource struct {
 }
 
 // CAPTBootstrapConfigTemplate is a template of CAPTBootstrapConfigs, for Cluster
-// API's MachineDeployments and for ClusterClasses, which want one for each class
-// of workers.
+// API's MachineDeployments and for ClusterClasses, which require one for each
+// class of workers.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

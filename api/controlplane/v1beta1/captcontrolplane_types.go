@@ -7,78 +7,77 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until the cluster behind
-// it is gone.
+// CAPTControlPlaneFinalizer keeps a CAPTControlPlane until its cluster is
+// destroyed.
 const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplane"
 
-// SkipDeletionChecksAnnotation names the deletion step that a person allows to
+// SkipDeletionChecksAnnotation names the deletion step that a user allows to
 // be skipped, for example nodes or load-balancers.
 const SkipDeletionChecksAnnotation = "capt.appthrust.io/skip-deletion-checks"
 
-// SkipVersionChecksAnnotation lets an upgrade go on although an add-on of the
-// cluster is not for the new version.
+// SkipVersionChecksAnnotation lets an upgrade continue although an add-on of the
+// cluster does not support the new version.
 const SkipVersionChecksAnnotation = "capt.appthrust.io/skip-version-checks"
 
 // Conditions of a CAPTControlPlane, in the order they are reached, and their
 // reasons.
 const (
-	// InfrastructureReadyCondition tells whether the VPC's outputs are there.
+	// InfrastructureReadyCondition reports whether the VPC's outputs exist.
 	InfrastructureReadyCondition = "InfrastructureReady"
-	// WaitingForInfrastructureReason surfaces when the VPC is not there yet.
+	// WaitingForInfrastructureReason surfaces when the VPC does not exist yet.
 	WaitingForInfrastructureReason = "WaitingForInfrastructure"
 
-	// SpotRoleReadyCondition tells whether the account has the EC2 Spot
+	// SpotRoleReadyCondition reports whether the account has the EC2 Spot
 	// service-linked role.
 	SpotRoleReadyCondition = "SpotRoleReady"
-	// SpotRoleSkippedReason surfaces when the role is not CAPT's concern.
+	// SpotRoleSkippedReason surfaces when CAPT does not manage the role.
 	SpotRoleSkippedReason = "Skipped"
-	// SpotRoleFailedReason surfaces when the role could not be made sure of.
+	// SpotRoleFailedReason surfaces when the role could not be created.
 	SpotRoleFailedReason = "SpotRoleFailed"
 
-	// WorkspaceReadyCondition tells whether the control plane's workspace is applied.
+	// WorkspaceReadyCondition reports whether the control plane's workspace is applied.
 	WorkspaceReadyCondition = "WorkspaceReady"
 	// UpgradingReason surfaces while the version is being raised, one minor at a time.
 	UpgradingReason = "Upgrading"
-	// DowngradeRefusedReason surfaces when a version below the current one is wanted.
+	// DowngradeRefusedReason surfaces when spec.version is below the current one.
 	DowngradeRefusedReason = "DowngradeRefused"
 
-	// EndpointReadyCondition tells whether the API server's address is known.
+	// EndpointReadyCondition reports whether the API server's address is known.
 	EndpointReadyCondition = "EndpointReady"
-	// WaitingForOutputsReason surfaces when the template's outputs are not there yet.
+	// WaitingForOutputsReason surfaces when the template's outputs do not exist yet.
 	WaitingForOutputsReason = "WaitingForOutputs"
-	// EndpointChangedReason surfaces when the API server has another address than
-	// Cluster API was told, which cannot change.
+	// EndpointChangedReason surfaces when the API server's address differs from the
+	// one in spec.controlPlaneEndpoint, which cannot change.
 	EndpointChangedReason = "EndpointChanged"
 
-	// KubeconfigReadyCondition tells whether the kubeconfig Secret is current.
+	// KubeconfigReadyCondition reports whether the kubeconfig Secret is current.
 	KubeconfigReadyCondition = "KubeconfigReady"
-	// MissingOutputReason surfaces when the template lacks an output that is needed.
+	// MissingOutputReason surfaces when the template has no output of a required name.
 	MissingOutputReason = "MissingOutput"
-	// TokenFailedReason surfaces when no token could be made.
+	// TokenFailedReason surfaces when no token could be signed.
 	TokenFailedReason = "TokenFailed"
 
-	// AvailableCondition tells whether the API server answers.
+	// AvailableCondition reports whether the API server responds.
 	AvailableCondition = "Available"
-	// WaitingForKubeconfigReason surfaces when there is no kubeconfig to reach the
-	// API server with.
+	// WaitingForKubeconfigReason surfaces when the kubeconfig does not exist yet.
 	WaitingForKubeconfigReason = "WaitingForKubeconfig"
-	// APIServerUnreachableReason surfaces when the API server does not answer.
+	// APIServerUnreachableReason surfaces when the API server does not respond.
 	APIServerUnreachableReason = "APIServerUnreachable"
 
-	// AddonsGoneCondition tells, during deletion, whether add-ons were removed.
+	// AddonsGoneCondition reports, during deletion, whether add-ons were removed.
 	AddonsGoneCondition = "AddonsGone"
-	// NodesGoneCondition tells, during deletion, whether Karpenter's nodes are gone.
+	// NodesGoneCondition reports, during deletion, whether Karpenter's nodes are deleted.
 	NodesGoneCondition = "NodesGone"
-	// LoadBalancersGoneCondition tells, during deletion, whether load balancers are gone.
+	// LoadBalancersGoneCondition reports, during deletion, whether load balancers are deleted.
 	LoadBalancersGoneCondition = "LoadBalancersGone"
-	// MachinesGoneCondition tells, during deletion, whether machines and node groups are gone.
+	// MachinesGoneCondition reports, during deletion, whether machines and node groups are deleted.
 	MachinesGoneCondition = "MachinesGone"
 	// DeadlineExceededReason surfaces when a deletion step has taken too long.
 	DeadlineExceededReason = "DeadlineExceeded"
 )
 
-// EndpointAccess tells from where the API server can be reached.
-// +kubebuilder:validation:XValidation:rule="!has(self.public) || !has(self.private) || self.public || self.private",message="set at least one of public and private to true, or nobody reaches the API server"
+// EndpointAccess specifies which networks can reach the API server.
+// +kubebuilder:validation:XValidation:rule="!has(self.public) || !has(self.private) || self.public || self.private",message="set at least one of public and private to true, or the API server is unreachable"
 // +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || !has(self.public) || self.public",fieldPath=".publicCIDRs",message="publicCIDRs limit the public endpoint; remove them, or set public: true"
 type EndpointAccess struct {
 	// public opens the endpoint to the internet (variable endpoint_public_access).
@@ -120,10 +119,10 @@ type ClusterAddon struct {
 	ConfigurationValues string `json:"configurationValues,omitempty"`
 }
 
-// ControlPlaneTimeouts bound the waits of a control plane.
+// ControlPlaneTimeouts are the timeouts of a control plane.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneTimeouts struct {
-	// create is how long a run that makes the control plane may take.
+	// create is how long a run that creates the control plane may take.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -139,7 +138,7 @@ type ControlPlaneTimeouts struct {
 	DeletionStep *metav1.Duration `json:"deletionStep,omitempty"`
 }
 
-// ControlPlaneConfig is what reaches the control plane's template.
+// ControlPlaneConfig holds values for variables of the control plane's template.
 type ControlPlaneConfig struct {
 	// region is the region of the control plane (variable region). Defaults to
 	// the CAPTCluster's.
@@ -149,7 +148,7 @@ type ControlPlaneConfig struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*$')",message="region must be the name of a region such as ap-northeast-1"
 	Region string `json:"region,omitempty"`
 
-	// endpointAccess tells from where the API server can be reached.
+	// endpointAccess specifies which networks can reach the API server.
 	// +optional
 	EndpointAccess *EndpointAccess `json:"endpointAccess,omitempty"`
 
@@ -160,16 +159,16 @@ type ControlPlaneConfig struct {
 	// +kubebuilder:validation:MaxItems=64
 	Addons []ClusterAddon `json:"addons,omitempty"`
 
-	// timeouts bound the waits.
+	// timeouts are the timeouts of the control plane.
 	// +optional
 	Timeouts *ControlPlaneTimeouts `json:"timeouts,omitempty"`
 }
 
-// KubeconfigSource tells how the kubeconfig is made.
+// KubeconfigSource specifies how the kubeconfig is created.
 // +kubebuilder:validation:Enum=EKS;Output
 type KubeconfigSource string
 
-// The ways a kubeconfig is made.
+// The sources of a kubeconfig.
 const (
 	// KubeconfigSourceEKS signs tokens with the AWS credentials.
 	KubeconfigSourceEKS KubeconfigSource = "EKS"
@@ -177,11 +176,11 @@ const (
 	KubeconfigSourceOutput KubeconfigSource = "Output"
 )
 
-// KubeconfigConfig tells how the kubeconfig is made.
+// KubeconfigConfig specifies how the kubeconfig is created.
 // +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",fieldPath=".outputName",message="outputName goes with source: Output; remove it, or change the source"
 // +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime go with source: EKS; remove them, or change the source"
 type KubeconfigConfig struct {
-	// source tells how the kubeconfig is made.
+	// source specifies how the kubeconfig is created.
 	// +required
 	Source KubeconfigSource `json:"source"`
 
@@ -198,24 +197,24 @@ type KubeconfigConfig struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^arn:[a-z-]+:iam::[0-9]{12}:role/.+$')",message="roleARN must be the ARN of an IAM role such as arn:aws:iam::123456789012:role/capt"
 	RoleARN string `json:"roleARN,omitempty"`
 
-	// tokenLifetime is how long a token is used before a new one is made.
-	// Tokens end after 15 minutes. Defaults to 10m.
+	// tokenLifetime is how long a token is used before a new one is signed.
+	// Tokens expire after 15 minutes. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('14m')",message="tokenLifetime must be between 1m and 14m: tokens end after 15 minutes"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('14m')",message="tokenLifetime must be between 1m and 14m: tokens expire after 15 minutes"
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 }
 
-// SpotRolePolicy tells what happens about the EC2 Spot service-linked role.
+// SpotRolePolicy specifies whether CAPT creates the EC2 Spot service-linked role.
 // +kubebuilder:validation:Enum=Ensure;Skip
 type SpotRolePolicy string
 
 // The policies of the EC2 Spot service-linked role.
 const (
-	// SpotRoleEnsure creates the role where it is missing.
+	// SpotRoleEnsure creates the role if it does not exist.
 	SpotRoleEnsure SpotRolePolicy = "Ensure"
-	// SpotRoleSkip leaves the role alone.
+	// SpotRoleSkip never touches the role.
 	SpotRoleSkip SpotRolePolicy = "Skip"
 )
 
@@ -229,15 +228,15 @@ type CAPTControlPlaneSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^v?[0-9]+\\\\.[0-9]+(\\\\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$')",message="version must be a Kubernetes version such as v1.33.0"
 	Version string `json:"version"`
 
-	// workspaceTemplateRef names the WorkspaceTemplate that makes the control plane.
+	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
 	// +required
 	WorkspaceTemplateRef infrav1.TemplateReference `json:"workspaceTemplateRef"`
 
-	// controlPlaneConfig is what reaches the template.
+	// controlPlaneConfig holds values for variables of the template.
 	// +optional
 	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
 
-	// additionalTags are put on everything the template makes (variable tags).
+	// additionalTags are tags of everything the template creates (variable tags).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
@@ -247,12 +246,12 @@ type CAPTControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]infrav1.Value `json:"variables,omitempty"`
 
-	// kubeconfig tells how the kubeconfig is made. Defaults to EKS.
+	// kubeconfig specifies how the kubeconfig is created. Defaults to EKS.
 	// +optional
 	// +kubebuilder:default={source: EKS}
 	Kubeconfig *KubeconfigConfig `json:"kubeconfig,omitempty"`
 
-	// spotServiceLinkedRole tells what happens about the account-wide EC2 Spot
+	// spotServiceLinkedRole specifies whether CAPT creates the account-wide EC2 Spot
 	// service-linked role. CAPT never deletes it. Defaults to Ensure with
 	// kubeconfig source EKS, and to Skip otherwise.
 	// +optional
@@ -267,12 +266,12 @@ type CAPTControlPlaneSpec struct {
 // ControlPlaneInitializationStatus is part of Cluster API's contract.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneInitializationStatus struct {
-	// controlPlaneInitialized becomes true once, when the API server can take requests.
+	// controlPlaneInitialized becomes true once, when the API server accepts requests.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// KubeconfigStatus tells how fresh the kubeconfig is.
+// KubeconfigStatus describes the kubeconfig Secret.
 type KubeconfigStatus struct {
 	// secretName is the Secret that holds the kubeconfig.
 	// +optional
@@ -280,16 +279,16 @@ type KubeconfigStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName,omitempty"`
 
-	// renewedAt is when the kubeconfig was last made.
+	// renewedAt is when the kubeconfig was last renewed.
 	// +optional
 	RenewedAt metav1.Time `json:"renewedAt,omitempty,omitzero"`
 
-	// expiresAt is when the token in it ends.
+	// expiresAt is when its token expires.
 	// +optional
 	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
 }
 
-// CAPTControlPlaneStatus is what is known of a control plane.
+// CAPTControlPlaneStatus is the observed state of a control plane.
 type CAPTControlPlaneStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
@@ -302,7 +301,7 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -336,7 +335,7 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	ConnectionSecretName string `json:"connectionSecretName,omitempty"`
 
-	// kubeconfig tells how fresh the kubeconfig is.
+	// kubeconfig describes the kubeconfig Secret.
 	// +optional
 	Kubeconfig *KubeconfigStatus `json:"kubeconfig,omitempty"`
 }
@@ -351,7 +350,7 @@ type CAPTControlPlaneStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="Wanted version"
 // +kubebuilder:printcolumn:name="Current",type=string,JSONPath=`.status.version`,description="Version of the API server"
-// +kubebuilder:printcolumn:name="Initialized",type=string,JSONPath=`.status.initialization.controlPlaneInitialized`,description="Whether the API server has taken requests"
+// +kubebuilder:printcolumn:name="Initialized",type=string,JSONPath=`.status.initialization.controlPlaneInitialized`,description="Whether the API server has accepted requests"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the control plane is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
@@ -367,7 +366,7 @@ type CAPTControlPlane struct {
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",fieldPath=".controlPlaneEndpoint",message="controlPlaneEndpoint cannot be changed once it is set: create a new cluster"
 	Spec CAPTControlPlaneSpec `json:"spec"`
 
-	// status is what is known of the control plane.
+	// status is the observed state of the control plane.
 	// +optional
 	Status CAPTControlPlaneStatus `json:"status,omitempty"`
 }
@@ -380,7 +379,7 @@ func (c *CAPTControlPlane) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (c *CAPTControlPlane) SetObservedGeneration(generation int64) {
 	c.Status.ObservedGeneration = generation
 }

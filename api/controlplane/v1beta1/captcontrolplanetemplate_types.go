@@ -9,13 +9,13 @@ import (
 
 // CAPTControlPlaneTemplateSpec is a template of CAPTControlPlanes.
 type CAPTControlPlaneTemplateSpec struct {
-	// template is what each CAPTControlPlane is made from. It cannot be changed:
+	// template is the template of each CAPTControlPlane. It cannot be changed:
 	// create a new CAPTControlPlaneTemplate instead.
 	// +required
 	Template CAPTControlPlaneTemplateResource `json:"template"`
 }
 
-// CAPTControlPlaneTemplateResource is what each CAPTControlPlane is made from.
+// CAPTControlPlaneTemplateResource is the template of each CAPTControlPlane.
 type CAPTControlPlaneTemplateResource struct {
 	// metadata is the metadata of each CAPTControlPlane.
 	// +optional
@@ -27,18 +27,18 @@ type CAPTControlPlaneTemplateResource struct {
 	Spec CAPTControlPlaneTemplateResourceSpec `json:"spec"`
 }
 
-// CAPTControlPlaneTemplateResourceSpec is a CAPTControlPlane's spec without what
-// belongs to one cluster.
+// CAPTControlPlaneTemplateResourceSpec is a CAPTControlPlane's spec without the
+// fields that belong to one cluster.
 type CAPTControlPlaneTemplateResourceSpec struct {
-	// workspaceTemplateRef names the WorkspaceTemplate that makes the control plane.
+	// workspaceTemplateRef names the WorkspaceTemplate of the control plane.
 	// +required
 	WorkspaceTemplateRef infrav1.TemplateReference `json:"workspaceTemplateRef"`
 
-	// controlPlaneConfig is what reaches the template.
+	// controlPlaneConfig holds values for variables of the template.
 	// +optional
 	ControlPlaneConfig *ControlPlaneConfig `json:"controlPlaneConfig,omitempty"`
 
-	// additionalTags are put on everything the template makes (variable tags).
+	// additionalTags are tags of everything the template creates (variable tags).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
@@ -48,12 +48,12 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]infrav1.Value `json:"variables,omitempty"`
 
-	// kubeconfig tells how the kubeconfig is made. Defaults to EKS.
+	// kubeconfig specifies how the kubeconfig is created. Defaults to EKS.
 	// +optional
 	// +kubebuilder:default={source: EKS}
 	Kubeconfig *KubeconfigConfig `json:"kubeconfig,omitempty"`
 
-	// spotServiceLinkedRole tells what happens about the account-wide EC2 Spot
+	// spotServiceLinkedRole specifies whether CAPT creates the account-wide EC2 Spot
 	// service-linked role. CAPT never deletes it. Defaults to Ensure with
 	// kubeconfig source EKS, and to Skip otherwise.
 	// +optional

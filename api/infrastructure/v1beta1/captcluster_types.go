@@ -5,24 +5,25 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is gone or left.
+// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed or
+// deliberately kept.
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
 // Conditions of a CAPTCluster and their reasons.
 const (
-	// VPCReadyCondition tells whether the VPC exists and its outputs are known.
+	// VPCReadyCondition reports whether the VPC exists and its outputs are known.
 	VPCReadyCondition = "VPCReady"
 	// VPCNotFoundReason surfaces when the existing VPC cannot be found.
 	VPCNotFoundReason = "VPCNotFound"
-	// FailureDomainsKnownCondition tells whether the zones of the VPC are known.
+	// FailureDomainsKnownCondition reports whether the zones of the VPC are known.
 	FailureDomainsKnownCondition = "FailureDomainsKnown"
-	// ControlPlaneGoneCondition tells, during deletion, whether the control plane
-	// in the VPC is gone.
+	// ControlPlaneGoneCondition reports, during deletion, whether the control plane
+	// in the VPC is deleted.
 	ControlPlaneGoneCondition = "ControlPlaneGone"
-	// VPCRetainedReason surfaces when the VPC is deliberately left in place.
+	// VPCRetainedReason surfaces when the VPC is deliberately kept.
 	VPCRetainedReason = "VPCRetained"
 	// WaitingForControlPlaneDeletionReason surfaces when the VPC waits for the
-	// control plane in it to go first.
+	// deletion of the control plane in it.
 	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
 )
 
@@ -32,7 +33,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a network in CIDR notation, for example 10.0.0.0/16"
 type CIDR string
 
-// NATGatewayMode tells how many NAT gateways a VPC has.
+// NATGatewayMode specifies how many NAT gateways a VPC has.
 // +kubebuilder:validation:Enum=Single;PerZone;None
 type NATGatewayMode string
 
@@ -46,8 +47,8 @@ const (
 	NATGatewayNone NATGatewayMode = "None"
 )
 
-// VPCConfig shapes the VPC that the template makes. Each field reaches the
-// template through the variable its comment names.
+// VPCConfig configures the VPC that the template creates. Each field becomes the
+// variable that its comment names.
 // +kubebuilder:validation:MinProperties=1
 type VPCConfig struct {
 	// name is the VPC's name (variable name). Defaults to <cluster>-vpc.
@@ -76,8 +77,8 @@ type VPCConfig struct {
 }
 
 // CAPTClusterSpec is the infrastructure of a cluster.
-// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT makes the VPC) and existingVpcId (CAPT uses yours)"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig shapes a VPC that CAPT makes; remove it, or replace existingVpcId by vpcTemplateRef"
+// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT creates the VPC) and existingVpcId (CAPT uses yours)"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig configures a VPC that CAPT creates; remove it, or replace existingVpcId by vpcTemplateRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",fieldPath=".retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds go with existingVpcId; remove them, or set existingVpcId"
 type CAPTClusterSpec struct {
@@ -88,23 +89,23 @@ type CAPTClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*$')",message="region must be the name of a region such as ap-northeast-1"
 	Region string `json:"region"`
 
-	// vpcTemplateRef names the WorkspaceTemplate that makes the VPC.
+	// vpcTemplateRef names the WorkspaceTemplate of the VPC.
 	// +optional
 	VPCTemplateRef *TemplateReference `json:"vpcTemplateRef,omitempty"`
 
-	// vpcConfig shapes the VPC that the template makes.
+	// vpcConfig configures the VPC that the template creates.
 	// +optional
 	VPCConfig *VPCConfig `json:"vpcConfig,omitempty"`
 
-	// existingVpcId is the VPC to use instead of making one.
+	// existingVpcId is the VPC to use instead of creating one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^vpc-[0-9a-f]{8,17}$')",message="existingVpcId must be the id of a VPC such as vpc-0123456789abcdef0"
 	ExistingVPCID string `json:"existingVpcId,omitempty"`
 
-	// existingSubnetIds are the subnets of the existing VPC to use. Without them
-	// they are looked up by the cluster's tags.
+	// existingSubnetIds are the subnets of the existing VPC to use. By default they
+	// are looked up by the cluster's tags.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=2
@@ -113,7 +114,7 @@ type CAPTClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(s, s.matches('^subnet-[0-9a-f]{8,17}$'))",message="existingSubnetIds must be ids of subnets such as subnet-0123456789abcdef0"
 	ExistingSubnetIDs []string `json:"existingSubnetIds,omitempty"`
 
-	// retainVpcOnDelete leaves the VPC in place when the cluster is deleted.
+	// retainVpcOnDelete keeps the VPC when the cluster is deleted.
 	// +optional
 	RetainVPCOnDelete bool `json:"retainVpcOnDelete,omitempty"`
 
@@ -122,7 +123,7 @@ type CAPTClusterSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
 
-	// additionalTags are put on everything the VPC template makes (variable tags).
+	// additionalTags are tags of everything the VPC template creates (variable tags).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
@@ -137,12 +138,12 @@ type CAPTClusterSpec struct {
 // InitializationStatus is part of Cluster API's contract.
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {
-	// provisioned becomes true once, when the infrastructure is there.
+	// provisioned becomes true once, when the infrastructure exists.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// CAPTClusterStatus is what is known of the infrastructure of a cluster.
+// CAPTClusterStatus is the observed state of the infrastructure of a cluster.
 type CAPTClusterStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
@@ -155,7 +156,7 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -197,7 +198,7 @@ type CAPTClusterStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`,description="Region"
 // +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.status.vpcId`,description="VPC of the cluster"
-// +kubebuilder:printcolumn:name="Provisioned",type=string,JSONPath=`.status.initialization.provisioned`,description="Whether the infrastructure is there"
+// +kubebuilder:printcolumn:name="Provisioned",type=string,JSONPath=`.status.initialization.provisioned`,description="Whether the infrastructure exists"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the infrastructure is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
@@ -213,7 +214,7 @@ type CAPTCluster struct {
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",fieldPath=".controlPlaneEndpoint",message="controlPlaneEndpoint cannot be changed once it is set: create a new cluster"
 	Spec CAPTClusterSpec `json:"spec"`
 
-	// status is what is known of the infrastructure.
+	// status is the observed state of the infrastructure.
 	// +optional
 	Status CAPTClusterStatus `json:"status,omitempty"`
 }
@@ -224,7 +225,7 @@ func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Condi
 // SetConditions sets the conditions.
 func (c *CAPTCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (c *CAPTCluster) SetObservedGeneration(generation int64) {
 	c.Status.ObservedGeneration = generation
 }
@@ -240,13 +241,13 @@ type CAPTClusterList struct {
 
 // CAPTClusterTemplateSpec is a template of CAPTClusters.
 type CAPTClusterTemplateSpec struct {
-	// template is what each CAPTCluster is made from. It cannot be changed:
+	// template is the template of each CAPTCluster. It cannot be changed:
 	// create a new CAPTClusterTemplate instead.
 	// +required
 	Template CAPTClusterTemplateResource `json:"template"`
 }
 
-// CAPTClusterTemplateResource is what each CAPTCluster is made from.
+// CAPTClusterTemplateResource is the template of each CAPTCluster.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.controlPlaneEndpoint)",fieldPath=".spec.controlPlaneEndpoint",message="spec.controlPlaneEndpoint belongs to one cluster; remove it from the template"
 type CAPTClusterTemplateResource struct {
 	// metadata is the metadata of each CAPTCluster.

@@ -6,18 +6,17 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTMachineFinalizer keeps a CAPTMachine until its node is gone.
+// CAPTMachineFinalizer keeps a CAPTMachine until its node is destroyed.
 const CAPTMachineFinalizer = "infrastructure.cluster.x-k8s.io/captmachine"
 
 // Conditions of a CAPTMachine and their reasons.
 const (
-	// InstanceReadyCondition tells whether the machine's workspace is applied.
+	// InstanceReadyCondition reports whether the machine's workspace is applied.
 	InstanceReadyCondition = "InstanceReady"
-	// UpdatingReason surfaces when the instance is there and is being changed in
-	// place.
+	// UpdatingReason surfaces when the instance exists and is being changed in place.
 	UpdatingReason = "Updating"
-	// WaitingForMachineReason surfaces when Cluster API made the CAPTMachine, but
-	// not the Machine above it yet.
+	// WaitingForMachineReason surfaces when the Machine that owns the CAPTMachine
+	// does not exist yet.
 	WaitingForMachineReason = "WaitingForMachine"
 	// WaitingForInfrastructureReason surfaces when the infrastructure of the
 	// cluster is not provisioned yet.
@@ -25,57 +24,57 @@ const (
 	// WaitingForControlPlaneReason surfaces when the control plane is not initialised yet.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// WaitingForBootstrapDataReason surfaces when the bootstrap data of the
-	// Machine or MachinePool is not there yet.
+	// Machine or MachinePool do not exist yet.
 	WaitingForBootstrapDataReason = "WaitingForBootstrapData"
 	// WaitingForNodeGroupReason surfaces when the CAPTMachinePool whose settings
 	// the node shares does not exist yet.
 	WaitingForNodeGroupReason = "WaitingForNodeGroup"
-	// MissingOutputReason surfaces when the template lacks an output the machine needs.
+	// MissingOutputReason surfaces when the template has no output of a required name.
 	MissingOutputReason = "MissingOutput"
-	// WaitingForProviderIDReason surfaces for a moment, until the provider IDs
-	// can be read, which Cluster API does once it is told of the instance.
+	// WaitingForProviderIDReason surfaces until Cluster API has observed the
+	// instance and the provider IDs of nodes can be read.
 	WaitingForProviderIDReason = "WaitingForProviderID"
 	// ProviderIDChangedReason surfaces when the workspace replaced the instance
-	// behind a machine, which must not change: the machine is to be deleted.
+	// behind a machine, which must not change: delete the machine.
 	ProviderIDChangedReason = "ProviderIDChanged"
-	// NodeReadyCondition tells whether the machine's node is there and ready. It
-	// counts for Ready unless a Cluster API Machine is above, which watches the
-	// node itself.
+	// NodeReadyCondition reports whether the machine's node exists and is ready. It
+	// counts towards Ready unless a Cluster API Machine owns the machine, because
+	// that watches the node itself.
 	NodeReadyCondition = "NodeReady"
 	// WaitingForNodeReason surfaces when the node has not joined yet.
 	WaitingForNodeReason = "WaitingForNode"
-	// NodeNotReadyReason surfaces when the node is there but not ready.
+	// NodeNotReadyReason surfaces when the node exists but is not ready.
 	NodeNotReadyReason = "NodeNotReady"
-	// WorkloadClusterUnreachableReason surfaces when the cluster of the node
-	// cannot be asked.
+	// WorkloadClusterUnreachableReason surfaces when the workload cluster is
+	// unreachable.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
-	// DrainedCondition tells, while the machine is being deleted, whether its
-	// node is empty, or need not be.
+	// DrainedCondition reports, while the machine is being deleted, whether its
+	// node is drained or does not need to be.
 	DrainedCondition = "Drained"
-	// DrainingReason surfaces while pods are being moved away from the node.
+	// DrainingReason surfaces while pods are being evicted from the node.
 	DrainingReason = "Draining"
 	// DrainSkippedReason surfaces when the node is not drained; the message says
 	// why.
 	DrainSkippedReason = "DrainSkipped"
-	// DrainTimedOutReason surfaces when the drain took too long and the machine
-	// goes nevertheless.
+	// DrainTimedOutReason surfaces when the drain timed out and the machine is
+	// deleted anyway.
 	DrainTimedOutReason = "DrainTimedOut"
-	// NodeGoneReason surfaces when there is no node, so that nothing is on it.
+	// NodeGoneReason surfaces when the node does not exist.
 	NodeGoneReason = "NodeGone"
 )
 
-// DrainPolicy tells how a node is emptied before its machine goes. A drain that
-// cannot end is ended by a person: by mode Skip, by a timeout, or by the
-// annotation machine.cluster.x-k8s.io/exclude-node-draining. A cluster that goes
-// as a whole is not drained.
+// DrainPolicy specifies how a node is drained before its machine is deleted. A
+// user ends a blocked drain by mode Skip, by a timeout, or by the annotation
+// machine.cluster.x-k8s.io/exclude-node-draining. Nodes are not drained when the
+// whole cluster is deleted.
 // +kubebuilder:validation:MinProperties=1
 type DrainPolicy struct {
-	// mode tells whether the node is drained. Defaults to Drain.
+	// mode specifies whether the node is drained. Defaults to Drain.
 	// +optional
 	Mode DrainMode `json:"mode,omitempty"`
 
-	// timeout is how long the drain may take before the machine goes
-	// nevertheless. Without it the drain takes as long as it needs.
+	// timeout is how long the drain may take before the machine is deleted
+	// anyway. Without it there is no limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -83,7 +82,7 @@ type DrainPolicy struct {
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
-// DrainMode tells whether a node is drained.
+// DrainMode specifies whether a node is drained.
 // +kubebuilder:validation:Enum=Drain;Skip
 type DrainMode string
 
@@ -91,25 +90,25 @@ type DrainMode string
 const (
 	// DrainModeDrain cordons the node and evicts its pods.
 	DrainModeDrain DrainMode = "Drain"
-	// DrainModeSkip leaves the pods to die with the node.
+	// DrainModeSkip does not evict pods before the node is destroyed.
 	DrainModeSkip DrainMode = "Skip"
 )
 
-// CAPTMachineSpec is one node.
+// CAPTMachineSpec specifies one node.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",fieldPath=".providerID",message="providerID cannot be changed once it is set: create a new CAPTMachine"
 type CAPTMachineSpec struct {
-	// workspaceTemplateRef names the WorkspaceTemplate that makes the node.
+	// workspaceTemplateRef names the WorkspaceTemplate of the node.
 	//
-	// Besides what the fields below name, it is given the variables name and
+	// Besides the variables of the fields below, it receives name and
 	// cluster_name and, if it declares them, region, vpc_id, subnet_ids,
 	// kubernetes_version (a minor such as 1.33), bootstrap_secret_name, and any
-	// variable that is called as an output of the control plane's workspace, such
-	// as cluster_endpoint. These are decided when the node is made: what changes
-	// later is for new nodes.
+	// variable with the name of an output of the control plane's workspace, such as
+	// cluster_endpoint. These values are fixed when the node is created; later
+	// changes affect new nodes only.
 	//
 	// bootstrap_secret_name names the Secret with the bootstrap data. The data
-	// are secret, so a template reads them by a secretKeyReference of env or
-	// varFiles whose name is ${bootstrap_secret_name} and whose key is value.
+	// are secret, so a template reads them by a secretKeyRef of env or varFiles
+	// whose name is ${bootstrap_secret_name} and whose key is value.
 	//
 	// Its outputs are provider_id (required), node_name, availability_zone and
 	// addresses, a list of objects with type and address.
@@ -124,10 +123,10 @@ type CAPTMachineSpec struct {
 	InstanceType string `json:"instanceType,omitempty"`
 
 	// nodeGroupRef names the CAPTMachinePool whose settings the node shares: its
-	// labels, taints and tags, to which the node's own are added and over which
-	// they win, its first instance type unless the node has one, and its
-	// amiType, capacityType and diskSizeGiB where the template takes them. The
-	// node is no member of the pool.
+	// labels, taints and tags, which the node's own extend and override, its first
+	// instance type unless the node has one, and its amiType, capacityType and
+	// diskSizeGiB if the template declares them. The node is not a member of the
+	// pool.
 	// +optional
 	NodeGroupRef *LocalReference `json:"nodeGroupRef,omitempty"`
 
@@ -155,12 +154,12 @@ type CAPTMachineSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
 
-	// drain tells how the node is emptied when no Cluster API Machine does it.
+	// drain specifies how the node is drained if no Cluster API Machine drains it.
 	// +optional
 	Drain *DrainPolicy `json:"drain,omitempty"`
 
 	// failureDomain is the zone the node is in (variable availability_zone).
-	// A Cluster API Machine's failure domain wins over it.
+	// A Cluster API Machine's failure domain overrides it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -173,7 +172,7 @@ type CAPTMachineSpec struct {
 	ProviderID string `json:"providerID,omitempty"`
 }
 
-// CAPTMachineStatus is what is known of a node.
+// CAPTMachineStatus is the observed state of a node.
 type CAPTMachineStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
@@ -186,7 +185,7 @@ type CAPTMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -237,7 +236,7 @@ type CAPTMachine struct {
 	// +required
 	Spec CAPTMachineSpec `json:"spec"`
 
-	// status is what is known of the node.
+	// status is the observed state of the node.
 	// +optional
 	Status CAPTMachineStatus `json:"status,omitempty"`
 }
@@ -248,7 +247,7 @@ func (m *CAPTMachine) GetConditions() []metav1.Condition { return m.Status.Condi
 // SetConditions sets the conditions.
 func (m *CAPTMachine) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (m *CAPTMachine) SetObservedGeneration(generation int64) {
 	m.Status.ObservedGeneration = generation
 }
@@ -264,13 +263,13 @@ type CAPTMachineList struct {
 
 // CAPTMachineTemplateSpec is a template of CAPTMachines.
 type CAPTMachineTemplateSpec struct {
-	// template is what each CAPTMachine is made from. It cannot be changed:
+	// template is the template of each CAPTMachine. It cannot be changed:
 	// create a new CAPTMachineTemplate instead.
 	// +required
 	Template CAPTMachineTemplateResource `json:"template"`
 }
 
-// CAPTMachineTemplateResource is what each CAPTMachine is made from.
+// CAPTMachineTemplateResource is the template of each CAPTMachine.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
 type CAPTMachineTemplateResource struct {
 	// metadata is the metadata of each CAPTMachine.
@@ -284,16 +283,16 @@ type CAPTMachineTemplateResource struct {
 
 // CAPTMachineTemplateStatus helps autoscalers to scale from zero.
 type CAPTMachineTemplateStatus struct {
-	// capacity is what a node of this template offers.
+	// capacity is the capacity of a node of this template.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// nodeInfo is what a node of this template is.
+	// nodeInfo describes a node of this template.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 }
 
-// NodeInfo is what a node is.
+// NodeInfo describes a node.
 // +kubebuilder:validation:MinProperties=1
 type NodeInfo struct {
 	// architecture is the node's CPU architecture.

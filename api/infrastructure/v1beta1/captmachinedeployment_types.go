@@ -5,49 +5,49 @@ import (
 )
 
 // CAPTMachineDeploymentFinalizer keeps a CAPTMachineDeployment until its sets
-// are gone.
+// are deleted.
 const CAPTMachineDeploymentFinalizer = "infrastructure.cluster.x-k8s.io/captmachinedeployment"
 
-// MachineTemplateHashLabel is on each set of a deployment and on the set's
-// machines, and tells the sets of a deployment apart. It is the hash of what a
-// change of cannot reach an existing machine.
+// MachineTemplateHashLabel identifies the set of a deployment, on the set and on
+// its machines. It is the hash of the fields that cannot change in place.
 const MachineTemplateHashLabel = "capt.appthrust.io/machine-template-hash"
 
-// Annotations by which a deployment remembers something on its sets.
+// Annotations that a deployment writes to its sets.
 const (
 	// RevisionAnnotation is the revision of a set of a deployment.
 	RevisionAnnotation = "capt.appthrust.io/revision"
-	// DesiredReplicasAnnotation is how many machines the deployment wanted when
-	// it last sized the set; it tells scaling from a rollout.
+	// DesiredReplicasAnnotation is the desired number of machines of the deployment
+	// when it last scaled the set; it distinguishes scaling from a rollout.
 	DesiredReplicasAnnotation = "capt.appthrust.io/desired-replicas"
-	// MaxReplicasAnnotation is how many machines the deployment could have when
-	// it last sized the set; proportions are taken from it.
+	// MaxReplicasAnnotation is the largest number of machines of the deployment when
+	// it last scaled the set; proportional scaling uses it.
 	MaxReplicasAnnotation = "capt.appthrust.io/max-replicas"
 )
 
 // Conditions of a CAPTMachineDeployment and their reasons.
 const (
-	// AvailableCondition tells whether enough machines are available.
+	// AvailableCondition reports whether enough machines are available.
 	AvailableCondition = "Available"
 	// NotEnoughMachinesReason surfaces when too few machines are available.
 	NotEnoughMachinesReason = "NotEnoughMachines"
-	// ProgressingCondition tells whether a rollout advances or is finished.
+	// ProgressingCondition reports whether a rollout advances or is finished.
 	ProgressingCondition = "Progressing"
 	// RollingOutReason surfaces while machines are being replaced.
 	RollingOutReason = "RollingOut"
-	// WaitingForDeletionReason surfaces when machines of an old template wait for
-	// somebody to delete them, as the strategy OnDelete asks.
+	// WaitingForDeletionReason surfaces when machines of an old template must be
+	// deleted by a user, because the strategy is OnDelete.
 	WaitingForDeletionReason = "WaitingForDeletion"
 	// RolloutCompleteReason surfaces when every machine is up to date.
 	RolloutCompleteReason = "RolloutComplete"
-	// ProgressDeadlineExceededReason surfaces when a rollout has stood still too long.
+	// ProgressDeadlineExceededReason surfaces when a rollout has not
+	// progressed in time.
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
 	// DeploymentPausedReason surfaces when the deployment is paused.
 	DeploymentPausedReason = "DeploymentPaused"
-	// InvalidStrategyReason surfaces when the bounds of a rolling update cannot be
-	// read.
+	// InvalidStrategyReason surfaces when the limits of a rolling update cannot be
+	// parsed.
 	InvalidStrategyReason = "InvalidStrategy"
-	// RevisionNotFoundReason surfaces when the revision to roll back to is gone.
+	// RevisionNotFoundReason surfaces when the revision to roll back to does not exist.
 	RevisionNotFoundReason = "RevisionNotFound"
 )
 
@@ -55,11 +55,11 @@ const (
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete
 type MachineDeploymentStrategyType string
 
-// The ways machines are replaced.
+// The strategies to replace machines.
 const (
 	// RollingUpdateStrategy replaces machines step by step.
 	RollingUpdateStrategy MachineDeploymentStrategyType = "RollingUpdate"
-	// OnDeleteStrategy replaces a machine when somebody deletes it.
+	// OnDeleteStrategy replaces a machine when it is deleted by another actor.
 	OnDeleteStrategy MachineDeploymentStrategyType = "OnDelete"
 )
 
@@ -71,12 +71,12 @@ type MachineDeploymentStrategy struct {
 	// +kubebuilder:default=RollingUpdate
 	Type MachineDeploymentStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate bounds a rolling update.
+	// rollingUpdate limits a rolling update.
 	// +optional
 	RollingUpdate *RollingUpdate `json:"rollingUpdate,omitempty"`
 }
 
-// CAPTMachineDeploymentSpec is a number of machines that are replaced when
+// CAPTMachineDeploymentSpec specifies a number of machines that are replaced when
 // their template changes.
 // +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",fieldPath=".clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot be changed: create a new CAPTMachineDeployment"
@@ -89,7 +89,7 @@ type CAPTMachineDeploymentSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="clusterName must be the name of a Cluster: lower-case letters, digits and '-', for example production"
 	ClusterName string `json:"clusterName"`
 
-	// replicas is how many machines there are to be.
+	// replicas is the desired number of machines.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -101,7 +101,7 @@ type CAPTMachineDeploymentSpec struct {
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="selector must select something: set matchLabels"
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// template is what the machines are made from.
+	// template is the template of the machines.
 	// +required
 	Template MachineTemplate `json:"template"`
 
@@ -122,8 +122,8 @@ type CAPTMachineDeploymentSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may stand still before it is
-	// reported.
+	// progressDeadlineSeconds is how long a rollout may take without progress
+	// before it is reported.
 	// +optional
 	// +kubebuilder:default=1800
 	// +kubebuilder:validation:Minimum=1
@@ -135,12 +135,12 @@ type CAPTMachineDeploymentSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RollbackTo *int64 `json:"rollbackTo,omitempty"`
 
-	// paused stops rollouts; scaling goes on.
+	// paused stops rollouts but not scaling.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// CAPTMachineDeploymentStatus is what is known of a deployment.
+// CAPTMachineDeploymentStatus is the observed state of a deployment.
 type CAPTMachineDeploymentStatus struct {
 	// conditions are the latest observations of the deployment.
 	// +optional
@@ -149,7 +149,7 @@ type CAPTMachineDeploymentStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -160,12 +160,12 @@ type CAPTMachineDeploymentStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Selector string `json:"selector,omitempty"`
 
-	// replicas is how many machines there are.
+	// replicas is the number of machines.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// updatedReplicas is how many machines are made from the current template.
+	// updatedReplicas is the number of machines of the current template.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
@@ -180,7 +180,7 @@ type CAPTMachineDeploymentStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// unavailableReplicas is how many machines are missing to be fully available.
+	// unavailableReplicas is the number of machines that are not available.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
@@ -224,7 +224,7 @@ type CAPTMachineDeployment struct {
 	// +required
 	Spec CAPTMachineDeploymentSpec `json:"spec"`
 
-	// status is what is known of the deployment.
+	// status is the observed state of the deployment.
 	// +optional
 	Status CAPTMachineDeploymentStatus `json:"status,omitempty"`
 }
@@ -237,7 +237,7 @@ func (d *CAPTMachineDeployment) SetConditions(conditions []metav1.Condition) {
 	d.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (d *CAPTMachineDeployment) SetObservedGeneration(generation int64) {
 	d.Status.ObservedGeneration = generation
 }

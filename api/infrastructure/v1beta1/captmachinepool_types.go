@@ -5,48 +5,48 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is gone.
+// CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is destroyed.
 const CAPTMachinePoolFinalizer = "infrastructure.cluster.x-k8s.io/captmachinepool"
 
 // Conditions of a CAPTMachinePool and their reasons.
 const (
-	// NodeGroupReadyCondition tells whether the node group's workspace is applied.
+	// NodeGroupReadyCondition reports whether the node group's workspace is applied.
 	NodeGroupReadyCondition = "NodeGroupReady"
 	// WaitingForMachinePoolReason surfaces when no MachinePool owns the pool yet.
 	WaitingForMachinePoolReason = "WaitingForMachinePool"
 	// ReplicasOutOfBoundsReason surfaces when the MachinePool asks for fewer or
 	// more nodes than spec.scaling allows.
 	ReplicasOutOfBoundsReason = "ReplicasOutOfBounds"
-	// ReplicasReadyCondition tells whether there are as many nodes as wanted.
+	// ReplicasReadyCondition reports whether the number of nodes is the desired one.
 	ReplicasReadyCondition = "ReplicasReady"
-	// WaitingForReplicasReason surfaces when there are still fewer or more nodes
-	// than wanted.
+	// WaitingForReplicasReason surfaces when the number of nodes is not the
+	// desired one yet.
 	WaitingForReplicasReason = "WaitingForReplicas"
 	// ReplicasManagedElsewhereReason surfaces when the annotation
-	// cluster.x-k8s.io/replicas-managed-by of the MachinePool says that another
-	// system decides how many nodes there are.
+	// cluster.x-k8s.io/replicas-managed-by of the MachinePool gives the number of
+	// nodes to another system.
 	ReplicasManagedElsewhereReason = "ReplicasManagedElsewhere"
-	// MembersKnownCondition tells whether the provider IDs of the nodes are those
+	// MembersKnownCondition reports whether the provider IDs of the nodes are those
 	// of the nodes in the cluster.
 	MembersKnownCondition = "MembersKnown"
-	// RefreshingReason surfaces when nodes came or went that the outputs do not
-	// tell of, and a run has been asked for to read them anew.
+	// RefreshingReason surfaces when nodes were added or removed since the outputs
+	// were read, and a run has been requested to read them.
 	RefreshingReason = "Refreshing"
 )
 
-// CapacityType is how the nodes of a pool are paid for.
+// CapacityType is the purchase option of the nodes of a pool.
 // +kubebuilder:validation:Enum=OnDemand;Spot
 type CapacityType string
 
 // The capacity types.
 const (
-	// CapacityTypeOnDemand never takes nodes back.
+	// CapacityTypeOnDemand never reclaims nodes.
 	CapacityTypeOnDemand CapacityType = "OnDemand"
-	// CapacityTypeSpot is cheaper and may take nodes back.
+	// CapacityTypeSpot is cheaper and may reclaim nodes.
 	CapacityTypeSpot CapacityType = "Spot"
 )
 
-// PoolScaling bounds the number of nodes of a pool.
+// PoolScaling limits the number of nodes of a pool.
 // +kubebuilder:validation:XValidation:rule="self.minSize <= self.maxSize",fieldPath=".minSize",message="minSize must not be greater than maxSize"
 type PoolScaling struct {
 	// minSize is the smallest number of nodes.
@@ -62,7 +62,7 @@ type PoolScaling struct {
 	MaxSize *int32 `json:"maxSize"`
 }
 
-// PoolUpdate bounds a rolling update of a pool.
+// PoolUpdate limits a rolling update of a pool.
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) != has(self.maxUnavailablePercentage)",message="set exactly one of maxUnavailable and maxUnavailablePercentage"
 type PoolUpdate struct {
 	// maxUnavailable is how many nodes may be replaced at once.
@@ -80,23 +80,23 @@ type PoolUpdate struct {
 
 // CAPTMachinePoolSpec is a managed node group.
 type CAPTMachinePoolSpec struct {
-	// workspaceTemplateRef names the WorkspaceTemplate that makes the node group.
+	// workspaceTemplateRef names the WorkspaceTemplate of the node group.
 	//
-	// Besides what the fields below name, it is given the variables name,
+	// Besides the variables of the fields below, it receives name,
 	// cluster_name and desired_size and, if it declares them, region, vpc_id,
 	// subnet_ids, kubernetes_version (a minor such as 1.33),
-	// bootstrap_secret_name, and any variable that is called as an output of the
-	// control plane's workspace, such as cluster_endpoint. All but what the
-	// MachinePool says are decided when the node group is made.
+	// bootstrap_secret_name, and any variable with the name of an output of the
+	// control plane's workspace, such as cluster_endpoint. Values that do not come
+	// from the MachinePool are fixed when the node group is created.
 	//
 	// bootstrap_secret_name names the Secret with the bootstrap data. The data
-	// are secret, so a template reads them by a secretKeyReference of env or
-	// varFiles whose name is ${bootstrap_secret_name} and whose key is value.
+	// are secret, so a template reads them by a secretKeyRef of env or varFiles
+	// whose name is ${bootstrap_secret_name} and whose key is value.
 	//
 	// Its outputs are provider_id_list (required), the provider IDs of the nodes,
 	// provider_id, that of the node group, and node_selector, the labels by which
-	// the nodes are known in the cluster. When nodes come or go that
-	// provider_id_list does not tell of, a run reads it anew.
+	// the nodes are known in the cluster. When nodes are added or removed
+	// that provider_id_list does not reflect, a run refreshes it.
 	// +required
 	WorkspaceTemplateRef TemplateReference `json:"workspaceTemplateRef"`
 
@@ -111,21 +111,20 @@ type CAPTMachinePoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t.matches('^[a-z0-9][a-z0-9.-]*$'))",message="instanceTypes must be names of instance types such as m7g.large"
 	InstanceTypes []string `json:"instanceTypes,omitempty"`
 
-	// capacityType is how the nodes are paid for (variable capacity_type, in the
+	// capacityType is the purchase option of the nodes (variable capacity_type, in the
 	// spelling of EKS: ON_DEMAND or SPOT).
 	// +optional
 	// +kubebuilder:default=OnDemand
 	CapacityType CapacityType `json:"capacityType,omitempty"`
 
-	// scaling bounds the number of nodes (variables min_size and max_size). The
-	// wanted number is the MachinePool's (variable desired_size), unless another
-	// system scales the pool, as the annotation
-	// cluster.x-k8s.io/replicas-managed-by of the MachinePool says. Without
-	// scaling both bounds are the wanted number.
+	// scaling limits the number of nodes (variables min_size and max_size). The
+	// desired number is the MachinePool's (variable desired_size), unless its
+	// annotation cluster.x-k8s.io/replicas-managed-by gives it to another system.
+	// Without scaling both limits are the desired number.
 	// +optional
 	Scaling *PoolScaling `json:"scaling,omitempty"`
 
-	// update bounds a rolling update (variable update_config, an object with
+	// update limits a rolling update (variable update_config, an object with
 	// max_unavailable or max_unavailable_percentage).
 	// +optional
 	Update *PoolUpdate `json:"update,omitempty"`
@@ -149,7 +148,7 @@ type CAPTMachinePoolSpec struct {
 	// +kubebuilder:validation:MaxProperties=50
 	Tags map[string]string `json:"tags,omitempty"`
 
-	// amiType is the kind of image of the nodes (variable ami_type).
+	// amiType is the AMI type of the nodes (variable ami_type).
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -181,14 +180,14 @@ type CAPTMachinePoolSpec struct {
 	ProviderIDList []string `json:"providerIDList,omitempty"`
 }
 
-// CAPTMachinePoolStatus is what is known of a pool.
+// CAPTMachinePoolStatus is the observed state of a pool.
 type CAPTMachinePoolStatus struct {
 	// initialization is part of Cluster API's contract.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// ready repeats initialization.provisioned where the controller of
-	// MachinePools looks for it, up to and including Cluster API 1.14.
+	// ready repeats initialization.provisioned, where the MachinePool controller of
+	// Cluster API up to 1.14 reads it.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
@@ -199,12 +198,12 @@ type CAPTMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is how many nodes there are.
+	// replicas is the number of nodes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -236,7 +235,7 @@ type CAPTMachinePool struct {
 	// +required
 	Spec CAPTMachinePoolSpec `json:"spec"`
 
-	// status is what is known of the pool.
+	// status is the observed state of the pool.
 	// +optional
 	Status CAPTMachinePoolStatus `json:"status,omitempty"`
 }
@@ -249,7 +248,7 @@ func (p *CAPTMachinePool) SetConditions(conditions []metav1.Condition) {
 	p.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (p *CAPTMachinePool) SetObservedGeneration(generation int64) {
 	p.Status.ObservedGeneration = generation
 }
@@ -265,13 +264,13 @@ type CAPTMachinePoolList struct {
 
 // CAPTMachinePoolTemplateSpec is a template of CAPTMachinePools.
 type CAPTMachinePoolTemplateSpec struct {
-	// template is what each CAPTMachinePool is made from. It cannot be changed:
+	// template is the template of each CAPTMachinePool. It cannot be changed:
 	// create a new CAPTMachinePoolTemplate instead.
 	// +required
 	Template CAPTMachinePoolTemplateResource `json:"template"`
 }
 
-// CAPTMachinePoolTemplateResource is what each CAPTMachinePool is made from.
+// CAPTMachinePoolTemplateResource is the template of each CAPTMachinePool.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID) && !has(self.spec.providerIDList)",message="spec.providerID and spec.providerIDList belong to one pool; remove them from the template"
 type CAPTMachinePoolTemplateResource struct {
 	// metadata is the metadata of each CAPTMachinePool.

@@ -5,36 +5,36 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTMachineSetFinalizer keeps a CAPTMachineSet until its machines are gone.
+// CAPTMachineSetFinalizer keeps a CAPTMachineSet until its machines are deleted.
 const CAPTMachineSetFinalizer = "infrastructure.cluster.x-k8s.io/captmachineset"
 
-// TemplateMetadataAnnotation names, as JSON, the labels and annotations that a
-// machine has from its set's template, so that those the template loses can be
-// taken away again.
+// TemplateMetadataAnnotation lists, as JSON, the labels and annotations that a
+// machine received from the template of its set, so that those the template no
+// longer has can be removed.
 const TemplateMetadataAnnotation = "capt.appthrust.io/template-metadata"
 
 // Conditions of a CAPTMachineSet and their reasons.
 const (
-	// ReplicasInSyncCondition tells whether there are as many machines as wanted.
+	// ReplicasInSyncCondition reports whether the number of machines is the desired one.
 	ReplicasInSyncCondition = "ReplicasInSync"
-	// ScalingUpReason surfaces while machines are being made.
+	// ScalingUpReason surfaces while machines are being created.
 	ScalingUpReason = "ScalingUp"
 	// ScalingDownReason surfaces while machines are being deleted.
 	ScalingDownReason = "ScalingDown"
 	// CreationDisabledReason surfaces when machines are missing and the annotation
-	// cluster.x-k8s.io/disable-machine-create keeps the set from making them, as
-	// on the old sets of a deployment with the strategy OnDelete.
+	// cluster.x-k8s.io/disable-machine-create prevents their creation, as on
+	// the old sets of a deployment with the strategy OnDelete.
 	CreationDisabledReason = "CreationDisabled"
-	// SelectorMismatchReason surfaces when the selector would not find the
-	// machines that the template makes.
+	// SelectorMismatchReason surfaces when the selector does not match the
+	// machines of the template.
 	SelectorMismatchReason = "SelectorMismatch"
-	// MachinesReadyCondition tells whether all machines are ready.
+	// MachinesReadyCondition reports whether all machines are ready.
 	MachinesReadyCondition = "MachinesReady"
 	// MachinesNotReadyReason surfaces when some machines are not ready.
 	MachinesNotReadyReason = "MachinesNotReady"
 )
 
-// MachineTemplate is what the machines of a set are made from.
+// MachineTemplate is the template of the machines of a set.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
 type MachineTemplate struct {
 	// metadata is the metadata of each machine; its labels must match the selector.
@@ -46,7 +46,7 @@ type MachineTemplate struct {
 	Spec CAPTMachineSpec `json:"spec"`
 }
 
-// CAPTMachineSetSpec is a number of equal machines.
+// CAPTMachineSetSpec specifies a number of equal machines.
 // +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",fieldPath=".clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot be changed: create a new CAPTMachineSet"
 type CAPTMachineSetSpec struct {
@@ -57,7 +57,7 @@ type CAPTMachineSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="clusterName must be the name of a Cluster: lower-case letters, digits and '-', for example production"
 	ClusterName string `json:"clusterName"`
 
-	// replicas is how many machines there are to be.
+	// replicas is the desired number of machines.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -69,11 +69,11 @@ type CAPTMachineSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="selector must select something: set matchLabels"
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// template is what the machines are made from.
+	// template is the template of the machines.
 	// +required
 	Template MachineTemplate `json:"template"`
 
-	// deletePolicy chooses which machine goes first when the set shrinks.
+	// deletePolicy chooses which machine is deleted first when the set scales down.
 	// +optional
 	// +kubebuilder:default=Random
 	DeletePolicy MachineDeletePolicy `json:"deletePolicy,omitempty"`
@@ -84,7 +84,7 @@ type CAPTMachineSetSpec struct {
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 }
 
-// CAPTMachineSetStatus is what is known of a set.
+// CAPTMachineSetStatus is the observed state of a set.
 type CAPTMachineSetStatus struct {
 	// conditions are the latest observations of the set.
 	// +optional
@@ -93,7 +93,7 @@ type CAPTMachineSetStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -104,7 +104,7 @@ type CAPTMachineSetStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Selector string `json:"selector,omitempty"`
 
-	// replicas is how many machines there are.
+	// replicas is the number of machines.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -148,7 +148,7 @@ type CAPTMachineSet struct {
 	// +required
 	Spec CAPTMachineSetSpec `json:"spec"`
 
-	// status is what is known of the set.
+	// status is the observed state of the set.
 	// +optional
 	Status CAPTMachineSetStatus `json:"status,omitempty"`
 }
@@ -161,7 +161,7 @@ func (s *CAPTMachineSet) SetConditions(conditions []metav1.Condition) {
 	s.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (s *CAPTMachineSet) SetObservedGeneration(generation int64) {
 	s.Status.ObservedGeneration = generation
 }

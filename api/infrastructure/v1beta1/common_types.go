@@ -5,52 +5,52 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Annotations by which a person asks something of a workspace.
+// Annotations by which a user requests an operation on a workspace.
 const (
-	// RunRequestedAnnotation asks for a run now; any new value asks again.
+	// RunRequestedAnnotation requests a run; each new value requests another one.
 	RunRequestedAnnotation = "capt.appthrust.io/run-requested-at"
-	// CheckDriftAnnotation has reality compared with the state now, whatever the
-	// drift policy; any new value asks again. It changes nothing by itself.
+	// CheckDriftAnnotation requests a drift check regardless of the drift policy;
+	// each new value requests another one. The check changes nothing.
 	CheckDriftAnnotation = "capt.appthrust.io/check-drift"
 	// CancelRunAnnotation names the run to stop gracefully.
 	CancelRunAnnotation = "capt.appthrust.io/cancel-run"
 	// AllowDestroyAnnotation lists, comma-separated, the addresses of protected
-	// resources that a person allows to be destroyed or replaced.
+	// resources that a user allows to be destroyed or replaced.
 	AllowDestroyAnnotation = "capt.appthrust.io/allow-destroy"
-	// RejectPlanAnnotation names a saved plan that a person turned down.
+	// RejectPlanAnnotation names a saved plan that a user rejected.
 	RejectPlanAnnotation = "capt.appthrust.io/reject-plan"
-	// ForceUnlockAnnotation names the lock a person wants broken. It is refused
-	// while the lock's holder lives.
+	// ForceUnlockAnnotation names the lock to break. It is refused while the lock's
+	// holder is alive.
 	ForceUnlockAnnotation = "capt.appthrust.io/force-unlock"
-	// BackendMovedAnnotation says that a person has moved the state to the
-	// backend of the given type, which is now asked for.
+	// BackendMovedAnnotation confirms that a user has moved the state to the backend
+	// of the given type.
 	BackendMovedAnnotation = "capt.appthrust.io/backend-moved"
-	// RestoreSnapshotAnnotation names the state snapshot to put back.
+	// RestoreSnapshotAnnotation names the state snapshot to restore.
 	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
 )
 
-// Labels on the objects CAPT keeps beside a workspace.
+// Labels of the objects that CAPT creates for a workspace.
 const (
 	// WorkspaceLabel names the workspace an object belongs to.
 	WorkspaceLabel = "capt.appthrust.io/workspace"
 	// RunLabel names the run an object belongs to.
 	RunLabel = "capt.appthrust.io/run"
-	// ComponentLabel tells what an object is: see the Component constants.
+	// ComponentLabel is the role of an object: see the Component constants.
 	ComponentLabel = "capt.appthrust.io/component"
 )
 
 // Conditions and reasons that every kind shares.
 const (
-	// ReadyCondition sums up the other conditions of an object.
+	// ReadyCondition summarises the other conditions of an object.
 	ReadyCondition = "Ready"
-	// PausedCondition tells whether the object is paused.
+	// PausedCondition reports whether the object is paused.
 	PausedCondition = "Paused"
 
-	// DeletableCondition tells, while an object that workspaces use is being
-	// deleted, whether none of them does any more.
+	// DeletableCondition reports, while an object that workspaces use is being
+	// deleted, whether no workspace uses it any longer.
 	DeletableCondition = "Deletable"
-	// InUseReason surfaces when workspaces still need the object to destroy what
-	// they made; the message names some of them.
+	// InUseReason surfaces when workspaces still need the object to destroy their
+	// resources; the message names some of them.
 	InUseReason = "InUse"
 
 	// DeletingReason surfaces when the object is being deleted.
@@ -61,8 +61,8 @@ const (
 	WaitingForTemplateReason = "WaitingForTemplate"
 	// WaitingForWorkspaceReason surfaces when a workspace has not been applied yet.
 	WaitingForWorkspaceReason = "WaitingForWorkspace"
-	// WorkspaceNameTakenReason surfaces when a workspace of the wanted name
-	// belongs to somebody else.
+	// WorkspaceNameTakenReason surfaces when a workspace of the desired name
+	// belongs to another owner.
 	WorkspaceNameTakenReason = "WorkspaceNameTaken"
 	// FieldNotTakenReason surfaces when the template has no variable for a field
 	// that is set.
@@ -81,7 +81,7 @@ type TemplateReference struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="name must be the name of an object: lower-case letters, digits, '-' and '.', for example eks-vpc"
 	Name string `json:"name"`
 
-	// namespace is where the WorkspaceTemplate is. Defaults to the namespace of
+	// namespace is the namespace of the WorkspaceTemplate. Defaults to the namespace of
 	// the object that refers to it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -107,7 +107,7 @@ type ObjectReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace is where the object is. Defaults to the namespace of the object
+	// namespace is the namespace of the object. Defaults to the namespace of the object
 	// that refers to it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -134,8 +134,8 @@ type KeyReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace is where the Secret or ConfigMap is. It may only repeat the
-	// namespace of the workspace: CAPT reads no other namespace's secrets.
+	// namespace is the namespace of the Secret or ConfigMap. Only the namespace of
+	// the workspace is allowed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -150,7 +150,7 @@ type KeyReference struct {
 	Key string `json:"key"`
 }
 
-// TaintEffect tells what a taint does to pods that do not tolerate it.
+// TaintEffect is the effect of a taint on pods that do not tolerate it.
 // +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 type TaintEffect string
 
@@ -170,14 +170,15 @@ type Taint struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="value must be a label value: letters, digits, '-', '_' and '.', for example gpu"
 	Value string `json:"value,omitempty"`
 
-	// effect is what happens to pods that do not tolerate the taint.
+	// effect is the effect on pods that do not tolerate the taint.
 	// +required
 	Effect TaintEffect `json:"effect"`
 }
 
-// MachineDeletePolicy chooses which machine goes first when a set shrinks.
-// Machines marked by the annotation cluster.x-k8s.io/delete-machine go first
-// under every policy.
+// MachineDeletePolicy chooses which machine is deleted first when a set scales
+// down.
+// Every policy first deletes machines with the annotation
+// cluster.x-k8s.io/delete-machine.
 // +kubebuilder:validation:Enum=Random;Newest;Oldest
 type MachineDeletePolicy string
 
@@ -191,10 +192,10 @@ const (
 	OldestMachineDeletePolicy MachineDeletePolicy = "Oldest"
 )
 
-// RollingUpdate bounds a rolling update.
+// RollingUpdate limits a rolling update.
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && (self.maxSurge == 0 || self.maxSurge == '0%') && (self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable cannot both be 0: set one of them to at least 1"
 type RollingUpdate struct {
-	// maxSurge is how many machines there may be above the wanted number, as a
+	// maxSurge is how many machines may exist above the desired number, as a
 	// number or a percentage. Defaults to 1.
 	// +optional
 	// +kubebuilder:default=1
@@ -202,7 +203,7 @@ type RollingUpdate struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxSurge must be a number of 0 or more, or a percentage such as 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is how many of the wanted machines may be unavailable, as a
+	// maxUnavailable is how many of the desired machines may be unavailable, as a
 	// number or a percentage. Defaults to 0.
 	// +optional
 	// +kubebuilder:default=0
@@ -210,7 +211,7 @@ type RollingUpdate struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxUnavailable must be a number of 0 or more, or a percentage such as 25%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// deletePolicy chooses which machine of an old set goes first. Defaults to
+	// deletePolicy chooses which machine of an old set is deleted first. Defaults to
 	// the set's own policy.
 	// +optional
 	DeletePolicy MachineDeletePolicy `json:"deletePolicy,omitempty"`

@@ -44,7 +44,7 @@ func (v Value) String() string {
 	return string(v.Raw)
 }
 
-// IsZero tells whether the value is unset, which is not null.
+// IsZero reports whether the value is unset. JSON null is not unset.
 func (v Value) IsZero() bool { return len(v.Raw) == 0 }
 
 // MarshalJSON writes the value as it was read; an unset value is null.

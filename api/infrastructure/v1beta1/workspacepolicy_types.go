@@ -4,13 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ApprovalMode tells who approves a plan.
+// ApprovalMode specifies whether a plan needs the approval of a user.
 // +kubebuilder:validation:Enum=Auto;Manual
 type ApprovalMode string
 
-// The ways a plan is approved.
+// The approval modes.
 const (
-	// ApprovalAuto applies a plan at once, unless it touches what is protected.
+	// ApprovalAuto applies a plan at once, unless it destroys or replaces a
+	// protected resource.
 	ApprovalAuto ApprovalMode = "Auto"
 	// ApprovalManual waits until spec.approvedPlan names the plan.
 	ApprovalManual ApprovalMode = "Manual"
@@ -22,28 +23,28 @@ const (
 // +kubebuilder:validation:XValidation:rule="!self.contains(' ') && !self.contains(',')",message="protect takes one address or type per entry, for example module.vpc.aws_vpc.this or aws_eks_cluster"
 type ProtectPattern string
 
-// DriftAction tells what happens when reality differs from the state.
+// DriftAction specifies what happens when resources differ from the state.
 // +kubebuilder:validation:Enum=Report;Repair;Off
 type DriftAction string
 
-// The answers to drift.
+// The drift actions.
 const (
-	// DriftReport shows drift in a condition, an event and a metric.
+	// DriftReport reports drift in a condition, an event and a metric.
 	DriftReport DriftAction = "Report"
-	// DriftRepair plans and applies again, under the same approval and protection.
+	// DriftRepair plans and applies, under the same approval and protection.
 	DriftRepair DriftAction = "Repair"
-	// DriftOff never looks for drift.
+	// DriftOff turns drift checks off.
 	DriftOff DriftAction = "Off"
 )
 
-// DriftPolicy tells whether and how often reality is compared with the state.
+// DriftPolicy specifies whether and how often resources are compared with the state.
 type DriftPolicy struct {
-	// action is what happens when something drifted. Defaults to Off.
+	// action specifies what happens on drift. Defaults to Off.
 	// +optional
 	Action DriftAction `json:"action,omitempty"`
 
-	// interval is the time between two comparisons; each waits a little more or
-	// less, so that workspaces do not compare all at once. Defaults to 1h.
+	// interval is the time between two comparisons; a random
+	// jitter keeps workspaces from comparing at the same time. Defaults to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -51,12 +52,12 @@ type DriftPolicy struct {
 	Interval *metav1.Duration `json:"interval,omitempty"`
 }
 
-// RetryPolicy bounds how failed runs are tried again. Failures that only a
-// change can mend are not tried again.
+// RetryPolicy limits how failed runs are retried. Failures that only a change of
+// the inputs can fix are not retried.
 // +kubebuilder:validation:XValidation:rule="!has(self.minBackoff) || !has(self.maxBackoff) || !self.minBackoff.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || !self.maxBackoff.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self.minBackoff) <= duration(self.maxBackoff)",fieldPath=".minBackoff",message="minBackoff must not be longer than maxBackoff"
 type RetryPolicy struct {
-	// limit is how many times in a row a failed run is tried again. Without it
-	// there is no limit; 0 never tries again.
+	// limit is how many times in a row a failed run is retried. Without it
+	// there is no limit; 0 never retries.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -70,7 +71,7 @@ type RetryPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="minBackoff must be at least 1s, for example 15s"
 	MinBackoff *metav1.Duration `json:"minBackoff,omitempty"`
 
-	// maxBackoff is the longest wait between two tries. Defaults to 10m.
+	// maxBackoff is the longest wait between two attempts. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -6,20 +6,21 @@ import (
 )
 
 // WorkspaceProviderConfigFinalizer keeps a provider config until no workspace
-// uses it: the credentials are needed to destroy what was made with them.
+// uses it: the credentials are required to destroy the resources of its
+// workspaces.
 const WorkspaceProviderConfigFinalizer = "infrastructure.cluster.x-k8s.io/workspaceproviderconfig"
 
 // Conditions of a WorkspaceProviderConfig and their reasons.
 const (
-	// CredentialsFoundCondition tells whether every Secret the config names
-	// exists and has the key. WaitingForSecretReason says which does not.
+	// CredentialsFoundCondition reports whether every Secret the config names
+	// exists and has the key. WaitingForSecretReason surfaces when one does not.
 	CredentialsFoundCondition = "CredentialsFound"
-	// ConfigurationValidCondition tells whether the HCL of the config parses.
+	// ConfigurationValidCondition reports whether the HCL of the config parses.
 	ConfigurationValidCondition = "ConfigurationValid"
 	// ConfigurationInvalidReason surfaces when the HCL of the config does not parse.
 	ConfigurationInvalidReason = "ConfigurationInvalid"
 	// PassphraseTooShortReason surfaces when the passphrase of the state
-	// encryption is shorter than what a key can be derived from.
+	// encryption is too short to derive a key from it.
 	PassphraseTooShortReason = "PassphraseTooShort"
 )
 
@@ -37,7 +38,7 @@ const (
 	ExecutorCrossplane Executor = "Crossplane"
 )
 
-// WorkspaceProviderConfigSpec is what runs need beside the module.
+// WorkspaceProviderConfigSpec holds what runs need in addition to the module.
 // +kubebuilder:validation:XValidation:rule="!has(self.stateEncryption) || !has(self.runner) || !has(self.runner.executor) || self.runner.executor != 'Crossplane'",fieldPath=".stateEncryption",message="stateEncryption does not work with the Crossplane executor"
 type WorkspaceProviderConfigSpec struct {
 	// credentials are put into files or environment variables of the run.
@@ -46,7 +47,7 @@ type WorkspaceProviderConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Credentials []ProviderCredential `json:"credentials,omitempty"`
 
-	// configuration is HCL that stands beside the module: provider blocks.
+	// configuration is HCL that is added to the module, such as provider blocks.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
@@ -65,18 +66,18 @@ type WorkspaceProviderConfigSpec struct {
 	// +optional
 	StateEncryption *StateEncryption `json:"stateEncryption,omitempty"`
 
-	// runner tells where and as whom Terraform runs.
+	// runner configures where and with which identity Terraform runs.
 	// +optional
 	Runner *RunnerConfig `json:"runner,omitempty"`
 
-	// maxConcurrentRuns is how many runs with this config go on at once.
+	// maxConcurrentRuns is how many runs may use this config at the same time.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxConcurrentRuns *int32 `json:"maxConcurrentRuns,omitempty"`
 }
 
-// PluginCacheMode tells whether providers are shared between runs.
+// PluginCacheMode specifies whether providers are shared between runs.
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type PluginCacheMode string
 
@@ -88,7 +89,7 @@ const (
 	PluginCacheDisabled PluginCacheMode = "Disabled"
 )
 
-// ProviderCredential is a secret value given to a run.
+// ProviderCredential is a secret value that is passed to a run.
 // +kubebuilder:validation:XValidation:rule="has(self.filename) != has(self.env)",message="set exactly one of filename and env"
 type ProviderCredential struct {
 	// filename is the file, beside the module, that holds the value.
@@ -105,7 +106,7 @@ type ProviderCredential struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$') && !self.startsWith('TF_CLI_')",message="env must be the name of an environment variable such as AWS_ACCESS_KEY_ID"
 	Env string `json:"env,omitempty"`
 
-	// source is where the value comes from. Only Secret exists.
+	// source is the source of the value. Only Secret is supported.
 	// +optional
 	// +kubebuilder:default=Secret
 	// +kubebuilder:validation:Enum=Secret
@@ -128,7 +129,7 @@ type BackendConfig struct {
 	Type string `json:"type"`
 
 	// configuration holds the backend's arguments as HCL; ${...} in it is
-	// resolved, so that each workspace has a key of its own.
+	// resolved, so that each workspace can have its own key.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
@@ -148,7 +149,7 @@ type StateEncryption struct {
 	ConfigurationSecretRef *KeyReference `json:"configurationSecretRef,omitempty"`
 }
 
-// RunnerConfig tells where and as whom Terraform runs.
+// RunnerConfig configures where and with which identity Terraform runs.
 // +kubebuilder:validation:XValidation:rule="!has(self.executor) || self.executor == 'Job' || !(has(self.serviceAccountName) || has(self.image) || has(self.resources) || has(self.nodeSelector) || has(self.tolerations))",message="serviceAccountName, image, resources, nodeSelector and tolerations are those of the Job's pod; set executor: Job, or remove them"
 type RunnerConfig struct {
 	// executor is how Terraform is run. Defaults to the manager's setting.
@@ -156,8 +157,8 @@ type RunnerConfig struct {
 	Executor Executor `json:"executor,omitempty"`
 
 	// serviceAccountName is the account of the Job's pod, for example one bound
-	// to a cloud role. Without it CAPT makes one that can touch only its own
-	// run and state.
+	// to a cloud role. Without it CAPT creates one that can access only its
+	// own run and state.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -185,7 +186,7 @@ type RunnerConfig struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// WorkspaceProviderConfigStatus is what is known of a provider config.
+// WorkspaceProviderConfigStatus is the observed state of a provider config.
 type WorkspaceProviderConfigStatus struct {
 	// conditions are the latest observations of the config.
 	// +optional
@@ -194,13 +195,13 @@ type WorkspaceProviderConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// WorkspaceProviderConfig holds what runs need beside the module: credentials,
+// WorkspaceProviderConfig holds what runs need in addition to the module: credentials,
 // provider blocks, backend, plugin cache, state encryption and the runner.
 //
 // +kubebuilder:object:root=true
@@ -221,7 +222,7 @@ type WorkspaceProviderConfig struct {
 	// +required
 	Spec WorkspaceProviderConfigSpec `json:"spec"`
 
-	// status is what is known of the config.
+	// status is the observed state of the config.
 	// +optional
 	Status WorkspaceProviderConfigStatus `json:"status,omitempty"`
 }
@@ -234,7 +235,7 @@ func (c *WorkspaceProviderConfig) SetConditions(conditions []metav1.Condition) {
 	c.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (c *WorkspaceProviderConfig) SetObservedGeneration(generation int64) {
 	c.Status.ObservedGeneration = generation
 }

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RunOperation is what a run does.
+// RunOperation is the operation of a run.
 // +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState
 type RunOperation string
 
@@ -28,7 +28,7 @@ type ResourceChange struct {
 	Action string `json:"action"`
 }
 
-// PlanStatus sums up a saved plan.
+// PlanStatus summarises a saved plan.
 type PlanStatus struct {
 	// id identifies the plan; spec.approvedPlan names it.
 	// +required
@@ -36,23 +36,23 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
 
-	// run is the run that made the plan.
+	// run is the run that created the plan.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Run string `json:"run,omitempty"`
 
-	// createdAt is when the plan was made.
+	// createdAt is when the plan was created.
 	// +optional
 	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
 
-	// inputs is the hash of the inputs the plan was made from.
+	// inputs is the hash of the inputs of the plan.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs,omitempty"`
 
-	// waiting tells that the plan has not been applied, and waits for a person.
+	// waiting reports that the plan has not been applied and waits for approval.
 	// +optional
 	Waiting *bool `json:"waiting,omitempty"`
 
@@ -77,7 +77,7 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Changes []ResourceChange `json:"changes,omitempty"`
 
-	// omittedChanges is how many changes the list leaves out.
+	// omittedChanges is the number of changes that the list omits.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OmittedChanges int32 `json:"omittedChanges,omitempty"`
@@ -89,7 +89,7 @@ type PlanStatus struct {
 	Blocked []string `json:"blocked,omitempty"`
 }
 
-// RunProgress is how far a run is.
+// RunProgress is the progress of a run.
 type RunProgress struct {
 	// phase is what the run is doing: Initialising, Planning, Applying or Destroying.
 	// +optional
@@ -97,12 +97,12 @@ type RunProgress struct {
 	// +kubebuilder:validation:MaxLength=32
 	Phase string `json:"phase,omitempty"`
 
-	// done is how many resources are finished.
+	// done is the number of resources that are finished.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Done int32 `json:"done"`
 
-	// total is how many resources there are to do.
+	// total is the number of resources to change.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total int32 `json:"total"`
@@ -133,7 +133,7 @@ type CurrentResource struct {
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 }
 
-// RunStatus is a run that is going on.
+// RunStatus describes the current run.
 type RunStatus struct {
 	// id identifies the run, its Secret and its logs.
 	// +required
@@ -151,11 +151,11 @@ type RunStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs,omitempty"`
 
-	// startedAt is when the run was asked for.
+	// startedAt is when the run was requested.
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// progress is how far the run is.
+	// progress is the progress of the run.
 	// +optional
 	Progress *RunProgress `json:"progress,omitempty"`
 }
@@ -191,7 +191,7 @@ type RunRecord struct {
 	Summary string `json:"summary,omitempty"`
 }
 
-// FailureStatus is the failure that the latest run left.
+// FailureStatus describes the failure of the latest run.
 type FailureStatus struct {
 	// reason is why, as in the Applied condition.
 	// +required
@@ -205,7 +205,7 @@ type FailureStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// inputs is the hash of the inputs that failed. Other inputs are tried at once.
+	// inputs is the hash of the inputs that failed. Other inputs run at once.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -216,15 +216,15 @@ type FailureStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	Attempts int32 `json:"attempts"`
 
-	// nextAt is when the next try begins. Without it only a change, or a person,
-	// brings the next try.
+	// nextAt is when the next attempt begins. If it is empty, the run is retried only
+	// after a change or at the request of a user.
 	// +optional
 	NextAt metav1.Time `json:"nextAt,omitempty,omitzero"`
 }
 
-// DriftStatus is the result of the latest comparison of state and reality.
+// DriftStatus is the result of the latest comparison of state and resources.
 type DriftStatus struct {
-	// checkedAt is when reality was last compared.
+	// checkedAt is when the resources were last compared.
 	// +optional
 	CheckedAt metav1.Time `json:"checkedAt,omitempty,omitzero"`
 
@@ -234,14 +234,14 @@ type DriftStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Resources []ResourceChange `json:"resources,omitempty"`
 
-	// request is the value of the check-drift annotation that was answered last.
+	// request is the value of the check-drift annotation that was handled last.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Request string `json:"request,omitempty"`
 }
 
-// StateStatus tells where the state is and what is in it.
+// StateStatus describes where the state is and what it contains.
 type StateStatus struct {
 	// backend is the kind of backend that holds the state.
 	// +optional

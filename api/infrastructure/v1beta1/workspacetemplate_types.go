@@ -5,16 +5,16 @@ import (
 )
 
 // WorkspaceTemplateFinalizer keeps a template until no workspace uses it: the
-// module is needed to destroy what it made.
+// module is required to destroy its resources.
 const WorkspaceTemplateFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplate"
 
 // Condition of a WorkspaceTemplate and its reasons.
 const (
-	// ModuleValidCondition tells whether the module parses and what it declares
-	// fits the template.
+	// ModuleValidCondition reports whether the module parses and its
+	// declarations match the template.
 	ModuleValidCondition = "ModuleValid"
 	// ModuleInspectedReason surfaces when the inline module has been inspected;
-	// status.variables and status.outputs are what it declares.
+	// status.variables and status.outputs list its declarations.
 	ModuleInspectedReason = "Inspected"
 	// ModuleInvalidReason surfaces when the inline module does not parse.
 	ModuleInvalidReason = "ModuleInvalid"
@@ -23,7 +23,7 @@ const (
 	ModuleNotInspectedReason = "InspectedByRun"
 )
 
-// ModuleSource tells where a module comes from.
+// ModuleSource is the source of a module.
 // +kubebuilder:validation:Enum=Inline;Remote
 type ModuleSource string
 
@@ -47,16 +47,16 @@ const (
 	FileFormatJSON FileFormat = "JSON"
 )
 
-// WorkspaceTemplateSpec says which module a workspace applies, and how.
+// WorkspaceTemplateSpec specifies which module a workspace applies, and how.
 type WorkspaceTemplateSpec struct {
-	// template describes the workspaces made from this template.
+	// template describes the workspaces of this template.
 	// +required
 	Template WorkspaceTemplateDefinition `json:"template"`
 }
 
-// WorkspaceTemplateDefinition describes the workspaces made from a template.
+// WorkspaceTemplateDefinition describes the workspaces of a template.
 type WorkspaceTemplateDefinition struct {
-	// metadata describes the template to people.
+	// metadata describes the template to users.
 	// +optional
 	Metadata *WorkspaceTemplateMetadata `json:"metadata,omitempty"`
 
@@ -65,9 +65,9 @@ type WorkspaceTemplateDefinition struct {
 	Spec WorkspaceSpec `json:"spec"`
 }
 
-// WorkspaceTemplateMetadata describes a template to people.
+// WorkspaceTemplateMetadata describes a template to users.
 type WorkspaceTemplateMetadata struct {
-	// description says what the template makes.
+	// description describes what the template creates.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -79,7 +79,7 @@ type WorkspaceTemplateMetadata struct {
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
 
-	// tags are free key-value pairs for people and tools.
+	// tags are key-value pairs for users and tools.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Tags map[string]string `json:"tags,omitempty"`
@@ -94,27 +94,27 @@ type WorkspaceSpec struct {
 	ProviderConfigRef *LocalReference `json:"providerConfigRef,omitempty"`
 
 	// writeConnectionSecretToRef is where the outputs are written, unless the
-	// WorkspaceTemplateApply says otherwise.
+	// WorkspaceTemplateApply overrides it.
 	// +optional
 	WriteConnectionSecretToRef *ObjectReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// forProvider is the module and what it is given.
+	// forProvider is the module with its inputs.
 	// +required
 	ForProvider ModuleParameters `json:"forProvider"`
 
-	// approval tells whether a plan is applied at once or waits for a person.
+	// approval specifies whether a plan is applied at once or waits for approval.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
 	// protect lists the resources that no plan may destroy or replace unless a
-	// person names their address: resource addresses, or types such as
+	// user names their address: resource addresses, or types such as
 	// aws_eks_cluster. A '*' stands for any characters.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	Protect []ProtectPattern `json:"protect,omitempty"`
 
-	// drift tells whether and how often reality is compared with the state.
+	// drift specifies whether and how often resources are compared with the state.
 	// +optional
 	Drift *DriftPolicy `json:"drift,omitempty"`
 
@@ -125,23 +125,23 @@ type WorkspaceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// retry bounds how failed runs are tried again.
+	// retry limits how failed runs are retried.
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
 }
 
-// ModuleParameters is a module with what it is given.
+// ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat belongs to source: Inline; remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path leads nowhere"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
 type ModuleParameters struct {
-	// source tells whether module is the module's text or its address.
+	// source specifies whether module is the module's text or its address.
 	// +required
 	Source ModuleSource `json:"source"`
 
 	// module is the module's text (source: Inline) or its address in the form
-	// Terraform takes (source: Remote).
+	// of Terraform (source: Remote).
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=524288
@@ -204,9 +204,9 @@ type ModuleParameters struct {
 	DestroyArgs []Argument `json:"destroyArgs,omitempty"`
 }
 
-// Argument is an extra command-line argument. Arguments that would take the run
-// out of CAPT's hands are refused, and so are variables, whose values would be
-// seen in the process list.
+// Argument is an extra command-line argument. Arguments that CAPT
+// sets itself are refused, and so are variables, whose values would be visible in
+// the process list.
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="self.startsWith('-')",message="an argument must start with '-', for example -parallelism=20"
@@ -239,12 +239,12 @@ type Variable struct {
 	ConfigMapKeyReference *KeyReference `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef names the key of a Secret that holds the value, a string. It
-	// is shown nowhere.
+	// never appears in logs, events or status.
 	// +optional
 	SecretKeyReference *KeyReference `json:"secretKeyRef,omitempty"`
 }
 
-// VarFileSource tells what kind of object holds a variables file.
+// VarFileSource is the kind of object that holds a variables file.
 // +kubebuilder:validation:Enum=ConfigMapKey;SecretKey
 type VarFileSource string
 
@@ -260,7 +260,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.source != 'ConfigMapKey' || (has(self.configMapKeyRef) && !has(self.secretKeyRef))",message="source: ConfigMapKey takes configMapKeyRef, and no secretKeyRef"
 // +kubebuilder:validation:XValidation:rule="self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))",message="source: SecretKey takes secretKeyRef, and no configMapKeyRef"
 type VarFile struct {
-	// source tells which of the references is set.
+	// source specifies which of the references is set.
 	// +required
 	Source VarFileSource `json:"source"`
 
@@ -294,16 +294,16 @@ type EnvVar struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Value *string `json:"value,omitempty"`
 
-	// configMapKeyRef takes the value from a ConfigMap.
+	// configMapKeyRef names the key of a ConfigMap that holds the value.
 	// +optional
 	ConfigMapKeyReference *KeyReference `json:"configMapKeyRef,omitempty"`
 
-	// secretKeyRef takes the value from a Secret.
+	// secretKeyRef names the key of a Secret that holds the value.
 	// +optional
 	SecretKeyReference *KeyReference `json:"secretKeyRef,omitempty"`
 }
 
-// WorkspaceTemplateStatus is what is known of a template.
+// WorkspaceTemplateStatus is the observed state of a template.
 type WorkspaceTemplateStatus struct {
 	// conditions are the latest observations of the template.
 	// +optional
@@ -312,7 +312,7 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -346,7 +346,7 @@ type DeclaredVariable struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Type string `json:"type,omitempty"`
 
-	// required tells that the variable has no default.
+	// required reports whether the variable has no default.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 }
@@ -359,13 +359,14 @@ type DeclaredOutput struct {
 	// +kubebuilder:validation:MaxLength=128
 	Name string `json:"name"`
 
-	// sensitive tells that the output's value is kept out of every status.
+	// sensitive reports whether the output is marked as sensitive. Its value never
+	// appears in a status.
 	// +optional
 	Sensitive *bool `json:"sensitive,omitempty"`
 }
 
 // WorkspaceTemplate is a Terraform module with its variables, provider settings
-// and metadata, ready to be applied any number of times.
+// and metadata, that can be applied any number of times.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -386,7 +387,7 @@ type WorkspaceTemplate struct {
 	// +required
 	Spec WorkspaceTemplateSpec `json:"spec"`
 
-	// status is what is known of the template.
+	// status is the observed state of the template.
 	// +optional
 	Status WorkspaceTemplateStatus `json:"status,omitempty"`
 }
@@ -399,7 +400,7 @@ func (t *WorkspaceTemplate) SetConditions(conditions []metav1.Condition) {
 	t.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (t *WorkspaceTemplate) SetObservedGeneration(generation int64) {
 	t.Status.ObservedGeneration = generation
 }

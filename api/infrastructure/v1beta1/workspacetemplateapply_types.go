@@ -4,20 +4,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkspaceTemplateApplyFinalizer keeps a workspace until what it made is
-// destroyed, or deliberately left.
+// WorkspaceTemplateApplyFinalizer keeps a workspace until its resources are
+// destroyed or deliberately kept.
 const WorkspaceTemplateApplyFinalizer = "infrastructure.cluster.x-k8s.io/workspacetemplateapply"
 
-// WorkspaceHeldFinalizer is put on a workspace by the object that controls it.
-// A workspace that is deleted while it is held, by the garbage collector or by
-// hand, is not destroyed before its owner lets go or is gone itself.
+// WorkspaceHeldFinalizer is set on a workspace by the object that controls it. A
+// held workspace that is deleted, by the garbage collector or a user, is not
+// destroyed before its owner removes the finalizer or is deleted itself.
 const WorkspaceHeldFinalizer = "infrastructure.cluster.x-k8s.io/workspace-held"
 
 // Conditions of a WorkspaceTemplateApply, in the order they are reached, and
 // their reasons.
 const (
-	// DependenciesReadyCondition tells whether everything the workspace waits
-	// for exists: template, provider config, secrets, other workspaces.
+	// DependenciesReadyCondition reports whether all dependencies of the
+	// workspace exist: template, provider config, secrets, other workspaces.
 	DependenciesReadyCondition = "DependenciesReady"
 	// WaitingForProviderConfigReason surfaces when the provider config does not exist yet.
 	WaitingForProviderConfigReason = "WaitingForProviderConfig"
@@ -28,80 +28,84 @@ const (
 	// DependencyCycleReason surfaces when workspaces wait for each other.
 	DependencyCycleReason = "DependencyCycle"
 
-	// InputsValidCondition tells whether module, variables and placeholders fit
-	// together. Nothing runs while they do not.
+	// InputsValidCondition reports whether module, variables and placeholders are
+	// consistent. Nothing runs while they are not.
 	InputsValidCondition = "InputsValid"
 	// UnresolvedPlaceholderReason surfaces when a ${...} has no value.
 	UnresolvedPlaceholderReason = "UnresolvedPlaceholder"
 	// MissingVariableReason surfaces when a required variable has no value.
 	MissingVariableReason = "MissingVariable"
-	// UnknownVariableReason surfaces when a value is given that no variable takes.
+	// UnknownVariableReason surfaces when a value has no matching variable.
 	UnknownVariableReason = "UnknownVariable"
-	// InvalidVariableReason surfaces when a value cannot become the variable's type.
+	// InvalidVariableReason surfaces when a value cannot be converted to the
+	// variable's type.
 	InvalidVariableReason = "InvalidVariable"
-	// UnknownOutputReason surfaces when an output is asked for that the module lacks.
+	// UnknownOutputReason surfaces when the module does not declare a required output.
 	UnknownOutputReason = "UnknownOutput"
 	// InvalidVarFileReason surfaces when a variables file does not parse.
 	InvalidVarFileReason = "InvalidVarFile"
 
-	// AppliedCondition tells whether the current inputs are applied.
+	// AppliedCondition reports whether the current inputs are applied.
 	AppliedCondition = "Applied"
 	// AppliedReason surfaces when the current inputs are applied.
 	AppliedReason = "Applied"
 	// QueuedReason surfaces when the run waits for a free slot.
 	QueuedReason = "Queued"
-	// RunInProgressReason surfaces while a run is going on.
+	// RunInProgressReason surfaces while a run is in progress.
 	RunInProgressReason = "RunInProgress"
-	// WaitingForApprovalReason surfaces when a plan waits for a person.
+	// WaitingForApprovalReason surfaces when a plan waits for approval.
 	WaitingForApprovalReason = "WaitingForApproval"
-	// PlanRejectedReason surfaces when a person turned the plan down.
+	// PlanRejectedReason surfaces when a user rejected the plan.
 	PlanRejectedReason = "PlanRejected"
-	// PlanStaleReason surfaces when the approved plan no longer fits the state,
-	// and a new one is being made.
+	// PlanStaleReason surfaces when the approved plan no longer matches the state
+	// and a new one is being created.
 	PlanStaleReason = "PlanStale"
 	// ProtectedResourceReason surfaces when a plan would destroy or replace a
 	// protected resource.
 	ProtectedResourceReason = "ProtectedResource"
-	// LockHeldReason surfaces when somebody else holds the state's lock.
+	// LockHeldReason surfaces when another process holds the state's lock.
 	LockHeldReason = "LockHeld"
-	// RetryingReason surfaces when a run failed for a reason that may pass.
+	// RetryingReason surfaces when a run failed for a transient reason.
 	RetryingReason = "Retrying"
-	// RunFailedReason surfaces when a run failed and only a change can mend it.
+	// RunFailedReason surfaces when a run failed and only a change of its inputs can fix it.
 	RunFailedReason = "RunFailed"
-	// RunInterruptedReason surfaces when a run was stopped and will go on.
+	// RunInterruptedReason surfaces when a run was stopped and will be resumed.
 	RunInterruptedReason = "RunInterrupted"
-	// RunCanceledReason surfaces when a person stopped the run.
+	// RunCanceledReason surfaces when a user stopped the run.
 	RunCanceledReason = "RunCanceled"
 	// RunTimedOutReason surfaces when a run took longer than its timeout.
 	RunTimedOutReason = "RunTimedOut"
-	// StateTooLargeReason surfaces when the state would not fit its backend.
+	// StateTooLargeReason surfaces when the state would exceed the limit of its backend.
 	StateTooLargeReason = "StateTooLarge"
-	// StateMissingReason surfaces when the state of what was applied is gone.
+	// StateMissingReason surfaces when the state of applied resources does not exist.
 	StateMissingReason = "StateMissing"
 	// BackendChangedReason surfaces when the state is in another backend than
-	// the one that is now asked for.
+	// the configured one.
 	BackendChangedReason = "BackendChanged"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"
 
-	// OutputsWrittenCondition tells whether the outputs are in the connection
+	// OutputsWrittenCondition reports whether the outputs are in the connection
 	// Secret and in the status.
 	OutputsWrittenCondition = "OutputsWritten"
-	// InvalidOutputNameReason surfaces when an output's name is no key of a Secret.
+	// InvalidOutputNameReason surfaces when an output's name is not a valid key of
+	// a Secret.
 	InvalidOutputNameReason = "InvalidOutputName"
-	// SecretConflictReason surfaces when the connection Secret belongs to somebody else.
+	// SecretConflictReason surfaces when the connection Secret belongs to another
+	// owner.
 	SecretConflictReason = "SecretConflict"
 
-	// NoDriftCondition tells whether reality was last seen to match the state.
+	// NoDriftCondition reports whether the resources matched the state at the last
+	// check.
 	NoDriftCondition = "NoDrift"
 	// DriftDetectedReason surfaces when resources differ from the state.
 	DriftDetectedReason = "DriftDetected"
 
-	// DestroyedCondition tells, while the workspace is being deleted, how far
-	// the destruction is.
+	// DestroyedCondition reports, while the workspace is being deleted, the
+	// progress of the destruction.
 	DestroyedCondition = "Destroyed"
 	// HeldByOwnerReason surfaces when the workspace was deleted before its owner
-	// let go of it.
+	// released it.
 	HeldByOwnerReason = "HeldByOwner"
 )
 
@@ -113,7 +117,7 @@ type WorkspaceTemplateApplySpec struct {
 	TemplateRef TemplateReference `json:"templateRef"`
 
 	// variables are values for the module's variables and for the ${...}
-	// placeholders of the template. They win over the template's own.
+	// placeholders of the template. They override the template's own.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
@@ -123,8 +127,8 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	WriteConnectionSecretToRef *ObjectReference `json:"writeConnectionSecretToRef,omitempty"`
 
-	// requiredOutputs are outputs that the module must have, and that whoever
-	// reads the connection Secret relies on.
+	// requiredOutputs are outputs that the module must declare, because readers of
+	// the connection Secret rely on them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -145,13 +149,13 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	WaitForWorkspaces []ObjectReference `json:"waitForWorkspaces,omitempty"`
 
-	// retainWorkspaceOnDelete leaves resources, state and connection Secret in
-	// place when this object is deleted.
+	// retainWorkspaceOnDelete keeps resources, state and connection Secret when this
+	// object is deleted.
 	// +optional
 	RetainWorkspaceOnDelete bool `json:"retainWorkspaceOnDelete,omitempty"`
 
-	// approval tells whether a plan is applied at once (Auto) or waits for a
-	// person (Manual). Defaults to the template's, then to Auto.
+	// approval specifies whether a plan is applied at once (Auto) or waits for
+	// approval (Manual). Defaults to the template's, then to Auto.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
@@ -164,13 +168,13 @@ type WorkspaceTemplateApplySpec struct {
 	ApprovedPlan string `json:"approvedPlan,omitempty"`
 
 	// protect lists further resources that no plan may destroy or replace
-	// unless a person names their address.
+	// unless a user names their address.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	Protect []ProtectPattern `json:"protect,omitempty"`
 
-	// drift tells whether and how often reality is compared with the state.
+	// drift specifies whether and how often resources are compared with the state.
 	// Defaults to the template's.
 	// +optional
 	Drift *DriftPolicy `json:"drift,omitempty"`
@@ -183,7 +187,7 @@ type WorkspaceTemplateApplySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be between 1s and 24h, for example 45m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// retry bounds how failed runs are tried again. Defaults to the template's.
+	// retry limits how failed runs are retried. Defaults to the template's.
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
 
@@ -202,7 +206,7 @@ type WorkspaceTemplateApplySpec struct {
 	SnapshotLimit *int32 `json:"snapshotLimit,omitempty"`
 }
 
-// WorkspaceTemplateApplyStatus is what is known of a workspace.
+// WorkspaceTemplateApplyStatus is the observed state of a workspace.
 type WorkspaceTemplateApplyStatus struct {
 	// conditions are the latest observations of the workspace.
 	// +optional
@@ -211,13 +215,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation that was last looked at.
+	// observedGeneration is the latest generation that the controller has observed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// appliedInputs is the hash of the inputs that were applied last. It is empty
-	// when an apply failed half-way: neither the old nor the new are in place.
+	// after a partially failed apply: neither the old nor the new inputs are in place.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -227,20 +231,20 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	AppliedAt metav1.Time `json:"appliedAt,omitempty,omitzero"`
 
-	// handledRequest is the value of the run-requested annotation that was acted
-	// on last.
+	// handledRequest is the value of the run-requested annotation that was handled
+	// last.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	HandledRequest string `json:"handledRequest,omitempty"`
 
-	// handledRestore is the snapshot that was restored last on a person's request.
+	// handledRestore is the snapshot that was restored last on a user's request.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	HandledRestore string `json:"handledRestore,omitempty"`
 
-	// run is the run that is going on.
+	// run is the current run.
 	// +optional
 	Run *RunStatus `json:"run,omitempty"`
 
@@ -254,20 +258,20 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	History []RunRecord `json:"history,omitempty"`
 
-	// failure is why the latest run failed, and when it is tried again.
+	// failure describes why the latest run failed and when it is retried.
 	// +optional
 	Failure *FailureStatus `json:"failure,omitempty"`
 
-	// runs is how many runs there have been; the next one gets the next number.
+	// runs is the number of runs so far; the next run gets the next number.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Runs int64 `json:"runs,omitempty"`
 
-	// drift is the result of the latest comparison of state and reality.
+	// drift is the result of the latest comparison of state and resources.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// state tells where the state is.
+	// state describes where the state is.
 	// +optional
 	State *StateStatus `json:"state,omitempty"`
 
@@ -284,7 +288,7 @@ type WorkspaceTemplateApplyStatus struct {
 }
 
 // WorkspaceTemplateApply is one application of a WorkspaceTemplate: its
-// variables, what it waits for, its plan, its runs, its outputs and its state.
+// variables, dependencies, plan, runs, outputs and state.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -299,7 +303,7 @@ type WorkspaceTemplateApplyStatus struct {
 // +kubebuilder:printcolumn:name="Plan",type=string,priority=1,JSONPath=`.status.plan.id`,description="Latest plan"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What it waits for"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 200",message="metadata.name must be at most 200 characters long: the names of the state and of the runs are made from it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 200",message="metadata.name must be at most 200 characters long: the names of the state and of the runs are derived from it"
 type WorkspaceTemplateApply struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -308,7 +312,7 @@ type WorkspaceTemplateApply struct {
 	// +required
 	Spec WorkspaceTemplateApplySpec `json:"spec"`
 
-	// status is what is known of the workspace.
+	// status is the observed state of the workspace.
 	// +optional
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty"`
 }
@@ -321,7 +325,7 @@ func (a *WorkspaceTemplateApply) SetConditions(conditions []metav1.Condition) {
 	a.Status.Conditions = conditions
 }
 
-// SetObservedGeneration sets the generation that was last looked at.
+// SetObservedGeneration sets the latest observed generation.
 func (a *WorkspaceTemplateApply) SetObservedGeneration(generation int64) {
 	a.Status.ObservedGeneration = generation
 }
