@@ -144,18 +144,16 @@ func parseName(text string, offset int) (string, error) {
 			Text: message.TruncateWidth(piece, longestPiece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
 		}
 	}
-	rest := text[offset:]
-	line, _, _ := strings.Cut(rest, "\n")
-	end := strings.IndexByte(line, '}')
-	if end < 0 {
-		return "", fail(line, "has no closing brace")
-	}
-	name := line[len("${"):end]
+	line, _, _ := strings.Cut(text[offset:], "\n")
+	piece, _, closed := strings.Cut(line, "}")
+	name := piece[len("${"):]
 	switch {
+	case !closed:
+		return "", fail(line, "has no closing brace")
 	case name == "":
-		return "", fail(line[:end+1], "has no name")
+		return "", fail(piece+"}", "has no name")
 	case !validName(name):
-		return "", fail(line[:end+1], "has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')")
+		return "", fail(piece+"}", "has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')")
 	}
 	return name, nil
 }

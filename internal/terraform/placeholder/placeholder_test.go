@@ -1,6 +1,7 @@
 package placeholder_test
 
 import (
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -55,6 +56,30 @@ func TestParse_rejectsMalformedPlaceholders(t *testing.T) {
 			g.Expect(err).To(MatchError(HavePrefix(want)))
 		})
 	}
+}
+
+func TestParse_acceptsLettersDigitsAndPunctuation(t *testing.T) {
+	for name, valid := range map[string]bool{
+		"a": true, "z": true, "A": true, "Z": true, "_": true, "a_": true, "a-": true, "a.": true, "a0": true, "a9": true, "aZ": true, "Az": true,
+		"0": false, "9": false, "-": false, ".": false, "-a": false, ".a": false,
+		"@": false, "[": false, "`": false, "a{": false, "a/": false, "a:": false, "a@": false, "a[": false, "a`": false, "a b": false,
+	} {
+		parts, err := placeholder.Parse("${" + name + "}")
+		if valid {
+			NewWithT(t).Expect(err).NotTo(HaveOccurred(), name)
+			NewWithT(t).Expect(parts).To(Equal([]placeholder.Part{{Name: name}}), name)
+		} else {
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("has an invalid name")), name)
+		}
+	}
+}
+
+func TestParse_errorsHaveAPosition(t *testing.T) {
+	g := NewWithT(t)
+	_, err := placeholder.Parse("first\nsecond\n ${} ${")
+	syntax, ok := errors.AsType[*placeholder.SyntaxError](err)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(*syntax).To(Equal(placeholder.SyntaxError{Text: "${}", Offset: 14, Line: 3, Problem: "has no name"}))
 }
 
 func TestNames_returnsEachOnceInOrder(t *testing.T) {

@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -161,10 +162,8 @@ func (q *Queue) next() int {
 	return best
 }
 
+// before reports whether a gets a slot before b, which arrived earlier.
 func (q *Queue) before(a, b ticket, perNamespace map[string]int) bool {
 	an, bn := a.key.Namespace, b.key.Namespace
-	if perNamespace[an] != perNamespace[bn] {
-		return perNamespace[an] < perNamespace[bn]
-	}
-	return q.served[an] < q.served[bn]
+	return cmp.Or(cmp.Compare(perNamespace[an], perNamespace[bn]), cmp.Compare(q.served[an], q.served[bn])) < 0
 }

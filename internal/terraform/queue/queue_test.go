@@ -83,4 +83,73 @@ func TestQueue_removesReleasedKeys(t *testing.T) {
 	g.Expect([]int{running, waiting}).To(Equal([]int{1, 0}))
 }
 
+func TestQueue_returnsThePosition(t *testing.T) {
+	g := NewWithT(t)
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := start
+	q := queue.New(1, func() time.Time { now = now.Add(time.Second); return now }, func(queue.Key) {})
+	type answer struct {
+		acquired bool
+		position queue.Position
+	}
+	acquire := func(n int) answer {
+		ok, position := q.Acquire(key("a", n), queue.Group{})
+		return answer{ok, position}
+	}
+	for range 2 {
+		// Repeated calls neither change the time nor add another ticket.
+		g.Expect(acquire(0)).To(Equal(answer{true, queue.Position{Since: start.Add(time.Second)}}))
+		g.Expect(acquire(1)).To(Equal(answer{false, queue.Position{Since: start.Add(2 * time.Second)}}))
+		g.Expect(acquire(2)).To(Equal(answer{false, queue.Position{Ahead: 1, Since: start.Add(3 * time.Second)}}))
+	}
+	running, waiting := q.Len()
+	g.Expect([]int{running, waiting}).To(Equal([]int{1, 2}))
+	q.Release(key("a", 0))
+	g.Expect(acquire(1)).To(Equal(answer{true, queue.Position{Since: start.Add(2 * time.Second)}}))
+}
+
+func TestQueue_updatesTheGroupOfAWaitingKey(t *testing.T) {
+	g := NewWithT(t)
+	q := queue.New(10, time.Now, func(queue.Key) {})
+	slow := queue.Group{Name: "slow", Limit: 1}
+	q.Acquire(key("a", 0), slow)
+	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
+	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{Name: "slow", Limit: 2}))).To(BeTrue())
+}
+
+func TestQueue_servesANamespaceInOrderOfArrival(t *testing.T) {
+	g := NewWithT(t)
+	var granted []queue.Key
+	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	for i := range 4 {
+		q.Acquire(key("a", i), queue.Group{})
+	}
+	for i := range 3 {
+		q.Release(key("a", i))
+	}
+	g.Expect(granted).To(Equal([]queue.Key{key("a", 1), key("a", 2), key("a", 3)}))
+}
+
+func TestQueue_doesNotAnnounceTheCaller(t *testing.T) {
+	g := NewWithT(t)
+	var granted []queue.Key
+	q := queue.New(2, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	g.Expect(acquired(q.Acquire(key("a", 0), queue.Group{}))).To(BeTrue())
+	g.Expect(granted).To(BeEmpty())
+}
+
+func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
+	g := NewWithT(t)
+	q := queue.New(1, time.Now, func(queue.Key) {})
+	q.Acquire(key("a", 0), queue.Group{})
+	q.Acquire(key("a", 1), queue.Group{})
+	_, before := q.Acquire(key("a", 0), queue.Group{})
+	q.Hold(key("a", 0), queue.Group{})
+	_, after := q.Acquire(key("a", 0), queue.Group{})
+	g.Expect(after).To(Equal(before))
+	q.Hold(key("a", 1), queue.Group{})
+	running, waiting := q.Len()
+	g.Expect([]int{running, waiting}).To(Equal([]int{2, 0}), "a held key no longer waits")
+}
+
 func acquired(ok bool, _ queue.Position) bool { return ok }
