@@ -132,7 +132,7 @@ func (s *stepLine) report(p demo.Progress) {
 	case p.Done:
 		fmt.Fprintf(s.out, "%6.1f s  %s\n", p.Took.Seconds(), p.Step)
 	case s.live:
-		line := fmt.Sprintf("%6.1f s  %s … %s", p.Took.Seconds(), p.Step, p.Waits)
+		line := fmt.Sprintf("%6.1f s  %s … %s", p.Took.Seconds(), p.Step, p.Pending)
 		if letters := []rune(line); len(letters) > widest {
 			line = string(letters[:widest-1]) + "…"
 		}

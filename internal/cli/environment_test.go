@@ -55,7 +55,7 @@ func TestEnvironmentCommands_refuseWrongCalls(t *testing.T) {
 		g.Expect(Code(err)).To(Equal(2))
 	}
 	_, err := callEnvironment(t, "up", "demo", "--dir", t.TempDir(), "--parts", "/nowhere")
-	NewWithT(t).Expect(err).To(MatchError(MatchRegexp("no program .*: run `make (build|parts)` first")))
+	NewWithT(t).Expect(err).To(MatchError(MatchRegexp("program .* not found in .*: run `make (build|parts)` first")))
 }
 
 func TestStatusTable_namesEachPart(t *testing.T) {

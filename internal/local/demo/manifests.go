@@ -20,24 +20,24 @@ const (
 	nodePool  = "karpenter-nodepool-kwok"
 )
 
-// readAddons reads the rendered add-ons; charts come from the environment's own
-// server, for which plain HTTP will do.
+// readAddons reads the rendered add-ons and makes them use the charts of the
+// environment's own server, which serves plain HTTP.
 func readAddons(dir, charts string) ([]*unstructured.Unstructured, error) {
 	if charts == "" {
-		return nil, errors.New("no charts are served: run `make addons`, then bring the environment up again, or leave Flux and Karpenter out with --addons=false")
+		return nil, errors.New("the environment serves no charts: run `make addons` and start it again, or leave out Flux and Karpenter with --addons=false")
 	}
 	var all []*unstructured.Unstructured
 	for _, name := range []string{flux, karpenter, nodePool} {
 		path := filepath.Join(dir, name+".yaml")
 		objects, err := environment.ReadManifests(path)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("no add-on in %s: run `make addons`, or leave Flux and Karpenter out with --addons=false", path)
+			return nil, fmt.Errorf("add-on %s not found: run `make addons`, or leave out Flux and Karpenter with --addons=false", path)
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range objects {
-			if err := redirect(object, charts); err != nil {
+			if err := redirectChart(object, charts); err != nil {
 				return nil, err
 			}
 		}
@@ -46,8 +46,8 @@ func readAddons(dir, charts string) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// redirect has an add-on with a chart take it from the given server.
-func redirect(object *unstructured.Unstructured, charts string) error {
+// redirectChart makes an add-on with a chart use the given server.
+func redirectChart(object *unstructured.Unstructured, charts string) error {
 	path := []string{"spec", "helm", "chart"}
 	chart, found, err := unstructured.NestedMap(object.Object, path...)
 	if err != nil || !found {
@@ -60,14 +60,14 @@ func redirect(object *unstructured.Unstructured, charts string) error {
 	return nil
 }
 
-// readPods reads the Deployment that needs a node.
+// readPods reads the Deployment whose pods need a node.
 func readPods(path string) (*appsv1.Deployment, error) {
 	objects, err := environment.ReadManifests(path)
 	if err != nil {
 		return nil, err
 	}
 	if len(objects) != 1 || objects[0].GetKind() != "Deployment" {
-		return nil, fmt.Errorf("%s must hold one Deployment", path)
+		return nil, fmt.Errorf("%s must contain exactly one Deployment", path)
 	}
 	pods := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[0].Object, pods); err != nil {

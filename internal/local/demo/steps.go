@@ -25,13 +25,24 @@ import (
 
 var nodeClaims = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaimList"}
 
-// step is one thing that must become ready. Looking returns what it waits for,
-// or nothing when it is done; it does not block.
+// step is a part of the cluster that must become ready.
 type step struct {
 	name string
-	look func(context.Context) (waits string, err error)
-	// log is where more can be read.
+	// check returns what the step waits for, or an empty string if it is done. It
+	// does not wait.
+	check func(context.Context) (pending string, err error)
+	// log returns the path of a log with details.
 	log func() string
+}
+
+// pending returns what the step waits for, or an empty string if it is done. Errors may
+// be temporary, so the step waits for them to end.
+func (s step) pending(ctx context.Context) string {
+	pending, err := s.check(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return pending
 }
 
 func (d *Demo) steps() []step {
@@ -46,13 +57,13 @@ func (d *Demo) steps() []step {
 			step{"Flux", d.addon(flux), d.logOf("source-controller")},
 			step{"Karpenter", d.addon(karpenter), d.logOf("helm-controller")},
 			step{"Node pool", d.addon(nodePool), d.logOf("karpenter-kwok")},
-			step{"Node for pending pods", d.placed, d.logOf("karpenter-kwok")},
+			step{"Node for pending pods", d.podsRunning, d.logOf("karpenter-kwok")},
 		)
 	}
 	return append(steps, step{"Cluster available", d.available, func() string { return d.environment.Log(environment.ClusterAPI) }})
 }
 
-// logOf is the log of a program of the demo's cluster.
+// logOf returns a function for the path of the log of a program in the new cluster.
 func (d *Demo) logOf(program string) func() string {
 	return func() string {
 		dirs, _ := filepath.Glob(filepath.Join(d.environment.Dir, "clusters", "*-"+d.name+"-*", "logs", program+".log"))
@@ -63,18 +74,18 @@ func (d *Demo) logOf(program string) func() string {
 	}
 }
 
-// conditioned are CAPT's and Cluster API's kinds.
-type conditioned interface {
+// objectWithConditions is an object of CAPT or Cluster API.
+type objectWithConditions interface {
 	client.Object
 	GetConditions() []metav1.Condition
 }
 
-// missing says why a condition is not True, or nothing when it is.
-func missing(object conditioned, condition string) string {
+// conditionPending returns why a condition is not True, or an empty string if it is.
+func conditionPending(object objectWithConditions, condition string) string {
 	found := meta.FindStatusCondition(object.GetConditions(), condition)
 	switch {
 	case found == nil:
-		return "nothing is known yet"
+		return "no status yet"
 	case found.Status == metav1.ConditionTrue && found.ObservedGeneration == object.GetGeneration():
 		return ""
 	case found.Message == "":
@@ -89,7 +100,7 @@ func firstLine(text string) string {
 	return strings.TrimSpace(line)
 }
 
-// ofCluster are the options that list objects of the cluster.
+// ofCluster returns the options to list the objects of the cluster.
 func (d *Demo) ofCluster() []client.ListOption {
 	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: d.name}}
 }
@@ -97,57 +108,57 @@ func (d *Demo) ofCluster() []client.ListOption {
 func (d *Demo) network(ctx context.Context) (string, error) {
 	var list infrav1.CAPTClusterList
 	if err := d.client.List(ctx, &list, d.ofCluster()...); err != nil {
-		return "", fmt.Errorf("looking at the network: %w", err)
+		return "", fmt.Errorf("reading the network: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return "Cluster API has not made its CAPTCluster yet", nil
+		return "Cluster API has not created the CAPTCluster yet", nil
 	}
-	return missing(&list.Items[0], infrav1.ReadyCondition), nil
+	return conditionPending(&list.Items[0], infrav1.ReadyCondition), nil
 }
 
 func (d *Demo) controlPlane(ctx context.Context) (string, error) {
 	var list controlplanev1.CAPTControlPlaneList
 	if err := d.client.List(ctx, &list, d.ofCluster()...); err != nil {
-		return "", fmt.Errorf("looking at the control plane: %w", err)
+		return "", fmt.Errorf("reading the control plane: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return "Cluster API has not made its CAPTControlPlane yet", nil
+		return "Cluster API has not created the CAPTControlPlane yet", nil
 	}
-	return missing(&list.Items[0], infrav1.ReadyCondition), nil
+	return conditionPending(&list.Items[0], infrav1.ReadyCondition), nil
 }
 
-// workers waits for the machine pools, and for their nodes in the cluster.
+// workers checks the machine pools and their nodes in the cluster.
 func (d *Demo) workers(ctx context.Context) (string, error) {
 	var pools infrav1.CAPTMachinePoolList
 	if err := d.client.List(ctx, &pools, d.ofCluster()...); err != nil {
-		return "", fmt.Errorf("looking at the workers: %w", err)
+		return "", fmt.Errorf("reading the workers: %w", err)
 	}
 	if len(pools.Items) == 0 {
-		return "Cluster API has not made its CAPTMachinePool yet", nil
+		return "Cluster API has not created the CAPTMachinePool yet", nil
 	}
-	wanted := 0
+	desired := 0
 	for i := range pools.Items {
-		if waits := missing(&pools.Items[i], infrav1.ReadyCondition); waits != "" {
-			return waits, nil
+		if pending := conditionPending(&pools.Items[i], infrav1.ReadyCondition); pending != "" {
+			return pending, nil
 		}
-		wanted += len(pools.Items[i].Spec.ProviderIDList)
+		desired += len(pools.Items[i].Spec.ProviderIDList)
 	}
 	nodes, err := d.nodes(ctx)
 	if err != nil {
 		return "", err
 	}
-	if ready := len(nodes); ready < wanted {
-		return fmt.Sprintf("%d of %d nodes are ready", ready, wanted), nil
+	if ready := len(nodes); ready < desired {
+		return fmt.Sprintf("%d of %d nodes are ready", ready, desired), nil
 	}
 	return "", nil
 }
 
-// addon waits until an add-on is ready in the cluster.
+// addon checks whether an add-on is ready in the cluster.
 func (d *Demo) addon(name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		addon := &addonsv1.CAPTAddon{}
 		if err := d.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, addon); err != nil {
-			return "", fmt.Errorf("looking at the add-on %s: %w", name, err)
+			return "", fmt.Errorf("reading add-on %s: %w", name, err)
 		}
 		for _, cluster := range addon.Status.Clusters {
 			if cluster.Name != d.name {
@@ -158,14 +169,14 @@ func (d *Demo) addon(name string) func(context.Context) (string, error) {
 			}
 			return firstLine(cluster.Reason + ": " + cluster.Message), nil
 		}
-		return "CAPT has not looked at the add-on yet", nil
+		return "CAPT has not observed the cluster yet", nil
 	}
 }
 
-// placed makes the pods that need a node, and waits until Karpenter has made one
-// for them.
-func (d *Demo) placed(ctx context.Context) (string, error) {
-	workload, err := d.reach(ctx)
+// podsRunning creates the pods that need a node, and checks whether they run on a node
+// that Karpenter has created.
+func (d *Demo) podsRunning(ctx context.Context) (string, error) {
+	workload, err := d.workloadClient(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -176,40 +187,40 @@ func (d *Demo) placed(ctx context.Context) (string, error) {
 		err = workload.Create(ctx, pods)
 	}
 	if err != nil {
-		return "", fmt.Errorf("making pods that need a node: %w", err)
+		return "", fmt.Errorf("creating pods that need a node: %w", err)
 	}
-	wanted := int32(1)
+	desired := int32(1)
 	if pods.Spec.Replicas != nil {
-		wanted = *pods.Spec.Replicas
+		desired = *pods.Spec.Replicas
 	}
-	if pods.Status.AvailableReplicas >= wanted && pods.Status.ObservedGeneration == pods.Generation {
+	if pods.Status.AvailableReplicas >= desired && pods.Status.ObservedGeneration == pods.Generation {
 		return "", nil
 	}
 	var claims metav1.PartialObjectMetadataList
 	claims.SetGroupVersionKind(nodeClaims)
 	if err := workload.List(ctx, &claims); err != nil {
-		return "", fmt.Errorf("looking at Karpenter's nodes: %w", err)
+		return "", fmt.Errorf("listing Karpenter's nodes: %w", err)
 	}
-	return fmt.Sprintf("%d of %d pods run, Karpenter makes %d nodes", pods.Status.AvailableReplicas, wanted, len(claims.Items)), nil
+	return fmt.Sprintf("%d of %d pods are running, Karpenter has created %d NodeClaims", pods.Status.AvailableReplicas, desired, len(claims.Items)), nil
 }
 
 func (d *Demo) available(ctx context.Context) (string, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := d.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: d.name}, cluster); err != nil {
-		return "", fmt.Errorf("looking at the cluster: %w", err)
+		return "", fmt.Errorf("reading the cluster: %w", err)
 	}
-	return missing(cluster, clusterv1.AvailableCondition), nil
+	return conditionPending(cluster, clusterv1.AvailableCondition), nil
 }
 
-// nodes are the ready nodes of the cluster.
+// nodes returns the ready nodes of the cluster.
 func (d *Demo) nodes(ctx context.Context) ([]corev1.Node, error) {
-	workload, err := d.reach(ctx)
+	workload, err := d.workloadClient(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var list corev1.NodeList
 	if err := workload.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("looking at the nodes: %w", err)
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	var ready []corev1.Node
 	for _, node := range list.Items {
@@ -222,22 +233,22 @@ func (d *Demo) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return ready, nil
 }
 
-// reach returns a client of the cluster that was made.
-func (d *Demo) reach(ctx context.Context) (client.Client, error) {
+// workloadClient returns a client for the new cluster.
+func (d *Demo) workloadClient(ctx context.Context) (client.Client, error) {
 	if d.workload != nil {
 		return d.workload, nil
 	}
 	kubeconfig := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: environment.Namespace, Name: secret.Name(d.name, secret.Kubeconfig)}
 	if err := d.client.Get(ctx, key, kubeconfig); err != nil {
-		return nil, fmt.Errorf("looking for the kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig Secret: %w", err)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data[secret.KubeconfigDataName])
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if d.workload, err = client.New(config, client.Options{Scheme: d.client.Scheme()}); err != nil {
-		return nil, fmt.Errorf("reaching the cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return d.workload, nil
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// grace is how long a run of Terraform may take to end: what it has made is
-// ended as well.
+// grace is how long a run of Terraform may take to exit. It is short because the
+// local clusters that the run creates are stopped too.
 const grace = 3 * time.Second
 
-// Down ends everything that the environment runs, local clusters included, and
-// removes its directory. Nothing is deleted properly: what a template made
-// elsewhere than on this machine stays. An environment that does not exist is
-// no error.
+// Down stops all processes of the environment and its local clusters, and removes its
+// directory. It does not delete clusters: resources that a template has created outside
+// of this machine stay. An environment that does not exist is not an error.
 func (e *Environment) Down(ctx context.Context, report Report) error {
 	if exists, err := e.exists(); err != nil || !exists {
 		return err
@@ -32,9 +31,9 @@ func (e *Environment) Down(ctx context.Context, report Report) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"Management cluster", e.endManagement},
-		{"Runs of Terraform", func(ctx context.Context) error { return controlplane.StopProcesses(ctx, e.workDir(), grace) }},
-		{"Local clusters", e.endWorkloads},
+		{"Management cluster", e.stopManagement},
+		{"Terraform runs", func(ctx context.Context) error { return controlplane.StopProcesses(ctx, e.workDir(), grace) }},
+		{"Local clusters", e.removeWorkloads},
 		{"Files", e.remove},
 	} {
 		began := time.Now()
@@ -47,9 +46,9 @@ func (e *Environment) Down(ctx context.Context, report Report) error {
 	return nil
 }
 
-// endManagement ends the control plane with its programs, and runners, which
+// stopManagement stops the control plane with its programs, and the runners, which
 // outlive the manager.
-func (e *Environment) endManagement(ctx context.Context) error {
+func (e *Environment) stopManagement(ctx context.Context) error {
 	cluster, err := e.management("")
 	if err != nil {
 		return err
@@ -60,7 +59,7 @@ func (e *Environment) endManagement(ctx context.Context) error {
 	return controlplane.StopProcesses(ctx, e.managementDir(), grace)
 }
 
-func (e *Environment) endWorkloads(ctx context.Context) error {
+func (e *Environment) removeWorkloads(ctx context.Context) error {
 	clusters, err := e.workloads("")
 	if err != nil {
 		return err
@@ -74,15 +73,15 @@ func (e *Environment) endWorkloads(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove takes the mark away last, so that an interrupted Down can be called
-// again.
+// remove removes the files. The record is removed last, so that Down can be repeated
+// after an interruption.
 func (e *Environment) remove(context.Context) error {
 	entries, err := os.ReadDir(e.Dir)
 	if err != nil {
 		return fmt.Errorf("removing the environment: %w", err)
 	}
 	for _, entry := range entries {
-		if path := e.path(entry.Name()); path != e.mark() {
+		if path := e.path(entry.Name()); path != e.recordFile() {
 			if err := os.RemoveAll(path); err != nil {
 				return fmt.Errorf("removing the environment: %w", err)
 			}

@@ -11,21 +11,21 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// files is where an environment takes its manifests and programs from. Built
-// from source that is the repository; a release has the same tree beside its
-// programs, and Cluster API's manifests in the folder cluster-api.
+// files are the directories of an environment's manifests and programs. For a build
+// from source they are in the repository. A release has the same tree next to its
+// programs, and Cluster API's manifests in the directory cluster-api.
 type files struct {
-	// root has config, templates and clusterclasses.
+	// root contains config, templates and clusterclasses.
 	root string
-	// bin has CAPT's own programs, parts those of others.
+	// bin contains CAPT's programs, and parts third-party programs.
 	bin, parts string
 }
 
-// known is a file that the root must have.
-const known = "templates/local-controlplane.yaml"
+// rootMarker is a file that identifies the root.
+const rootMarker = "templates/local-controlplane.yaml"
 
-// findFiles looks above and beside this program, then above the working
-// directory.
+// findFiles searches the directory of this program and its parents, then the working
+// directory and its parents.
 func findFiles(parts string) (*files, error) {
 	var starts []string
 	if self, err := os.Executable(); err == nil {
@@ -38,7 +38,7 @@ func findFiles(parts string) (*files, error) {
 		starts = append(starts, dir)
 	}
 	for _, start := range starts {
-		if root := above(start); root != "" {
+		if root := findRoot(start); root != "" {
 			f := &files{root: root, bin: filepath.Join(root, "bin"), parts: parts}
 			if f.parts == "" {
 				f.parts = filepath.Join(f.bin, "parts")
@@ -51,13 +51,13 @@ func findFiles(parts string) (*files, error) {
 			return f, nil
 		}
 	}
-	return nil, errors.New("CAPT's manifests are not found: run captctl from the repository, or from the folder of a release")
+	return nil, errors.New("CAPT's manifests were not found: run captctl in the repository or in the directory of a release")
 }
 
-// above finds a directory with the known file in dir or above it.
-func above(dir string) string {
+// findRoot returns dir or the nearest parent that has the marker, or an empty string.
+func findRoot(dir string) string {
 	for {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(known))); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(rootMarker))); err == nil {
 			return dir
 		}
 		parent := filepath.Dir(dir)
@@ -68,28 +68,28 @@ func above(dir string) string {
 	}
 }
 
-// own finds one of CAPT's programs.
-func (f *files) own(name string) (string, error) {
+// captProgram returns the path of one of CAPT's programs.
+func (f *files) captProgram(name string) (string, error) {
 	path := filepath.Join(f.bin, name)
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", fmt.Errorf("no program %s in %s: run `make build` first", name, f.bin)
+		return "", fmt.Errorf("program %s not found in %s: run `make build` first", name, f.bin)
 	}
 	return path, nil
 }
 
-// part finds a program of others.
+// part returns the path of a third-party program.
 func (f *files) part(name string) (string, error) {
 	path := filepath.Join(f.parts, name)
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", fmt.Errorf("no program %s in %s: run `make parts` first, or name its directory with --parts", name, f.parts)
+		return "", fmt.Errorf("program %s not found in %s: run `make parts` first, or pass its directory with --parts", name, f.parts)
 	}
 	return path, nil
 }
 
-// check says which program is missing.
+// check returns an error if a program is missing.
 func (f *files) check() error {
 	for _, name := range []string{"localcluster", "manager", "runner"} {
-		if _, err := f.own(name); err != nil {
+		if _, err := f.captProgram(name); err != nil {
 			return err
 		}
 	}
@@ -106,19 +106,19 @@ func (f *files) check() error {
 	return nil
 }
 
-// crds are the files with the kinds of CAPT.
+// crds returns the directory of CAPT's CRDs.
 func (f *files) crds() string { return filepath.Join(f.root, "config", "crd", "bases") }
 
-// webhooks is the file with the webhook configurations of CAPT.
+// webhooks returns the path of CAPT's webhook configurations.
 func (f *files) webhooks() string {
 	return filepath.Join(f.root, "config", "webhook", "manifests.yaml")
 }
 
-// clusterAPI is the folder with Cluster API's crd and webhook.
+// clusterAPI returns the directory of Cluster API's CRDs and webhook configurations.
 func (f *files) clusterAPI() (string, error) {
-	packed := filepath.Join(f.root, "cluster-api")
-	if _, err := os.Stat(filepath.Join(packed, "crd", "bases")); err == nil {
-		return packed, nil
+	packaged := filepath.Join(f.root, "cluster-api")
+	if _, err := os.Stat(filepath.Join(packaged, "crd", "bases")); err == nil {
+		return packaged, nil
 	}
 	const module = "sigs.k8s.io/cluster-api"
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
@@ -126,15 +126,16 @@ func (f *files) clusterAPI() (string, error) {
 	out, err := cmd.Output()
 	dir := strings.TrimSpace(string(out))
 	if err != nil || dir == "" {
-		return "", fmt.Errorf("the manifests of Cluster API are not found: run `go mod download %s` in %s", module, f.root)
+		return "", fmt.Errorf("Cluster API's manifests were not found: run `go mod download %s` in %s", module, f.root)
 	}
 	return filepath.Join(dir, "core", "config"), nil
 }
 
-// charts is the folder of packed charts, or empty if there is none.
+// charts returns the directory of packaged charts, or an empty string if there are
+// none.
 func (f *files) charts() string {
 	dir := filepath.Join(f.bin, "charts")
-	if packed, _ := filepath.Glob(filepath.Join(dir, "*.tgz")); len(packed) == 0 {
+	if packaged, _ := filepath.Glob(filepath.Join(dir, "*.tgz")); len(packaged) == 0 {
 		return ""
 	}
 	return dir

@@ -16,13 +16,14 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
-// owner is the field manager of what an environment applies.
-const owner = "captctl"
+// fieldOwner is the field manager of the objects that an environment applies.
+const fieldOwner = "captctl"
 
-// applications is how many objects are applied at once.
-const applications = 4
+// parallelApplies is how many objects are applied at the same time.
+const parallelApplies = 4
 
-// ReadManifests returns the objects of a YAML file, or of all of a folder.
+// ReadManifests returns the objects of a YAML file, or of all YAML files of a
+// directory.
 func ReadManifests(path string) ([]*unstructured.Unstructured, error) {
 	paths := []string{path}
 	if info, err := os.Stat(path); err != nil {
@@ -47,11 +48,11 @@ func ReadManifests(path string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Apply makes the objects what they say, whether they exist or not. Those
-// without a namespace go into the given one; cluster-wide kinds are left alone.
+// Apply creates or updates objects with server-side apply. Namespaced objects without a
+// namespace get the given one.
 func Apply(ctx context.Context, c client.Client, namespace string, objects []*unstructured.Unstructured) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(applications)
+	group.SetLimit(parallelApplies)
 	for _, object := range objects {
 		group.Go(func() error {
 			object := object.DeepCopy()
@@ -62,7 +63,7 @@ func Apply(ctx context.Context, c client.Client, namespace string, objects []*un
 			if namespaced && object.GetNamespace() == "" {
 				object.SetNamespace(namespace)
 			}
-			err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(owner), client.ForceOwnership)
+			err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
 			if err != nil {
 				return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 			}
@@ -72,25 +73,26 @@ func Apply(ctx context.Context, c client.Client, namespace string, objects []*un
 	return group.Wait()
 }
 
-// address is where a program serves webhooks, and whom its certificate is of.
-type address struct {
-	url       string
-	authority []byte
+// webhookServer is a program that serves webhooks, and the CA of its certificate.
+type webhookServer struct {
+	url string
+	ca  []byte
 }
 
-// redirect replaces a reference to a Service by a URL of this machine.
-func (a address) redirect(config map[string]any, path string) {
+// redirect makes a client configuration point to the program instead of a Service.
+// The path is that of the Service unless given.
+func (s webhookServer) redirect(config map[string]any, path string) {
 	if service, ok := config["service"].(map[string]any); ok && path == "" {
 		path, _ = service["path"].(string)
 	}
 	delete(config, "service")
-	config["url"] = a.url + path
-	config["caBundle"] = base64.StdEncoding.EncodeToString(a.authority)
+	config["url"] = s.url + path
+	config["caBundle"] = base64.StdEncoding.EncodeToString(s.ca)
 }
 
-// webhookConfigurations lead webhook configurations to a program. Their
-// generated names are the same everywhere, so they are told apart by a prefix.
-func webhookConfigurations(objects []*unstructured.Unstructured, prefix string, to address) error {
+// redirectWebhooks makes webhook configurations point to a program. Their generated
+// names are not unique, so it adds a prefix.
+func redirectWebhooks(objects []*unstructured.Unstructured, prefix string, to webhookServer) error {
 	for _, object := range objects {
 		object.SetName(prefix + object.GetName())
 		hooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
@@ -112,8 +114,8 @@ func webhookConfigurations(objects []*unstructured.Unstructured, prefix string, 
 	return nil
 }
 
-// convertAt has kinds of several versions converted by a program.
-func convertAt(crds []*unstructured.Unstructured, at address) error {
+// setConversion makes a program convert the kinds that have several versions.
+func setConversion(crds []*unstructured.Unstructured, server webhookServer) error {
 	for _, crd := range crds {
 		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		if err != nil {
@@ -123,7 +125,7 @@ func convertAt(crds []*unstructured.Unstructured, at address) error {
 			continue
 		}
 		config := map[string]any{}
-		at.redirect(config, "/convert")
+		server.redirect(config, "/convert")
 		conversion := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 			"clientConfig": config, "conversionReviewVersions": []any{"v1"},
 		}}
@@ -134,9 +136,9 @@ func convertAt(crds []*unstructured.Unstructured, at address) error {
 	return nil
 }
 
-// servedAt are the paths at which the API server serves kinds, in the version
-// in which they are stored.
-func servedAt(crds []*unstructured.Unstructured) []string {
+// servedPaths returns the paths at which the API server serves kinds in their storage
+// version.
+func servedPaths(crds []*unstructured.Unstructured) []string {
 	paths := map[string]bool{}
 	for _, crd := range crds {
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
@@ -152,7 +154,7 @@ func servedAt(crds []*unstructured.Unstructured) []string {
 	return slices.Sorted(maps.Keys(paths))
 }
 
-// setVariable gives a WorkspaceTemplate a value for a variable of its module.
+// setVariable adds a variable to a WorkspaceTemplate.
 func setVariable(template *unstructured.Unstructured, key, value string) error {
 	path := []string{"spec", "template", "spec", "forProvider", "vars"}
 	vars, _, err := unstructured.NestedSlice(template.Object, path...)

@@ -20,7 +20,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return found
 }
 
-func TestReadManifests_readsFilesAndFolders(t *testing.T) {
+func TestReadManifests_readsFilesAndDirectories(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestReadManifests_readsFilesAndFolders(t *testing.T) {
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 }
 
-func TestWebhookConfigurations_leadToTheProgram(t *testing.T) {
+func TestRedirectWebhooks_pointsToTheProgram(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	found := objects(t, `
@@ -56,14 +56,14 @@ webhooks:
 - name: a
   clientConfig: {service: {name: s, namespace: n, path: /validate-a}}
 `)
-	g.Expect(webhookConfigurations(found, "capt-", address{url: "https://127.0.0.1:1234", authority: []byte("ca")})).To(Succeed())
+	g.Expect(redirectWebhooks(found, "capt-", webhookServer{url: "https://127.0.0.1:1234", ca: []byte("ca")})).To(Succeed())
 	g.Expect(found[0].GetName()).To(Equal("capt-validating"))
 	hooks, _, err := unstructured.NestedSlice(found[0].Object, "webhooks")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(hooks[0]).To(HaveKeyWithValue("clientConfig", map[string]any{"url": "https://127.0.0.1:1234/validate-a", "caBundle": "Y2E="}))
 
 	broken := objects(t, "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a}]\n")
-	g.Expect(webhookConfigurations(broken, "", address{})).To(MatchError(ContainSubstring("no clientConfig")))
+	g.Expect(redirectWebhooks(broken, "", webhookServer{})).To(MatchError(ContainSubstring("no clientConfig")))
 }
 
 const twoVersions = `
@@ -87,24 +87,24 @@ spec:
   - {name: v1, storage: true}
 `
 
-func TestConvertAt_changesOnlyKindsOfSeveralVersions(t *testing.T) {
+func TestSetConversion_changesOnlyKindsOfSeveralVersions(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	found := objects(t, twoVersions)
-	g.Expect(convertAt(found, address{url: "https://127.0.0.1:1", authority: []byte("ca")})).To(Succeed())
+	g.Expect(setConversion(found, webhookServer{url: "https://127.0.0.1:1", ca: []byte("ca")})).To(Succeed())
 	url, _, _ := unstructured.NestedString(found[0].Object, "spec", "conversion", "webhook", "clientConfig", "url")
 	g.Expect(url).To(Equal("https://127.0.0.1:1/convert"))
 	_, converted, _ := unstructured.NestedMap(found[1].Object, "spec", "conversion")
 	g.Expect(converted).To(BeFalse())
 }
 
-func TestServedAt_namesTheStoredVersion(t *testing.T) {
+func TestServedPaths_useTheStorageVersion(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	g.Expect(servedAt(objects(t, twoVersions))).To(Equal([]string{"/apis/example.com/v1/others?limit=1", "/apis/example.com/v2/things?limit=1"}))
+	g.Expect(servedPaths(objects(t, twoVersions))).To(Equal([]string{"/apis/example.com/v1/others?limit=1", "/apis/example.com/v2/things?limit=1"}))
 }
 
-func TestSetVariable_keepsOthers(t *testing.T) {
+func TestSetVariable_keepsOtherVariables(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	template := objects(t, "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplate\nmetadata: {name: x}\nspec: {template: {spec: {forProvider: {vars: [{key: a, value: b}]}}}}\n")[0]
@@ -114,7 +114,7 @@ func TestSetVariable_keepsOthers(t *testing.T) {
 	g.Expect(vars).To(Equal([]any{map[string]any{"key": "a", "value": "b"}, map[string]any{"key": "c", "value": "d"}}))
 }
 
-func TestNew_namesDirectories(t *testing.T) {
+func TestNew_choosesTheDirectory(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("XDG_STATE_HOME", "/state")
 	environment, err := New("demo", "")
@@ -128,6 +128,6 @@ func TestNew_namesDirectories(t *testing.T) {
 	g.Expect(environment.Dir).To(Equal("/home/me/.local/state/capt/demo"))
 	for _, bad := range []string{"", "../x", "A", "a/b", ".", "-a"} {
 		_, err := New(bad, "/base")
-		g.Expect(err).To(MatchError(ContainSubstring("cannot be the name of an environment")), bad)
+		g.Expect(err).To(MatchError(ContainSubstring("is not a valid environment name")), bad)
 	}
 }

@@ -1,7 +1,6 @@
 package environment
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -11,14 +10,14 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// Names of the programs beside the control plane.
+// The names of the programs besides the control plane.
 const (
 	ClusterAPI = "cluster-api"
 	Manager    = "manager"
 	Charts     = "charts"
 )
 
-// Names of ports.
+// The names of ports.
 const (
 	clusterAPIWebhooks    = "cluster-api-webhooks"
 	clusterAPIHealth      = "cluster-api-health"
@@ -33,19 +32,20 @@ var portNames = []string{
 	clusterAPIWebhooks, clusterAPIHealth, clusterAPIDiagnostics, managerWebhooks, managerHealth, managerDiagnostics, chartsPort,
 }
 
-// passed are the variables of the caller's environment that reach the manager,
-// and so Terraform, which may have to fetch providers and modules.
-var passed = []string{
+// inheritedVariables are passed from the caller's environment to the manager, and so to
+// Terraform, which may have to download providers and modules.
+var inheritedVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "TF_CLI_CONFIG_FILE",
 }
 
-// plan is what an environment is to be on this machine.
+// plan is an environment resolved on this machine.
 type plan struct {
 	*files
 	environment *Environment
 	ports       map[string]int
-	// clusterAPIKinds and kinds are the paths at which kinds are served.
+	// clusterAPIKinds and kinds are the paths at which the API server serves the
+	// kinds of Cluster API and CAPT.
 	clusterAPIKinds, kinds []string
 }
 
@@ -53,7 +53,7 @@ func (p *plan) host(port string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.ports[port]))
 }
 
-// programs are what runs beside the control plane.
+// programs returns the programs to run besides the control plane.
 func (p *plan) programs(kubeconfig string) ([]controlplane.Program, error) {
 	clusterAPI, err := p.clusterAPIProgram(kubeconfig)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *plan) clusterAPIProgram(kubeconfig string) (controlplane.Program, error
 }
 
 func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
-	path, err := p.own("manager")
+	path, err := p.captProgram("manager")
 	if err != nil {
 		return controlplane.Program{}, err
 	}
@@ -109,12 +109,12 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 	if err != nil {
 		return controlplane.Program{}, err
 	}
-	// The local templates find their program on the PATH.
+	// The local templates search PATH for localcluster.
 	env := []string{
 		"KUBECONFIG=" + kubeconfig,
 		"PATH=" + strings.Join([]string{p.bin, p.parts, os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
-	for _, name := range passed {
+	for _, name := range inheritedVariables {
 		if value := os.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}
@@ -136,13 +136,13 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 		},
 		Env:   env,
 		Needs: slices.Concat(p.kinds, p.clusterAPIKinds),
-		// One that was built anew is started again.
+		// A rebuilt manager is restarted.
 		Files:    []string{path},
 		ReadyURL: "http://" + p.host(managerHealth) + "/readyz",
 	}, nil
 }
 
-// webhooksOf is where a program serves its webhooks.
-func (p *plan) webhooksOf(port string, authority []byte) address {
-	return address{url: fmt.Sprintf("https://%s", p.host(port)), authority: authority}
+// webhookServer returns the webhook server of a port.
+func (p *plan) webhookServer(port string, ca []byte) webhookServer {
+	return webhookServer{url: "https://" + p.host(port), ca: ca}
 }

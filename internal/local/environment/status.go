@@ -9,31 +9,31 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// Status is what is known of an environment.
+// Status is the observed state of an environment.
 type Status struct {
 	Name      string `json:"name"`
 	Directory string `json:"directory"`
-	// Exists is whether it was ever brought up.
+	// Exists reports whether it has ever been up.
 	Exists     bool   `json:"exists"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Endpoint   string `json:"endpoint,omitempty"`
-	// Charts is the host and port at which charts are served, if they are.
+	// Charts is the host and port of the chart server, if there is one.
 	Charts            string `json:"charts,omitempty"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// Running is whether anything keeps it alive, Ready whether all parts of
-	// the management cluster are ready.
+	// Running reports whether the supervisor of the management cluster is running.
+	// Ready reports whether all parts of the management cluster are ready.
 	Running bool `json:"running"`
 	Ready   bool `json:"ready"`
-	// Parts are those of the management cluster.
+	// Parts are the processes of the management cluster.
 	Parts []Part `json:"parts,omitempty"`
-	// Clusters are the local clusters that it has made.
+	// Clusters are the local clusters that it has created.
 	Clusters []Cluster `json:"clusters,omitempty"`
 }
 
-// Part is one process.
+// Part is a process.
 type Part struct {
 	controlplane.PartStatus
-	// Log is the file with its output.
+	// Log is the path of its log.
 	Log string `json:"log"`
 }
 
@@ -44,12 +44,12 @@ type Cluster struct {
 	Endpoint          string `json:"endpoint,omitempty"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	Ready             bool   `json:"ready"`
-	// Parts are those of the control plane, and programs that carry out
+	// Parts are the processes of the control plane and the programs of
 	// Deployments.
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// Status looks at the environment and changes nothing.
+// Status returns the state of the environment. It changes nothing.
 func (e *Environment) Status(ctx context.Context) (*Status, error) {
 	status := &Status{Name: e.Name, Directory: e.Dir}
 	exists, err := e.exists()
@@ -61,13 +61,13 @@ func (e *Environment) Status(ctx context.Context) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := management.Status(ctx)
+	observed, err := management.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status.Running, status.Ready = seen.Running, seen.Ready
-	status.Endpoint, status.KubernetesVersion = seen.Endpoint, seen.KubernetesVersion
-	status.Parts = partsOf(management, seen)
+	status.Running, status.Ready = observed.Running, observed.Ready
+	status.Endpoint, status.KubernetesVersion = observed.Endpoint, observed.KubernetesVersion
+	status.Parts = partsOf(management, observed)
 	if slices.ContainsFunc(status.Parts, func(p Part) bool { return p.Name == Charts }) {
 		port, err := management.Port(chartsPort)
 		if err != nil {
@@ -80,24 +80,24 @@ func (e *Environment) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	for _, cluster := range clusters {
-		seen, err := cluster.Status(ctx)
+		observed, err := cluster.Status(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if !seen.Exists {
+		if !observed.Exists {
 			continue
 		}
 		status.Clusters = append(status.Clusters, Cluster{
-			Name: seen.Name, Directory: seen.Directory, Endpoint: seen.Endpoint, KubernetesVersion: seen.KubernetesVersion,
-			Ready: seen.Ready, Parts: partsOf(cluster, seen),
+			Name: observed.Name, Directory: observed.Directory, Endpoint: observed.Endpoint, KubernetesVersion: observed.KubernetesVersion,
+			Ready: observed.Ready, Parts: partsOf(cluster, observed),
 		})
 	}
 	return status, nil
 }
 
-func partsOf(cluster *controlplane.Cluster, seen *controlplane.Status) []Part {
+func partsOf(cluster *controlplane.Cluster, observed *controlplane.Status) []Part {
 	var parts []Part
-	for _, part := range append(seen.Parts, seen.Workloads...) {
+	for _, part := range append(observed.Parts, observed.Workloads...) {
 		parts = append(parts, Part{PartStatus: part, Log: cluster.Log(part.Name)})
 	}
 	return parts

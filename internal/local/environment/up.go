@@ -11,40 +11,42 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// Namespace is where an environment has its templates and classes.
+// Namespace is the namespace of an environment's templates and classes.
 const Namespace = "default"
 
-// lookInterval is how often the control plane is asked whether it is there.
-const lookInterval = 50 * time.Millisecond
+// pollInterval is how often the API server is checked.
+const pollInterval = 50 * time.Millisecond
 
-// record is what an environment remembers.
+// record is the content of the record file.
 type record struct {
 	Name string `json:"name"`
-	// KubernetesVersion is the management cluster's.
+	// KubernetesVersion is the version of the management cluster.
 	KubernetesVersion string `json:"kubernetesVersion"`
 }
 
-// rise is one Up.
-type rise struct {
+// startup is the state of a call of Up.
+type startup struct {
 	*plan
 	cluster *controlplane.Cluster
 	record  record
-	// upped tells how bringing up the control plane ended.
-	upped chan error
+	// controlPlaneResult receives the error of starting the control plane with its
+	// programs.
+	controlPlaneResult chan error
 
 	clusterAPICRDs, crds []*unstructured.Unstructured
 }
 
-// Up brings the environment up and blocks until everything is ready or ctx ends.
-// It may be called again at any time: what runs and fits is left alone, what a
-// crash left behind is mended.
+// Up starts the environment and blocks until everything is ready or ctx ends. It is
+// idempotent: running parts that match are not restarted, and what a crash has left
+// behind is repaired.
 func (e *Environment) Up(ctx context.Context, report Report) (*Status, error) {
 	if err := os.MkdirAll(filepath.Dir(e.Dir), 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of environments: %w", err)
+		return nil, fmt.Errorf("creating the directory of environments: %w", err)
 	}
 	release, err := controlplane.Lock(ctx, e.lockFile())
 	if err != nil {
@@ -55,21 +57,21 @@ func (e *Environment) Up(ctx context.Context, report Report) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rise{plan: &plan{files: found, environment: e}}
-	// However it ends, nothing goes on in the background.
+	s := &startup{plan: &plan{files: found, environment: e}}
+	// Starting the control plane must not continue in the background.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) (note string, err error)
 	}{
-		{"Files", r.prepare},
-		{"Control plane", r.controlPlane},
-		{"Kinds of Cluster API and CAPT", r.install},
-		{"Controllers", r.controllers},
-		{"Webhooks", r.webhookServers},
-		{"Templates and classes", r.templates},
-		{"Local clusters", r.resume},
+		{"Files", s.prepare},
+		{"Control plane", s.startControlPlane},
+		{"CRDs of Cluster API and CAPT", s.installCRDs},
+		{"Controllers", s.waitForControllers},
+		{"Webhooks", s.configureWebhooks},
+		{"Templates and classes", s.installTemplates},
+		{"Local clusters", s.resumeClusters},
 	} {
 		began := time.Now()
 		report(Step{Name: step.name})
@@ -82,79 +84,79 @@ func (e *Environment) Up(ctx context.Context, report Report) (*Status, error) {
 	return e.Status(ctx)
 }
 
-// prepare makes the directory and finds everything that is needed.
-func (r *rise) prepare(ctx context.Context) (string, error) {
-	e := r.environment
+// prepare creates the directory and finds the required files and programs.
+func (s *startup) prepare(ctx context.Context) (string, error) {
+	e := s.environment
 	if _, err := e.exists(); err != nil {
 		return "", err
 	}
-	if err := r.check(); err != nil {
+	if err := s.check(); err != nil {
 		return "", err
 	}
 	for _, dir := range []string{e.Dir, e.clustersDir(), e.workDir(), e.webhookDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", fmt.Errorf("making the environment's directory: %w", err)
+			return "", fmt.Errorf("creating the directory of the environment: %w", err)
 		}
 	}
-	if err := r.remember(ctx); err != nil {
+	if err := s.readRecord(ctx); err != nil {
 		return "", err
 	}
-	source, err := r.clusterAPI()
+	source, err := s.clusterAPI()
 	if err != nil {
 		return "", err
 	}
-	if r.clusterAPICRDs, err = ReadManifests(filepath.Join(source, "crd", "bases")); err != nil {
+	if s.clusterAPICRDs, err = ReadManifests(filepath.Join(source, "crd", "bases")); err != nil {
 		return "", err
 	}
-	if r.crds, err = ReadManifests(r.files.crds()); err != nil {
+	if s.crds, err = ReadManifests(s.files.crds()); err != nil {
 		return "", err
 	}
-	r.clusterAPIKinds, r.kinds = servedAt(r.clusterAPICRDs), servedAt(r.crds)
-	supervisor, err := r.own("localcluster")
+	s.clusterAPIKinds, s.kinds = servedPaths(s.clusterAPICRDs), servedPaths(s.crds)
+	supervisor, err := s.captProgram("localcluster")
 	if err != nil {
 		return "", err
 	}
-	if r.cluster, err = e.management(supervisor); err != nil {
+	if s.cluster, err = e.management(supervisor); err != nil {
 		return "", err
 	}
-	if r.ports, err = r.cluster.Ports(ctx, portNames...); err != nil {
+	if s.ports, err = s.cluster.Ports(ctx, portNames...); err != nil {
 		return "", err
 	}
-	return "", errors.Join(r.link(r.cluster.Kubeconfig(), e.Kubeconfig()), r.linkPair())
+	return "", errors.Join(s.link(s.cluster.Kubeconfig(), e.Kubeconfig()), s.linkWebhookCertificate())
 }
 
-// remember marks the directory as an environment's, and keeps its version.
-func (r *rise) remember(ctx context.Context) error {
-	e := r.environment
-	text, err := os.ReadFile(e.mark())
+// readRecord reads the record file, or creates it with the latest Kubernetes version.
+func (s *startup) readRecord(ctx context.Context) error {
+	e := s.environment
+	text, err := os.ReadFile(e.recordFile())
 	if err == nil {
-		if err := json.Unmarshal(text, &r.record); err != nil {
-			return fmt.Errorf("reading %s: %w", e.mark(), err)
+		if err := json.Unmarshal(text, &s.record); err != nil {
+			return fmt.Errorf("reading %s: %w", e.recordFile(), err)
 		}
 		return nil
 	}
-	version, err := controlplane.Latest(ctx, r.parts)
+	version, err := controlplane.Latest(ctx, s.parts)
 	if err != nil {
 		return fmt.Errorf("run `make parts` first: %w", err)
 	}
-	r.record = record{Name: e.Name, KubernetesVersion: version.String()}
-	if text, err = json.MarshalIndent(r.record, "", "  "); err != nil {
+	s.record = record{Name: e.Name, KubernetesVersion: version.String()}
+	if text, err = json.MarshalIndent(s.record, "", "  "); err != nil {
 		return fmt.Errorf("encoding the environment: %w", err)
 	}
-	if err := os.WriteFile(e.mark(), append(text, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(e.recordFile(), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing the environment: %w", err)
 	}
 	return nil
 }
 
-func (r *rise) linkPair() error {
-	certificate, key := r.cluster.WebhookCertificate()
-	dir := r.environment.webhookDir()
-	return errors.Join(r.link(certificate, filepath.Join(dir, "tls.crt")), r.link(key, filepath.Join(dir, "tls.key")))
+func (s *startup) linkWebhookCertificate() error {
+	certificate, key := s.cluster.WebhookCertificate()
+	dir := s.environment.webhookDir()
+	return errors.Join(s.link(certificate, filepath.Join(dir, "tls.crt")), s.link(key, filepath.Join(dir, "tls.key")))
 }
 
-func (r *rise) link(target, path string) error {
-	if now, err := os.Readlink(path); err == nil && now == target {
+func (s *startup) link(target, path string) error {
+	if current, err := os.Readlink(path); err == nil && current == target {
 		return nil
 	}
 	os.Remove(path)
@@ -164,103 +166,104 @@ func (r *rise) link(target, path string) error {
 	return nil
 }
 
-// controlPlane has everything started and waits for the API server. The
-// controllers wait for their kinds.
-func (r *rise) controlPlane(ctx context.Context) (string, error) {
-	programs, err := r.programs(r.cluster.Kubeconfig())
+// startControlPlane starts all programs and waits for the API server. The controllers
+// wait for their kinds.
+func (s *startup) startControlPlane(ctx context.Context) (string, error) {
+	programs, err := s.programs(s.cluster.Kubeconfig())
 	if err != nil {
 		return "", err
 	}
 	spec := controlplane.Spec{
-		Name: "capt-" + r.record.Name, KubernetesVersion: r.record.KubernetesVersion,
-		With: []string{"controller-manager"}, BinDir: r.parts, Programs: programs,
+		Name: "capt-" + s.record.Name, KubernetesVersion: s.record.KubernetesVersion,
+		With: []string{"controller-manager"}, BinDir: s.parts, Programs: programs,
 	}
-	r.upped = make(chan error, 1)
+	s.controlPlaneResult = make(chan error, 1)
 	go func() {
-		_, err := r.cluster.Up(ctx, spec)
-		r.upped <- err
+		_, err := s.cluster.Up(ctx, spec)
+		s.controlPlaneResult <- err
 	}()
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
-	for {
-		status, err := r.cluster.Status(ctx)
-		if err != nil {
-			return "", err
-		}
-		if r.cluster.Usable(ctx) {
-			return fmt.Sprintf("Kubernetes %s at %s", status.KubernetesVersion, status.Endpoint), nil
-		}
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		select {
-		case err := <-r.upped:
-			r.upped <- err
+		case err := <-s.controlPlaneResult:
+			s.controlPlaneResult <- err
 			if err != nil {
-				return "", err
+				return false, err
 			}
-		case <-ctx.Done():
-			return "", fmt.Errorf("waiting for the API server, whose log is %s: %w", r.environment.Log(controlplane.APIServer), context.Cause(ctx))
-		case <-ticker.C:
+		default:
 		}
+		return s.cluster.Usable(ctx), nil
+	})
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("waiting for the API server, whose log is %s: %w", s.environment.Log(controlplane.APIServer), context.Cause(ctx))
 	}
-}
-
-// install makes the kinds.
-func (r *rise) install(ctx context.Context) (string, error) {
-	authority, err := r.authority()
 	if err != nil {
 		return "", err
 	}
-	if err := convertAt(r.clusterAPICRDs, r.webhooksOf(clusterAPIWebhooks, authority)); err != nil {
+	status, err := s.cluster.Status(ctx)
+	if err != nil {
 		return "", err
 	}
-	all := slices.Concat(r.clusterAPICRDs, r.crds)
-	return fmt.Sprintf("%d kinds", len(all)), r.apply(ctx, all)
+	return fmt.Sprintf("Kubernetes %s at %s", status.KubernetesVersion, status.Endpoint), nil
 }
 
-// controllers waits until everything is ready.
-func (r *rise) controllers(context.Context) (string, error) {
+// installCRDs installs the CRDs.
+func (s *startup) installCRDs(ctx context.Context) (string, error) {
+	ca, err := s.readCACertificate()
+	if err != nil {
+		return "", err
+	}
+	if err := setConversion(s.clusterAPICRDs, s.webhookServer(clusterAPIWebhooks, ca)); err != nil {
+		return "", err
+	}
+	all := slices.Concat(s.clusterAPICRDs, s.crds)
+	return fmt.Sprintf("%d CRDs", len(all)), s.apply(ctx, all)
+}
+
+// waitForControllers waits until all programs are ready.
+func (s *startup) waitForControllers(context.Context) (string, error) {
 	note := ""
-	if r.charts() == "" {
-		note = "without charts: run `make addons` for them"
+	if s.charts() == "" {
+		note = "no charts: run `make addons` to serve them"
 	}
-	return note, <-r.upped
+	return note, <-s.controlPlaneResult
 }
 
-// webhookServers leads the API server to the webhooks, which are served now.
-func (r *rise) webhookServers(ctx context.Context) (string, error) {
-	authority, err := r.authority()
+// configureWebhooks registers the webhooks, whose servers are ready.
+func (s *startup) configureWebhooks(ctx context.Context) (string, error) {
+	ca, err := s.readCACertificate()
 	if err != nil {
 		return "", err
 	}
-	source, err := r.clusterAPI()
+	source, err := s.clusterAPI()
 	if err != nil {
 		return "", err
 	}
 	var all []*unstructured.Unstructured
 	for _, of := range []struct{ file, prefix, port string }{
 		{filepath.Join(source, "webhook", "manifests.yaml"), "capi-", clusterAPIWebhooks},
-		{r.webhooks(), "capt-", managerWebhooks},
+		{s.webhooks(), "capt-", managerWebhooks},
 	} {
 		configurations, err := ReadManifests(of.file)
 		if err != nil {
 			return "", err
 		}
-		if err := webhookConfigurations(configurations, of.prefix, r.webhooksOf(of.port, authority)); err != nil {
+		if err := redirectWebhooks(configurations, of.prefix, s.webhookServer(of.port, ca)); err != nil {
 			return "", err
 		}
 		all = append(all, configurations...)
 	}
-	return "", r.apply(ctx, all)
+	return "", s.apply(ctx, all)
 }
 
-// templates installs what local clusters are made of; their directories are in
-// the environment's.
-func (r *rise) templates(ctx context.Context) (string, error) {
-	templates, err := filepath.Glob(filepath.Join(r.root, "templates", "local-*.yaml"))
+// installTemplates installs the templates and classes of local clusters, whose
+// directories are in that of the environment.
+func (s *startup) installTemplates(ctx context.Context) (string, error) {
+	templates, err := filepath.Glob(filepath.Join(s.root, "templates", "local-*.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("finding templates: %w", err)
 	}
 	var all []*unstructured.Unstructured
-	for _, path := range append(templates, filepath.Join(r.root, "clusterclasses", "local.yaml")) {
+	for _, path := range append(templates, filepath.Join(s.root, "clusterclasses", "local.yaml")) {
 		objects, err := ReadManifests(path)
 		if err != nil {
 			return "", err
@@ -269,22 +272,22 @@ func (r *rise) templates(ctx context.Context) (string, error) {
 	}
 	for _, object := range all {
 		if object.GetKind() == "WorkspaceTemplate" && object.GetName() == "local-controlplane" {
-			if err := setVariable(object, "parent_directory", r.environment.clustersDir()); err != nil {
+			if err := setVariable(object, "parent_directory", s.environment.clustersDir()); err != nil {
 				return "", err
 			}
 		}
 	}
-	return "", r.apply(ctx, all)
+	return "", s.apply(ctx, all)
 }
 
-// resume brings local clusters up again that a crash or a restart of the machine
-// has ended.
-func (r *rise) resume(ctx context.Context) (string, error) {
-	supervisor, err := r.own("localcluster")
+// resumeClusters restarts the local clusters that a crash or a restart of the machine
+// has stopped.
+func (s *startup) resumeClusters(ctx context.Context) (string, error) {
+	supervisor, err := s.captProgram("localcluster")
 	if err != nil {
 		return "", err
 	}
-	clusters, err := r.environment.workloads(supervisor)
+	clusters, err := s.environment.workloads(supervisor)
 	if err != nil {
 		return "", err
 	}
@@ -298,13 +301,13 @@ func (r *rise) resume(ctx context.Context) (string, error) {
 			continue
 		}
 		if _, err := cluster.Resume(ctx); err != nil {
-			return "", fmt.Errorf("bringing up %s again: %w", status.Name, err)
+			return "", fmt.Errorf("restarting local cluster %s: %w", status.Name, err)
 		}
 		resumed++
 	}
 	switch {
 	case resumed > 0:
-		return fmt.Sprintf("%d of %d brought up again", resumed, len(clusters)), nil
+		return fmt.Sprintf("%d of %d restarted", resumed, len(clusters)), nil
 	case len(clusters) == 0:
 		return "none yet", nil
 	default:
@@ -312,16 +315,16 @@ func (r *rise) resume(ctx context.Context) (string, error) {
 	}
 }
 
-func (r *rise) authority() ([]byte, error) {
-	authority, err := os.ReadFile(r.cluster.CACertificate())
+func (s *startup) readCACertificate() ([]byte, error) {
+	ca, err := os.ReadFile(s.cluster.CACertificate())
 	if err != nil {
-		return nil, fmt.Errorf("reading the cluster's authority: %w", err)
+		return nil, fmt.Errorf("reading the CA certificate: %w", err)
 	}
-	return authority, nil
+	return ca, nil
 }
 
-func (r *rise) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
-	c, err := r.environment.Client()
+func (s *startup) apply(ctx context.Context, objects []*unstructured.Unstructured) error {
+	c, err := s.environment.Client()
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
-// Package embedded runs a whole management cluster as processes of this machine:
-// a Kubernetes control plane, Cluster API and CAPT, which runs OpenTofu as child
-// processes. Local clusters that it makes are processes of this machine too. An
-// environment has a name and a directory of its own, so several live side by
-// side; everything that belongs to it is in that directory.
+// Package environment runs a management cluster as processes on this machine: a
+// Kubernetes control plane, Cluster API and CAPT, which runs OpenTofu as child
+// processes. The local clusters it creates are processes on this machine too. Each
+// environment has a name and its own directory with all its files, so several can run
+// at the same time.
 package environment
 
 import (
@@ -20,53 +20,53 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
-// DefaultName is the name of an environment that was given none.
+// DefaultName is the default name of an environment.
 const DefaultName = "default"
 
-// Environment is one environment, whether it runs or not.
+// Environment is an environment, whether or not it is running.
 type Environment struct {
 	// Name is the environment's name.
 	Name string
-	// Dir holds everything that belongs to it.
+	// Dir contains all its files.
 	Dir string
-	// Parts is where programs are looked for first; empty is bin/parts of the
-	// repository.
+	// Parts is the directory of third-party programs. The default is bin/parts of
+	// the repository.
 	Parts string
 }
 
-// Step is one step of Up or Down, as it begins and as it ends.
+// Step is a step of Up or Down. It is reported when it starts and when it is done.
 type Step struct {
 	Name string
-	// Done is whether it has ended.
+	// Done reports whether it is done.
 	Done bool
-	// Note says what a person should know of it.
+	// Note is additional information for the user.
 	Note string
-	// Took is how long it took.
+	// Took is the duration of the step.
 	Took time.Duration
 }
 
-// Report is told of the steps. It must not block.
+// Report receives the steps. It must not block.
 type Report func(Step)
 
-// BaseDir is where environments are by default.
+// BaseDir returns the default parent directory of environments.
 func BaseDir() (string, error) {
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, "capt"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a directory for environments: set HOME, or name one with --dir: %w", err)
+		return "", fmt.Errorf("finding a directory for environments: set HOME or pass --dir: %w", err)
 	}
 	return filepath.Join(home, ".local", "state", "capt"), nil
 }
 
-var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var nameFormat = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// New returns the environment of a name below a directory, and touches nothing.
-// An empty base is BaseDir.
+// New returns the environment with a name in a parent directory, which is BaseDir by
+// default. It changes no files.
 func New(name, base string) (*Environment, error) {
-	if !nameForm.MatchString(name) {
-		return nil, fmt.Errorf("%q cannot be the name of an environment: use up to 63 lower-case letters, digits and dashes", name)
+	if !nameFormat.MatchString(name) {
+		return nil, fmt.Errorf("%q is not a valid environment name: use up to 63 lower-case letters, digits and dashes", name)
 	}
 	var err error
 	if base == "" {
@@ -80,16 +80,16 @@ func New(name, base string) (*Environment, error) {
 	return &Environment{Name: name, Dir: filepath.Join(base, name)}, nil
 }
 
-// Kubeconfig is the file with which an administrator reaches the management
-// cluster. It exists once the environment was up.
+// Kubeconfig returns the path of an administrator's kubeconfig for the management
+// cluster. The file exists once the environment has been up.
 func (e *Environment) Kubeconfig() string { return e.path("kubeconfig") }
 
-// Log is the file with the output of a part.
+// Log returns the path of the log of a part of the management cluster.
 func (e *Environment) Log(part string) string {
 	return filepath.Join(e.managementDir(), "logs", part+".log")
 }
 
-// Program finds a program of others, such as one of Flux.
+// Program returns the path of a third-party program, such as one of Flux.
 func (e *Environment) Program(name string) (string, error) {
 	found, err := findFiles(e.Parts)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *Environment) Program(name string) (string, error) {
 	return found.part(name)
 }
 
-// Root is the directory with CAPT's manifests, examples and programs.
+// Root returns the directory of CAPT's manifests, examples and programs.
 func (e *Environment) Root() (string, error) {
 	found, err := findFiles(e.Parts)
 	if err != nil {
@@ -107,17 +107,17 @@ func (e *Environment) Root() (string, error) {
 	return found.root, nil
 }
 
-// Client reaches the management cluster.
+// Client returns a client for the management cluster.
 func (e *Environment) Client() (client.WithWatch, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", e.Kubeconfig())
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	// Nothing else shares the API server's time.
+	// No other user shares the API server.
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	return c, nil
 }
@@ -128,28 +128,28 @@ func (e *Environment) path(names ...string) string {
 
 func (e *Environment) managementDir() string { return e.path("management") }
 
-// clustersDir holds the directories of local clusters.
+// clustersDir is the parent directory of local clusters.
 func (e *Environment) clustersDir() string { return e.path("clusters") }
 
-// workDir holds the working directories of Terraform.
+// workDir is the parent directory of Terraform's working directories.
 func (e *Environment) workDir() string { return e.path("work") }
 
-// webhookDir holds the certificate of webhooks under the names that Cluster API
-// looks for.
+// webhookDir contains the certificate of webhooks with the file names that Cluster
+// API expects.
 func (e *Environment) webhookDir() string { return e.path("webhooks") }
 
-// mark is the file that tells that the directory may be removed.
-func (e *Environment) mark() string { return e.path("environment.json") }
+// recordFile marks the directory as one that may be removed.
+func (e *Environment) recordFile() string { return e.path("environment.json") }
 
-// lockFile is beside the directory, so that it outlives it.
+// lockFile is outside of the directory, which Down removes while it holds the lock.
 func (e *Environment) lockFile() string {
 	return filepath.Join(filepath.Dir(e.Dir), "."+e.Name+".lock")
 }
 
-// exists tells whether there is an environment. A directory that is none is an
+// exists reports whether the environment exists. Another directory of that name is an
 // error.
 func (e *Environment) exists() (bool, error) {
-	if _, err := os.Stat(e.mark()); err == nil {
+	if _, err := os.Stat(e.recordFile()); err == nil {
 		return true, nil
 	}
 	entries, err := os.ReadDir(e.Dir)
@@ -157,12 +157,12 @@ func (e *Environment) exists() (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at the environment: %w", err)
+		return false, fmt.Errorf("reading the environment: %w", err)
 	}
-	return false, fmt.Errorf("%s holds files that are not an environment's: choose another name, or another directory with --dir", e.Dir)
+	return false, fmt.Errorf("%s contains files that do not belong to an environment: choose another name, or another directory with --dir", e.Dir)
 }
 
-// management is the control plane of the management cluster.
+// management returns the control plane of the management cluster.
 func (e *Environment) management(supervisor string) (*controlplane.Cluster, error) {
 	cluster, err := controlplane.New(e.managementDir())
 	if err != nil {
@@ -174,12 +174,12 @@ func (e *Environment) management(supervisor string) (*controlplane.Cluster, erro
 	return cluster, nil
 }
 
-// workloads are the control planes of local clusters that the environment has
-// made.
+// workloads returns the control planes of the local clusters that the environment has
+// created.
 func (e *Environment) workloads(supervisor string) ([]*controlplane.Cluster, error) {
 	dirs, err := filepath.Glob(filepath.Join(e.clustersDir(), "*"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for local clusters: %w", err)
+		return nil, fmt.Errorf("finding local clusters: %w", err)
 	}
 	clusters := make([]*controlplane.Cluster, 0, len(dirs))
 	for _, dir := range dirs {

@@ -2,15 +2,16 @@ package environment
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,15 +21,16 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/message"
 )
 
-// patience is for a machine that is busy with other tests.
+// patience is long because other tests keep the machine busy.
 const patience = 3 * time.Minute
 
-// newEnvironment returns an environment that ends with the test.
+// newEnvironment returns an environment that is removed at the end of the test.
 func newEnvironment(t *testing.T, name string) *Environment {
 	t.Helper()
-	base, err := os.MkdirTemp("", "capt-embedded-")
+	base, err := os.MkdirTemp("", "capt-environment-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +42,17 @@ func newEnvironment(t *testing.T, name string) *Environment {
 		if t.Failed() {
 			for _, part := range []string{"supervisor", ClusterAPI, Manager} {
 				text, _ := os.ReadFile(environment.Log(part))
-				t.Logf("%s: %s", part, text[max(0, len(text)-3000):])
+				t.Logf("%s: %s", part, message.Tail(string(text), 3000))
 			}
 		}
 		if err := environment.Down(context.Background(), func(Step) {}); err != nil {
-			t.Errorf("ending the environment: %v", err)
+			t.Errorf("stopping the environment: %v", err)
 		}
 		if left := processesOf(base); len(left) > 0 {
-			t.Errorf("processes are left: %v", left)
+			t.Errorf("processes are still running: %v", left)
 		}
 		if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) > 0 {
-			t.Errorf("files are left: %v", left)
+			t.Errorf("files were not removed: %v", left)
 		}
 		if err := os.RemoveAll(base); err != nil {
 			t.Error(err)
@@ -59,8 +61,8 @@ func newEnvironment(t *testing.T, name string) *Environment {
 	return environment
 }
 
-// processesOf lists the living processes that name a directory in their
-// arguments or environment.
+// processesOf returns the processes whose arguments or environment contain a
+// directory.
 func processesOf(dir string) []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*")
@@ -84,7 +86,7 @@ func mustUp(t *testing.T, environment *Environment) *Status {
 		}
 	})
 	if err != nil {
-		t.Fatalf("bringing up: %v", err)
+		t.Fatalf("starting the environment: %v", err)
 	}
 	if !status.Ready {
 		t.Fatalf("Up returned before the environment was ready: %+v", status)
@@ -100,7 +102,7 @@ func pids(status *Status) map[string]int {
 	return found
 }
 
-func TestEnvironment_makesClustersAndSurvivesCrashes(t *testing.T) {
+func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	environment := newEnvironment(t, "first")
@@ -112,7 +114,7 @@ func TestEnvironment_makesClustersAndSurvivesCrashes(t *testing.T) {
 	c, err := environment.Client()
 	g.Expect(err).NotTo(HaveOccurred())
 
-	// Both webhooks are asked.
+	// Both webhooks are called.
 	bad := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "bad"}}
 	bad.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: "Inline", Module: "resource {"}
 	g.Expect(c.Create(t.Context(), bad)).To(MatchError(ContainSubstring("denied the request")))
@@ -127,7 +129,7 @@ func TestEnvironment_makesClustersAndSurvivesCrashes(t *testing.T) {
 		g.Expect(controlPlanes.Items[0].Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
 	}).WithTimeout(patience).Should(Succeed())
 
-	t.Run("parts come back", func(t *testing.T) {
+	t.Run("parts are restarted", func(t *testing.T) {
 		g := NewWithT(t)
 		for _, victim := range []string{ClusterAPI, Manager} {
 			dead := pids(before)[victim]
@@ -144,10 +146,10 @@ func TestEnvironment_makesClustersAndSurvivesCrashes(t *testing.T) {
 			}
 		}).WithTimeout(patience).Should(Succeed())
 		again := mustUp(t, environment)
-		g.Expect(pids(again)).To(Equal(pids(now)), "what runs is left alone")
+		g.Expect(pids(again)).To(Equal(pids(now)), "running parts are not restarted")
 		g.Expect(again.Endpoint).To(Equal(before.Endpoint))
 	})
-	t.Run("and so do supervisors, by Up", func(t *testing.T) {
+	t.Run("Up restarts supervisors", func(t *testing.T) {
 		g := NewWithT(t)
 		clusters, err := environment.workloads("")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -165,7 +167,7 @@ func TestEnvironment_makesClustersAndSurvivesCrashes(t *testing.T) {
 		g.Expect(after.Clusters).To(HaveLen(1))
 		g.Expect(after.Clusters[0].Ready).To(BeTrue())
 		g.Expect(after.Clusters[0].Directory).To(HavePrefix(environment.Dir))
-		g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: Namespace, Name: "demo-kubeconfig"}, &corev1.Secret{})).To(Succeed(), "the data are kept")
+		g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: Namespace, Name: "demo-kubeconfig"}, &corev1.Secret{})).To(Succeed(), "etcd keeps the data")
 	})
 }
 
@@ -178,21 +180,21 @@ func cluster(name, version string) *clusterv1.Cluster {
 	}
 }
 
-func TestEnvironment_livesBesideAnother(t *testing.T) {
+func TestEnvironment_isIndependentOfAnother(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	environment := newEnvironment(t, "second")
 	nothing, err := environment.Status(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(nothing.Exists).To(BeFalse())
-	g.Expect(environment.Down(t.Context(), nil)).To(Succeed(), "there is nothing to end")
+	g.Expect(environment.Down(t.Context(), nil)).To(Succeed(), "nothing is running")
 
 	status := mustUp(t, environment)
 	g.Expect(status.Clusters).To(BeEmpty())
 	c, err := environment.Client()
 	g.Expect(err).NotTo(HaveOccurred())
 	err = c.Get(t.Context(), client.ObjectKey{Namespace: Namespace, Name: "demo"}, &clusterv1.Cluster{})
-	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "clusters of the other are not here")
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "clusters belong to one environment")
 	g.Expect(environment.Down(t.Context(), func(Step) {})).To(Succeed())
 	g.Expect(environment.Dir).NotTo(BeADirectory())
 	for _, part := range status.Parts {
@@ -200,21 +202,25 @@ func TestEnvironment_livesBesideAnother(t *testing.T) {
 	}
 }
 
-func alive(process controlplane.Process) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.PID), "stat"))
-	return err == nil && strings.HasSuffix(process.Started, "/"+strings.Fields(string(stat))[21]) && strings.Fields(string(stat))[2] != "Z"
+func alive(identity controlplane.Process) bool {
+	process, err := procfs.NewProc(identity.PID)
+	if err != nil {
+		return false
+	}
+	stat, err := process.Stat()
+	return err == nil && stat.State != "Z" && strings.HasSuffix(identity.Started, fmt.Sprintf("/%d", stat.Starttime))
 }
 
-func TestEnvironment_leavesStrangersAlone(t *testing.T) {
+func TestEnvironment_refusesAForeignDirectory(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	environment, err := New("mine", t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.MkdirAll(environment.Dir, 0o700)).To(Succeed())
-	g.Expect(os.WriteFile(environment.path("thesis.txt"), []byte("years of work"), 0o600)).To(Succeed())
-	const refusal = "holds files that are not an environment's"
+	g.Expect(os.WriteFile(environment.path("foreign.txt"), nil, 0o600)).To(Succeed())
+	const refusal = "contains files that do not belong to an environment"
 	_, err = environment.Up(t.Context(), func(Step) {})
 	g.Expect(err).To(MatchError(ContainSubstring(refusal)))
 	g.Expect(environment.Down(t.Context(), func(Step) {})).To(MatchError(ContainSubstring(refusal)))
-	g.Expect(environment.path("thesis.txt")).To(BeARegularFile())
+	g.Expect(environment.path("foreign.txt")).To(BeARegularFile())
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-func TestMissing_saysWhyAnObjectIsNotReady(t *testing.T) {
+func TestConditionPending(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
-		missing    string
+		pending    string
 	}{
-		"nothing said":   {nil, "nothing is known yet"},
+		"no condition":   {nil, "no status yet"},
 		"ready":          {[]metav1.Condition{{Type: "Ready", Status: "True", ObservedGeneration: 2}}, ""},
-		"ready before":   {[]metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", ObservedGeneration: 1}}, "Ready"},
+		"outdated":       {[]metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", ObservedGeneration: 1}}, "Ready"},
 		"a reason":       {[]metav1.Condition{{Type: "Ready", Status: "False", Reason: "Waiting", ObservedGeneration: 2}}, "Waiting"},
 		"a long message": {[]metav1.Condition{{Type: "Ready", Status: "False", Reason: "Failed", Message: "It broke:\nat line 3", ObservedGeneration: 2}}, "Failed: It broke:"},
 	} {
@@ -29,7 +29,7 @@ func TestMissing_saysWhyAnObjectIsNotReady(t *testing.T) {
 			t.Parallel()
 			object := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 			object.Status.Conditions = test.conditions
-			NewWithT(t).Expect(missing(object, "Ready")).To(Equal(test.missing))
+			NewWithT(t).Expect(conditionPending(object, "Ready")).To(Equal(test.pending))
 		})
 	}
 }
@@ -41,7 +41,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestReadAddons_takesChartsFromTheEnvironment(t *testing.T) {
+func TestReadAddons_useTheChartsOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -50,9 +50,9 @@ func TestReadAddons_takesChartsFromTheEnvironment(t *testing.T) {
 	_, err = readAddons(dir, "127.0.0.1:1")
 	g.Expect(err).To(MatchError(And(ContainSubstring("fluxcd.yaml"), ContainSubstring("make addons"))))
 
-	write(t, dir, flux+".yaml", "kind: CAPTAddon\nmetadata: {name: fluxcd}\nspec: {}\n---\nkind: ConfigMap\nmetadata: {name: m}\n")
-	write(t, dir, karpenter+".yaml", "kind: CAPTAddon\nmetadata: {name: karpenter}\nspec: {helm: {chart: {repository: oci://elsewhere, name: karpenter}}}\n")
-	write(t, dir, nodePool+".yaml", "kind: CAPTAddon\nmetadata: {name: pool}\nspec: {}\n")
+	write(t, dir, flux+".yaml", "apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: fluxcd}\nspec: {}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n")
+	write(t, dir, karpenter+".yaml", "apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: karpenter}\nspec: {helm: {chart: {repository: oci://elsewhere, name: karpenter}}}\n")
+	write(t, dir, nodePool+".yaml", "apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: pool}\nspec: {}\n")
 	objects, err := readAddons(dir, "127.0.0.1:1")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(objects).To(HaveLen(4))
@@ -62,17 +62,17 @@ func TestReadAddons_takesChartsFromTheEnvironment(t *testing.T) {
 	g.Expect(objects[0].Object).NotTo(HaveKey("helm"))
 }
 
-// The examples are what the demo is made of.
-func TestExamples_askForWhatTheDemoShows(t *testing.T) {
+// The demo applies the examples.
+func TestExamples_matchTheDemo(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())
 	pods, err := readPods(filepath.Join(root, "examples", "quickstart-workload.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(pods.Spec.Template.Spec.NodeSelector).To(HaveKey("karpenter.sh/nodepool"), "no node of the cluster's own takes them")
+	g.Expect(pods.Spec.Template.Spec.NodeSelector).To(HaveKey("karpenter.sh/nodepool"), "the initial nodes do not run them")
 	_, err = readPods(filepath.Join(root, "examples", "quickstart.yaml"))
-	g.Expect(err).To(MatchError(ContainSubstring("must hold one Deployment")))
+	g.Expect(err).To(MatchError(ContainSubstring("must contain exactly one Deployment")))
 	text, err := os.ReadFile(filepath.Join(root, "examples", "quickstart.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, label := range []string{`fluxcd.io/enabled: "true"`, `karpenter.sh/enabled: "true"`} {
