@@ -18,6 +18,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 const namespace = "default"
@@ -86,7 +87,7 @@ func (c *cluster) lock(t *testing.T, backend terraform.Backend, holder string) {
 func (c *cluster) createState(t *testing.T, backend terraform.Backend, state []byte) {
 	t.Helper()
 	g := NewWithT(t)
-	data, err := CompressState(state)
+	data, err := record.Compress(state)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = c.client.CoreV1().Secrets(namespace).Create(context.Background(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -102,7 +103,7 @@ func (c *cluster) state(t *testing.T, backend terraform.Backend) ([]byte, *corev
 	g := NewWithT(t)
 	secret, err := c.client.CoreV1().Secrets(namespace).Get(context.Background(), backend.StateSecretName(), metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	state, err := DecompressState(secret.Data["tfstate"])
+	state, err := record.Decompress(secret.Data["tfstate"])
 	g.Expect(err).NotTo(HaveOccurred())
 	return state, secret
 }

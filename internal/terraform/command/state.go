@@ -2,11 +2,9 @@ package command
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,33 +109,6 @@ func index(key any) string {
 // Session.InitialState for its use.
 func EmptyState(lineage string) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{},"resources":[],"check_results":null}`+"\n", stateVersion, lineage)
-}
-
-// CompressState compresses a state as the Kubernetes backend stores it in the key
-// tfstate of its Secret.
-func CompressState(state []byte) ([]byte, error) {
-	var out bytes.Buffer
-	writer := gzip.NewWriter(&out)
-	if _, err := writer.Write(state); err != nil {
-		return nil, fmt.Errorf("compressing state: %w", err)
-	}
-	if err := writer.Close(); err != nil {
-		return nil, fmt.Errorf("compressing state: %w", err)
-	}
-	return out.Bytes(), nil
-}
-
-// DecompressState reverses CompressState.
-func DecompressState(data []byte) ([]byte, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing state: %w", err)
-	}
-	state, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, fmt.Errorf("decompressing state: %w", err)
-	}
-	return state, nil
 }
 
 // erroredState is the file in which the tool saves a state that it could not write

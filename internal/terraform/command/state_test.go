@@ -37,16 +37,3 @@ func TestParseState_rejectsInvalidStates(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(empty.Resources).To(BeZero())
 }
-
-func TestCompressState_roundTrip(t *testing.T) {
-	g := NewWithT(t)
-	compressed, err := CompressState(EmptyState("l"))
-	g.Expect(err).NotTo(HaveOccurred())
-	state, err := DecompressState(compressed)
-	g.Expect(err).NotTo(HaveOccurred())
-	parsed, err := ParseState(state)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(parsed.Lineage).To(Equal("l"))
-	_, err = DecompressState([]byte("not compressed"))
-	g.Expect(err).To(HaveOccurred())
-}

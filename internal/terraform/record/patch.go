@@ -32,7 +32,7 @@ func ProgressPatch(progress terraform.Progress, log []byte) ([]byte, error) {
 	}
 	entries := map[string][]byte{keyProgress: data}
 	if len(log) > 0 {
-		if entries[keyLog], err = compress(lastLines(log)); err != nil {
+		if entries[keyLog], err = Compress(lastLines(log)); err != nil {
 			return nil, fmt.Errorf("compressing log: %w", err)
 		}
 	}
@@ -46,7 +46,7 @@ func FinishPatch(result *terraform.Result, log []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compressing result: %w", err)
 	}
-	compressedLog, err := compress(lastLines(log))
+	compressedLog, err := Compress(lastLines(log))
 	if err != nil {
 		return nil, fmt.Errorf("compressing log: %w", err)
 	}

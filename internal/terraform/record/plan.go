@@ -62,7 +62,7 @@ func ChunkName(name string, i int) string { return "capt-" + name + "-" + strcon
 // Chunks compresses a plan or a state and splits it over as many Secrets as it
 // needs. The Secrets are the same for the same content.
 func Chunks(name string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secret, error) {
-	compressed, err := compress(content)
+	compressed, err := Compress(content)
 	if err != nil {
 		return nil, fmt.Errorf("compressing %s: %w", name, err)
 	}
@@ -106,7 +106,7 @@ func Join(secrets []*corev1.Secret) ([]byte, error) {
 	for _, s := range secrets {
 		compressed = append(compressed, s.Data[keyChunk]...)
 	}
-	content, err := decompress(compressed)
+	content, err := Decompress(compressed)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing Secret %s: %w", secrets[0].Name, err)
 	}

@@ -3,13 +3,10 @@
 package record
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +139,7 @@ func Log(secret *corev1.Secret) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	return decompress(data)
+	return Decompress(data)
 }
 
 // SetResult sets the result of a run whose runner did not record one.
@@ -178,7 +175,7 @@ func decode(secret *corev1.Secret, key string, into any) (bool, error) {
 	if len(data) == 0 {
 		return false, nil
 	}
-	text, err := decompress(data)
+	text, err := Decompress(data)
 	if err != nil {
 		return false, fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
 	}
@@ -205,29 +202,5 @@ func encode(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compress(text)
-}
-
-func compress(text []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-func decompress(data []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	return text, r.Close()
+	return Compress(text)
 }

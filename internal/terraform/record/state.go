@@ -14,7 +14,7 @@ func StateIsEmpty(secret *corev1.Secret) (bool, error) {
 	if len(data) == 0 {
 		return true, nil
 	}
-	text, err := decompress(data)
+	text, err := Decompress(data)
 	if err != nil {
 		return false, errors.New("the state is not valid gzip")
 	}

@@ -1,8 +1,6 @@
 package record_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -12,12 +10,9 @@ import (
 )
 
 func compressed(g Gomega, text string) []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err := w.Write([]byte(text))
+	data, err := record.Compress([]byte(text))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.Close()).To(Succeed())
-	return b.Bytes()
+	return data
 }
 
 func TestStateIsEmpty(t *testing.T) {

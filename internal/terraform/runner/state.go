@@ -44,9 +44,9 @@ func (r *Runner) ensureState(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	data, err := command.CompressState(initial)
+	data, err := record.Compress(initial)
 	if err != nil {
-		return err
+		return fmt.Errorf("compressing an empty state: %w", err)
 	}
 	state := map[string][]byte{stateKey: data}
 	if reserved {
@@ -113,7 +113,8 @@ func (r *Runner) rawState(ctx context.Context, run *execution) ([]byte, error) {
 	if len(secret.Data[stateKey]) == 0 {
 		return nil, nil
 	}
-	return command.DecompressState(secret.Data[stateKey])
+	state, err := record.Decompress(secret.Data[stateKey])
+	return state, wrap("decompressing the state", err)
 }
 
 // replaceState writes a raw state to the backend.
@@ -121,9 +122,9 @@ func (r *Runner) replaceState(ctx context.Context, run *execution, raw []byte) e
 	if run.request.Backend.Type != terraform.BackendKubernetes {
 		return run.session.StatePush(ctx, raw, true)
 	}
-	data, err := command.CompressState(raw)
+	data, err := record.Compress(raw)
 	if err != nil {
-		return err
+		return fmt.Errorf("compressing a state: %w", err)
 	}
 	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{stateKey: data}})
 	if err != nil {

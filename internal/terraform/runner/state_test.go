@@ -19,7 +19,7 @@ import (
 func (a *api) storeState(g Gomega, state string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.StateSecretName()}}
 	if state != "" {
-		data, err := command.CompressState([]byte(state))
+		data, err := record.Compress([]byte(state))
 		g.Expect(err).NotTo(HaveOccurred())
 		secret.Data = map[string][]byte{stateKey: data}
 	}

@@ -162,7 +162,7 @@ func (f *fixture) state() *command.State {
 	f.t.Helper()
 	secret := &corev1.Secret{}
 	f.Expect(f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: f.backend.StateSecretName()}, secret)).To(gomega.Succeed())
-	text, err := command.DecompressState(secret.Data["tfstate"])
+	text, err := record.Decompress(secret.Data["tfstate"])
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	state, err := command.ParseState(text)
 	f.Expect(err).NotTo(gomega.HaveOccurred())

@@ -1,9 +1,6 @@
 package runnertest
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"strings"
 
 	"github.com/onsi/gomega"
@@ -13,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -118,7 +114,7 @@ func (f *fixture) encryptsTheState() {
 	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
 	secret := &corev1.Secret{}
 	f.Expect(f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: f.backend.StateSecretName()}, secret)).To(gomega.Succeed())
-	text, err := command.DecompressState(secret.Data["tfstate"])
+	text, err := record.Decompress(secret.Data["tfstate"])
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	f.Expect(string(text)).NotTo(gomega.ContainSubstring("a confidential value"))
 	f.expectUnlocked()
@@ -147,13 +143,8 @@ func (f *fixture) storesNoCredentials() {
 
 // decompressed returns a value without its compression, if any.
 func decompressed(value []byte) []byte {
-	reader, err := gzip.NewReader(bytes.NewReader(value))
-	if err != nil {
-		return value
+	if text, err := record.Decompress(value); err == nil {
+		return text
 	}
-	text, err := io.ReadAll(reader)
-	if err != nil {
-		return value
-	}
-	return text
+	return value
 }
