@@ -44,9 +44,9 @@ type charts struct{ cache *chart.Cache }
 // chartTimeout is how long a look at an add-on waits for its chart.
 const chartTimeout = 5 * time.Second
 
-// Takes tells whether a chart takes a value. One that cannot be read takes
+// CheckPath tells whether a chart takes a value. One that cannot be read takes
 // everything: Flux may reach what this manager does not.
-func (c charts) Takes(ctx context.Context, from addonsv1.ChartSource, path string) error {
+func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path string) error {
 	segments, err := targetpath.Parse(path)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c charts) Takes(ctx context.Context, from addonsv1.ChartSource, path strin
 		ctrl.LoggerFrom(ctx).V(1).Info("Chart cannot be read, so its values are not checked", "chart", from.Name, "version", from.Version, "error", err.Error())
 		return nil
 	}
-	return read.Takes(segments)
+	return read.CheckPath(segments)
 }
 
 // workloadCache keeps of a workload cluster what add-ons are told by: of its

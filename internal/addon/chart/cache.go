@@ -9,71 +9,73 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// failureAge is how long a failure is remembered.
-const failureAge = 5 * time.Minute
+// failureTTL is how long a failed fetch is cached.
+const failureTTL = 5 * time.Minute
 
-// Cache remembers charts by where they come from: read ones for good, because a
-// version never changes, and failures for some minutes. Whoever asks for the
-// same chart at the same time shares one fetch. It is ready to use as it is.
+// Cache caches charts by their source. Charts are kept forever, because a
+// version never changes; failures are kept for some minutes. Concurrent requests
+// for the same chart share one fetch. The zero value is ready to use.
 type Cache struct {
-	// Now is the clock; time.Now if nil.
+	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 
 	flight singleflight.Group
 	mutex  sync.Mutex
-	known  map[source]outcome
+	cached map[source]outcome
 }
 
-// outcome is what a fetch ended with.
+// outcome is the result of a fetch.
 type outcome struct {
 	chart *Chart
 	err   error
-	until time.Time
+	// expires is when a failure is dropped.
+	expires time.Time
 }
 
-// Fetch returns the chart as Fetch does. It blocks until the chart is there or
-// ctx ends; the fetch itself goes on for those who share it.
+// Fetch returns a chart as the function Fetch does. It blocks until the chart is
+// fetched or ctx ends. The end of ctx does not stop a fetch, which others may
+// share.
 func (c *Cache) Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
 	key := source{repository: repository, name: name, version: version, insecure: insecure}
-	if known, found := c.recall(key); found {
-		return known.chart, known.err
+	if cached, found := c.get(key); found {
+		return cached.chart, cached.err
 	}
 	shared := c.flight.DoChan(fmt.Sprintf("%q %q %q %t", repository, name, version, insecure), func() (any, error) {
-		// The flight before this one may have just landed.
-		if known, found := c.recall(key); found {
-			return known, nil
+		// The previous fetch may have ended since the first check.
+		if cached, found := c.get(key); found {
+			return cached, nil
 		}
 		chart, err := Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
-		return c.remember(key, outcome{chart: chart, err: err}), nil
+		return c.put(key, outcome{chart: chart, err: err}), nil
 	})
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for chart %s %s: %w", name, version, ctx.Err())
-	case landed := <-shared:
-		result := landed.Val.(outcome)
+	case fetched := <-shared:
+		result := fetched.Val.(outcome)
 		return result.chart, result.err
 	}
 }
 
-func (c *Cache) recall(key source) (outcome, bool) {
+func (c *Cache) get(key source) (outcome, bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	known, found := c.known[key]
-	if found && known.err != nil && !c.now().Before(known.until) {
-		delete(c.known, key)
+	cached, found := c.cached[key]
+	if found && cached.err != nil && !c.now().Before(cached.expires) {
+		delete(c.cached, key)
 		return outcome{}, false
 	}
-	return known, found
+	return cached, found
 }
 
-func (c *Cache) remember(key source, result outcome) outcome {
+func (c *Cache) put(key source, result outcome) outcome {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.known == nil {
-		c.known = map[source]outcome{}
+	if c.cached == nil {
+		c.cached = map[source]outcome{}
 	}
-	result.until = c.now().Add(failureAge)
-	c.known[key] = result
+	result.expires = c.now().Add(failureTTL)
+	c.cached[key] = result
 	return result
 }
 

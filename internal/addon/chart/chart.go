@@ -1,5 +1,6 @@
-// Package chart reads what a Helm chart takes as values: from a directory, an
-// archive, a Helm repository or an OCI registry. It renders nothing.
+// Package chart reads the values and the values schema of a Helm chart from a
+// directory, an archive, a Helm repository or an OCI registry, and checks paths
+// against them. It does not render templates.
 package chart
 
 import (
@@ -14,30 +15,30 @@ import (
 )
 
 const (
-	// maxArchive is the greatest archive that is read.
+	// maxArchive limits the size of an archive.
 	maxArchive = 20 << 20
-	// maxFile is the greatest file of a chart that is read.
+	// maxFile limits the size of a file in a chart.
 	maxFile = 4 << 20
-	// maxFiles is how many bytes of all its files together are read.
+	// maxFiles limits the size of all files in a chart.
 	maxFiles = 64 << 20
-	// maxDepth is how deep charts are followed into their own charts.
+	// maxDepth limits how deep subcharts are nested.
 	maxDepth = 4
 )
 
-// Chart is what is known of a chart's values.
+// Chart is a chart with its default values.
 type Chart struct {
-	// Name and Version are what Chart.yaml says.
+	// Name and Version are those of Chart.yaml.
 	Name, Version string
-	// Values are the chart's defaults.
+	// Values are the default values.
 	Values map[string]any
-	// Schema is the JSON schema of the values, nil if the chart has none.
+	// Schema is the JSON schema of the values, or nil.
 	Schema map[string]any
-	// Dependencies are the charts it brings along, by the name under which
-	// their values stand. A nil one is named but not part of the chart.
+	// Dependencies are the subcharts by the key of their values. A dependency that
+	// is declared but not part of the chart is nil.
 	Dependencies map[string]*Chart
 }
 
-// definition is the part of Chart.yaml that matters here.
+// definition is the relevant part of Chart.yaml.
 type definition struct {
 	Name         string `json:"name"`
 	Version      string `json:"version"`
@@ -47,21 +48,21 @@ type definition struct {
 	} `json:"dependencies"`
 }
 
-// files are a chart's files by their path inside the chart.
+// files are the files of a chart by their path inside the chart.
 type files map[string][]byte
 
-// assemble makes a chart of its files.
+// assemble returns the chart of the given files.
 func assemble(contents files, depth int) (*Chart, error) {
 	var d definition
 	text, found := contents["Chart.yaml"]
 	if !found {
-		return nil, errors.New("it has no Chart.yaml: give the directory or the .tgz of one chart")
+		return nil, errors.New("no Chart.yaml found: give the directory or the .tgz of a chart")
 	}
 	if err := yaml.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("reading Chart.yaml: %w", err)
 	}
 	if d.Name == "" {
-		return nil, errors.New("its Chart.yaml has no name")
+		return nil, errors.New("Chart.yaml has no name")
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
 	if err := yaml.Unmarshal(contents["values.yaml"], &c.Values); err != nil {
@@ -72,28 +73,28 @@ func assemble(contents files, depth int) (*Chart, error) {
 			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
 		}
 	}
-	return c, c.takeDependencies(d, contents, depth)
+	return c, c.addDependencies(d, contents, depth)
 }
 
-// takeDependencies reads the charts under charts/.
-func (c *Chart) takeDependencies(d definition, contents files, depth int) error {
-	inside := map[string]*Chart{}
+// addDependencies sets the dependencies from Chart.yaml and from charts/.
+func (c *Chart) addDependencies(d definition, contents files, depth int) error {
+	included := map[string]*Chart{}
 	if depth < maxDepth {
 		var err error
-		if inside, err = subcharts(contents, depth); err != nil {
-			return fmt.Errorf("reading the charts inside %s: %w", c.Name, err)
+		if included, err = subcharts(contents, depth); err != nil {
+			return fmt.Errorf("reading the subcharts of %s: %w", c.Name, err)
 		}
 	}
 	aliased := map[string]bool{}
 	for _, dependency := range d.Dependencies {
-		as := dependency.Name
+		key := dependency.Name
 		if dependency.Alias != "" {
-			as = dependency.Alias
+			key = dependency.Alias
 			aliased[dependency.Name] = true
 		}
-		c.Dependencies[as] = inside[dependency.Name]
+		c.Dependencies[key] = included[dependency.Name]
 	}
-	for name, sub := range inside {
+	for name, sub := range included {
 		if _, known := c.Dependencies[name]; !known && !aliased[name] {
 			c.Dependencies[name] = sub
 		}
@@ -101,21 +102,22 @@ func (c *Chart) takeDependencies(d definition, contents files, depth int) error 
 	return nil
 }
 
-// subcharts are the charts under charts/, as directories or archives, by name.
+// subcharts returns the charts in charts/, which are directories or archives, by
+// name.
 func subcharts(contents files, depth int) (map[string]*Chart, error) {
-	folders := map[string]files{}
+	directories := map[string]files{}
 	found := map[string]*Chart{}
 	for _, path := range slices.Sorted(maps.Keys(contents)) {
 		inside, ok := strings.CutPrefix(path, "charts/")
 		if !ok {
 			continue
 		}
-		folder, rest, isFolder := strings.Cut(inside, "/")
+		directory, rest, isDirectory := strings.Cut(inside, "/")
 		switch {
-		case isFolder && folders[folder] == nil:
-			folders[folder] = files{rest: contents[path]}
-		case isFolder:
-			folders[folder][rest] = contents[path]
+		case isDirectory && directories[directory] == nil:
+			directories[directory] = files{rest: contents[path]}
+		case isDirectory:
+			directories[directory][rest] = contents[path]
 		case strings.HasSuffix(inside, ".tgz"):
 			c, err := unpack(contents[path], depth+1)
 			if err != nil {
@@ -124,7 +126,7 @@ func subcharts(contents files, depth int) (map[string]*Chart, error) {
 			found[c.Name] = c
 		}
 	}
-	for _, contents := range folders {
+	for _, contents := range directories {
 		if contents["Chart.yaml"] == nil {
 			continue
 		}

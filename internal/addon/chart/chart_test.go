@@ -15,7 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/addon/chart"
 )
 
-// tree is a chart's files by their path inside the chart.
+// tree are the files of a chart by their path inside the chart.
 type tree map[string]string
 
 const (
@@ -48,7 +48,7 @@ func (t tree) with(name, text string) tree {
 	return t
 }
 
-// archive packs the chart as Helm does, under a folder of its name.
+// archive packs the chart as Helm does, in a directory of its name.
 func (t tree) archive() []byte {
 	var packed bytes.Buffer
 	zipped := gzip.NewWriter(&packed)
@@ -95,7 +95,7 @@ func write(tb testing.TB, path string, data []byte) {
 	g.Expect(os.WriteFile(path, data, 0o600)).To(Succeed())
 }
 
-func TestLoad_readsDirectoriesAndArchivesAlike(t *testing.T) {
+func TestLoad_supportsDirectoriesAndArchives(t *testing.T) {
 	g := NewWithT(t)
 	source := anchor().
 		with("values.schema.json", `{"type":"object"}`).
@@ -120,17 +120,17 @@ func TestLoad_readsDirectoriesAndArchivesAlike(t *testing.T) {
 	g.Expect(fromArchive.Dependencies["packed"].Values).To(HaveKey("size"))
 }
 
-func TestLoad_saysWhatIsWrongWithAChart(t *testing.T) {
+func TestLoad_reportsInvalidCharts(t *testing.T) {
 	tests := map[string]struct {
 		source tree
 		want   string
 	}{
-		"no Chart.yaml":    {tree{"values.yaml": "a: 1"}, "it has no Chart.yaml: give the directory or the .tgz of one chart"},
-		"no name":          {tree{"Chart.yaml": "version: 1.0.0"}, "its Chart.yaml has no name"},
+		"no Chart.yaml":    {tree{"values.yaml": "a: 1"}, "no Chart.yaml found: give the directory or the .tgz of a chart"},
+		"no name":          {tree{"Chart.yaml": "version: 1.0.0"}, "Chart.yaml has no name"},
 		"broken values":    {anchor().with("values.yaml", "a: ["), "reading values.yaml of chart anchor"},
 		"broken schema":    {anchor().with("values.schema.json", "{"), "reading values.schema.json of chart anchor"},
-		"a file too large": {anchor().with("values.yaml", "a: "+string(make([]byte, 5<<20))), "it holds more than 4 MiB"},
-		"broken inside":    {anchor().with("charts/x-1.tgz", "no archive"), "reading charts/x-1.tgz: it is no .tgz"},
+		"a file too large": {anchor().with("values.yaml", "a: "+string(make([]byte, 5<<20))), "larger than 4 MiB"},
+		"broken inside":    {anchor().with("charts/x-1.tgz", "no archive"), "reading charts/x-1.tgz: not a .tgz archive"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -146,9 +146,9 @@ func TestLoad_saysWhatIsWrongWithAChart(t *testing.T) {
 	}
 }
 
-func TestLoad_readsNoArchiveWithoutEnd(t *testing.T) {
+func TestLoad_limitsTheSizeOfArchives(t *testing.T) {
 	g := NewWithT(t)
-	// Zeros pack well: a small archive unpacks to more than any chart has.
+	// Zeros compress well: a small archive becomes larger than any chart.
 	bomb := anchor()
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		bomb = bomb.with("files/"+name, string(make([]byte, 9<<20)))
@@ -158,5 +158,5 @@ func TestLoad_readsNoArchiveWithoutEnd(t *testing.T) {
 
 	_, err := chart.Load(packed)
 
-	g.Expect(err).To(MatchError(ContainSubstring("holds more than 64 MiB")))
+	g.Expect(err).To(MatchError(ContainSubstring("larger than 64 MiB")))
 }

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// fetchTimeout is how long a chart may take to arrive.
+// fetchTimeout limits the time to fetch a chart.
 const fetchTimeout = time.Minute
 
-// Fetch reads a chart from a Helm repository (https://, http://) or an OCI
-// registry (oci://), without credentials. Insecure has an OCI registry asked by
-// plain HTTP. It blocks until the chart is there, a minute at most.
+// Fetch returns a chart from a Helm repository (https://, http://) or an OCI
+// registry (oci://). It uses no credentials. With insecure it connects to an OCI
+// registry with plain HTTP. It blocks for up to a minute.
 func Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	s := source{repository: strings.TrimSuffix(repository, "/"), name: name, version: version, insecure: insecure}
 	c, err := s.fetch(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not answer within %s", s.repository, fetchTimeout)
+		err = fmt.Errorf("%s did not respond within %s", s.repository, fetchTimeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching chart %s %s from %s: %w", name, version, repository, err)
 	}
-	// Some charts are published under a version that their Chart.yaml lacks.
+	// The version in Chart.yaml may differ from the published one.
 	c.Version = version
 	return c, nil
 }
 
-// source is where one version of a chart comes from.
+// source identifies a version of a chart in a repository.
 type source struct {
 	repository, name, version string
 	insecure                  bool
@@ -45,11 +45,12 @@ func (s source) fetch(ctx context.Context) (*Chart, error) {
 	case "http", "https":
 		return s.download(ctx)
 	default:
-		return nil, errors.New("write a repository that starts with oci://, https:// or http://")
+		return nil, errors.New("the repository must start with oci://, https:// or http://")
 	}
 }
 
-// versions are the ways in which a version may be written, as given first.
+// versions returns the spellings of a version, with and without a leading v. The
+// given one comes first.
 func versions(version string) []string {
 	if plain, prefixed := strings.CutPrefix(version, "v"); prefixed {
 		return []string{version, plain}
@@ -57,8 +58,8 @@ func versions(version string) []string {
 	return []string{version, "v" + version}
 }
 
-// transport has connections that end with the request, so that nothing stays
-// open for repositories that are asked once.
+// transport returns a transport without keep-alive, because each repository is
+// rarely used twice.
 func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableKeepAlives = true

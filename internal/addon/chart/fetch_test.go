@@ -41,7 +41,7 @@ func repository(t *testing.T, digest string) *httptest.Server {
 	return server
 }
 
-// push puts a chart into a registry.
+// push uploads a chart to a registry.
 func push(t *testing.T, address, tag, layerType string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -56,18 +56,18 @@ func push(t *testing.T, address, tag, layerType string) {
 	g.Expect(target.Tag(t.Context(), manifest, tag)).To(Succeed())
 }
 
-func TestFetch_readsHelmRepositories(t *testing.T) {
+func TestFetch_supportsHelmRepositories(t *testing.T) {
 	g := NewWithT(t)
 	server := repository(t, "")
 
 	c, err := chart.Fetch(t.Context(), server.URL+"/charts/", "anchor", "v1.2.3", false)
 
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(takes(c, "settings.clusterName")).To(Succeed())
-	g.Expect(takes(c, "settings.clusterNam")).To(MatchError(ContainSubstring("anchor v1.2.3")))
+	g.Expect(check(c, "settings.clusterName")).To(Succeed())
+	g.Expect(check(c, "settings.clusterNam")).To(MatchError(ContainSubstring("anchor v1.2.3")))
 }
 
-func TestFetch_readsRegistries(t *testing.T) {
+func TestFetch_supportsRegistries(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -83,19 +83,19 @@ func TestFetch_readsRegistries(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("fetching chart anchor 9.9.9 from oci://" + address + "/charts: the registry has no version 9.9.9")))
 
 	_, err = chart.Fetch(t.Context(), "oci://"+address+"/charts", "anchor", "2.0.0", true)
-	g.Expect(err).To(MatchError(ContainSubstring("holds no Helm chart")))
+	g.Expect(err).To(MatchError(ContainSubstring("is not a Helm chart")))
 
 	_, err = chart.Fetch(t.Context(), "oci://"+address+"/charts", "anchor", "2.0.0", false)
-	g.Expect(err).To(MatchError(ContainSubstring("server gave HTTP response to HTTPS client")), "plain HTTP is used only if asked for")
+	g.Expect(err).To(MatchError(ContainSubstring("server gave HTTP response to HTTPS client")), "plain HTTP requires insecure")
 }
 
-func TestFetch_saysWhatTheRepositoryHas(t *testing.T) {
+func TestFetch_reportsTheContentOfTheRepository(t *testing.T) {
 	server := repository(t, "")
 	tests := map[string]struct{ repository, name, version, want string }{
 		"a chart":      {server.URL + "/charts", "ancor", "1.2.3", "the repository has no chart ancor: did you mean anchor?"},
 		"a version":    {server.URL + "/charts", "anchor", "9.0.0", "the repository has no version 9.0.0: it has 1.2.3"},
-		"no index":     {server.URL + "/elsewhere", "anchor", "1.2.3", "/elsewhere/index.yaml answers 404 Not Found"},
-		"other scheme": {"s3://bucket", "anchor", "1.2.3", "write a repository that starts with oci://, https:// or http://"},
+		"no index":     {server.URL + "/elsewhere", "anchor", "1.2.3", "/elsewhere/index.yaml returned 404 Not Found"},
+		"other scheme": {"s3://bucket", "anchor", "1.2.3", "the repository must start with oci://, https:// or http://"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +105,13 @@ func TestFetch_saysWhatTheRepositoryHas(t *testing.T) {
 	}
 }
 
-func TestFetch_refusesAnotherArchiveThanTheIndexDescribes(t *testing.T) {
+func TestFetch_verifiesTheDigest(t *testing.T) {
 	server := repository(t, strings.Repeat("0", 64))
 	_, err := chart.Fetch(t.Context(), server.URL+"/charts", "anchor", "1.2.3", false)
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("its digest differs")))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the digest of the archive differs")))
 }
 
-func TestCache_fetchesOnceAndForgetsFailures(t *testing.T) {
+func TestCache_keepsChartsAndExpiresFailures(t *testing.T) {
 	g := NewWithT(t)
 	behind := repository(t, "")
 	var requests, broken atomic.Int32
@@ -134,7 +134,7 @@ func TestCache_fetchesOnceAndForgetsFailures(t *testing.T) {
 
 	g.Expect(fetch()).To(MatchError(ContainSubstring("503")))
 	broken.Store(0)
-	g.Expect(fetch()).To(MatchError(ContainSubstring("503")), "the failure is remembered")
+	g.Expect(fetch()).To(MatchError(ContainSubstring("503")), "the failure is cached")
 	g.Expect(requests.Load()).To(BeEquivalentTo(1))
 
 	now = now.Add(6 * time.Minute)
@@ -146,7 +146,7 @@ func TestCache_fetchesOnceAndForgetsFailures(t *testing.T) {
 	g.Expect(requests.Load()).To(BeEquivalentTo(3))
 }
 
-func TestCache_sharesOneFetchAndOutlivesWhoAskedFirst(t *testing.T) {
+func TestCache_sharesOneFetchThatOutlivesTheFirstCaller(t *testing.T) {
 	g := NewWithT(t)
 	behind := repository(t, "")
 	var requests atomic.Int32

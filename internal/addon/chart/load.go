@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Load reads a chart from a directory or from a .tgz.
+// Load returns a chart from a directory or a .tgz archive.
 func Load(path string) (*Chart, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func loadDirectory(root string) (*Chart, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() || !wanted(name):
+		case entry.IsDir() || !isRelevant(name):
 			return nil
 		}
 		data, err := readFile(filepath.Join(root, filepath.FromSlash(name)))
@@ -77,11 +77,11 @@ func readFile(name string) ([]byte, error) {
 	return readLimited(file, limitOf(name))
 }
 
-// unpack reads a chart from the bytes of a .tgz.
+// unpack returns the chart of a .tgz archive.
 func unpack(data []byte, depth int) (*Chart, error) {
 	zipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("it is no .tgz: %w", err)
+		return nil, fmt.Errorf("not a .tgz archive: %w", err)
 	}
 	archive := tar.NewReader(io.LimitReader(zipped, maxFiles))
 	contents := files{}
@@ -91,13 +91,13 @@ func unpack(data []byte, depth int) (*Chart, error) {
 		case errors.Is(err, io.EOF):
 			return assemble(contents, depth)
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("the archive breaks off, or holds more than %d MiB", maxFiles>>20)
+			return nil, fmt.Errorf("the archive is truncated or larger than %d MiB", maxFiles>>20)
 		case err != nil:
-			return nil, fmt.Errorf("unpacking it: %w", err)
+			return nil, fmt.Errorf("unpacking the archive: %w", err)
 		}
-		// The first folder has the chart's name.
-		_, name, inFolder := strings.Cut(path.Clean(header.Name), "/")
-		if header.Typeflag != tar.TypeReg || !inFolder || !wanted(name) {
+		// The first directory has the name of the chart.
+		_, name, inDirectory := strings.Cut(path.Clean(header.Name), "/")
+		if header.Typeflag != tar.TypeReg || !inDirectory || !isRelevant(name) {
 			continue
 		}
 		if contents[name], err = readLimited(archive, limitOf(name)); err != nil {
@@ -106,14 +106,15 @@ func unpack(data []byte, depth int) (*Chart, error) {
 	}
 }
 
-// wanted tells whether a file says something of the values.
-func wanted(name string) bool {
-	folder, base := path.Split(name)
+// isRelevant reports whether a file describes the chart or its values, or is a
+// subchart.
+func isRelevant(name string) bool {
+	directory, base := path.Split(name)
 	switch base {
 	case "Chart.yaml", "values.yaml", "values.schema.json":
-		return folder == "" || path.Base(path.Dir(path.Clean(folder))) == "charts"
+		return directory == "" || path.Base(path.Dir(path.Clean(directory))) == "charts"
 	default:
-		return path.Ext(base) == ".tgz" && path.Base(path.Clean(folder)) == "charts"
+		return path.Ext(base) == ".tgz" && path.Base(path.Clean(directory)) == "charts"
 	}
 }
 
@@ -124,7 +125,7 @@ func limitOf(name string) int64 {
 	return maxFile
 }
 
-// readLimited reads everything, or fails if there is more than limit.
+// readLimited reads everything. It fails if there are more than limit bytes.
 func readLimited(from io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, limit+1))
 	switch {
@@ -137,5 +138,5 @@ func readLimited(from io.Reader, limit int64) ([]byte, error) {
 }
 
 func tooLarge(limit int64) error {
-	return fmt.Errorf("it holds more than %d MiB", limit>>20)
+	return fmt.Errorf("larger than %d MiB", limit>>20)
 }

@@ -16,17 +16,17 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// chartLayer is the media type of a chart's archive.
+// chartLayer is the media type of a chart archive.
 const chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// maxManifest is the greatest OCI manifest that is read.
+// maxManifest limits the size of an OCI manifest.
 const maxManifest = 1 << 20
 
-// pull reads a chart from an OCI registry.
+// pull returns a chart from an OCI registry.
 func (s source) pull(ctx context.Context, reference, version string) (*Chart, error) {
 	repository, err := remote.NewRepository(reference)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no OCI repository: write it as oci://HOST/PATH", reference)
+		return nil, fmt.Errorf("%s is not an OCI repository: write it as oci://HOST/PATH", reference)
 	}
 	repository.PlainHTTP = s.insecure
 	repository.Client = &auth.Client{Client: &http.Client{Transport: transport()}, Cache: auth.NewCache()}
@@ -43,19 +43,19 @@ func (s source) pull(ctx context.Context, reference, version string) (*Chart, er
 		}
 		data, err := content.FetchAll(ctx, repository.Blobs(), layer)
 		if err != nil {
-			return nil, fmt.Errorf("reading the chart's layer: %w", explain(err))
+			return nil, fmt.Errorf("reading the chart layer: %w", explain(err))
 		}
 		return unpack(data, 0)
 	}
-	return nil, fmt.Errorf("%s:%s holds no Helm chart", reference, version)
+	return nil, fmt.Errorf("%s:%s is not a Helm chart", reference, version)
 }
 
-// findManifest reads the manifest of a version, which a tag may write in several
-// ways.
+// findManifest returns the manifest of a version, whose tag may have a leading v
+// or not.
 func findManifest(ctx context.Context, repository *remote.Repository, version string) (*ocispec.Manifest, error) {
-	for _, written := range versions(version) {
-		// A tag cannot hold a plus.
-		descriptor, err := repository.Resolve(ctx, strings.ReplaceAll(written, "+", "_"))
+	for _, spelling := range versions(version) {
+		// A tag cannot contain a plus sign.
+		descriptor, err := repository.Resolve(ctx, strings.ReplaceAll(spelling, "+", "_"))
 		switch {
 		case errors.Is(err, errdef.ErrNotFound):
 			continue
@@ -74,18 +74,18 @@ func findManifest(ctx context.Context, repository *remote.Repository, version st
 		}
 		return &manifest, nil
 	}
-	return nil, fmt.Errorf("the registry has no version %s: look for the versions that %s has", version, repository.Reference.Repository)
+	return nil, fmt.Errorf("the registry has no version %s of %s", version, repository.Reference.Repository)
 }
 
-// explain shortens a registry's refusal to one line.
+// explain shortens an error response of a registry to one line.
 func explain(err error) error {
 	var answer *errcode.ErrorResponse
 	switch {
 	case !errors.As(err, &answer):
 		return err
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return errors.New("the registry asks for credentials: only public charts can be read")
+		return errors.New("the registry requires credentials: only public charts are supported")
 	default:
-		return fmt.Errorf("the registry answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		return fmt.Errorf("the registry returned %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,10 +17,10 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// maxIndex is the greatest index.yaml that is read.
+// maxIndex limits the size of index.yaml.
 const maxIndex = 64 << 20
 
-// index is a Helm repository's index.yaml.
+// index is the index.yaml of a Helm repository.
 type index struct {
 	Entries map[string][]entry `json:"entries"`
 }
@@ -31,7 +32,7 @@ type entry struct {
 	Digest  string   `json:"digest"`
 }
 
-// download reads a chart from a Helm repository.
+// download returns a chart from a Helm repository.
 func (s source) download(ctx context.Context) (*Chart, error) {
 	text, err := get(ctx, s.repository+"/index.yaml", maxIndex)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s source) download(ctx context.Context) (*Chart, error) {
 	}
 	sum := sha256.Sum256(data)
 	if want := strings.TrimPrefix(found.Digest, "sha256:"); want != "" && hex.EncodeToString(sum[:]) != want {
-		return nil, errors.New("the archive is not the one that index.yaml describes: its digest differs")
+		return nil, errors.New("the digest of the archive differs from that in index.yaml")
 	}
 	return unpack(data, 0)
 }
@@ -70,16 +71,11 @@ func (s source) download(ctx context.Context) (*Chart, error) {
 func (i index) find(name, version string) (entry, error) {
 	entries, known := i.Entries[name]
 	if !known {
-		names := make([]string, 0, len(i.Entries))
-		for n := range i.Entries {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		return entry{}, missing("chart "+name, name, names)
+		return entry{}, missing("chart "+name, name, slices.Sorted(maps.Keys(i.Entries)))
 	}
-	for _, written := range versions(version) {
+	for _, spelling := range versions(version) {
 		for _, e := range entries {
-			if e.Version == written && len(e.URLs) > 0 {
+			if e.Version == spelling && len(e.URLs) > 0 {
 				return e, nil
 			}
 		}
@@ -95,26 +91,23 @@ func missing(what, name string, known []string) error {
 	if nearest, found := message.Nearest(name, known); found {
 		return fmt.Errorf("the repository has no %s: did you mean %s?", what, nearest)
 	}
-	if len(known) > listed {
-		known = known[:listed]
-	}
-	return fmt.Errorf("the repository has no %s: it has %s", what, strings.Join(known, ", "))
+	return fmt.Errorf("the repository has no %s: it has %s", what, message.List(known, maxListed))
 }
 
-// resolve makes a chart's address absolute.
-func resolve(repository, address string) (string, error) {
+// resolve returns the absolute URL of a chart.
+func resolve(repository, reference string) (string, error) {
 	base, err := url.Parse(repository + "/")
 	if err != nil {
-		return "", fmt.Errorf("reading the repository's address: %w", err)
+		return "", fmt.Errorf("parsing the URL of the repository: %w", err)
 	}
-	relative, err := url.Parse(address)
+	relative, err := url.Parse(reference)
 	if err != nil {
-		return "", fmt.Errorf("reading the chart's address in index.yaml: %w", err)
+		return "", fmt.Errorf("parsing the URL of the chart in index.yaml: %w", err)
 	}
 	return base.ResolveReference(relative).String(), nil
 }
 
-// cutTag cuts the tag off an OCI reference.
+// cutTag splits an OCI reference into repository and tag.
 func cutTag(reference string) (repository, tag string) {
 	colon := strings.LastIndex(reference, ":")
 	if colon < strings.LastIndex(reference, "/") {
@@ -123,7 +116,7 @@ func cutTag(reference string) (repository, tag string) {
 	return reference[:colon], reference[colon+1:]
 }
 
-// get reads what stands at an address.
+// get returns the content at a URL.
 func get(ctx context.Context, address string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -135,7 +128,7 @@ func get(ctx context.Context, address string, limit int64) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
+		return nil, fmt.Errorf("%s returned %s", request.URL.Redacted(), response.Status)
 	}
 	data, err := readLimited(response.Body, limit)
 	if err != nil {

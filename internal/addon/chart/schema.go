@@ -7,92 +7,92 @@ import (
 	"github.com/appthrust/capt/internal/addon/targetpath"
 )
 
-// verdict is what a schema says of a path.
+// verdict is whether a schema allows a path.
 type verdict int
 
 const (
-	// unsaid is a path that the schema neither names nor refuses.
-	unsaid verdict = iota
-	// yes is a path that the schema names.
-	yes
-	// no is a path that the schema refuses.
-	no
+	// unspecified is a path that the schema neither defines nor forbids.
+	unspecified verdict = iota
+	// allowed is a path that the schema defines.
+	allowed
+	// forbidden is a path that the schema forbids.
+	forbidden
 )
 
-// schema is a JSON schema, or a part of one. It knows the whole for $ref.
+// schema is a JSON schema, or a part of one. The root is needed to resolve $ref.
 type schema struct {
 	root, part map[string]any
-	// refuses is set for the schema false.
-	refuses bool
-	// depth counts the references that were followed.
+	// refusesAll is true for the schema false.
+	refusesAll bool
+	// depth is the number of references that were followed.
 	depth int
 }
 
-// maxReferences bounds how far $ref is followed.
+// maxReferences limits how many $ref are followed.
 const maxReferences = 32
 
 func schemaOf(root map[string]any) schema { return schema{root: root, part: root} }
 
-// inside is a part of the schema.
-func (s schema) inside(part any) schema {
+// child returns a part of the schema.
+func (s schema) child(part any) schema {
 	next := schema{root: s.root, depth: s.depth}
 	if allows, isBool := part.(bool); isBool {
-		next.part, next.refuses = map[string]any{}, !allows
+		next.part, next.refusesAll = map[string]any{}, !allows
 	} else {
 		next.part, _ = part.(map[string]any)
 	}
 	return next
 }
 
-// allows tells what the schema says of a path.
-func (s schema) allows(path []targetpath.Segment) verdict {
+// check returns whether the schema allows a path.
+func (s schema) check(path []targetpath.Segment) verdict {
 	switch {
-	case s.refuses:
-		return no
+	case s.refusesAll:
+		return forbidden
 	case s.part == nil || s.depth > maxReferences:
-		return unsaid
+		return unspecified
 	case len(path) == 0:
-		return yes
+		return allowed
 	}
-	result := s.allowsHere(path)
+	result := s.checkProperties(path)
 	for _, alternative := range s.alternatives() {
-		switch alternative.allows(path) {
-		case yes:
-			return yes
-		case no:
-			result = max(result, no)
-		case unsaid:
+		switch alternative.check(path) {
+		case allowed:
+			return allowed
+		case forbidden:
+			result = forbidden
+		case unspecified:
 		}
 	}
 	return result
 }
 
-func (s schema) allowsHere(path []targetpath.Segment) verdict {
-	next, said := s.step(path[0])
+func (s schema) checkProperties(path []targetpath.Segment) verdict {
+	next, specified := s.step(path[0])
 	switch {
 	case next != nil:
-		return next.allows(path[1:])
-	case said:
-		return no
+		return next.check(path[1:])
+	case specified:
+		return forbidden
 	default:
-		return unsaid
+		return unspecified
 	}
 }
 
-// step follows one segment. Without a next schema, said tells whether the
-// segment is refused or just not spoken of.
-func (s schema) step(segment targetpath.Segment) (next *schema, said bool) {
+// step returns the schema of one segment. Without one, specified reports whether
+// the segment is forbidden or just not mentioned.
+func (s schema) step(segment targetpath.Segment) (next *schema, specified bool) {
 	if segment.IsIndex() {
 		return s.item(segment.Index)
 	}
 	properties, _ := s.part["properties"].(map[string]any)
 	if property, found := properties[segment.Name]; found {
-		return new(s.inside(property)), true
+		return new(s.child(property)), true
 	}
 	patterns, _ := s.part["patternProperties"].(map[string]any)
 	for pattern, property := range patterns {
 		if matches, err := regexp.MatchString(pattern, segment.Name); err == nil && matches {
-			return new(s.inside(property)), true
+			return new(s.child(property)), true
 		}
 	}
 	additional, set := s.part["additionalProperties"]
@@ -100,55 +100,55 @@ func (s schema) step(segment targetpath.Segment) (next *schema, said bool) {
 	case set && additional == false:
 		return nil, true
 	case set:
-		return new(s.inside(additional)), true
+		return new(s.child(additional)), true
 	case s.part["type"] == "object" && len(properties)+len(patterns) == 0 && len(s.alternatives()) == 0:
-		// An object of which nothing else is said takes any name.
-		return new(s.inside(true)), true
+		// An object without further keywords allows any name.
+		return new(s.child(true)), true
 	default:
 		return nil, false
 	}
 }
 
-func (s schema) item(index int) (next *schema, said bool) {
+func (s schema) item(index int) (next *schema, specified bool) {
 	for _, keyword := range []string{"prefixItems", "items"} {
 		if list, isList := s.part[keyword].([]any); isList && index < len(list) {
-			return new(s.inside(list[index])), true
+			return new(s.child(list[index])), true
 		}
 	}
 	if items, set := s.part["items"]; set {
 		if _, isList := items.([]any); !isList {
-			return new(s.inside(items)), true
+			return new(s.child(items)), true
 		}
 	}
 	if s.part["type"] == "array" {
-		return new(s.inside(true)), true
+		return new(s.child(true)), true
 	}
 	return nil, false
 }
 
-// alternatives are the schemas that speak of the same value.
+// alternatives returns the other schemas that apply to the same value.
 func (s schema) alternatives() []schema {
 	var all []schema
-	if reference, isText := s.part["$ref"].(string); isText {
-		next := s.inside(s.resolve(reference))
+	if reference, isString := s.part["$ref"].(string); isString {
+		next := s.child(s.resolve(reference))
 		next.depth++
 		all = append(all, next)
 	}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		parts, _ := s.part[keyword].([]any)
 		for _, part := range parts {
-			all = append(all, s.inside(part))
+			all = append(all, s.child(part))
 		}
 	}
 	for _, keyword := range []string{"then", "else"} {
 		if part, set := s.part[keyword]; set {
-			all = append(all, s.inside(part))
+			all = append(all, s.child(part))
 		}
 	}
 	return all
 }
 
-// resolve follows a reference inside the same schema.
+// resolve returns the part that a reference inside the schema points to.
 func (s schema) resolve(reference string) any {
 	pointer, local := strings.CutPrefix(reference, "#")
 	if !local {
@@ -159,13 +159,13 @@ func (s schema) resolve(reference string) any {
 		if name == "" {
 			continue
 		}
-		inside, _ := part.(map[string]any)
-		part = inside[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
+		object, _ := part.(map[string]any)
+		part = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
 	}
 	return part
 }
 
-// at is the part of the schema at a path; an empty one if it says nothing.
+// at returns the part of the schema at a path, or an empty one.
 func (s schema) at(path []targetpath.Segment) schema {
 	if len(path) == 0 {
 		return s
@@ -183,7 +183,7 @@ func (s schema) at(path []targetpath.Segment) schema {
 	return schema{root: s.root}
 }
 
-// properties are the names that the schema speaks of.
+// properties returns the names of all properties that the schema defines.
 func (s schema) properties() map[string]bool {
 	names := map[string]bool{}
 	properties, _ := s.part["properties"].(map[string]any)

@@ -43,7 +43,7 @@ func (s *set) checkTargetPaths(ctx context.Context, o *Object, addon *addonsv1.C
 			// The webhook has said so.
 			continue
 		}
-		if err := known.Takes(path); err != nil {
+		if err := known.CheckPath(path); err != nil {
 			s.add(o.fail(RuleTargetPath, "spec.helm.valuesFrom"+indexed(i)+".targetPath", "%v", err))
 		}
 	}

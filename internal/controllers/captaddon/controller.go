@@ -46,7 +46,7 @@ type Versions interface {
 // Charts knows what values a chart takes. Takes may block for the time of a
 // download, once per chart; a chart that cannot be read takes everything.
 type Charts interface {
-	Takes(ctx context.Context, chart addonsv1.ChartSource, targetPath string) error
+	CheckPath(ctx context.Context, chart addonsv1.ChartSource, targetPath string) error
 }
 
 // Reconciler installs add-ons.

@@ -13,15 +13,15 @@ import (
 	"github.com/appthrust/capt/internal/addon/targetpath"
 )
 
-func takes(c *chart.Chart, path string) error {
+func check(c *chart.Chart, path string) error {
 	segments, err := targetpath.Parse(path)
 	if err != nil {
 		return err
 	}
-	return c.Takes(segments)
+	return c.CheckPath(segments)
 }
 
-func TestTakes_acceptsWhatTheChartKnows(t *testing.T) {
+func TestCheckPath_acceptsPathsInTheValues(t *testing.T) {
 	c := anchor().load(t)
 	for _, path := range []string{
 		`replicas`,
@@ -39,12 +39,12 @@ func TestTakes_acceptsWhatTheChartKnows(t *testing.T) {
 		`global.imageRegistry`,
 	} {
 		t.Run(path, func(t *testing.T) {
-			NewWithT(t).Expect(takes(c, path)).To(Succeed())
+			NewWithT(t).Expect(check(c, path)).To(Succeed())
 		})
 	}
 }
 
-func TestTakes_namesTheNearestPath(t *testing.T) {
+func TestCheckPath_suggestsTheNearestPath(t *testing.T) {
 	c := anchor().load(t)
 	tests := map[string]string{
 		`settings.clusterNam`:             "settings.clusterNam does not exist in chart anchor 1.2.3: did you mean settings.clusterName?",
@@ -55,15 +55,15 @@ func TestTakes_namesTheNearestPath(t *testing.T) {
 		`settings.featureGates.spotTospo`: "did you mean settings.featureGates.spotToSpot?",
 		`settings.zone`:                   "settings.zone does not exist in chart anchor 1.2.3: settings has clusterEndpoint, clusterName, featureGates",
 		`elsewhere`:                       "elsewhere does not exist in chart anchor 1.2.3: it has affinity, extraVolumes, nodeSelector, replicas, resources, serviceAccount, settings, tolerations",
-		`replicas.zone`:                   "replicas.zone goes on below replicas, which is a number in chart anchor 1.2.3",
-		`settings.clusterName.x`:          "goes on below settings.clusterName, which is a string",
-		`tolerations.key`:                 "goes on below tolerations, which is a list",
-		`settings[0]`:                     "settings[0] asks for a list item where there is no list in chart anchor 1.2.3",
+		`replicas.zone`:                   "replicas.zone continues below replicas, which is a number in chart anchor 1.2.3",
+		`settings.clusterName.x`:          "continues below settings.clusterName, which is a string",
+		`tolerations.key`:                 "continues below tolerations, which is a list",
+		`settings[0]`:                     "settings[0] indexes a value that is not a list in chart anchor 1.2.3",
 	}
 	for path, want := range tests {
 		t.Run(path, func(t *testing.T) {
 			g := NewWithT(t)
-			err := takes(c, path)
+			err := check(c, path)
 			g.Expect(err).To(MatchError(ContainSubstring(want)))
 			var unknown *chart.PathError
 			g.Expect(errors.As(err, &unknown)).To(BeTrue())
@@ -72,7 +72,7 @@ func TestTakes_namesTheNearestPath(t *testing.T) {
 	}
 }
 
-func TestTakes_readsTheSchema(t *testing.T) {
+func TestCheckPath_appliesTheSchema(t *testing.T) {
 	c := anchor().
 		with("values.yaml", "open: {}\nclosed: {}\nnamed: {known: 1}\n").
 		with("values.schema.json", `{
@@ -93,7 +93,7 @@ func TestTakes_readsTheSchema(t *testing.T) {
 	}
 	for _, path := range accepted {
 		t.Run(path, func(t *testing.T) {
-			NewWithT(t).Expect(takes(c, path)).To(Succeed())
+			NewWithT(t).Expect(check(c, path)).To(Succeed())
 		})
 	}
 	refused := map[string]string{
@@ -108,38 +108,38 @@ func TestTakes_readsTheSchema(t *testing.T) {
 	}
 	for path, want := range refused {
 		t.Run(path, func(t *testing.T) {
-			NewWithT(t).Expect(takes(c, path)).To(MatchError(ContainSubstring(want)))
+			NewWithT(t).Expect(check(c, path)).To(MatchError(ContainSubstring(want)))
 		})
 	}
 }
 
-func TestTakes_followsDependencies(t *testing.T) {
+func TestCheckPath_followsDependencies(t *testing.T) {
 	g := NewWithT(t)
 	c := anchor().
 		with("Chart.yaml", anchorChart+"dependencies: [{name: sub, alias: web}, {name: absent}]\n").
 		with("charts/sub/Chart.yaml", "name: sub\nversion: 0.1.0\n").
 		with("charts/sub/values.yaml", "service: {port: 80}\n").load(t)
 
-	g.Expect(takes(c, "web.service.port")).To(Succeed())
-	g.Expect(takes(c, "absent.anything.goes")).To(Succeed(), "a chart that is not there cannot be asked")
-	g.Expect(takes(c, "web.service.prot")).To(MatchError(ContainSubstring("did you mean web.service.port?")))
-	g.Expect(takes(c, "sub.service.port")).To(MatchError(ContainSubstring("does not exist")), "its values stand under the alias")
+	g.Expect(check(c, "web.service.port")).To(Succeed())
+	g.Expect(check(c, "absent.anything.goes")).To(Succeed(), "a missing chart may have any value")
+	g.Expect(check(c, "web.service.prot")).To(MatchError(ContainSubstring("did you mean web.service.port?")))
+	g.Expect(check(c, "sub.service.port")).To(MatchError(ContainSubstring("does not exist")), "its values are under the alias")
 }
 
-func TestTakes_knowsKarpentersChart(t *testing.T) {
+func TestCheckPath_acceptsTheValuesOfKarpenter(t *testing.T) {
 	g := NewWithT(t)
 	c := karpenter(t)
 	for _, path := range []string{
 		`settings.clusterName`, `settings.clusterEndpoint`, `settings.interruptionQueue`,
 		`serviceAccount.annotations.eks\.amazonaws\.com/role-arn`, `controller.resources.requests.cpu`, `nodeSelector.zone`,
 	} {
-		g.Expect(takes(c, path)).To(Succeed(), path)
+		g.Expect(check(c, path)).To(Succeed(), path)
 	}
-	g.Expect(takes(c, "settings.clusterNam")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")))
-	g.Expect(takes(c, "settings.aws.clusterName")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")), "the form of charts before 0.33")
+	g.Expect(check(c, "settings.clusterNam")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")))
+	g.Expect(check(c, "settings.aws.clusterName")).To(MatchError(ContainSubstring("did you mean settings.clusterName?")), "the path of charts before 0.33")
 }
 
-// karpenter is the chart in Karpenter's module.
+// karpenter returns the chart in the module of Karpenter.
 func karpenter(t *testing.T) *chart.Chart {
 	t.Helper()
 	command := exec.Command("go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v1.14.1")
@@ -150,7 +150,7 @@ func karpenter(t *testing.T) *chart.Chart {
 		err = json.Unmarshal(out, &module)
 	}
 	if err != nil {
-		t.Skipf("Karpenter's module cannot be had: %v", err)
+		t.Skipf("cannot download the module of Karpenter: %v", err)
 	}
 	c, err := chart.Load(filepath.Join(module.Dir, "charts", "karpenter"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
