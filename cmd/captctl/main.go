@@ -1,5 +1,5 @@
-// Command captctl runs and looks at clusters that Terraform modules make. Under
-// the name kubectl-capt it is a plugin of kubectl.
+// Command captctl creates and operates clusters that are built from Terraform
+// modules. Under the name kubectl-capt it is a kubectl plugin.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// What goes wrong is said once, by the command.
+	// Libraries log nothing: the command prints its error once.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -27,7 +27,7 @@ func main() {
 	err := root.ExecuteContext(ctx)
 	cancel()
 	if err != nil && err.Error() != "" {
-		// What to do next is said in the words that lead there.
+		// Errors suggest commands: use the name by which the program was called.
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "captctl ", name+" "))
 	}
 	os.Exit(cli.Code(err))

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -23,13 +24,13 @@ import (
 func newAddonCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "addon",
-		Short: "List, install and update what clusters get installed",
+		Short: "List, install and update add-ons of clusters",
 	})
 	cmd.AddCommand(newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
 	return cmd
 }
 
-// addonSummary is an add-on in short.
+// addonSummary is the structured output of captctl addon list.
 type addonSummary struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -45,7 +46,7 @@ type addonSummary struct {
 func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
 	s := addonSummary{
 		Namespace: addon.Namespace, Name: addon.Name, Selector: metav1.FormatLabelSelector(&addon.Spec.ClusterSelector),
-		Matched: number(addon.Status.Matched), Ready: number(addon.Status.Ready),
+		Matched: ptr.Deref(addon.Status.Matched, 0), Ready: ptr.Deref(addon.Status.Ready, 0),
 	}
 	switch {
 	case addon.Spec.Helm != nil:
@@ -62,23 +63,16 @@ func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
 	return s
 }
 
-func number(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
 func newAddonListCommand(o *Options) *cobra.Command {
 	var output text.Output
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the add-ons",
+		Short:   "List add-ons",
 		Example: "  captctl addon list\n  captctl addon list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, namespace, err := o.reach()
+			c, namespace, err := o.connect()
 			if err != nil {
 				return err
 			}
@@ -97,7 +91,7 @@ func newAddonListCommand(o *Options) *cobra.Command {
 				fmt.Fprintf(o.Err, "No add-ons in namespace %q: install one with captctl addon install\n", namespace)
 				return nil
 			}
-			table := text.NewTable("NAME", "VERSION", "READY", "CLUSTERS", "AFTER", "STATUS", "MESSAGE")
+			table := text.NewTable("NAME", "VERSION", "READY", "SELECTOR", "DEPENDS ON", "STATUS", "MESSAGE")
 			for _, s := range summaries {
 				colour := text.Cyan
 				if s.Ready >= s.Matched && s.Reason == "Ready" {
@@ -113,9 +107,9 @@ func newAddonListCommand(o *Options) *cobra.Command {
 	return cmd
 }
 
-// addon finds an add-on by its name.
+// addon returns an add-on by name.
 func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *addonsv1.CAPTAddon, error) {
-	c, namespace, err := o.reach()
+	c, namespace, err := o.connect()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +128,7 @@ func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *ad
 	return c, addon, nil
 }
 
-// statusIn returns the state of an add-on in the clusters, or in one of them.
+// statusIn returns the status of an add-on in all clusters, or in the given one.
 func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddonStatus, error) {
 	if cluster == "" {
 		return text.NonNil(addon.Status.Clusters), nil
@@ -144,7 +138,7 @@ func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddo
 			return []addonsv1.ClusterAddonStatus{status}, nil
 		}
 	}
-	return nil, fmt.Errorf("add-on %s is not for cluster %q: its clusters have the labels %s", addon.Name, cluster, metav1.FormatLabelSelector(&addon.Spec.ClusterSelector))
+	return nil, fmt.Errorf("add-on %s does not select cluster %q: it selects clusters with the labels %s", addon.Name, cluster, metav1.FormatLabelSelector(&addon.Spec.ClusterSelector))
 }
 
 func newAddonStatusCommand(o *Options) *cobra.Command {
@@ -152,7 +146,7 @@ func newAddonStatusCommand(o *Options) *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:               "status NAME",
-		Short:             "Show an add-on in each cluster",
+		Short:             "Show the status of an add-on in each cluster",
 		Example:           "  captctl addon status karpenter\n  captctl addon status karpenter --cluster demo -o json",
 		Args:              oneName("add-on"),
 		ValidArgsFunction: o.complete(addonNames, false),
@@ -174,23 +168,23 @@ func newAddonStatusCommand(o *Options) *cobra.Command {
 			return o.printAddon(addon, clusters)
 		},
 	}
-	o.addClusterFlag(cmd, &cluster)
+	o.addClusterFlag(cmd, &cluster, "Show only this cluster.")
 	addOutput(cmd, &output)
 	return cmd
 }
 
 func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.ClusterAddonStatus) error {
 	s := summaryOf(addon)
-	fmt.Fprintf(o.Out, "%s %s for clusters with %s: ready in %d of %d\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
+	fmt.Fprintf(o.Out, "%s %s, selector %s: ready in %d of %d clusters\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
 	if len(clusters) == 0 {
-		fmt.Fprintf(o.Err, "No cluster has it: label one, for example kubectl label cluster NAME %s\n", s.Selector)
+		fmt.Fprintf(o.Err, "No cluster is selected: label one with kubectl label cluster NAME %s\n", s.Selector)
 		return nil
 	}
 	now := time.Now()
 	table := text.NewTable("CLUSTER", "STATUS", "SINCE", "FAILED", "MESSAGE")
 	for _, c := range clusters {
 		colour, failed := text.Cyan, ""
-		if c.Ready != nil && *c.Ready {
+		if ptr.Deref(c.Ready, false) {
 			colour = text.Green
 		}
 		if c.Attempts > 0 {

@@ -19,26 +19,26 @@ import (
 	"github.com/appthrust/capt/internal/cli/text"
 )
 
-// fieldManager owns what captctl writes.
+// fieldManager is the field manager of captctl's server-side apply.
 const fieldManager = "captctl"
 
 type installOptions struct {
 	*Options
-	output          text.Output
-	from            string
-	chart           addonfile.Chart
-	insecure        bool
-	dryRun, byForce bool
+	output        text.Output
+	from          string
+	chart         addonfile.Chart
+	insecure      bool
+	dryRun, force bool
 }
 
-// installed is what came of one object.
+// installed is the result of applying an object.
 type installed struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Result is created, changed or unchanged.
 	Result string `json:"result"`
-	// Clusters are those that an add-on's selector finds.
+	// Clusters are the clusters that an add-on selects.
 	Clusters []string `json:"clusters,omitempty"`
 	selector string
 }
@@ -47,29 +47,23 @@ func newAddonInstallCommand(o *Options) *cobra.Command {
 	i := &installOptions{Options: o}
 	cmd := &cobra.Command{
 		Use:   "install NAME|FILE...",
-		Short: "Install add-ons",
-		Long: `Install add-ons: built-in ones by name, others by file. Each file holds a CAPTAddon
-and what it needs beside it. What is there already is changed.
+		Short: "Install or update add-ons",
+		Long: `Install or update add-ons: built-in ones by name, others by file. A file contains a
+CAPTAddon and the ConfigMaps and Secrets that it needs.
 
-Built-in ones are files NAME.yaml in --from, else in $CAPT_ADDONS, else in addons
-beside captctl; make addons makes them.`,
+A built-in add-on is a file NAME.yaml in the directory --from, else in $CAPT_ADDONS,
+else in the directory addons next to captctl. make addons creates these files.`,
 		Example: `  captctl addon install fluxcd karpenter
   captctl addon install karpenter --chart-repository oci://registry.example.com/charts --version 1.14.1
   captctl addon install ./my-addon.yaml --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("give the name or the file of an add-on: %s", cmd.UseLine())
+				return fmt.Errorf("expected the name or the file of an add-on: %s", cmd.UseLine())
 			}
 			return nil
 		},
 		ValidArgsFunction: func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var names []string
-			for _, name := range addonfile.Names(addonfile.Directories(i.from)) {
-				if strings.HasPrefix(name, typed) {
-					names = append(names, name)
-				}
-			}
-			return names, cobra.ShellCompDirectiveDefault
+			return withPrefix(addonfile.Names(addonfile.Directories(i.from)), typed), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("insecure") {
@@ -79,12 +73,12 @@ beside captctl; make addons makes them.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&i.from, "from", "", "directory of built-in add-ons")
-	flags.StringVar(&i.chart.Repository, "chart-repository", "", "take charts from this repository")
-	flags.StringVar(&i.chart.Version, "version", "", "take this version of the chart")
-	flags.BoolVar(&i.insecure, "insecure", false, "allow plain HTTP to the chart repository")
-	flags.BoolVar(&i.dryRun, "dry-run", false, "let the API server check everything, and change nothing")
-	flags.BoolVar(&i.byForce, "force-conflicts", false, "take over fields that somebody else has set")
+	flags.StringVar(&i.from, "from", "", "Directory with the built-in add-ons.")
+	flags.StringVar(&i.chart.Repository, "chart-repository", "", "Chart repository to use instead of the add-on's.")
+	flags.StringVar(&i.chart.Version, "version", "", "Chart version to use instead of the add-on's.")
+	flags.BoolVar(&i.insecure, "insecure", false, "Allow plain HTTP to the chart repository.")
+	flags.BoolVar(&i.dryRun, "dry-run", false, "Validate the objects on the API server, and change nothing.")
+	flags.BoolVar(&i.force, "force-conflicts", false, "Overwrite fields that other field managers own.")
 	_ = cmd.MarkFlagDirname("from")
 	addOutput(cmd, &i.output)
 	return cmd
@@ -107,7 +101,7 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 	if err := addonfile.OverrideChart(objects, i.chart); err != nil {
 		return err
 	}
-	c, namespace, err := i.reach()
+	c, namespace, err := i.connect()
 	if err != nil {
 		return err
 	}
@@ -131,7 +125,7 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// apply writes one object and tells what came of it.
+// apply applies an object and returns the result.
 func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (installed, error) {
 	result := installed{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Result: "created"}
 	before := &unstructured.Unstructured{}
@@ -143,19 +137,19 @@ func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstru
 	if i.dryRun {
 		options = append(options, client.DryRunAll)
 	}
-	if i.byForce {
+	if i.force {
 		options = append(options, client.ForceOwnership)
 	}
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), options...)
 	if apierrors.IsConflict(err) {
-		return result, fmt.Errorf("%s %s: %w: leave it as it is, or take it over with --force-conflicts", result.Kind, result.Name, err)
+		return result, fmt.Errorf("%s %s: %w: keep the current value, or overwrite it with --force-conflicts", result.Kind, result.Name, err)
 	}
 	if err != nil {
 		return result, fmt.Errorf("applying %s %s: %w", result.Kind, result.Name, err)
 	}
 	switch {
 	case before.GetResourceVersion() == "":
-	case alike(before, obj):
+	case equal(before, obj):
 		result.Result = "unchanged"
 	default:
 		result.Result = "changed"
@@ -163,13 +157,13 @@ func (i *installOptions) apply(ctx context.Context, c client.Client, obj *unstru
 	if !addonfile.IsAddon(obj) {
 		return result, nil
 	}
-	return result, result.match(ctx, c, obj)
+	return result, result.findClusters(ctx, c, obj)
 }
 
-// alike tells whether two versions of an object say the same. The versions
-// themselves do not tell: a dry run keeps them.
-func alike(a, b *unstructured.Unstructured) bool {
-	said := func(obj *unstructured.Unstructured) map[string]any {
+// equal reports whether two versions of an object have the same content. Their
+// resource versions do not show it, because a dry run does not change them.
+func equal(a, b *unstructured.Unstructured) bool {
+	contentOf := func(obj *unstructured.Unstructured) map[string]any {
 		content := obj.DeepCopy().Object
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 			unstructured.RemoveNestedField(content, "metadata", field)
@@ -177,11 +171,11 @@ func alike(a, b *unstructured.Unstructured) bool {
 		delete(content, "status")
 		return content
 	}
-	return equality.Semantic.DeepEqual(said(a), said(b))
+	return equality.Semantic.DeepEqual(contentOf(a), contentOf(b))
 }
 
-// match finds the clusters that get an add-on.
-func (r *installed) match(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+// findClusters sets the clusters that an add-on selects.
+func (r *installed) findClusters(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	var addon addonsv1.CAPTAddon
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &addon); err != nil {
 		return fmt.Errorf("reading add-on %s: %w", r.Name, err)
@@ -189,11 +183,11 @@ func (r *installed) match(ctx context.Context, c client.Client, obj *unstructure
 	r.selector = metav1.FormatLabelSelector(&addon.Spec.ClusterSelector)
 	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
 	if err != nil {
-		return fmt.Errorf("reading the selector of %s: %w", r.Name, err)
+		return fmt.Errorf("parsing the selector of %s: %w", r.Name, err)
 	}
 	var clusters clusterv1.ClusterList
 	if err := c.List(ctx, &clusters, client.InNamespace(r.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return fmt.Errorf("finding the clusters of %s: %w", r.Name, err)
+		return fmt.Errorf("listing the clusters of %s: %w", r.Name, err)
 	}
 	for _, cluster := range clusters.Items {
 		r.Clusters = append(r.Clusters, cluster.Name)
@@ -201,17 +195,18 @@ func (r *installed) match(ctx context.Context, c client.Client, obj *unstructure
 	return nil
 }
 
+// report prints the result of applying an object.
 func (i *installOptions) report(r installed) {
-	dry := ""
+	suffix := ""
 	if i.dryRun {
-		dry = " (dry run)"
+		suffix = " (dry run)"
 	}
-	fmt.Fprintf(i.Out, "%s %s %s%s\n", r.Kind, r.Name, r.Result, dry)
+	fmt.Fprintf(i.Out, "%s %s %s%s\n", r.Kind, r.Name, r.Result, suffix)
 	switch {
 	case r.Kind != "CAPTAddon":
 	case len(r.Clusters) == 0:
-		fmt.Fprintf(i.Out, "  no cluster matches %s: kubectl label cluster NAME %s\n", r.selector, r.selector)
+		fmt.Fprintf(i.Out, "  no cluster matches the selector %s: label one with kubectl label cluster NAME %s\n", r.selector, r.selector)
 	default:
-		fmt.Fprintf(i.Out, "  for %s\n", strings.Join(r.Clusters, ", "))
+		fmt.Fprintf(i.Out, "  clusters: %s\n", strings.Join(r.Clusters, ", "))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -21,10 +22,10 @@ func newAddonTriggerCommand(o *Options) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "trigger NAME",
-		Short: "Have an add-on applied again now",
-		Long: `Have an add-on applied again now, in every cluster that has it, and wait until it
-is ready again. With --cluster the wait is for that cluster. It ends with 1 if
-the add-on fails there.`,
+		Short: "Apply an add-on again now",
+		Long: `Apply an add-on again now in every selected cluster, and wait until it is ready.
+With --cluster, wait only for that cluster. The exit code is 1 if the add-on
+fails.`,
 		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --no-wait",
 		Args:              oneName("add-on"),
 		ValidArgsFunction: o.complete(addonNames, false),
@@ -52,61 +53,64 @@ the add-on fails there.`,
 			if noWait {
 				return nil
 			}
-			return o.awaitTrigger(ctx, c, addon, trigger, cluster)
+			return o.waitForAddon(ctx, c, addon, trigger, cluster)
 		},
 	}
-	o.addClusterFlag(cmd, &cluster)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is ready again")
+	o.addClusterFlag(cmd, &cluster, "Wait only for this cluster.")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait until the add-on is ready.")
 	return cmd
 }
 
-// addClusterFlag gives a command the flag that chooses a Cluster. It takes the
-// place of kubectl's flag of that name, which chooses an entry of the kubeconfig.
-func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string) {
-	cmd.Flags().StringVar(cluster, "cluster", "", "the Cluster")
+// addClusterFlag adds the --cluster flag to a command. It replaces kubectl's flag
+// of the same name, which selects a cluster of the kubeconfig.
+func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string, usage string) {
+	cmd.Flags().StringVar(cluster, "cluster", "", usage)
 	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.ClusterNames))
 }
 
-func (o *Options) awaitTrigger(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
+// waitForAddon shows the progress of an add-on until the trigger is handled and the
+// add-on is ready, or has failed. It returns an error if it has failed.
+func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
 	p := o.progress()
 	var last *addonsv1.CAPTAddon
 	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
 		p.show(addonProgress(a, cluster))
-		return a.Status.HandledTrigger == trigger && settledIn(a, cluster), nil
+		return a.Status.HandledTrigger == trigger && settled(a, cluster), nil
 	})
 	p.end()
 	if err != nil {
 		return err
 	}
 	for _, c := range last.Status.Clusters {
-		if concerns(c, cluster) && describe.StateFor(c.Reason) == describe.StateFailed {
-			return fmt.Errorf("%s fails in %s: %s: %s", last.Name, c.Name, c.Reason, c.Message)
+		if isSelected(c, cluster) && describe.StateFor(c.Reason) == describe.StateFailed {
+			return fmt.Errorf("%s failed in cluster %s: %s: %s", last.Name, c.Name, c.Reason, c.Message)
 		}
 	}
 	fmt.Fprintf(o.Out, "%s\n", addonProgress(last, cluster))
 	return nil
 }
 
-// concerns tells whether a cluster is the one that is meant.
-func concerns(c addonsv1.ClusterAddonStatus, cluster string) bool {
+// isSelected reports whether a status is that of the given cluster. An empty name
+// selects all clusters.
+func isSelected(c addonsv1.ClusterAddonStatus, cluster string) bool {
 	return cluster == "" || c.Name == cluster
 }
 
-// settledIn tells whether an add-on is ready, or has failed, where it is meant to
-// be.
-func settledIn(addon *addonsv1.CAPTAddon, cluster string) bool {
+// settled reports whether an add-on is ready or has failed in the given cluster, or
+// in all clusters.
+func settled(addon *addonsv1.CAPTAddon, cluster string) bool {
 	return !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool {
-		ready := c.Ready != nil && *c.Ready
-		return concerns(c, cluster) && !ready && describe.StateFor(c.Reason) != describe.StateFailed
+		return isSelected(c, cluster) && !ptr.Deref(c.Ready, false) && describe.StateFor(c.Reason) != describe.StateFailed
 	})
 }
 
-// addonProgress says how far an add-on is, and what it waits for first.
+// addonProgress returns the number of ready clusters and the status of the given
+// cluster, or of the first one that is not ready.
 func addonProgress(addon *addonsv1.CAPTAddon, cluster string) string {
-	line := fmt.Sprintf("%s is ready in %d of %d clusters", addon.Name, number(addon.Status.Ready), number(addon.Status.Matched))
+	line := fmt.Sprintf("%s is ready in %d of %d clusters", addon.Name, ptr.Deref(addon.Status.Ready, 0), ptr.Deref(addon.Status.Matched, 0))
 	for _, c := range addon.Status.Clusters {
-		if cluster != "" && c.Name != cluster || cluster == "" && c.Ready != nil && *c.Ready {
+		if cluster != "" && c.Name != cluster || cluster == "" && ptr.Deref(c.Ready, false) {
 			continue
 		}
 		return strings.TrimSpace(fmt.Sprintf("%s; %s: %s %s", line, c.Name, c.Reason, message.OneLine(c.Message)))

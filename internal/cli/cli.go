@@ -1,5 +1,5 @@
-// Package cli holds the commands of captctl, a file each. Commands read flags
-// and print; what they know comes from the packages below.
+// Package cli implements the commands of captctl, one file per command. Commands
+// parse flags and print; the packages below this one do the work.
 package cli
 
 import (
@@ -16,31 +16,33 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-// Streams are where a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Options is what every command shares.
+// Options are shared by all commands.
 type Options struct {
 	Streams
-	// Kube are the flags that lead to a cluster, as kubectl has them.
+	// Kube are kubectl's flags that select a cluster and a namespace.
 	Kube *genericclioptions.ConfigFlags
 }
 
-// New returns captctl.
+// New returns the captctl command.
 func New(streams Streams) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	o := &Options{Streams: streams, Kube: genericclioptions.NewConfigFlags(true)}
 	root := group(&cobra.Command{
 		Use:   "captctl",
-		Short: "Run and look at clusters that Terraform modules make",
-		Long: `Run and look at clusters that Terraform modules make.
+		Short: "Create and operate clusters that are built from Terraform modules",
+		Long: `Create and operate Cluster API clusters that are built from Terraform modules.
 
-captctl talks to a management cluster with Cluster API and CAPT, as kubectl
-does: by --kubeconfig, --context and --namespace. Under the name kubectl-capt
-it is a plugin of kubectl.`,
+Most commands connect to a management cluster with Cluster API and CAPT. Select it
+as with kubectl: with --kubeconfig, --context and --namespace. Installed under the
+name kubectl-capt, this program is a kubectl plugin.
+
+A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`,
 		Example: `  captctl describe cluster demo --watch
   captctl plan cluster/demo
   captctl logs -f cluster/demo`,
@@ -51,58 +53,59 @@ it is a plugin of kubectl.`,
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	o.Kube.AddFlags(root.PersistentFlags())
-	root.AddCommand(commands(o)...)
+	for _, g := range commandGroups(o) {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersionCommand(o))
 	o.completeFlags(root)
 	completeEnvironments(root)
-	o.guard(root)
+	o.wrapErrors(root)
 	return root
 }
 
-// commands are the commands in the order in which help lists them.
-func commands(o *Options) []*cobra.Command {
-	return []*cobra.Command{
-		newUpCommand(o),
-		newDownCommand(o),
-		newStatusCommand(o),
-		newGenerateCommand(o),
-		newDescribeCommand(o),
-		newPlanCommand(o),
-		newApproveCommand(o),
-		newRejectCommand(o),
-		newCancelCommand(o),
-		newRetryCommand(o),
-		newLogsCommand(o),
-		newHistoryCommand(o),
-		newDriftCommand(o),
-		newStateCommand(o),
-		newUnlockCommand(o),
-		newAddonCommand(o),
-		newMigrateCommand(o),
-		newValidateCommand(o),
-		newRenderCommand(o),
-		newDoctorCommand(o),
-		newVersionCommand(o),
+// commandGroup is a group of commands in the help.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// commandGroups returns the commands in the order of the help.
+func commandGroups(o *Options) []commandGroup {
+	return []commandGroup{
+		{"Local management cluster:", []*cobra.Command{newUpCommand(o), newDownCommand(o), newStatusCommand(o)}},
+		{"Clusters and add-ons:", []*cobra.Command{
+			newGenerateCommand(o), newDescribeCommand(o), newAddonCommand(o), newMigrateCommand(o),
+		}},
+		{"Terraform workspaces:", []*cobra.Command{
+			newPlanCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
+			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newUnlockCommand(o),
+		}},
+		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newDoctorCommand(o)}},
 	}
 }
 
-// nowhere is where an empty kubeconfig leads.
-const nowhere = "http://localhost:8080"
+// defaultHost is the address that client-go uses without a kubeconfig.
+const defaultHost = "http://localhost:8080"
 
-// Config reaches the management cluster that the flags lead to.
+// Config returns the configuration of the management cluster.
 func (o *Options) Config() (*rest.Config, error) {
 	config, err := o.Kube.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the management cluster: %w", err)
+		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	if raw, err := o.Kube.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == nowhere {
+	if raw, err := o.Kube.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == defaultHost {
 		return nil, clientcmd.ErrEmptyCluster
 	}
-	// A person at a terminal is not to be slowed down.
+	// The default limits are for controllers; they would slow down a command.
 	config.QPS, config.Burst = 50, 100
 	return config, nil
 }
 
-// Client reaches the management cluster that the flags lead to.
+// Client returns a client for the management cluster.
 func (o *Options) Client() (client.WithWatch, error) {
 	config, err := o.Config()
 	if err != nil {
@@ -110,22 +113,22 @@ func (o *Options) Client() (client.WithWatch, error) {
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	return c, nil
 }
 
-// Namespace is the namespace that the flags or the kubeconfig name.
+// Namespace returns the namespace of the flags or the kubeconfig.
 func (o *Options) Namespace() (string, error) {
 	namespace, _, err := o.Kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+		return "", fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	return namespace, nil
 }
 
-// reach returns a client and the namespace to look in.
-func (o *Options) reach() (client.WithWatch, string, error) {
+// connect returns a client for the management cluster and the namespace to use.
+func (o *Options) connect() (client.WithWatch, string, error) {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return nil, "", err
@@ -134,11 +137,5 @@ func (o *Options) reach() (client.WithWatch, string, error) {
 	return c, namespace, err
 }
 
-// style is how the command's output is shown.
+// style returns the style of the command's output.
 func (o *Options) style() text.Style { return text.StyleOf(o.Out) }
-
-// addOutput gives a command the flag -o.
-func addOutput(cmd *cobra.Command, output *text.Output) {
-	cmd.Flags().VarP(output, "output", "o", "answer for programs: json or yaml")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(text.JSON), string(text.YAML)}, cobra.ShellCompDirectiveNoFileComp))
-}

@@ -12,8 +12,8 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-func TestErrors_sayTheNextStepInOneLine(t *testing.T) {
-	w := newWorld(t)
+func TestErrors_haveTheNextStepInOneLine(t *testing.T) {
+	h := newHarness(t)
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -22,15 +22,15 @@ func TestErrors_sayTheNextStepInOneLine(t *testing.T) {
 		"unknown command":    {[]string{"plann"}, `unknown command "plann" for "captctl": did you mean "plan"?`, 2},
 		"unknown subcommand": {[]string{"state", "snapshot"}, `unknown command "snapshot" for "captctl state": did you mean "snapshots"?`, 2},
 		"unknown flag":       {[]string{"plan", "x", "--bad"}, "unknown flag: --bad (see captctl plan --help)", 2},
-		"unknown form":       {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json or yaml`, 2},
-		"no name":            {[]string{"describe", "cluster"}, "give one cluster: captctl describe cluster NAME", 2},
-		"no context":         {[]string{"plan", "x", "--context", "none"}, "choose one of kubectl config get-contexts with --context", 1},
-		"nobody answers":     {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 does not answer (connect: connection refused): check --context", 1},
+		"unknown format":     {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json or yaml`, 2},
+		"no name":            {[]string{"describe", "cluster"}, "expected the name of one cluster: captctl describe cluster NAME", 2},
+		"no context":         {[]string{"plan", "x", "--context", "none"}, "see kubectl config get-contexts", 1},
+		"unreachable":        {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 is unreachable (connect: connection refused): check --context", 1},
 		"not allowed":        {[]string{"plan", "x", "--as", "nobody"}, "cannot get resource", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			a := w.run(tc.args...)
+			a := h.run(tc.args...)
 			g.Expect(a.err).To(ContainSubstring(tc.want))
 			g.Expect(a.err).NotTo(ContainSubstring("\n"))
 			g.Expect(a.code).To(Equal(tc.code))
@@ -38,12 +38,12 @@ func TestErrors_sayTheNextStepInOneLine(t *testing.T) {
 	}
 }
 
-func TestErrors_saySoWithoutACluster(t *testing.T) {
+func TestErrors_withoutCluster(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var out bytes.Buffer
 	err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "plan", "x")
-	g.Expect(err).To(MatchError("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up"))
+	g.Expect(err).To(MatchError("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up"))
 }
 
 func TestHelp_hasExamplesForEveryCommand(t *testing.T) {
@@ -60,7 +60,7 @@ func TestHelp_hasExamplesForEveryCommand(t *testing.T) {
 	check(cli.New(cli.Streams{}))
 }
 
-func TestCalledAs_speaksOfTheNameItHas(t *testing.T) {
+func TestCalledAs_helpUsesTheName(t *testing.T) {
 	for program, want := range map[string]string{"/usr/bin/captctl": "captctl", "/usr/bin/kubectl-capt": "kubectl capt", `kubectl-capt.exe`: "kubectl capt"} {
 		g := NewWithT(t)
 		var out bytes.Buffer
@@ -82,9 +82,9 @@ func TestCalledAs_completesForKubectl(t *testing.T) {
 	g.Expect(out.String()).To(Equal("json\nyaml\n:4\n"))
 }
 
-func TestCompletion_knowsObjects(t *testing.T) {
-	w := newWorld(t)
-	w.create(cluster("demo", nil), workspace("net"), karpenter())
+func TestCompletion_ofObjects(t *testing.T) {
+	h := newHarness(t)
+	h.create(cluster("demo", nil), workspace("net"), karpenter())
 	for _, tc := range []struct {
 		args []string
 		want []string
@@ -97,14 +97,14 @@ func TestCompletion_knowsObjects(t *testing.T) {
 		{[]string{"addon", "status", "karpenter", "--cluster", ""}, []string{"demo"}},
 		{[]string{"plan", "net", "-o", ""}, []string{"json", "yaml"}},
 	} {
-		a := w.run(append([]string{"__complete"}, tc.args...)...)
-		w.Expect(a.code).To(Equal(0), a.err)
+		a := h.run(append([]string{"__complete"}, tc.args...)...)
+		h.Expect(a.code).To(Equal(0), a.err)
 		lines := strings.Split(strings.TrimSpace(a.out), "\n")
-		w.Expect(lines[len(lines)-1]).To(Equal(":4"), "no names of files")
-		w.Expect(lines[:len(lines)-1]).To(ConsistOf(tc.want), strings.Join(tc.args, " "))
+		h.Expect(lines[len(lines)-1]).To(Equal(":4"), "no file names")
+		h.Expect(lines[:len(lines)-1]).To(ConsistOf(tc.want), strings.Join(tc.args, " "))
 	}
-	a := w.run("__complete", "plan", "--namespace", w.namespace[:6])
-	w.Expect(a.out).To(ContainSubstring(w.namespace))
+	a := h.run("__complete", "plan", "--namespace", h.namespace[:6])
+	h.Expect(a.out).To(ContainSubstring(h.namespace))
 }
 
 func TestCompletion_hasScriptsForEveryShell(t *testing.T) {

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,24 +14,25 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// completionPatience is how long a shell waits for names.
-const completionPatience = 3 * time.Second
+// completionTimeout is the time to list names for a shell completion.
+const completionTimeout = 3 * time.Second
 
-// namesOf lists the names of some kind of object.
+// namesOf lists the names of objects of a kind.
 type namesOf func(ctx context.Context, c client.Reader, namespace string) ([]string, error)
 
-// complete completes arguments with names: the first of a command, or all of
-// them when there may be several.
+// complete returns a function that completes arguments with names: only the first
+// argument, or each one if the command accepts several.
 func (o *Options) complete(names namesOf, several bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		c, namespace, err := o.reach()
+		c, namespace, err := o.connect()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -39,18 +40,18 @@ func (o *Options) complete(names namesOf, several bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found = slices.DeleteFunc(found, func(name string) bool { return !strings.HasPrefix(name, typed) || slices.Contains(args, name) })
-		return found, cobra.ShellCompDirectiveNoFileComp
+		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(args, name) })
+		return withPrefix(found, typed), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// workspaceNames are all names by which workspaces are found.
+// workspaceNames returns all names that operate.Find accepts.
 func workspaceNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	names, err := operate.WorkspaceNames(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
-	// Without Cluster API there are workspaces all the same.
+	// Workspaces may exist without Cluster API.
 	clusters, _ := operate.ClusterNames(ctx, c, namespace)
 	for _, cluster := range clusters {
 		names = append(names, "cluster/"+cluster, "cluster/"+cluster+"/vpc")
@@ -58,6 +59,7 @@ func workspaceNames(ctx context.Context, c client.Reader, namespace string) ([]s
 	return names, nil
 }
 
+// addonNames returns the names of the add-ons in a namespace.
 func addonNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
 	var list addonsv1.CAPTAddonList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -70,6 +72,7 @@ func addonNames(ctx context.Context, c client.Reader, namespace string) ([]strin
 	return names, nil
 }
 
+// namespaceNames returns the names of all namespaces.
 func namespaceNames(ctx context.Context, c client.Reader, _ string) ([]string, error) {
 	var list corev1.NamespaceList
 	if err := c.List(ctx, &list); err != nil {
@@ -82,29 +85,30 @@ func namespaceNames(ctx context.Context, c client.Reader, _ string) ([]string, e
 	return names, nil
 }
 
-// completeFlags completes the flags that lead to a cluster.
+// completeFlags adds completions for --namespace and --context.
 func (o *Options) completeFlags(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("namespace", o.completeFlag(namespaceNames))
-	fromKubeconfig := func(pick func() []string) cobra.CompletionFunc {
-		return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return slices.DeleteFunc(pick(), func(name string) bool { return !strings.HasPrefix(name, typed) }), cobra.ShellCompDirectiveNoFileComp
-		}
-	}
-	_ = root.RegisterFlagCompletionFunc("context", fromKubeconfig(func() []string {
+	_ = root.RegisterFlagCompletionFunc("context", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
 		if err != nil {
-			return nil
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var names []string
-		for name := range config.Contexts {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return names
-	}))
+		return withPrefix(slices.Sorted(maps.Keys(config.Contexts)), typed), cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
-// completeFlag completes the value of a flag with names.
+// withPrefix returns the names that start with prefix.
+func withPrefix(names []string, prefix string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// completeWords completes a flag with fixed words.
+func completeWords(c *cobra.Command, flag string, words []string) {
+	// The only error is a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeFlag returns a function that completes the value of a flag with names.
 func (o *Options) completeFlag(names namesOf) cobra.CompletionFunc {
 	complete := o.complete(names, true)
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -112,8 +116,8 @@ func (o *Options) completeFlag(names namesOf) cobra.CompletionFunc {
 	}
 }
 
-// completeEnvironments completes the commands that work on an embedded
-// environment: each is a directory.
+// completeEnvironments completes the commands for local environments, which have
+// the --dir flag.
 func completeEnvironments(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		if dir := cmd.Flag("dir"); dir == nil || cmd.ValidArgsFunction != nil {
@@ -123,21 +127,20 @@ func completeEnvironments(root *cobra.Command) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			names := EnvironmentNames(cmd.Flag("dir").Value.String())
-			return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, typed) }), cobra.ShellCompDirectiveNoFileComp
+			return withPrefix(environmentNames(cmd.Flag("dir").Value.String()), typed), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 }
 
-// EnvironmentNames are the embedded environments in a directory; in that of the
-// user when none is given.
-func EnvironmentNames(dir string) []string {
+// environmentNames returns the names of the local environments in a directory, or
+// in the default directory if dir is empty.
+func environmentNames(dir string) []string {
 	if dir == "" {
-		state := os.Getenv("XDG_STATE_HOME")
-		if home, err := os.UserHomeDir(); state == "" && err == nil {
-			state = filepath.Join(home, ".local", "state")
+		base, err := environment.BaseDir()
+		if err != nil {
+			return nil
 		}
-		dir = filepath.Join(state, "capt")
+		dir = base
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

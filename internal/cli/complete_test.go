@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestCompletion_knowsEnvironments(t *testing.T) {
+func TestCompletion_ofEnvironments(t *testing.T) {
 	g := NewWithT(t)
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
@@ -30,5 +30,5 @@ func TestCompletion_knowsEnvironments(t *testing.T) {
 	g.Expect(names).To(ConsistOf("second"))
 	names, _ = down.ValidArgsFunction(down, []string{"demo"}, "")
 	g.Expect(names).To(BeEmpty())
-	g.Expect(EnvironmentNames(filepath.Join(home, "none"))).To(BeEmpty())
+	g.Expect(environmentNames(filepath.Join(home, "none"))).To(BeEmpty())
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"
+	"github.com/appthrust/capt/internal/message"
 )
 
-// runDemo brings the environment up, makes the demo's cluster and shows how it
-// becomes ready.
+// runDemo starts the environment, creates the demo cluster and shows its progress
+// until it is ready.
 func (o *Options) runDemo(cmd *cobra.Command, env *environment.Environment, addons bool) error {
-	ctx, began := cmd.Context(), time.Now()
-	status, err := o.bringUp(ctx, env)
+	ctx, started := cmd.Context(), time.Now()
+	status, err := o.startEnvironment(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -35,17 +36,17 @@ func (o *Options) runDemo(cmd *cobra.Command, env *environment.Environment, addo
 	show := &stepLine{out: o.Out, live: text.IsTerminal(o.Out)}
 	if err := demo.Run(ctx, show.report); err != nil {
 		show.clear()
-		return fmt.Errorf("the cluster %s is not ready: %w", demo.Name(), err)
+		return fmt.Errorf("cluster %s is not ready: %w", demo.Name(), err)
 	}
 	fmt.Fprintln(o.Out)
 	if err := o.showTree(ctx, env, demo.Name()); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(began).Seconds())
+	fmt.Fprintf(o.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(started).Seconds())
 	return o.showNext(cmd, env, demo.Name(), addons)
 }
 
-// showTree shows the cluster as describe does.
+// showTree prints the cluster as captctl describe does.
 func (o *Options) showTree(ctx context.Context, env *environment.Environment, name string) error {
 	c, err := env.Client()
 	if err != nil {
@@ -60,7 +61,7 @@ func (o *Options) showTree(ctx context.Context, env *environment.Environment, na
 	return describe.Render(o.Out, describe.Build(objects, false), o.style(), time.Now())
 }
 
-// showNext says what to try.
+// showNext prints commands to try next.
 func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, cluster string, addons bool) error {
 	status, err := env.Status(cmd.Context())
 	if err != nil {
@@ -82,28 +83,28 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		arguments += " --dir " + dir.Value.String()
 	}
 	lines := []string{
-		"# the management cluster",
+		"# Management cluster",
 		"export KUBECONFIG=" + env.Kubeconfig(),
 		kubectl + " get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 	}
 	lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster), self+" status"+arguments)
-	for _, made := range status.Clusters {
-		if made.Name != cluster {
+	for _, local := range status.Clusters {
+		if local.Name != cluster {
 			continue
 		}
-		inside := kubectl + " --kubeconfig " + filepath.Join(made.Directory, "kubeconfig")
-		lines = append(lines, "", "# the cluster "+cluster, inside+" get nodes,pods -A")
+		kubectlIn := kubectl + " --kubeconfig " + filepath.Join(local.Directory, "kubeconfig")
+		lines = append(lines, "", "# Cluster "+cluster, kubectlIn+" get nodes,pods -A")
 		if addons {
-			lines = append(lines, inside+" get helmrelease,nodepool,nodeclaim -A", inside+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
+			lines = append(lines, kubectlIn+" get helmrelease,nodepool,nodeclaim -A", kubectlIn+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
 		}
 	}
-	lines = append(lines, "", "# the end", kubectl+" delete cluster "+cluster+"   # everything it is made of goes", self+" down"+arguments)
+	lines = append(lines, "", "# Clean up", kubectl+" delete cluster "+cluster+"   # with everything that belongs to it", self+" down"+arguments)
 	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))
 	return nil
 }
 
-// invocation is how a program is called here: by its name if that leads to one,
-// else by its path.
+// invocation returns the command for a program: its name if it is in PATH, else its
+// path, relative to the working directory if it is below.
 func invocation(path string) string {
 	name := filepath.Base(path)
 	if _, err := exec.LookPath(name); err == nil {
@@ -117,14 +118,15 @@ func invocation(path string) string {
 	return path
 }
 
-// stepLine shows the step that is under way on one line of a terminal, and each
-// that has ended on a line of its own.
+// stepLine prints each finished step on its own line. On a terminal it also shows
+// the current step.
 type stepLine struct {
 	out  io.Writer
 	live bool
 }
 
-const widest = 100
+// maxStepWidth is the width of the line for the current step.
+const maxStepWidth = 100
 
 func (s *stepLine) report(p demo.Progress) {
 	s.clear()
@@ -133,22 +135,19 @@ func (s *stepLine) report(p demo.Progress) {
 		fmt.Fprintf(s.out, "%6.1f s  %s\n", p.Took.Seconds(), p.Step)
 	case s.live:
 		line := fmt.Sprintf("%6.1f s  %s … %s", p.Took.Seconds(), p.Step, p.Pending)
-		if letters := []rune(line); len(letters) > widest {
-			line = string(letters[:widest-1]) + "…"
-		}
-		fmt.Fprintf(s.out, "%s", line)
+		fmt.Fprint(s.out, message.TruncateWidth(line, maxStepWidth))
 	}
 }
 
-// clear takes the line of the step under way away.
+// clear removes the line of the current step.
 func (s *stepLine) clear() {
 	if s.live {
 		fmt.Fprintf(s.out, "\r\x1b[K")
 	}
 }
 
-// deadline ends a command's context after a while.
-func deadline(cmd *cobra.Command, timeout time.Duration) context.CancelFunc {
+// setTimeout sets a timeout for the context of a command.
+func setTimeout(cmd *cobra.Command, timeout time.Duration) context.CancelFunc {
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("not ready after %s", timeout))
 	cmd.SetContext(ctx)
 	return cancel

@@ -22,7 +22,7 @@ import (
 func newDescribeCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "describe",
-		Short: "Show what there is, what it waits for and since when",
+		Short: "Show the status of a cluster",
 	})
 	cmd.AddCommand(newDescribeClusterCommand(o))
 	return cmd
@@ -38,11 +38,11 @@ func newDescribeClusterCommand(o *Options) *cobra.Command {
 	d := &describeOptions{Options: o}
 	cmd := &cobra.Command{
 		Use:   "cluster NAME",
-		Short: "Show a cluster as one tree",
-		Long: `Show a cluster as one tree: the objects of Cluster API and of CAPT, Terraform
-runs with their progress, add-ons, and the nodes of the workload cluster.
+		Short: "Show a cluster as a tree",
+		Long: `Show a cluster as a tree: the objects of Cluster API and CAPT, Terraform runs with
+their progress, add-ons, and the nodes of the workload cluster.
 
-  ✓ ready   … goes on, or waits   ! a person has to act   ✗ went wrong   ? nobody has said`,
+  ✓ ready   … in progress or waiting   ! needs your action   ✗ failed   ? unknown`,
 		Example: `  captctl describe cluster demo
   captctl describe cluster demo --watch
   captctl describe cluster demo -o json | jq .state`,
@@ -50,14 +50,14 @@ runs with their progress, add-ons, and the nodes of the workload cluster.
 		ValidArgsFunction: o.complete(operate.ClusterNames, false),
 		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "show it again after each change, until Ctrl-C")
-	cmd.Flags().BoolVar(&d.all, "show-all", false, "also show conditions, finished runs, ClusterResourceSets and bootstrap configurations")
+	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "Show each change until Ctrl-C.")
+	cmd.Flags().BoolVar(&d.all, "show-all", false, "Include conditions, finished runs, ClusterResourceSets and bootstrap configurations.")
 	addOutput(cmd, &d.output)
 	return cmd
 }
 
 func (d *describeOptions) run(ctx context.Context, name string) error {
-	c, namespace, err := d.reach()
+	c, namespace, err := d.connect()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	if d.watch {
-		return d.follow(ctx, c, key)
+		return d.watchCluster(ctx, c, key)
 	}
 	if objects.ControlPlaneInitialized() {
 		objects.Nodes = describe.ReadNodes(ctx, c, key)
@@ -89,9 +89,9 @@ func (d *describeOptions) print(w io.Writer, tree *describe.Node) error {
 	return describe.Render(w, tree, d.style(), time.Now())
 }
 
-// follow shows the cluster after each change: in place on a terminal, else only
-// what changed, so that a log stays short.
-func (d *describeOptions) follow(ctx context.Context, c client.Client, key client.ObjectKey) error {
+// watchCluster shows the cluster after each change: in place on a terminal, else
+// only the lines that changed.
+func (d *describeOptions) watchCluster(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	config, err := d.Config()
 	if err != nil {
 		return err
@@ -113,14 +113,15 @@ func (d *describeOptions) follow(ctx context.Context, c client.Client, key clien
 		return err
 	}
 	if ctx.Err() == nil {
-		fmt.Fprintf(d.Err, "Cluster %s is gone\n", key.Name)
+		fmt.Fprintf(d.Err, "Cluster %s was deleted\n", key.Name)
 	}
 	return nil
 }
 
 // changeLog prints a tree once, and then each line that changes.
 type changeLog struct {
-	d     *describeOptions
+	d *describeOptions
+	// lines are the last lines, by the path of their node.
 	lines map[string]string
 }
 
@@ -131,23 +132,23 @@ func (l *changeLog) show(tree *describe.Node) error {
 			return err
 		}
 	}
-	// Ages change all the time: they are no change.
-	now := time.Time{}
-	path := []string{}
+	// A new age alone is not a change.
+	withoutAges := time.Time{}
+	var path []string
 	text.Walk(tree, func(n *describe.Node) []*describe.Node { return n.Children }, func(branches string, n *describe.Node) {
 		depth := len([]rune(branches)) / 2
 		path = append(path[:depth], n.Kind+"/"+n.Name)
-		place, line := strings.Join(path, " "), describe.Line(n, now)
-		if was, known := l.lines[place]; !first && (!known || was != line) {
+		key, line := strings.Join(path, " "), describe.Line(n, withoutAges)
+		if previous, known := l.lines[key]; !first && (!known || previous != line) {
 			fmt.Fprintf(l.d.Out, "%s  %s\n", time.Now().UTC().Format(time.RFC3339), line)
 		}
-		l.lines[place] = line
+		l.lines[key] = line
 	})
 	return nil
 }
 
-// screen redraws a tree in place, each second so that ages go on. That asks
-// nobody.
+// screen draws a tree in place on a terminal. It redraws every second to update
+// the ages; this sends no requests.
 type screen struct {
 	d      *describeOptions
 	trees  chan *describe.Node
@@ -198,9 +199,9 @@ func (s *screen) draw(tree *describe.Node) {
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if height := s.height(); height > 1 && len(lines) >= height {
 		more := len(lines) - height + 2
-		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: make the window higher", more))
+		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: enlarge the window", more))
 	}
-	// Each line is overwritten, and what was below is removed: nothing flickers.
+	// Overwrite each line, then clear the rest: clearing first would flicker.
 	fmt.Fprintf(s.d.Out, "\x1b[H%s\x1b[K\n\x1b[J", strings.Join(lines, "\x1b[K\n"))
 }
 

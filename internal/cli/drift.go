@@ -16,7 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// drift is what is known of differences between state and reality.
+// drift is the structured output of captctl drift.
 type drift struct {
 	Workspace string                   `json:"workspace"`
 	Action    infrav1.DriftAction      `json:"action"`
@@ -38,14 +38,15 @@ func driftOf(apply *infrav1.WorkspaceTemplateApply, policy template.Policy) drif
 
 func newDriftCommand(o *Options) *cobra.Command {
 	var output text.Output
-	var check bool
+	var checkNow bool
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "drift NAME",
-		Short: "Show how reality differs from a workspace's state",
-		Long: `Show how reality differs from a workspace's state, as it was seen last. With
---now it is looked at again; nothing is changed, unless drift.action is Repair.
+		Short: "Show the drift of a workspace",
+		Long: `Show the resources of a workspace that were changed outside of Terraform, as of
+the last drift check. With --now, the command runs a new check first. A check
+changes nothing unless drift.action is Repair.
 
-It ends with 1 if something differs.`,
+The exit code is 1 if there is drift.`,
 		Example: `  captctl drift cluster/demo
   captctl drift cluster/demo --now`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,18 +55,18 @@ It ends with 1 if something differs.`,
 			if err != nil {
 				return err
 			}
-			if check {
+			if checkNow {
 				request, err := operate.CheckDrift(ctx, c, apply)
 				if err != nil {
 					return err
 				}
-				if apply, err = o.await(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+				if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
 					return a.Status.Drift != nil && a.Status.Drift.Request == request
 				}); err != nil {
 					return err
 				}
 				if last := apply.Status.History; len(last) > 0 && last[0].Operation == infrav1.RunOperation(terraform.OperationCheckDrift) && last[0].Outcome != "Succeeded" && last[0].Outcome != "NoChanges" {
-					return fmt.Errorf("looking for drift: %s", last[0].Summary)
+					return fmt.Errorf("checking drift: %s", last[0].Summary)
 				}
 			}
 			policy, err := operate.Policy(ctx, c, apply)
@@ -84,7 +85,7 @@ It ends with 1 if something differs.`,
 			return err
 		},
 	})
-	cmd.Flags().BoolVar(&check, "now", false, "look again now, and wait for the answer")
+	cmd.Flags().BoolVar(&checkNow, "now", false, "Run a drift check now and wait for its result.")
 	addOutput(cmd, &output)
 	return cmd
 }
@@ -93,29 +94,29 @@ func printDrift(w io.Writer, d drift, style text.Style, now time.Time) error {
 	var out strings.Builder
 	switch {
 	case d.CheckedAt.IsZero():
-		fmt.Fprintf(&out, "Nobody has compared %s with reality yet: look now with --now\n", d.Workspace)
+		fmt.Fprintf(&out, "%s: not checked for drift yet; run a check with --now\n", d.Workspace)
 	case len(d.Resources) == 0:
-		fmt.Fprintf(&out, "%s: no drift, seen %s ago\n", d.Workspace, text.Age(now, d.CheckedAt.Time))
+		fmt.Fprintf(&out, "%s: no drift, checked %s ago\n", d.Workspace, text.Age(now, d.CheckedAt.Time))
 	default:
-		fmt.Fprintf(&out, "%s: %d resources differ from the state, seen %s ago\n\n", d.Workspace, len(d.Resources), text.Age(now, d.CheckedAt.Time))
+		fmt.Fprintf(&out, "%s: drift in %s, checked %s ago\n\n", d.Workspace, text.Count(len(d.Resources), "resource"), text.Age(now, d.CheckedAt.Time))
 		for _, change := range d.Resources {
-			m := marks[terraform.Action(change.Action)]
-			words := "was changed outside of Terraform"
+			action := actionStyles[terraform.Action(change.Action)]
+			description := "was changed outside of Terraform"
 			if terraform.Action(change.Action) == terraform.ActionDelete {
-				words = "was deleted outside of Terraform"
+				description = "was deleted outside of Terraform"
 			}
-			out.WriteString(style.Paint(m.colour, fmt.Sprintf("%3s", m.sign)) + " " + change.Address + " " + words + "\n")
+			out.WriteString(style.Paint(action.colour, fmt.Sprintf("%3s", action.symbol)) + " " + change.Address + " " + description + "\n")
 		}
 		out.WriteByte('\n')
 	}
 	switch d.Action {
 	case infrav1.DriftReport, infrav1.DriftRepair:
-		fmt.Fprintf(&out, "Looked for every %s, action %s\n", d.Interval.Duration, d.Action)
+		fmt.Fprintf(&out, "Checked every %s, action %s\n", d.Interval.Duration, d.Action)
 	default:
-		out.WriteString("Not looked for regularly: drift.action is Off\n")
+		out.WriteString("Not checked regularly: drift.action is Off\n")
 	}
 	if _, err := io.WriteString(w, out.String()); err != nil {
-		return fmt.Errorf("printing the drift: %w", err)
+		return fmt.Errorf("writing the drift: %w", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// callEnvironment runs captctl and returns what it printed.
+// callEnvironment runs captctl and returns its output.
 func callEnvironment(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -23,7 +23,7 @@ func callEnvironment(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestEnvironmentCommands_sayThatThereIsNone(t *testing.T) {
+func TestEnvironmentCommands_environmentDoesNotExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func TestEnvironmentCommands_sayThatThereIsNone(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("does not exist"))
 }
 
-func TestEnvironmentCommands_refuseWrongCalls(t *testing.T) {
+func TestEnvironmentCommands_wrongUsage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		args   []string
@@ -58,7 +58,7 @@ func TestEnvironmentCommands_refuseWrongCalls(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(MatchRegexp("program .* not found in .*: run `make (build|parts)` first")))
 }
 
-func TestStatusTable_namesEachPart(t *testing.T) {
+func TestShowStatus_listsEachPart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var out bytes.Buffer
@@ -81,15 +81,15 @@ func TestStatusTable_namesEachPart(t *testing.T) {
 	g.Expect(out.String()).To(Equal(`demo, Kubernetes 1.37, https://127.0.0.1:1: not ready
 CLUSTER       PART            PID  STATE                                        RESTARTS  LOG
 (management)  etcd            7    ready                                        0         /logs/etcd
-(management)  manager         8    ended: exit status 1                         3         /logs/manager
+(management)  manager         8    exited: exit status 1                        3         /logs/manager
 quick         karpenter-kwok  0    waiting for /apis/karpenter.sh/v1/nodepools  0         /logs/karpenter-kwok
 `))
 }
 
-func TestStepLine_isRedrawnOnTerminalsOnly(t *testing.T) {
+func TestStepLine_isRedrawnOnlyOnTerminals(t *testing.T) {
 	t.Parallel()
 	steps := []demo.Progress{
-		{Step: "Flux", Waits: "Applying", Took: time.Second},
+		{Step: "Flux", Pending: "Applying", Took: time.Second},
 		{Step: "Flux", Done: true, Took: 2 * time.Second},
 	}
 	for live, shown := range map[bool]string{

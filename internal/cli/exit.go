@@ -1,15 +1,19 @@
 package cli
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
-// Exit is an error that decides the exit code of captctl: 1 for a finding or a
-// failure, 2 for a command that was called wrongly.
+// Exit is an error with the exit code of captctl: 1 for a problem that was found
+// or a failure, 2 for wrong usage.
 type Exit struct {
 	Code int
-	Err  error
+	// Err is nil if everything is printed already.
+	Err error
 }
 
-// Error returns the text, which may be empty when everything was said already.
+// Error returns the text of the error, which may be empty.
 func (e *Exit) Error() string {
 	if e.Err == nil {
 		return ""
@@ -20,7 +24,12 @@ func (e *Exit) Error() string {
 // Unwrap returns the cause.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Code is the exit code that an error asks for.
+// usageError returns an error with the exit code for wrong usage.
+func usageError(format string, args ...any) error {
+	return &Exit{Code: 2, Err: fmt.Errorf(format, args...)}
+}
+
+// Code returns the exit code for an error.
 func Code(err error) int {
 	var exit *Exit
 	switch {

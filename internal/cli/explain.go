@@ -15,15 +15,15 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// interrupted is the exit code of a program that Ctrl-C ended.
+// interrupted is the exit code after Ctrl-C.
 const interrupted = 130
 
-// explain says in one line what went wrong and what to do next.
+// explain returns an error in one line, with the next step where it is known.
 func (o *Options) explain(err error) error {
 	var exit *Exit
 	var address *url.Error
 	if group, missing := scheme.NotInstalled(err); missing {
-		return fmt.Errorf("the cluster knows no kinds of %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
+		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
 	}
 	switch {
 	case err == nil:
@@ -33,26 +33,26 @@ func (o *Options) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &Exit{Code: interrupted}
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
-		return errors.New("no management cluster: name one with --kubeconfig or KUBECONFIG, or start one with captctl up")
+		return errors.New("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
-		return fmt.Errorf("the kubeconfig has no context %q: choose one of kubectl config get-contexts with --context", *o.Kube.Context)
-	case errors.As(err, &address) && o.leadsTo(address.URL):
+		return fmt.Errorf("the kubeconfig has no context %q: see kubectl config get-contexts", *o.Kube.Context)
+	case errors.As(err, &address) && o.isManagementCluster(address.URL):
 		cause := address.Err
 		if refused, found := errors.AsType[*net.OpError](err); found {
 			cause = refused.Err
 		}
-		return fmt.Errorf("the management cluster at %s does not answer (%s): check --context and --kubeconfig, or start one with captctl up", server(address.URL), message.OneLine(cause.Error()))
+		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(cause.Error()))
 	case apierrors.IsUnauthorized(err):
-		return errors.New("the management cluster does not accept your credentials: log in again, or choose another --context")
+		return errors.New("the management cluster rejected your credentials: log in again, or choose another --context")
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: ask for that permission, or choose another --context", message.OneLine(err.Error()))
+		return fmt.Errorf("%s: request that permission, or choose another --context", message.OneLine(err.Error()))
 	default:
 		return errors.New(message.OneLine(err.Error()))
 	}
 }
 
-// server is the scheme and the host of an address.
-func server(address string) string {
+// serverOf returns the scheme and the host of a URL.
+func serverOf(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return address
@@ -60,13 +60,13 @@ func server(address string) string {
 	return parsed.Scheme + "://" + parsed.Host
 }
 
-// leadsTo tells whether an address is one of the management cluster.
-func (o *Options) leadsTo(address string) bool {
+// isManagementCluster reports whether a URL is one of the management cluster.
+func (o *Options) isManagementCluster(address string) bool {
 	config, err := o.Kube.ToRESTConfig()
 	if err != nil {
 		return false
 	}
-	// A kubeconfig may leave the scheme out.
+	// The server of a kubeconfig may have no scheme.
 	host := config.Host[strings.LastIndex(config.Host, "//")+1:]
 	return strings.Contains(address, strings.Trim(host, "/"))
 }

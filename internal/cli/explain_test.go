@@ -11,22 +11,22 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-func TestExplain_blamesTheManagementClusterForItsOwnFailuresOnly(t *testing.T) {
+func TestExplain_namesTheManagementClusterOnlyForItsOwnErrors(t *testing.T) {
 	o := &Options{Kube: genericclioptions.NewConfigFlags(true)}
 	*o.Kube.APIServer = "https://10.0.0.1:6443"
 	failed := func(address string) error {
-		return fmt.Errorf("asking: %w", &url.Error{Op: "Get", URL: address, Err: errors.New("no route")})
+		return fmt.Errorf("listing: %w", &url.Error{Op: "Get", URL: address, Err: errors.New("no route")})
 	}
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 		code int
 	}{
-		"the management cluster": {failed("https://10.0.0.1:6443/api"), "the management cluster at https://10.0.0.1:6443 does not answer (no route): check --context and --kubeconfig, or start one with captctl up", 1},
-		"another server":         {failed("https://example.com/file"), `asking: Get "https://example.com/file": no route`, 1},
-		"several lines":          {errors.New("a\n  b"), "a b", 1},
-		"Ctrl-C":                 {fmt.Errorf("waiting: %w", context.Canceled), "", 130},
-		"decided already":        {&Exit{Code: 2, Err: errors.New("wrong")}, "wrong", 2},
+		"management cluster": {failed("https://10.0.0.1:6443/api"), "the management cluster at https://10.0.0.1:6443 is unreachable (no route): check --context and --kubeconfig, or start one with captctl up", 1},
+		"other server":       {failed("https://example.com/file"), `listing: Get "https://example.com/file": no route`, 1},
+		"several lines":      {errors.New("a\n  b"), "a b", 1},
+		"Ctrl-C":             {fmt.Errorf("waiting: %w", context.Canceled), "", 130},
+		"exit code is set":   {&Exit{Code: 2, Err: errors.New("wrong")}, "wrong", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -21,7 +21,7 @@ type generateFlags struct {
 }
 
 func newGenerateCommand(o *Options) *cobra.Command {
-	c := &cobra.Command{Use: "generate", Short: "Write manifests from templates"}
+	c := group(&cobra.Command{Use: "generate", Short: "Generate manifests from templates"})
 	c.AddCommand(newGenerateClusterCommand(o))
 	return c
 }
@@ -30,23 +30,25 @@ func newGenerateClusterCommand(o *Options) *cobra.Command {
 	var flags generateFlags
 	c := &cobra.Command{
 		Use:   "cluster NAME",
-		Short: "Write the manifests of a cluster",
-		Long: "Writes the manifests of a cluster from one of CAPT's flavors, or from a template of\n" +
-			"your own in clusterctl's form. Variables are taken from --set, then from the\n" +
-			"environment, then from the template's defaults.",
-		Example: "  captctl generate cluster demo --flavor local | kubectl apply -f -\n\n" +
-			"  # what a flavor asks for\n" +
-			"  captctl generate cluster --flavor eks --list-variables\n\n" +
-			"  captctl generate cluster prod --set AWS_REGION=eu-west-1 --kubernetes-version v1.33.0 > prod.yaml",
+		Short: "Generate the manifests of a cluster",
+		Long: `Generate the manifests of a cluster from one of CAPT's flavors, or from your own
+clusterctl template. The value of a variable comes from --set, else from the
+environment, else from the template's default.`,
+		Example: `  captctl generate cluster demo --flavor local | kubectl apply -f -
+
+  # Show the variables of a flavor.
+  captctl generate cluster --flavor eks --list-variables
+
+  captctl generate cluster prod --set AWS_REGION=eu-west-1 --kubernetes-version v1.33.0 > prod.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return o.generateCluster(args, &flags) },
 	}
-	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "flavor of the cluster; --list-flavors shows them")
-	c.Flags().StringVar(&flags.from, "from", "", "template of your own: a file, or - for standard input")
-	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "version of Kubernetes, such as v1.33.0")
-	c.Flags().StringToStringVar(&flags.set, "set", nil, "value of a variable, as NAME=VALUE; can be given several times")
-	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "show the template's variables")
-	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "show the flavors")
+	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
+	c.Flags().StringVar(&flags.from, "from", "", "Your own template: a file, or - for stdin.")
+	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as v1.33.0.")
+	c.Flags().StringToStringVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
+	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "List the variables of the template.")
+	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "List the flavors.")
 	if names, err := flavor.Names(); err == nil {
 		completeWords(c, "flavor", names)
 	}
@@ -69,10 +71,10 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 		return o.listVariables(template)
 	}
 	if len(args) != 1 {
-		return usage("give the name of the cluster, or --list-variables")
+		return usageError("expected the name of the cluster, or --list-variables")
 	}
 	if problems := validation.IsDNS1123Subdomain(args[0]); len(problems) > 0 {
-		return usage("%q is no name of a cluster: write lower-case letters, digits and '-', for example demo", args[0])
+		return usageError("%q is not a valid cluster name: use lower-case letters, digits and dashes, such as demo", args[0])
 	}
 	given := map[string]string{flavor.ClusterName: args[0]}
 	if flags.kubernetesVersion != "" {
@@ -92,23 +94,23 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	return nil
 }
 
-// template reads the template that flags ask for.
+// template returns the template that the flags select.
 func (o *Options) template(flags *generateFlags) ([]byte, error) {
 	switch flags.from {
 	case "":
 		return flavor.Template(flags.flavor)
 	case "-":
-		text, err := io.ReadAll(o.In)
+		content, err := io.ReadAll(o.In)
 		if err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
+			return nil, fmt.Errorf("reading stdin: %w", err)
 		}
-		return text, nil
+		return content, nil
 	default:
-		text, err := os.ReadFile(flags.from)
+		content, err := os.ReadFile(flags.from)
 		if err != nil {
 			return nil, fmt.Errorf("reading the template: %w", err)
 		}
-		return text, nil
+		return content, nil
 	}
 }
 
@@ -120,11 +122,11 @@ func (o *Options) listVariables(template []byte) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "VARIABLE\tDEFAULT")
 	for _, v := range variables {
-		standard := "(required)"
+		value := "(required)"
 		if v.Default != nil {
-			standard = *v.Default
+			value = *v.Default
 		}
-		fmt.Fprintf(table, "%s\t%s\n", v.Name, standard)
+		fmt.Fprintf(table, "%s\t%s\n", v.Name, value)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("writing the variables: %w", err)

@@ -25,8 +25,8 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		"standard input":    {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
 		"variables":         {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},
 		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-existing-vpc\neks-node-group\nlocal\n"},
-		"no name":           {code: 2, want: "give the name of the cluster"},
-		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is no name of a cluster`},
+		"no name":           {code: 2, want: "expected the name of the cluster"},
+		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
 		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: give it by --set VPC_ID=VALUE"},
 		"an unknown flavor": {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// captctl's names as a plugin of kubectl, and as the program that kubectl asks to
-// complete the plugin's arguments.
+// The names of captctl as a kubectl plugin, and as the program that kubectl runs
+// to complete the plugin's arguments.
 const (
 	pluginName    = "kubectl-capt"
 	completerName = "kubectl_complete-capt"
 )
 
-// CalledAs makes the help speak of the name that the program was called by, and
-// returns that name. The arguments begin with it.
+// CalledAs adapts the help to the name by which the program was called, and
+// returns that name. The first of args is the path of the program.
 func CalledAs(root *cobra.Command, args []string) string {
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	switch name {
@@ -31,20 +31,20 @@ func CalledAs(root *cobra.Command, args []string) string {
 	}
 	name = "kubectl capt"
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
-	rename(root, name)
+	renameExamples(root, name)
 	return name
 }
 
-// rename lets the examples name the program as it was called.
-func rename(cmd *cobra.Command, name string) {
+// renameExamples replaces captctl by name in the examples of all commands.
+func renameExamples(cmd *cobra.Command, name string) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, "captctl ", name+" ")
 	for _, child := range cmd.Commands() {
-		rename(child, name)
+		renameExamples(child, name)
 	}
 }
 
-// group makes a command that only gathers others: alone it shows its help, and
-// a name that none of them has is an error.
+// group turns a command into a parent of subcommands. It prints its help if it is
+// called without a subcommand, and an error for an unknown one.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -54,26 +54,26 @@ func group(cmd *cobra.Command) *cobra.Command {
 		for _, child := range cmd.Commands() {
 			names = append(names, child.Name())
 		}
-		unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		problem := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 		if suggestion := message.Suggestion(args[0], names); suggestion != "" {
-			return errors.New(unknown + suggestion)
+			return errors.New(problem + suggestion)
 		}
-		return fmt.Errorf("%s: see %s --help", unknown, cmd.CommandPath())
+		return fmt.Errorf("%s: see %s --help", problem, cmd.CommandPath())
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
 }
 
-// guard gives the errors of all commands their last form: what was called
-// wrongly ends with 2, and what the cluster says becomes a sentence.
-func (o *Options) guard(cmd *cobra.Command) {
+// wrapErrors gives the errors of a command and its subcommands their final form:
+// wrong usage has exit code 2, and errors of the cluster become one sentence.
+func (o *Options) wrapErrors(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &Exit{Code: 2, Err: fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return wrong(cmd, err)
+				return wrongArguments(cmd, err)
 			}
 			return nil
 		}
@@ -82,12 +82,13 @@ func (o *Options) guard(cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.explain(run(cmd, args)) }
 	}
 	for _, child := range cmd.Commands() {
-		o.guard(child)
+		o.wrapErrors(child)
 	}
 }
 
-// wrong is the error of a command that was called wrongly.
-func wrong(cmd *cobra.Command, err error) error {
+// wrongArguments returns the error of a command with wrong arguments. It refers to
+// the help unless err has a hint of its own after a colon.
+func wrongArguments(cmd *cobra.Command, err error) error {
 	if _, decided := errors.AsType[*Exit](err); decided {
 		return err
 	}
@@ -97,11 +98,11 @@ func wrong(cmd *cobra.Command, err error) error {
 	return &Exit{Code: 2, Err: err}
 }
 
-// oneName takes the name of one object.
-func oneName(what string) cobra.PositionalArgs {
+// oneName accepts exactly one argument, the name of an object.
+func oneName(kind string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("give one %s: %s", what, cmd.UseLine())
+			return fmt.Errorf("expected the name of one %s: %s", kind, cmd.UseLine())
 		}
 		return nil
 	}

@@ -29,30 +29,30 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-// patience is how long anything may take on a busy machine.
-const patience = time.Minute
+// timeout is the limit for every wait; a busy machine is slow.
+const timeout = time.Minute
 
-// world is a namespace of the real API server.
-type world struct {
+// harness runs commands in a namespace of a real API server.
+type harness struct {
 	*WithT
 	t         *testing.T
 	ctx       context.Context
 	namespace string
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
-	return &world{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t)}
+	return &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t)}
 }
 
-// answer is what a command said.
-type answer struct {
+// result is the output and the exit code of a command.
+type result struct {
 	out, err string
 	code     int
 }
 
-// buffer may be read while a command writes.
+// buffer can be read while a command writes to it.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -70,12 +70,12 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// run runs a command to its end.
-func (w *world) run(args ...string) answer {
-	w.t.Helper()
+// run runs a command and returns its result.
+func (h *harness) run(args ...string) result {
+	h.t.Helper()
 	var out, errs buffer
-	err := execute(w.ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...)...)
-	a := answer{out: out.String(), err: errs.String(), code: cli.Code(err)}
+	err := execute(h.ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", h.namespace}, args...)...)
+	a := result{out: out.String(), err: errs.String(), code: cli.Code(err)}
 	if err != nil {
 		a.err += err.Error()
 	}
@@ -88,21 +88,21 @@ func execute(ctx context.Context, streams cli.Streams, args ...string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// running is a command that goes on.
-type running struct {
+// runningCommand is a command in the background.
+type runningCommand struct {
 	out, err buffer
 	stop     context.CancelFunc
 	// code receives the exit code.
 	code chan int
 }
 
-// start runs a command until it ends or the test stops it.
-func (w *world) start(args ...string) *running {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.ctx)
-	r := &running{stop: cancel, code: make(chan int, 1)}
+// start runs a command in the background.
+func (h *harness) start(args ...string) *runningCommand {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.ctx)
+	r := &runningCommand{stop: cancel, code: make(chan int, 1)}
 	go func() {
-		err := execute(ctx, cli.Streams{In: strings.NewReader(""), Out: &r.out, Err: &r.err}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...)...)
+		err := execute(ctx, cli.Streams{In: strings.NewReader(""), Out: &r.out, Err: &r.err}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", h.namespace}, args...)...)
 		if err != nil {
 			_, _ = io.WriteString(&r.err, err.Error())
 		}
@@ -111,29 +111,29 @@ func (w *world) start(args ...string) *running {
 	return r
 }
 
-func (w *world) create(objects ...client.Object) {
-	w.t.Helper()
+func (h *harness) create(objects ...client.Object) {
+	h.t.Helper()
 	for _, obj := range objects {
-		obj.SetNamespace(w.namespace)
-		w.Expect(env.Client.Create(w.ctx, obj)).To(Succeed())
+		obj.SetNamespace(h.namespace)
+		h.Expect(env.Client.Create(h.ctx, obj)).To(Succeed())
 	}
 }
 
-// report writes the status of an object.
-func (w *world) report(obj client.Object, edit func()) {
-	w.t.Helper()
-	w.Eventually(func() error {
-		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+// setStatus updates the status of an object.
+func (h *harness) setStatus(obj client.Object, edit func()) {
+	h.t.Helper()
+	h.Eventually(func() error {
+		if err := env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
 		edit()
-		return env.Client.Status().Update(w.ctx, obj)
-	}, patience).Should(Succeed())
+		return env.Client.Status().Update(h.ctx, obj)
+	}, timeout).Should(Succeed())
 }
 
-func (w *world) reload(obj client.Object) {
-	w.t.Helper()
-	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+func (h *harness) reload(obj client.Object) {
+	h.t.Helper()
+	h.Expect(env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 }
 
 func workspace(name string) *infrav1.WorkspaceTemplateApply {
@@ -153,7 +153,7 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return []metav1.Condition{{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}}
 }
 
-// controls makes one object the controller of another.
-func controls(owner, obj client.Object, kind, version string) {
+// setController makes owner the controller of an object.
+func setController(owner, obj client.Object, kind, version string) {
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}})
 }

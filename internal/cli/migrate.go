@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cli/migrate"
+	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/local/environment"
@@ -26,7 +26,7 @@ import (
 func newMigrateCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:     "migrate",
-		Short:   "Hand over what runs in clusters without stopping it",
+		Short:   "Move running software from Terraform to Flux",
 		Example: "  captctl migrate karpenter --cluster demo",
 	})
 	cmd.AddCommand(newMigrateKarpenterCommand(o))
@@ -45,12 +45,14 @@ func newMigrateKarpenterCommand(o *Options) *cobra.Command {
 	f := &migrateFlags{}
 	cmd := &cobra.Command{
 		Use:   "karpenter (--cluster NAME | --selector LABELS | --all)",
-		Short: "Hand Karpenter's release over from Terraform to Flux, and back",
-		Long: `Hand Karpenter's release over from Terraform to Flux while it runs: Flux is
-started, Terraform forgets the release without destroying it, Flux adopts it. A
-plan that would do anything else is not applied. Without --apply or --rollback
-nothing is changed: what would happen is shown, and the command ends with 1 if
-something blocks. A migration that was interrupted goes on when it is called again.`,
+		Short: "Move Karpenter's Helm release from Terraform to Flux, or back",
+		Long: `Move the management of Karpenter's running Helm release from Terraform to Flux: CAPT
+installs Flux, Terraform removes the release from its state without destroying it,
+and Flux adopts it. A plan that would do anything else is not applied.
+
+Without --apply or --rollback the command only shows what it would do, and its exit
+code is 1 if something blocks the migration. Run the command again to continue an
+interrupted migration.`,
 		Example: `  captctl migrate karpenter --cluster demo
   captctl migrate karpenter --cluster demo --apply
   captctl migrate karpenter --selector stage=test --apply --yes
@@ -64,53 +66,48 @@ something blocks. A migration that was interrupted goes on when it is called aga
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster")
-	flags.StringVarP(&f.selector, "selector", "l", "", "labels of the clusters")
-	flags.BoolVar(&f.all, "all", false, "all clusters of the namespace that use one of the two templates")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would happen, and change nothing. This is the default")
-	flags.BoolVar(&f.apply, "apply", false, "migrate")
-	flags.BoolVar(&f.rollback, "rollback", false, "give the release back to Terraform. With --dry-run only show how")
+	flags.StringVar(&f.cluster, "cluster", "", "Name of the cluster.")
+	flags.StringVarP(&f.selector, "selector", "l", "", "Label selector of the clusters.")
+	flags.BoolVar(&f.all, "all", false, "All clusters of the namespace that have a CAPTControlPlane.")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would happen, and change nothing. This is the default.")
+	flags.BoolVar(&f.apply, "apply", false, "Migrate the clusters.")
+	flags.BoolVar(&f.rollback, "rollback", false, "Move the release back to Terraform. With --dry-run, only show how.")
 	addYes(cmd, &f.yes)
-	flags.BoolVar(&f.allow, "allow-upgrade", false, "let Flux bring another version of the chart than the one that runs")
-	flags.StringVar(&f.from, "from", migrate.DefaultFrom, "workspaceTemplate with the helm_release")
-	flags.StringVar(&f.to, "to", migrate.DefaultTo, "workspaceTemplate without it")
-	flags.StringVar(&f.flux, "flux-addon", migrate.DefaultFlux, "cAPTAddon that installs Flux")
-	flags.StringVar(&f.addon, "addon", migrate.DefaultAddon, "cAPTAddon that installs Karpenter")
-	flags.StringVar(&f.addons, "addons", "", "directory with the files of the two add-ons, which are made if they do not exist")
-	flags.StringVarP(&f.output, "output", "o", "", "json, or nothing for people.")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long one cluster may take")
+	flags.BoolVar(&f.allow, "allow-upgrade", false, "Allow Flux to install another chart version than the running one.")
+	flags.StringVar(&f.from, "from", migrate.DefaultFrom, "WorkspaceTemplate with the helm_release.")
+	flags.StringVar(&f.to, "to", migrate.DefaultTo, "WorkspaceTemplate without the helm_release.")
+	flags.StringVar(&f.flux, "flux-addon", migrate.DefaultFlux, "CAPTAddon that installs Flux.")
+	flags.StringVar(&f.addon, "addon", migrate.DefaultAddon, "CAPTAddon that installs Karpenter.")
+	flags.StringVar(&f.addons, "addons", "", "Directory with the manifests of the two add-ons, which are created if they do not exist.")
+	addFormat(cmd, &f.output, "json")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "Time limit for each cluster.")
 	return cmd
 }
 
+// check returns an error for flags that do not go together.
 func (f *migrateFlags) check() error {
-	chosen := 0
+	selections := 0
 	for _, set := range []bool{f.cluster != "", f.selector != "", f.all} {
 		if set {
-			chosen++
+			selections++
 		}
 	}
 	switch {
-	case chosen != 1:
-		return errors.New("say which clusters: --cluster NAME, --selector LABELS or --all")
+	case selections != 1:
+		return errors.New("expected one of --cluster NAME, --selector LABELS and --all")
 	case f.apply && f.rollback:
-		return errors.New("--apply and --rollback exclude each other")
+		return errors.New("--apply and --rollback are mutually exclusive")
 	case f.apply && f.dryRun:
-		return errors.New("--apply and --dry-run exclude each other")
-	case f.output != "" && f.output != "json":
-		return fmt.Errorf("no output format %q: use json, or leave it out", f.output)
+		return errors.New("--apply and --dry-run are mutually exclusive")
 	}
 	return nil
 }
 
-// changes tells whether anything is to be changed.
+// changes reports whether the command changes anything.
 func (f *migrateFlags) changes() bool { return (f.apply || f.rollback) && !f.dryRun }
 
 func (o *Options) runMigrate(ctx context.Context, f *migrateFlags) error {
-	c, err := o.Client()
-	if err != nil {
-		return err
-	}
-	namespace, err := o.Namespace()
+	c, namespace, err := o.connect()
 	if err != nil {
 		return err
 	}
@@ -131,6 +128,7 @@ func (o *Options) runMigrate(ctx context.Context, f *migrateFlags) error {
 	return o.migrateAll(ctx, m, f, keys)
 }
 
+// migration returns the migration that the flags describe.
 func (o *Options) migration(c client.Client, f *migrateFlags) (*migrate.Migration, error) {
 	matrix, err := versions.Default()
 	if err != nil {
@@ -146,31 +144,31 @@ func (o *Options) migration(c client.Client, f *migrateFlags) (*migrate.Migratio
 	for _, name := range []string{f.flux, f.addon} {
 		objects, err := environment.ReadManifests(filepath.Join(f.addons, name+".yaml"))
 		if err != nil {
-			return nil, fmt.Errorf("reading the add-on %s, which `make addons` writes: %w", name, err)
+			return nil, fmt.Errorf("reading add-on %s (make addons creates it): %w", name, err)
 		}
 		m.Install = append(m.Install, objects...)
 	}
-	return m, namespaced(m.Install)
+	return m, checkAddonFiles(m.Install)
 }
 
-// namespaced refuses what an add-on's file should not hold.
-func namespaced(objects []*unstructured.Unstructured) error {
+// checkAddonFiles returns an error for objects that do not belong to an add-on.
+func checkAddonFiles(objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
 		if !slices.Contains([]string{"CAPTAddon", "ConfigMap", "Secret"}, obj.GetKind()) {
-			return fmt.Errorf("the files of --addons may hold CAPTAddons, ConfigMaps and Secrets, not %s %s", obj.GetKind(), obj.GetName())
+			return fmt.Errorf("the files of --addons may contain CAPTAddons, ConfigMaps and Secrets, but not %s %s", obj.GetKind(), obj.GetName())
 		}
 	}
 	return nil
 }
 
-// clusters are those that the flags choose.
+// clusters returns the clusters that the flags select.
 func (f *migrateFlags) clusters(ctx context.Context, c client.Client, namespace string) ([]client.ObjectKey, error) {
 	if f.cluster != "" {
 		return []client.ObjectKey{{Namespace: namespace, Name: f.cluster}}, nil
 	}
 	selector, err := labels.Parse(f.selector)
 	if err != nil {
-		return nil, &Exit{Code: 2, Err: fmt.Errorf("reading --selector: %w", err)}
+		return nil, &Exit{Code: 2, Err: fmt.Errorf("parsing --selector: %w", err)}
 	}
 	var list clusterv1.ClusterList
 	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
@@ -184,21 +182,22 @@ func (f *migrateFlags) clusters(ctx context.Context, c client.Client, namespace 
 		keys = append(keys, client.ObjectKeyFromObject(&list.Items[i]))
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no such cluster in namespace %s", namespace)
+		return nil, fmt.Errorf("no matching cluster in namespace %s", namespace)
 	}
 	return keys, nil
 }
 
-// question is what a person is asked before anything changes.
+// question returns the question to ask before anything changes.
 func (f *migrateFlags) question(keys []client.ObjectKey) string {
-	what := "Hand Karpenter over to Flux"
+	action := "Move Karpenter to Flux"
 	if f.rollback {
-		what = "Give Karpenter back to Terraform"
+		action = "Move Karpenter back to Terraform"
 	}
-	return fmt.Sprintf("%s in %s?", what, named(keys))
+	return fmt.Sprintf("%s in %s?", action, joinNames(keys))
 }
 
-func named(keys []client.ObjectKey) string {
+// joinNames returns the names of clusters in one line.
+func joinNames(keys []client.ObjectKey) string {
 	var names []string
 	for _, key := range keys {
 		names = append(names, key.Name)
@@ -206,7 +205,7 @@ func named(keys []client.ObjectKey) string {
 	return strings.Join(names, ", ")
 }
 
-// previewAll shows what would happen, and ends with 1 if something blocks.
+// previewAll shows what would happen. The exit code is 1 if a migration is blocked.
 func (o *Options) previewAll(ctx context.Context, m *migrate.Migration, f *migrateFlags, keys []client.ObjectKey) error {
 	preview := m.Preview
 	if f.rollback {
@@ -224,26 +223,26 @@ func (o *Options) previewAll(ctx context.Context, m *migrate.Migration, f *migra
 		return err
 	}
 	if slices.ContainsFunc(reports, func(r *migrate.Report) bool { return len(r.Blockers) > 0 }) {
-		return &Exit{Code: 1, Err: errors.New("")}
+		return &Exit{Code: 1}
 	}
 	return nil
 }
 
-// migrateAll goes through the clusters one after the other and stops at the first
-// that fails.
+// migrateAll migrates the clusters one after the other, and stops at the first
+// failure.
 func (o *Options) migrateAll(ctx context.Context, m *migrate.Migration, f *migrateFlags, keys []client.ObjectKey) error {
-	act := m.Apply
+	migrateCluster := m.Apply
 	if f.rollback {
-		act = m.Rollback
+		migrateCluster = m.Rollback
 	}
 	var reports []*migrate.Report
 	for i, key := range keys {
-		within, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not done after %s: call it again to go on", f.timeout))
-		report, err := act(within, key)
+		limited, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not finished after %s: run the command again to continue", f.timeout))
+		report, err := migrateCluster(limited, key)
 		cancel()
 		if err != nil {
 			if left := keys[i+1:]; len(left) > 0 {
-				err = fmt.Errorf("%w (not touched: %s)", err, named(left))
+				err = fmt.Errorf("%w (not migrated: %s)", err, joinNames(left))
 			}
 			return err
 		}
@@ -255,8 +254,8 @@ func (o *Options) migrateAll(ctx context.Context, m *migrate.Migration, f *migra
 	return nil
 }
 
-// showStage tells of a stage as it begins and ends. It goes to the error stream,
-// so that the output stays what was asked for.
+// showStage prints the start and the end of a stage to stderr: stdout is for the
+// reports.
 func (o *Options) showStage(e migrate.Event) {
 	state := "…"
 	if e.Done {
@@ -265,14 +264,10 @@ func (o *Options) showStage(e migrate.Event) {
 	fmt.Fprintf(o.Err, "%s  %s %s: %s\n", e.Cluster, state, e.Stage, e.Message)
 }
 
+// showReports prints the reports of all clusters.
 func (o *Options) showReports(f *migrateFlags, reports []*migrate.Report) error {
 	if f.output == "json" {
-		encoder := json.NewEncoder(o.Out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(reports); err != nil {
-			return fmt.Errorf("printing: %w", err)
-		}
-		return nil
+		return text.PrintJSON(o.Out, reports)
 	}
 	for i, r := range reports {
 		if i > 0 {
@@ -283,7 +278,7 @@ func (o *Options) showReports(f *migrateFlags, reports []*migrate.Report) error 
 	return nil
 }
 
-// showReport prints what will happen to a cluster.
+// showReport prints the report of a cluster as text.
 func (o *Options) showReport(r *migrate.Report) {
 	fmt.Fprintf(o.Out, "Cluster %s/%s", r.Namespace, r.Cluster)
 	if r.Template != "" {
@@ -291,12 +286,12 @@ func (o *Options) showReport(r *migrate.Report) {
 	}
 	fmt.Fprintln(o.Out)
 	if r.Release != nil {
-		keeper := "not by Flux"
+		manager := "not managed by Flux"
 		if r.Release.ManagedByFlux {
-			keeper = "by Flux"
+			manager = "managed by Flux"
 		}
-		fmt.Fprintf(o.Out, "  release    %s/%s, chart %s %s, revision %d, %d pods, kept %s\n",
-			r.Release.Namespace, r.Release.Name, r.Release.Chart, r.Release.Version, r.Release.Revision, r.Release.Pods, keeper)
+		fmt.Fprintf(o.Out, "  release    %s/%s, chart %s %s, revision %d, %s, %s\n",
+			r.Release.Namespace, r.Release.Name, r.Release.Chart, r.Release.Version, r.Release.Revision, text.Count(r.Release.Pods, "pod"), manager)
 	}
 	for _, s := range r.Stages {
 		if s.Done {
@@ -306,7 +301,7 @@ func (o *Options) showReport(r *migrate.Report) {
 		}
 	}
 	if len(r.DifferingValues) > 0 {
-		fmt.Fprintf(o.Out, "  values     that differ from those that run: %s\n", strings.Join(r.DifferingValues, ", "))
+		fmt.Fprintf(o.Out, "  values     different from the running release: %s\n", strings.Join(r.DifferingValues, ", "))
 	}
 	fmt.Fprintf(o.Out, "  restarts   %s\n", restartText(r.Restarts))
 	for _, note := range r.Notes {
@@ -317,13 +312,14 @@ func (o *Options) showReport(r *migrate.Report) {
 	}
 }
 
+// restartText describes the restarts of Karpenter's pods.
 func restartText(r migrate.Restarts) string {
 	switch r {
 	case migrate.RestartsNo:
-		return "none: chart and values stay the same"
+		return "none: chart and values do not change"
 	case migrate.RestartsPossible:
-		return "possible: chart or values differ"
+		return "possible: chart or values change"
 	default:
-		return "not known"
+		return "unknown"
 	}
 }

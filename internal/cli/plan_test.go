@@ -35,18 +35,18 @@ func samplePlan() *operate.Plan {
 	}
 }
 
-func TestPrintPlan_speaksAsTerraformDoes(t *testing.T) {
+func TestPrintPlan_usesTheFormatOfTerraform(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*operate.Plan)
 		style  text.Style
 		want   string
 	}{
-		"all actions": {want: `Plan plan-1 of net, made 2m ago by run net-r3, waits for approval
+		"all actions": {want: `Plan plan-1 of net, created 2m ago by run net-r3, waiting for approval
 
   + aws_subnet.a will be created
   ~ aws_vpc.this will be updated in-place
 -/+ aws_eip.nat must be replaced, because it cannot be updated in place
-  - aws_route.old will be destroyed, because it is not in the module any more
+  - aws_route.old will be destroyed, because it is no longer in the module
  <= data.aws_ami.x will be read during apply
   → module.b.aws_vpc.x has moved (moved from aws_vpc.x)
   . helm_release.karpenter will be forgotten, but not destroyed
@@ -54,12 +54,12 @@ func TestPrintPlan_speaksAsTerraformDoes(t *testing.T) {
 
 Plan: 2 to add, 1 to change, 2 to destroy.
 `},
-		"coloured, blocked and cut short": {
+		"colours, blocked and omitted changes": {
 			style: text.Style{Colour: true},
 			change: func(p *operate.Plan) {
 				p.Resources, p.OmittedChanges, p.Blocked = p.Resources[1:3], 7, []string{"aws_eip.nat"}
 			},
-			want: "Plan plan-1 of net, made 2m ago by run net-r3, held back by protection\n\n" +
+			want: "Plan plan-1 of net, created 2m ago by run net-r3, blocked by protected resources\n\n" +
 				"\x1b[33m  ~\x1b[0m aws_vpc.this will be updated in-place\n" +
 				"\x1b[31m-/+\x1b[0m aws_eip.nat must be replaced, because it cannot be updated in place\x1b[31m (protected)\x1b[0m\n" +
 				"    and 7 more\n\n\x1b[1mPlan:\x1b[0m 2 to add, 1 to change, 2 to destroy.\n",
@@ -68,7 +68,7 @@ Plan: 2 to add, 1 to change, 2 to destroy.
 			change: func(p *operate.Plan) {
 				p.Resources, p.OutputsOnly, p.Waiting, p.Add, p.Change, p.Destroy = nil, true, nil, 0, 0, 0
 			},
-			want: "Plan plan-1 of net, made 2m ago by run net-r3\n\nOnly outputs change.\n\nPlan: 0 to add, 0 to change, 0 to destroy.\n",
+			want: "Plan plan-1 of net, created 2m ago by run net-r3\n\nOnly outputs change.\n\nPlan: 0 to add, 0 to change, 0 to destroy.\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,17 +84,17 @@ Plan: 2 to add, 1 to change, 2 to destroy.
 	}
 }
 
-func TestPrintDrift_saysWhatDiffers(t *testing.T) {
-	seen := metav1.NewTime(now.Add(-time.Minute))
+func TestPrintDrift_listsResources(t *testing.T) {
+	checked := metav1.NewTime(now.Add(-time.Minute))
 	for name, tc := range map[string]struct {
 		drift drift
 		want  string
 	}{
-		"never looked": {drift{Workspace: "net", Action: infrav1.DriftOff}, "Nobody has compared net with reality yet: look now with --now\nNot looked for regularly: drift.action is Off\n"},
-		"none":         {drift{Workspace: "net", Action: infrav1.DriftReport, Interval: metav1.Duration{Duration: time.Hour}, CheckedAt: seen}, "net: no drift, seen 60s ago\nLooked for every 1h0m0s, action Report\n"},
+		"never checked": {drift{Workspace: "net", Action: infrav1.DriftOff}, "net: not checked for drift yet; run a check with --now\nNot checked regularly: drift.action is Off\n"},
+		"none":          {drift{Workspace: "net", Action: infrav1.DriftReport, Interval: metav1.Duration{Duration: time.Hour}, CheckedAt: checked}, "net: no drift, checked 60s ago\nChecked every 1h0m0s, action Report\n"},
 		"some": {
-			drift{Workspace: "net", CheckedAt: seen, Resources: []infrav1.ResourceChange{{Address: "a.b", Action: "update"}, {Address: "a.c", Action: "delete"}}},
-			"net: 2 resources differ from the state, seen 60s ago\n\n  ~ a.b was changed outside of Terraform\n  - a.c was deleted outside of Terraform\n\nNot looked for regularly: drift.action is Off\n",
+			drift{Workspace: "net", CheckedAt: checked, Resources: []infrav1.ResourceChange{{Address: "a.b", Action: "update"}, {Address: "a.c", Action: "delete"}}},
+			"net: drift in 2 resources, checked 60s ago\n\n  ~ a.b was changed outside of Terraform\n  - a.c was deleted outside of Terraform\n\nNot checked regularly: drift.action is Off\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,17 +106,17 @@ func TestPrintDrift_saysWhatDiffers(t *testing.T) {
 	}
 }
 
-func TestUnlockQuestion_refusesWhileTheHolderLives(t *testing.T) {
+func TestUnlockQuestion_refusesWhileTheHolderIsActive(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lock      operate.Lock
 		want, err string
 	}{
-		"lives":         {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessRunning, Where: "pod a/b"}, err: "run net-r3 holds the lock and lives (pod a/b): stop it with captctl cancel net"},
-		"about to":      {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessPending, Where: "the run is about to begin"}, err: "run net-r3 holds the lock and lives (the run is about to begin): stop it with captctl cancel net"},
-		"gone":          {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessGone, Where: "the run has ended"}, want: "Run net-r3 is gone (the run has ended)."},
-		"a person's":    {lock: operate.Lock{ID: "1234", Holder: terraform.LivenessUnknown, Who: "ada@laptop", Created: "yesterday"}, want: "Lock 1234 is held by ada@laptop since yesterday, and nothing proves"},
-		"other machine": {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessUnknown, Where: "process 7 on far"}, want: "held by process 7 on far, and nothing proves"},
-		"nobody's":      {lock: operate.Lock{ID: "x", Holder: terraform.LivenessUnknown}, want: "held by somebody, and nothing proves"},
+		"running":       {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessRunning, Where: "pod a/b"}, err: "run net-r3 holds the lock and is active (pod a/b): cancel it with captctl cancel net"},
+		"not started":   {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessPending, Where: "the run has not started"}, err: "run net-r3 holds the lock and is active (the run has not started): cancel it with captctl cancel net"},
+		"ended":         {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessGone, Where: "the run has ended"}, want: "Run net-r3 is not running any more (the run has ended)."},
+		"a user":        {lock: operate.Lock{ID: "1234", Holder: terraform.LivenessUnknown, Who: "ada@laptop", Created: "yesterday"}, want: "Lock 1234 is held by ada@laptop since yesterday. It is not known whether"},
+		"other machine": {lock: operate.Lock{ID: "net-r3", Holder: terraform.LivenessUnknown, Where: "process 7 on far"}, want: "held by process 7 on far. It is not known whether"},
+		"unknown":       {lock: operate.Lock{ID: "x", Holder: terraform.LivenessUnknown}, want: "held by an unknown user. It is not known whether"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

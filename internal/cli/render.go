@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,50 +18,47 @@ type renderFlags struct {
 	runs                     bool
 }
 
-// renderOutputs are the ways in which renderings can be written.
-var renderOutputs = []string{"yaml", "json"}
-
 func newRenderCommand(o *Options) *cobra.Command {
-	var flags renderFlags
+	flags := renderFlags{output: "yaml"}
 	c := &cobra.Command{
 		Use:   "render FILE|DIRECTORY|-...",
-		Short: "Show what CAPT would make of manifests, without a cluster",
-		Long: "Shows what CAPT would make of manifests, without a cluster: for a Cluster the\n" +
-			"WorkspaceTemplateApplies behind it (and what Cluster API makes of its topology), for\n" +
-			"a WorkspaceTemplateApply what Terraform is given, for a CAPTAddon what reaches one\n" +
-			"cluster. Templates and classes have to be among the manifests. What is known only\n" +
-			"once something is applied stands in parentheses, and so does what comes out of\n" +
-			"Secrets.",
-		Example: "  captctl render cluster.yaml templates/\n\n" +
-			"  # with what Terraform is given\n" +
-			"  captctl render --runs cluster.yaml templates/\n\n" +
-			"  # an add-on for one cluster\n" +
-			"  tofu output -json > outputs.json\n" +
-			"  captctl render addon.yaml --cluster demo --outputs outputs.json",
+		Short: "Show the objects that CAPT would create, without a cluster",
+		Long: `Show the objects that CAPT would create from manifests, without a cluster:
+
+  Cluster                  the objects of its topology and its WorkspaceTemplateApplies
+  WorkspaceTemplateApply   the input of Terraform
+  CAPTAddon                the manifests for one cluster (--cluster, --outputs)
+
+The manifests must include the templates and classes that they use. Values that are
+known only after an apply, and values from Secrets, are shown in parentheses.`,
+		Example: `  captctl render cluster.yaml templates/
+
+  # Include the input of Terraform.
+  captctl render --runs cluster.yaml templates/
+
+  # Render an add-on for one cluster.
+  tofu output -json > outputs.json
+  captctl render addon.yaml --cluster demo --outputs outputs.json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.render(cmd.Context(), args, &flags) },
 	}
-	c.Flags().StringVarP(&flags.output, "output", "o", "yaml", "how to write it: "+strings.Join(renderOutputs, ", "))
-	c.Flags().BoolVar(&flags.runs, "runs", false, "show what Terraform is given for rendered workspaces too")
-	c.Flags().StringVar(&flags.cluster, "cluster", "", "name of the cluster that add-ons are rendered for")
-	c.Flags().StringVar(&flags.outputs, "outputs", "", "file with that cluster's Terraform outputs: a connection Secret, or what terraform output -json prints")
-	completeWords(c, "output", renderOutputs)
+	addFormat(c, &flags.output, "yaml", "json")
+	c.Flags().BoolVar(&flags.runs, "runs", false, "Include the input of Terraform for the rendered workspaces.")
+	c.Flags().StringVar(&flags.cluster, "cluster", "", "Name of the cluster to render add-ons for.")
+	c.Flags().StringVar(&flags.outputs, "outputs", "", "File with the Terraform outputs of that cluster: a connection Secret, or the output of terraform output -json.")
 	return c
 }
 
 func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags) error {
-	switch {
-	case len(paths) == 0:
-		return usage("give files or directories to render, or - for standard input")
-	case !slices.Contains(renderOutputs, flags.output):
-		return usage("there is no output %q: write one of %s", flags.output, strings.Join(renderOutputs, ", "))
+	if len(paths) == 0 {
+		return usageError("expected files or directories to render, or - for stdin")
 	}
 	options := render.Options{Runs: flags.runs, Cluster: flags.cluster}
 	if flags.outputs != "" {
-		text, err := os.ReadFile(flags.outputs)
+		content, err := os.ReadFile(flags.outputs)
 		if err != nil {
-			return usage("reading the outputs: %w", err)
+			return usageError("reading the outputs: %w", err)
 		}
-		if options.Outputs, err = render.Outputs(text); err != nil {
+		if options.Outputs, err = render.Outputs(content); err != nil {
 			return &Exit{Code: 2, Err: err}
 		}
 	}
@@ -79,7 +75,7 @@ func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags
 		if err := validate.Write(o.Err, "text", findings); err != nil {
 			return err
 		}
-		return &Exit{Code: 1, Err: errors.New("the manifests would be refused")}
+		return &Exit{Code: 1, Err: errors.New("the manifests are invalid")}
 	}
 	rendering, err := render.Render(ctx, objects, options)
 	if err != nil {
@@ -99,7 +95,7 @@ func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags
 		fmt.Fprintf(o.Err, "error: %s %s: %s\n", p.Object.GetObjectKind().GroupVersionKind().Kind, p.Object.GetName(), p.Message)
 	}
 	if len(rendering.Problems) > 0 {
-		return &Exit{Code: 1, Err: errors.New("not everything could be rendered")}
+		return &Exit{Code: 1, Err: errors.New("some objects could not be rendered")}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestRender_writesWhatWouldBeMade(t *testing.T) {
+func TestRender_printsTheObjects(t *testing.T) {
 	g := NewWithT(t)
 	out, problem, code := captctl(t, "", "render", "../../examples/cluster.yaml", "../../templates/vpc.yaml")
 	g.Expect(code).To(Equal(0), problem)
@@ -19,9 +19,9 @@ func TestRender_writesWhatWouldBeMade(t *testing.T) {
 
 	_, problem, code = captctl(t, goodAddon+"  unknown: 1\n", "render", "-")
 	g.Expect(code).To(Equal(1))
-	g.Expect(problem).To(Equal("the manifests would be refused"))
+	g.Expect(problem).To(Equal("the manifests are invalid"))
 
 	_, problem, code = captctl(t, "", "render")
 	g.Expect(code).To(Equal(2))
-	g.Expect(problem).To(ContainSubstring("give files or directories to render"))
+	g.Expect(problem).To(ContainSubstring("expected files or directories to render"))
 }

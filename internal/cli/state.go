@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,13 +10,12 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 func newStateCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "state",
-		Short: "List and restore kept states of a workspace",
+		Short: "List and restore snapshots of a workspace's state",
 	})
 	cmd.AddCommand(newSnapshotsCommand(o), newRestoreCommand(o))
 	return cmd
@@ -27,9 +25,9 @@ func newSnapshotsCommand(o *Options) *cobra.Command {
 	var output text.Output
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "snapshots NAME",
-		Short: "List the kept states of a workspace",
-		Long: `List the kept states of a workspace: a snapshot from before each run that changed
-something, and states that a run could not save.`,
+		Short: "List the state snapshots of a workspace",
+		Long: `List the state snapshots of a workspace: the states from before each run that made
+changes, and the states that a run could not save.`,
 		Example: "  captctl state snapshots cluster/demo",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, apply, err := o.workspace(cmd, args[0])
@@ -44,7 +42,7 @@ something, and states that a run could not save.`,
 				return output.Print(o.Out, text.NonNil(snapshots))
 			}
 			if len(snapshots) == 0 {
-				fmt.Fprintf(o.Err, "%s has no snapshots: one is taken before each run that changes a state\n", apply.Name)
+				fmt.Fprintf(o.Err, "%s has no snapshots: a snapshot is taken before each run that changes the state\n", apply.Name)
 				return nil
 			}
 			now := time.Now()
@@ -70,15 +68,18 @@ func newRestoreCommand(o *Options) *cobra.Command {
 	var yes, wait, hold bool
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "restore NAME SNAPSHOT",
-		Short: "Put a kept state of a workspace back",
-		Long: `Put a kept state of a workspace back. The present state is kept first. Then the
-workspace is planned again over the restored state; with approval: Auto that
-plan is applied at once, unless --hold has it wait.`,
+		Short: "Restore a state snapshot of a workspace",
+		Long: `Restore a state snapshot of a workspace. SNAPSHOT is the name of a snapshot, or the
+ID of the run before which it was taken.
+
+CAPT takes a snapshot of the current state first. Then it creates a plan with the
+restored state. With approval: Auto that plan is applied at once; use --hold to
+let it wait for approval.`,
 		Example: `  captctl state restore cluster/demo capt-snapshot-demo-r7-0 --hold
   captctl state restore cluster/demo demo-r7`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("give a workspace and a snapshot: %s", cmd.UseLine())
+				return fmt.Errorf("expected a workspace and a snapshot: %s", cmd.UseLine())
 			}
 			return nil
 		},
@@ -96,9 +97,9 @@ plan is applied at once, unless --hold has it wait.`,
 			if err != nil {
 				return err
 			}
-			question := fmt.Sprintf("Put the state of %s back to %s?", apply.Name, snapshot.Name)
+			question := fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)
 			if policy.Approval != infrav1.ApprovalManual && !hold {
-				question = "The plan over the restored state will be applied at once (use --hold to look at it first). " + question
+				question = "The next plan will be applied at once; use --hold to review it first. " + question
 			}
 			if err := o.confirm(yes, question); err != nil {
 				return err
@@ -106,87 +107,22 @@ plan is applied at once, unless --hold has it wait.`,
 			if err := operate.Restore(ctx, c, apply, snapshot, hold); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Out, "Asked to restore %s to %s\n", apply.Name, snapshot.Name)
-			return o.awaitIf(ctx, wait, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-				return a.Status.Run == nil && a.Status.HandledRestore == snapshot.Name && (a.Status.AppliedInputs != "" || a.Status.Plan != nil || a.Status.Failure != nil)
-			})
+			fmt.Fprintf(o.Out, "Requested to restore the state of %s to %s\n", apply.Name, snapshot.Name)
+			if !wait {
+				return nil
+			}
+			return o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
 		},
 	})
-	cmd.Flags().BoolVar(&hold, "hold", false, "set approval: Manual, so that the plan over the restored state waits")
+	cmd.Flags().BoolVar(&hold, "hold", false, "Set approval: Manual, so that the next plan waits for approval.")
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd
 }
 
-func newUnlockCommand(o *Options) *cobra.Command {
-	var yes, noWait bool
-	cmd := o.workspaceCommand(&cobra.Command{
-		Use:   "unlock NAME",
-		Short: "Break the lock of a workspace's state",
-		Long: `Break the lock of a workspace's state, when whoever holds it is gone. It is
-refused while the holder is known to live. Then a run is asked for, which takes
-the lock.`,
-		Example: "  captctl unlock cluster/demo",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			lock, err := operate.FindLock(ctx, c, apply)
-			if err != nil {
-				return err
-			}
-			if lock == nil {
-				fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
-				return nil
-			}
-			question, err := unlockQuestion(lock, args[0])
-			if err != nil {
-				return err
-			}
-			if err := o.confirm(yes, question); err != nil {
-				return err
-			}
-			request, err := operate.Unlock(ctx, c, apply, lock)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Lock %s may be broken, and a run was asked for\n", lock.ID)
-			if noWait {
-				return nil
-			}
-			handled := func(a *infrav1.WorkspaceTemplateApply) bool {
-				return a.Status.HandledRequest == request && a.Status.Run == nil
-			}
-			waitErr := o.awaitIf(ctx, true, c, apply, handled)
-			// What was allowed once is not allowed for ever.
-			return errors.Join(waitErr, operate.RevokeUnlock(ctx, c, apply))
-		},
-	})
-	addYes(cmd, &yes)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the run that takes the lock")
-	return cmd
-}
-
-// unlockQuestion says who holds a lock. A holder that lives is an error.
-func unlockQuestion(lock *operate.Lock, name string) (string, error) {
-	switch lock.Holder {
-	case terraform.LivenessRunning, terraform.LivenessPending:
-		return "", fmt.Errorf("run %s holds the lock and lives (%s): stop it with captctl cancel %s", lock.ID, lock.Where, name)
-	case terraform.LivenessGone:
-		return fmt.Sprintf("Run %s is gone (%s). Start a run that takes its lock over?", lock.ID, lock.Where), nil
-	}
-	holder := lock.Who
-	if lock.Where != "" {
-		holder = lock.Where
-	}
-	if holder == "" {
-		holder = "somebody"
-	}
-	question := fmt.Sprintf("Lock %s is held by %s", lock.ID, holder)
-	if lock.Created != "" {
-		question += " since " + lock.Created
-	}
-	return question + ", and nothing proves that the holder is gone. Two holders at once destroy a state. Break the lock?", nil
+// restored reports whether a snapshot is restored and the run after it is
+// finished.
+func restored(apply *infrav1.WorkspaceTemplateApply, snapshot string) bool {
+	s := &apply.Status
+	return s.Run == nil && s.HandledRestore == snapshot && (s.AppliedInputs != "" || s.Plan != nil || s.Failure != nil)
 }

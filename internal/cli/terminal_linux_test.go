@@ -13,11 +13,11 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-// terminal is a real terminal: what a person types and what they see.
+// terminal is a pseudo-terminal with its keyboard and screen.
 type terminal struct {
 	keyboard *os.File
 	screen   buffer
-	// stream is the command's end of it.
+	// stream is the end that the command uses.
 	stream *os.File
 }
 
@@ -47,41 +47,41 @@ func newTerminal(t *testing.T, width, height uint16) *terminal {
 }
 
 // run runs a command on a terminal.
-func (term *terminal) run(w *world, args ...string) <-chan int {
+func (term *terminal) run(h *harness, args ...string) <-chan int {
 	code := make(chan int, 1)
 	go func() {
-		err := execute(w.ctx, cli.Streams{In: term.stream, Out: term.stream, Err: term.stream}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...)...)
+		err := execute(h.ctx, cli.Streams{In: term.stream, Out: term.stream, Err: term.stream}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", h.namespace}, args...)...)
 		code <- cli.Code(err)
 	}()
 	return code
 }
 
-func TestTerminal_asksBeforeItApproves(t *testing.T) {
+func TestTerminal_asksForConfirmation(t *testing.T) {
 	for typed, approved := range map[string]bool{"y\n": true, "yes\n": true, "n\n": false, "\n": false, "\x04": false} {
 		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
-			w := newWorld(t)
-			apply := w.planned("net")
+			h := newHarness(t)
+			apply := h.planned("net")
 			term := newTerminal(t, 120, 40)
-			code := term.run(w, "approve", "net")
-			w.Eventually(term.screen.String, patience).Should(ContainSubstring("Apply plan plan-0123456789abcdef to net? [y/N] "))
+			code := term.run(h, "approve", "net")
+			h.Eventually(term.screen.String, timeout).Should(ContainSubstring("Apply plan plan-0123456789abcdef to net? [y/N] "))
 			_, err := term.keyboard.WriteString(typed)
-			w.Expect(err).NotTo(HaveOccurred())
-			w.Eventually(code, patience).Should(Receive(Equal(map[bool]int{true: 0, false: 1}[approved])))
-			w.reload(apply)
-			w.Expect(apply.Spec.ApprovedPlan != "").To(Equal(approved))
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Eventually(code, timeout).Should(Receive(Equal(map[bool]int{true: 0, false: 1}[approved])))
+			h.reload(apply)
+			h.Expect(apply.Spec.ApprovedPlan != "").To(Equal(approved))
 		})
 	}
 }
 
-func TestTerminal_coloursUnlessToldNotTo(t *testing.T) {
+func TestTerminal_hasColoursUnlessDisabled(t *testing.T) {
 	for _, noColour := range []string{"", "1"} {
 		g := NewWithT(t)
 		t.Setenv("NO_COLOR", noColour)
 		t.Setenv("TERM", "xterm")
-		w := &world{WithT: g, t: t, ctx: t.Context(), namespace: env.Namespace(t)}
-		w.planned("net")
+		h := &harness{WithT: g, t: t, ctx: t.Context(), namespace: env.Namespace(t)}
+		h.planned("net")
 		term := newTerminal(t, 120, 40)
-		g.Eventually(term.run(w, "plan", "net"), patience).Should(Receive(Equal(0)))
+		g.Eventually(term.run(h, "plan", "net"), timeout).Should(Receive(Equal(0)))
 		plain, coloured := "  + aws_vpc.this will be created", "\x1b[32m  +\x1b[0m aws_vpc.this will be created"
 		if noColour == "" {
 			g.Eventually(term.screen.String).Should(ContainSubstring(coloured))
@@ -93,18 +93,18 @@ func TestTerminal_coloursUnlessToldNotTo(t *testing.T) {
 }
 
 func TestTerminal_watchRedrawsAndFits(t *testing.T) {
-	w := newWorld(t)
-	c, infra, vpc := w.network("demo")
-	w.report(vpc, func() {
-		vpc.Status.Conditions = condition("Ready", "False", "RunFailed", "a long message that goes on and on and on, further than any terminal of this width is wide")
+	h := newHarness(t)
+	c, infra, vpc := h.network("demo")
+	h.setStatus(vpc, func() {
+		vpc.Status.Conditions = condition("Ready", "False", "RunFailed", "a long message that does not fit into the first line of this terminal, so that its end is cut off")
 	})
 	term := newTerminal(t, 80, 5)
-	code := term.run(w, "describe", "cluster", "demo", "--watch")
-	w.Eventually(term.screen.String, patience).Should(MatchRegexp(`\x1b\[2J\x1b\[H.*NAME`))
-	w.Eventually(term.screen.String, patience).Should(ContainSubstring("more lines: make the window higher"))
-	w.Expect(term.screen.String()).NotTo(ContainSubstring("is wide"))
-	w.report(infra, func() { infra.Status.Conditions = condition("Ready", "True", infrav1.ReadyCondition, "") })
-	w.Eventually(term.screen.String, patience).Should(ContainSubstring("✓ Ready"))
-	w.Expect(env.Client.Delete(w.ctx, c)).To(Succeed())
-	w.Eventually(code, patience).Should(Receive(Equal(0)))
+	code := term.run(h, "describe", "cluster", "demo", "--watch")
+	h.Eventually(term.screen.String, timeout).Should(MatchRegexp(`\x1b\[2J\x1b\[H.*NAME`))
+	h.Eventually(term.screen.String, timeout).Should(ContainSubstring("more lines: enlarge the window"))
+	h.Expect(term.screen.String()).NotTo(ContainSubstring("is cut off"))
+	h.setStatus(infra, func() { infra.Status.Conditions = condition("Ready", "True", infrav1.ReadyCondition, "") })
+	h.Eventually(term.screen.String, timeout).Should(ContainSubstring("✓ Ready"))
+	h.Expect(env.Client.Delete(h.ctx, c)).To(Succeed())
+	h.Eventually(code, timeout).Should(Receive(Equal(0)))
 }

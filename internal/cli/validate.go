@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
+	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cli/validate"
 )
 
@@ -22,47 +21,38 @@ type validateFlags struct {
 }
 
 func newValidateCommand(o *Options) *cobra.Command {
-	var flags validateFlags
+	flags := validateFlags{output: "text"}
 	c := &cobra.Command{
 		Use:   "validate FILE|DIRECTORY|-...",
-		Short: "Check manifests without a cluster",
-		Long: "Checks manifests of CAPT and Cluster API without a cluster: what the API server and\n" +
-			"CAPT's webhooks would refuse, references between the given objects, Terraform\n" +
-			"modules and the values they are given, placeholders, and what add-ons put into\n" +
-			"charts.\n\n" +
-			"It ends with 0 if nothing is wrong, 1 if something is, and 2 if the manifests could\n" +
-			"not be read. What cannot be known without a cluster is a warning.",
-		Example: "  # everything of a directory, with the templates it uses\n" +
-			"  captctl validate clusters/ templates/\n\n" +
-			"  # in a workflow on GitHub\n" +
-			"  captctl validate -o github --strict clusters/\n\n" +
-			"  # add-ons against a chart on disk, or wherever they come from\n" +
-			"  captctl validate --chart ./karpenter-1.14.1.tgz addon.yaml\n" +
-			"  captctl validate --fetch-charts addon.yaml",
+		Short: "Validate manifests without a cluster",
+		Long: `Validate manifests of CAPT and Cluster API without a cluster: the rules of the API
+server and of CAPT's webhooks, references between objects, Terraform modules and
+their variables, placeholders, and the chart values that add-ons set.
+
+The exit code is 0 if there are no errors, 1 if there are, and 2 if the manifests
+cannot be read. What only a cluster knows, such as objects that are not among the
+manifests, is a warning.`,
+		Example: `  # Validate a directory with the templates that it uses.
+  captctl validate clusters/ templates/
+
+  # Annotate a pull request on GitHub.
+  captctl validate -o github --strict clusters/
+
+  # Validate the values of add-ons with a local chart, or with the charts they use.
+  captctl validate --chart ./karpenter-1.14.1.tgz addon.yaml
+  captctl validate --fetch-charts addon.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.validate(cmd.Context(), args, &flags) },
 	}
-	c.Flags().StringVarP(&flags.output, "output", "o", "text", "how to write findings: "+strings.Join(validate.Formats, ", "))
-	c.Flags().BoolVar(&flags.strict, "strict", false, "treat references to objects that are not given as errors")
-	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "directory or .tgz of a chart that add-ons install; can be given several times")
-	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "fetch the charts that add-ons install")
-	completeWords(c, "output", validate.Formats)
+	addFormat(c, &flags.output, validate.Formats...)
+	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
+	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
+	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c
 }
 
-// completeWords has the shell complete a flag from a list.
-func completeWords(c *cobra.Command, flag string, words []string) {
-	// The only error is that of a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func usage(format string, args ...any) error { return &Exit{Code: 2, Err: fmt.Errorf(format, args...)} }
-
 func (o *Options) validate(ctx context.Context, paths []string, flags *validateFlags) error {
-	switch {
-	case len(paths) == 0:
-		return usage("give files or directories to check, or - for standard input")
-	case !slices.Contains(validate.Formats, flags.output):
-		return usage("there is no output %q: write one of %s", flags.output, strings.Join(validate.Formats, ", "))
+	if len(paths) == 0 {
+		return usageError("expected files or directories to validate, or - for stdin")
 	}
 	matrix, err := versions.Default()
 	if err != nil {
@@ -91,23 +81,24 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 	if err := validate.Write(o.Out, flags.output, findings); err != nil {
 		return err
 	}
-	return o.sumUp(flags.output, len(objects), findings)
+	return o.summarize(flags.output, len(objects), findings)
 }
 
-// sumUp ends with the sentence for people and the exit code for programs.
-func (o *Options) sumUp(output string, objects int, findings []validate.Finding) error {
+// summarize prints the number of findings in the text format, and returns an error
+// if there are errors among them.
+func (o *Options) summarize(output string, objects int, findings []validate.Finding) error {
 	failures := 0
 	for _, f := range findings {
 		if f.Severity == validate.Error {
 			failures++
 		}
 	}
-	text := fmt.Sprintf("%d objects: %d errors, %d warnings", objects, failures, len(findings)-failures)
+	summary := fmt.Sprintf("%s: %s, %s", text.Count(objects, "object"), text.Count(failures, "error"), text.Count(len(findings)-failures, "warning"))
 	if failures > 0 {
-		return &Exit{Code: 1, Err: errors.New(text)}
+		return &Exit{Code: 1, Err: errors.New(summary)}
 	}
 	if output == "text" {
-		fmt.Fprintln(o.Out, text)
+		fmt.Fprintln(o.Out, summary)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-// captctl runs a command and returns what it printed and its exit code.
+// captctl runs a command and returns its output, its error and its exit code.
 func captctl(t *testing.T, stdin string, args ...string) (out, problem string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -36,7 +36,7 @@ spec:
     valuesFrom: [{valuesKey: cluster_name, targetPath: settings.clusterNam}]
 `
 
-func TestValidate_endsWithWhatItFound(t *testing.T) {
+func TestValidate_exitCodeAndFindings(t *testing.T) {
 	directory := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(directory, name)
@@ -53,15 +53,15 @@ func TestValidate_endsWithWhatItFound(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"nothing wrong":       {args: []string{good}, code: 0, want: "1 objects: 0 errors, 0 warnings"},
-		"a directory":         {args: []string{filepath.Dir(good)}, code: 0, want: "1 objects: 0 errors"},
-		"standard input":      {stdin: strings.Replace(goodAddon, "helm:", "hlem:", 1), args: []string{"-"}, code: 1, want: `<stdin>:6: error: CAPTAddon karpenter: spec.hlem: unknown field "spec.hlem": did you mean helm? (unknown-field)`},
-		"a chart":             {args: []string{"--chart", filepath.Join(directory, "chart"), good}, code: 1, want: "did you mean settings.clusterName? (target-path)"},
-		"a file that is not":  {args: []string{"missing.yaml"}, code: 2, want: "missing.yaml does not exist: give a file, a directory or - for standard input"},
-		"a chart that is not": {args: []string{"--chart", "missing", good}, code: 2, want: "reading a chart"},
-		"nothing at all":      {code: 2, want: "give files or directories to check"},
-		"an unknown output":   {args: []string{"-o", "xml", good}, code: 2, want: `there is no output "xml": write one of text, json, sarif, github`},
-		"annotations":         {stdin: "a: b", args: []string{"-o", "github", "-"}, code: 1, want: "::error file=<stdin>,line=1,col=1,title=captctl no-object::"},
+		"valid":                {args: []string{good}, code: 0, want: "1 object: 0 errors, 0 warnings"},
+		"a directory":          {args: []string{filepath.Dir(good)}, code: 0, want: "1 object: 0 errors"},
+		"standard input":       {stdin: strings.Replace(goodAddon, "helm:", "hlem:", 1), args: []string{"-"}, code: 1, want: `<stdin>:6: error: CAPTAddon karpenter: spec.hlem: unknown field "spec.hlem": did you mean helm? (unknown-field)`},
+		"a chart":              {args: []string{"--chart", filepath.Join(directory, "chart"), good}, code: 1, want: "did you mean settings.clusterName? (target-path)"},
+		"file does not exist":  {args: []string{"missing.yaml"}, code: 2, want: "missing.yaml does not exist: give a file, a directory or - for standard input"},
+		"chart does not exist": {args: []string{"--chart", "missing", good}, code: 2, want: "reading a chart"},
+		"no arguments":         {code: 2, want: "expected files or directories to validate"},
+		"unknown output":       {args: []string{"-o", "xml", good}, code: 2, want: `unknown output format "xml": use text, json, sarif or github`},
+		"annotations":          {stdin: "a: b", args: []string{"-o", "github", "-"}, code: 1, want: "::error file=<stdin>,line=1,col=1,title=captctl no-object::"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

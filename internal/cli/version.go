@@ -10,10 +10,11 @@ import (
 	"github.com/appthrust/capt/internal/cli/text"
 )
 
-// Version is CAPT's version; a release sets it when it is built.
+// Version is the version of CAPT. Release builds set it with -ldflags.
 var Version = ""
 
-type about struct {
+// versionInfo is the structured output of captctl version.
+type versionInfo struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -23,11 +24,11 @@ func newVersionCommand(o *Options) *cobra.Command {
 	var output text.Output
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Show the version of captctl",
+		Short:   "Print the version of captctl",
 		Example: "  captctl version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := about{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			v := versionInfo{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			if output.Structured() {
 				return output.Print(o.Out, v)
 			}
@@ -39,6 +40,7 @@ func newVersionCommand(o *Options) *cobra.Command {
 	return cmd
 }
 
+// version returns the version of the release, else that of the Go module.
 func version() string {
 	if Version != "" {
 		return Version

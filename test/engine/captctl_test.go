@@ -43,7 +43,7 @@ func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
 
 	a := w.captctl("plan", "hello")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, made \d+s ago by run hello-r1, waits for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
+	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, created \d+s ago by run hello-r1, waiting for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
 	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
 
 	w.Expect(w.captctl("reject", "hello", "--plan", first).code).To(Equal(0))
@@ -51,7 +51,7 @@ func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
 
 	a = w.captctl("retry", "hello", "--wait")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(ContainSubstring("hello waits for approval: look with captctl plan hello"))
+	w.Expect(a.out).To(ContainSubstring("hello is waiting for approval: review the plan with captctl plan hello"))
 	second := w.get("hello").Status.Plan.ID
 	w.Expect(second).NotTo(Equal(first))
 
@@ -78,7 +78,7 @@ func TestCaptctl_runsAreFollowedAndCanceled(t *testing.T) {
 
 	a := w.captctl("unlock", "hello", "--yes")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(MatchRegexp(`^run hello-r1 holds the lock and lives \(process \d+ on .*\): stop it with captctl cancel hello$`))
+	w.Expect(a.err).To(MatchRegexp(`^run hello-r1 holds the lock and is active \(process \d+ on .*\): cancel it with captctl cancel hello$`))
 
 	followed := make(chan answer, 1)
 	go func() { followed <- w.captctl("logs", "-f", "hello") }()
@@ -109,10 +109,10 @@ func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
 	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 +hello-r2 +\d+s +\d+ +1$`))
 
 	a = w.captctl("state", "restore", "hello", "hello-r2")
-	w.Expect(a.code).To(Equal(2), "nobody was asked")
+	w.Expect(a.code).To(Equal(2), "stdin is not a terminal")
 	a = w.captctl("state", "restore", "hello", "hello-r2", "--yes", "--hold", "--wait")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(ContainSubstring("hello waits for approval"))
+	w.Expect(a.out).To(ContainSubstring("hello is waiting for approval"))
 	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(1), "from v1, which is back, to v2")
 	w.Expect(w.captctl("state", "snapshots", "hello").out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 .* restored last$`))
 }
@@ -150,10 +150,10 @@ func TestCaptctl_looksForDriftAtOnce(t *testing.T) {
 
 	a := w.captctl("drift", "hello")
 	w.Expect(a.code).To(Equal(0))
-	w.Expect(a.out).To(ContainSubstring("Nobody has compared hello with reality yet"))
+	w.Expect(a.out).To(ContainSubstring("hello: not checked for drift yet"))
 	a = w.captctl("drift", "hello", "--now")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`hello: no drift, seen \d+s ago`))
+	w.Expect(a.out).To(MatchRegexp(`hello: no drift, checked \d+s ago`))
 
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
 	a = w.captctl("drift", "hello", "--now")

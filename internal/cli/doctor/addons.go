@@ -4,61 +4,67 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/cli/text"
 )
 
-// broken are the reasons of an add-on that only a person can end, with what to
-// do.
-var broken = map[string]string{
+// addonFixes are the reasons of add-ons that stay until a user acts, with the
+// fix. %[1]s is the namespace, %[2]s the name.
+var addonFixes = map[string]string{
 	addonsv1.ApplyFailedReason:        "captctl addon status %[2]s -n %[1]s, then captctl addon trigger %[2]s -n %[1]s",
 	addonsv1.TimedOutReason:           "captctl addon status %[2]s -n %[1]s, then captctl addon trigger %[2]s -n %[1]s",
-	addonsv1.ReleaseStalledReason:     "mend the release's values, then captctl addon trigger %[2]s -n %[1]s",
-	addonsv1.MissingKeyReason:         "kubectl edit captaddon -n %[1]s %[2]s: change valuesKey, or give it a default",
+	addonsv1.ReleaseStalledReason:     "fix the values of the release, then captctl addon trigger %[2]s -n %[1]s",
+	addonsv1.MissingKeyReason:         "kubectl edit captaddon -n %[1]s %[2]s: change valuesKey, or set a default",
 	addonsv1.InvalidTargetPathReason:  "kubectl edit captaddon -n %[1]s %[2]s: change targetPath",
-	addonsv1.VersionUnsupportedReason: "kubectl edit captaddon -n %[1]s %[2]s: change the chart's version",
-	addonsv1.DependencyCycleReason:    "kubectl edit captaddon -n %[1]s %[2]s: remove a name from dependsOn",
+	addonsv1.VersionUnsupportedReason: "kubectl edit captaddon -n %[1]s %[2]s: change the version of the chart",
+	addonsv1.DependencyCycleReason:    "kubectl edit captaddon -n %[1]s %[2]s: remove an entry of dependsOn",
 }
 
-// addons looks at what add-ons need, and at those that fail.
+// addons checks the CRD that add-ons need, and reports failed add-ons.
 func (d *Doctor) addons(ctx context.Context) ([]Result, error) {
 	var addons addonsv1.CAPTAddonList
 	if err := d.list(ctx, &addons); err != nil {
 		return nil, err
 	}
 	if len(addons.Items) == 0 {
-		return []Result{{Status: OK, Message: "there are no add-ons"}}, nil
+		return []Result{{Status: OK, Message: "no add-ons"}}, nil
 	}
-	found, err := d.resourceSets(ctx)
+	problems, err := d.resourceSets(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range addons.Items {
-		addon := &addons.Items[i]
-		for _, cluster := range addon.Status.Clusters {
-			if cluster.Ready != nil && *cluster.Ready {
-				continue
-			}
-			mend, isBroken := broken[cluster.Reason]
-			if !isBroken {
-				continue
-			}
-			found = append(found, Result{
-				Status: Fail, Object: nameOf("CAPTAddon", addon),
-				Message: fmt.Sprintf("in cluster %s for %s: %s: %s", cluster.Name, d.since(cluster.Since), cluster.Reason, cluster.Message),
-				Mend:    fmt.Sprintf(mend, addon.Namespace, addon.Name),
-			})
-		}
+		problems = append(problems, addonProblems(&addons.Items[i], d.Now())...)
 	}
-	return orFine(found, "%d add-ons, none of which fails", len(addons.Items)), nil
+	return orOK(problems, "%s, none failed", text.Count(len(addons.Items), "add-on")), nil
 }
 
-// resourceSets looks for Cluster API's ClusterResourceSets, which carry add-ons
-// to clusters.
+// addonProblems returns the clusters in which an add-on failed.
+func addonProblems(addon *addonsv1.CAPTAddon, now time.Time) []Result {
+	var problems []Result
+	for _, cluster := range addon.Status.Clusters {
+		fix, failed := addonFixes[cluster.Reason]
+		if !failed || ptr.Deref(cluster.Ready, false) {
+			continue
+		}
+		problems = append(problems, Result{
+			Status: Fail, Object: objectName("CAPTAddon", addon),
+			Message: fmt.Sprintf("in cluster %s for %s: %s: %s", cluster.Name, text.Age(now, cluster.Since.Time), cluster.Reason, cluster.Message),
+			Fix:     fmt.Sprintf(fix, addon.Namespace, addon.Name),
+		})
+	}
+	return problems
+}
+
+// resourceSets checks the CRD of ClusterResourceSets, with which Cluster API
+// applies add-ons.
 func (d *Doctor) resourceSets(ctx context.Context) ([]Result, error) {
 	const name = "clusterresourcesets.addons.cluster.x-k8s.io"
 	installed := &apiextensionsv1.CustomResourceDefinition{}
@@ -67,9 +73,9 @@ func (d *Doctor) resourceSets(ctx context.Context) ([]Result, error) {
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
 	case err != nil:
-		return []Result{{Status: Fail, Object: "CRD " + name, Message: "it is not installed, and add-ons reach clusters by it", Mend: installClusterAPI}}, nil
-	case !slices.Contains(served(installed), version):
-		return []Result{{Status: Fail, Object: "CRD " + name, Message: "it does not serve " + version, Mend: "clusterctl upgrade apply --contract v1beta2"}}, nil
+		return []Result{{Status: Fail, Object: "CRD " + name, Message: "not installed; add-ons need it", Fix: installClusterAPI}}, nil
+	case !slices.Contains(servedVersions(installed), version):
+		return []Result{{Status: Fail, Object: "CRD " + name, Message: "does not serve " + version, Fix: upgradeClusterAPI}}, nil
 	default:
 		return nil, nil
 	}

@@ -17,12 +17,13 @@ import (
 
 const (
 	installClusterAPI = "clusterctl init"
+	upgradeClusterAPI = "clusterctl upgrade apply --contract v1beta2"
 	installCAPT       = "kubectl apply -k config/default, or clusterctl upgrade apply"
 )
 
-// clusterAPI looks for Cluster API and the version of its contract.
+// clusterAPI checks that Cluster API serves the version that CAPT needs.
 func (d *Doctor) clusterAPI(ctx context.Context) ([]Result, error) {
-	var found []Result
+	var problems []Result
 	names := []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"}
 	for _, name := range names {
 		installed := &apiextensionsv1.CustomResourceDefinition{}
@@ -31,21 +32,21 @@ func (d *Doctor) clusterAPI(ctx context.Context) ([]Result, error) {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("reading CRD %s: %w", name, err)
 		case err != nil:
-			found = append(found, Result{
-				Status: Fail, Object: "CRD " + name, Message: "Cluster API is not installed", Mend: installClusterAPI,
+			problems = append(problems, Result{
+				Status: Fail, Object: "CRD " + name, Message: "Cluster API is not installed", Fix: installClusterAPI,
 			})
-		case !slices.Contains(served(installed), clusterv1.GroupVersion.Version):
-			found = append(found, Result{
+		case !slices.Contains(servedVersions(installed), clusterv1.GroupVersion.Version):
+			problems = append(problems, Result{
 				Status: Fail, Object: "CRD " + name,
-				Message: fmt.Sprintf("it serves %s, and CAPT needs %s", strings.Join(served(installed), ", "), clusterv1.GroupVersion.Version),
-				Mend:    "clusterctl upgrade apply --contract v1beta2",
+				Message: fmt.Sprintf("serves %s, but CAPT needs %s", strings.Join(servedVersions(installed), ", "), clusterv1.GroupVersion.Version),
+				Fix:     upgradeClusterAPI,
 			})
 		}
 	}
-	return orFine(found, "Cluster API serves %s", clusterv1.GroupVersion), nil
+	return orOK(problems, "Cluster API serves %s", clusterv1.GroupVersion), nil
 }
 
-func served(definition *apiextensionsv1.CustomResourceDefinition) []string {
+func servedVersions(definition *apiextensionsv1.CustomResourceDefinition) []string {
 	var versions []string
 	for _, v := range definition.Spec.Versions {
 		if v.Served {
@@ -55,71 +56,72 @@ func served(definition *apiextensionsv1.CustomResourceDefinition) []string {
 	return versions
 }
 
-// crds compares the installed CRDs with those that this program knows.
+// crds compares the installed CRDs with those of this program.
 func (d *Doctor) crds(ctx context.Context) ([]Result, error) {
 	entries, err := crd.Bases.ReadDir("bases")
 	if err != nil {
 		return nil, fmt.Errorf("reading the CRDs: %w", err)
 	}
-	var found []Result
+	var problems []Result
 	for _, entry := range entries {
-		text, err := crd.Bases.ReadFile("bases/" + entry.Name())
+		content, err := crd.Bases.ReadFile("bases/" + entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading the CRDs: %w", err)
 		}
-		known := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, known); err != nil {
+		desired := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(content, desired); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", entry.Name(), err)
 		}
 		installed := &apiextensionsv1.CustomResourceDefinition{}
-		err = d.Client.Get(ctx, client.ObjectKey{Name: known.Name}, installed)
+		err = d.Client.Get(ctx, client.ObjectKey{Name: desired.Name}, installed)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading CRD %s: %w", known.Name, err)
+			return nil, fmt.Errorf("reading CRD %s: %w", desired.Name, err)
 		}
 		if err != nil {
-			found = append(found, Result{Status: Fail, Object: "CRD " + known.Name, Message: "it is not installed", Mend: installCAPT})
+			problems = append(problems, Result{Status: Fail, Object: "CRD " + desired.Name, Message: "not installed", Fix: installCAPT})
 			continue
 		}
-		found = append(found, compareCRD(known, installed)...)
+		problems = append(problems, crdProblems(desired, installed)...)
 	}
-	return orFine(found, "%d CRDs are installed and serve", len(entries)), nil
+	return orOK(problems, "%d CRDs are installed and served", len(entries)), nil
 }
 
-// compareCRD says what is wrong with an installed CRD.
-func compareCRD(known, installed *apiextensionsv1.CustomResourceDefinition) []Result {
-	var found []Result
-	add := func(status Status, mend, format string, args ...any) {
-		found = append(found, Result{Status: status, Object: "CRD " + known.Name, Message: fmt.Sprintf(format, args...), Mend: mend})
+// crdProblems returns the differences between a CRD and the installed one that
+// matter.
+func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) []Result {
+	var problems []Result
+	add := func(status Status, fix, format string, args ...any) {
+		problems = append(problems, Result{Status: status, Object: "CRD " + desired.Name, Message: fmt.Sprintf(format, args...), Fix: fix})
 	}
 	for _, c := range installed.Status.Conditions {
 		if (c.Type == apiextensionsv1.Established || c.Type == apiextensionsv1.NamesAccepted) && c.Status != apiextensionsv1.ConditionTrue {
-			add(Fail, "kubectl describe crd "+known.Name, "it is not served: %s: %s", c.Reason, c.Message)
+			add(Fail, "kubectl describe crd "+desired.Name, "not served: %s: %s", c.Reason, c.Message)
 		}
 	}
-	for _, version := range served(known) {
-		if !slices.Contains(served(installed), version) {
-			add(Fail, installCAPT, "it does not serve %s", version)
+	for _, version := range servedVersions(desired) {
+		if !slices.Contains(servedVersions(installed), version) {
+			add(Fail, installCAPT, "does not serve %s", version)
 		}
 	}
 	for _, stored := range installed.Status.StoredVersions {
 		if !slices.ContainsFunc(installed.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored && v.Storage }) {
-			add(Warn, "clusterctl upgrade apply, which writes every object anew", "objects may still be stored as %s", stored)
+			add(Warn, "clusterctl upgrade apply, which migrates all objects", "objects may still be stored as %s", stored)
 		}
 	}
-	for label, value := range known.Labels {
+	for label, value := range desired.Labels {
 		if installed.Labels[label] != value {
-			add(Fail, fmt.Sprintf("kubectl label crd %s %s=%s --overwrite", known.Name, label, value), "label %s is missing, by which Cluster API finds the version", label)
+			add(Fail, fmt.Sprintf("kubectl label crd %s %s=%s --overwrite", desired.Name, label, value), "label %s=%s is missing; Cluster API finds the version by it", label, value)
 		}
 	}
-	for _, want := range known.Spec.Versions {
+	for _, want := range desired.Spec.Versions {
 		for _, have := range installed.Spec.Versions {
 			if want.Name == have.Name && !equality.Semantic.DeepEqual(want.Schema, have.Schema) {
-				add(Warn, installCAPT, "its schema is not that of this captctl: one of the two is older")
+				add(Warn, installCAPT, "the schema differs from this captctl's: one of them is outdated")
 			}
 		}
 	}
 	if installed.DeletionTimestamp != nil {
-		add(Fail, "install it again once it is gone: "+installCAPT, "it is being deleted, with all of its objects")
+		add(Fail, "wait until it is deleted, then install it again: "+installCAPT, "being deleted with all of its objects")
 	}
-	return found
+	return problems
 }

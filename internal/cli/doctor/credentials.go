@@ -12,39 +12,74 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/text"
 )
 
-// credentials looks at what runs are given: provider configs and their Secrets.
+// credentials checks the provider configs and templates that workspaces use, and
+// the Secrets of the provider configs.
 func (d *Doctor) credentials(ctx context.Context) ([]Result, error) {
 	var configs infrav1.WorkspaceProviderConfigList
 	if err := d.list(ctx, &configs); err != nil {
 		return nil, err
 	}
-	var found []Result
+	var problems []Result
 	for i := range configs.Items {
 		config := &configs.Items[i]
 		missing, err := d.missingKeys(ctx, config)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, missing...)
+		problems = append(problems, missing...)
 		ready := conditions.Get(config, infrav1.ReadyCondition)
 		if len(missing) == 0 && ready != nil && ready.Status == metav1.ConditionFalse {
-			found = append(found, Result{
-				Status: Fail, Object: nameOf("WorkspaceProviderConfig", config), Message: ready.Reason + ": " + ready.Message,
-				Mend: fmt.Sprintf("kubectl edit -n %s workspaceproviderconfig/%s", config.Namespace, config.Name),
+			problems = append(problems, Result{
+				Status: Fail, Object: objectName("WorkspaceProviderConfig", config), Message: ready.Reason + ": " + ready.Message,
+				Fix: fmt.Sprintf("kubectl edit -n %s workspaceproviderconfig/%s", config.Namespace, config.Name),
 			})
 		}
 	}
-	missing, err := d.missingConfigs(ctx, configs.Items)
+	var templates infrav1.WorkspaceTemplateList
+	// Workspaces may use templates of other namespaces.
+	if err := d.Client.List(ctx, &templates); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("listing templates: %w", err)
+	}
+	applies, err := d.workspaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return orFine(append(found, missing...), "%d provider configs have what they refer to", len(configs.Items)), nil
+	problems = append(problems, missingReferences(applies, templates.Items, configs.Items)...)
+	return orOK(problems, "%s, all references exist", text.Count(len(configs.Items), "provider config")), nil
 }
 
-// missingKeys are the keys of Secrets that a provider config refers to in vain.
+// missingKeys returns the Secrets and keys that a provider config references and
+// that do not exist.
 func (d *Doctor) missingKeys(ctx context.Context, config *infrav1.WorkspaceProviderConfig) ([]Result, error) {
+	var problems []Result
+	for _, ref := range secretReferences(config) {
+		var secret corev1.Secret
+		err := d.Client.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: ref.Name}, &secret)
+		result := Result{
+			Status: Fail, Object: objectName("WorkspaceProviderConfig", config),
+			Fix: fmt.Sprintf("kubectl create secret generic -n %s %s --from-file=%s=FILE", config.Namespace, ref.Name, ref.Key),
+		}
+		switch _, has := secret.Data[ref.Key]; {
+		case apierrors.IsNotFound(err):
+			result.Message = fmt.Sprintf("Secret %s does not exist", ref.Name)
+		case err != nil:
+			return nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+		case !has:
+			result.Message = fmt.Sprintf("Secret %s has no key %s", ref.Name, ref.Key)
+			result.Fix = fmt.Sprintf("kubectl edit secret -n %s %s", config.Namespace, ref.Name)
+		default:
+			continue
+		}
+		problems = append(problems, result)
+	}
+	return problems, nil
+}
+
+// secretReferences returns the keys of Secrets that a provider config references.
+func secretReferences(config *infrav1.WorkspaceProviderConfig) []infrav1.KeyReference {
 	var refs []infrav1.KeyReference
 	for _, c := range config.Spec.Credentials {
 		refs = append(refs, c.SecretRef)
@@ -56,69 +91,41 @@ func (d *Doctor) missingKeys(ctx context.Context, config *infrav1.WorkspaceProvi
 			}
 		}
 	}
-	var found []Result
-	for _, ref := range refs {
-		var secret corev1.Secret
-		err := d.Client.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: ref.Name}, &secret)
-		result := Result{
-			Status: Fail, Object: nameOf("WorkspaceProviderConfig", config),
-			Mend: fmt.Sprintf("kubectl create secret generic -n %s %s --from-file=%s=FILE", config.Namespace, ref.Name, ref.Key),
-		}
-		switch _, has := secret.Data[ref.Key]; {
-		case apierrors.IsNotFound(err):
-			result.Message = fmt.Sprintf("Secret %s does not exist", ref.Name)
-		case err != nil:
-			return nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
-		case !has:
-			result.Message = fmt.Sprintf("Secret %s has no key %s", ref.Name, ref.Key)
-			result.Mend = fmt.Sprintf("kubectl edit secret -n %s %s", config.Namespace, ref.Name)
-		default:
-			continue
-		}
-		found = append(found, result)
-	}
-	return found, nil
+	return refs
 }
 
-// missingConfigs are provider configs that templates name and nobody made where
-// their workspaces are.
-func (d *Doctor) missingConfigs(ctx context.Context, configs []infrav1.WorkspaceProviderConfig) ([]Result, error) {
-	known := map[client.ObjectKey]bool{}
+// missingReferences returns the templates that workspaces reference and the
+// provider configs that their templates reference, if they do not exist. A
+// provider config must be in the namespace of the workspace.
+func missingReferences(applies []infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate, configs []infrav1.WorkspaceProviderConfig) []Result {
+	configExists := map[client.ObjectKey]bool{}
 	for i := range configs {
-		known[client.ObjectKeyFromObject(&configs[i])] = true
-	}
-	var templates infrav1.WorkspaceTemplateList
-	if err := d.Client.List(ctx, &templates); err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("listing templates: %w", err)
+		configExists[client.ObjectKeyFromObject(&configs[i])] = true
 	}
 	byKey := map[client.ObjectKey]*infrav1.WorkspaceTemplate{}
-	for i := range templates.Items {
-		byKey[client.ObjectKeyFromObject(&templates.Items[i])] = &templates.Items[i]
+	for i := range templates {
+		byKey[client.ObjectKeyFromObject(&templates[i])] = &templates[i]
 	}
-	applies, err := d.workspaces(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var found []Result
+	var problems []Result
 	for i := range applies {
 		apply := &applies[i]
 		key := apply.Spec.TemplateRef.Key(apply.Namespace)
 		template := byKey[key]
 		if template == nil {
-			found = append(found, Result{
-				Status: Fail, Object: nameOf("WorkspaceTemplateApply", apply), Message: fmt.Sprintf("WorkspaceTemplate %s does not exist", key),
-				Mend: "kubectl apply the template, or change spec.templateRef",
+			problems = append(problems, Result{
+				Status: Fail, Object: objectName("WorkspaceTemplateApply", apply), Message: fmt.Sprintf("WorkspaceTemplate %s does not exist", key),
+				Fix: "create the template with kubectl apply, or change spec.templateRef",
 			})
 			continue
 		}
 		ref := template.Spec.Template.Spec.ProviderConfigRef
-		if ref != nil && !known[client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}] {
-			found = append(found, Result{
-				Status: Fail, Object: nameOf("WorkspaceTemplateApply", apply),
-				Message: fmt.Sprintf("its template %s needs WorkspaceProviderConfig %s, which does not exist in namespace %s", template.Name, ref.Name, apply.Namespace),
-				Mend:    "kubectl apply a WorkspaceProviderConfig of that name; examples/provider-config-aws.yaml shows one",
+		if ref != nil && !configExists[client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}] {
+			problems = append(problems, Result{
+				Status: Fail, Object: objectName("WorkspaceTemplateApply", apply),
+				Message: fmt.Sprintf("template %s needs WorkspaceProviderConfig %s, which does not exist in namespace %s", template.Name, ref.Name, apply.Namespace),
+				Fix:     "create the WorkspaceProviderConfig with kubectl apply; see examples/provider-config-aws.yaml",
 			})
 		}
 	}
-	return found, nil
+	return problems
 }

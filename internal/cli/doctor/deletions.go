@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,10 +19,11 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// longDeletion is how long a deletion may take before it is worth a word.
-const longDeletion = 15 * time.Minute
+// maxDeletion is the duration of a deletion from which it is reported.
+const maxDeletion = 15 * time.Minute
 
-// deletable are the kinds whose deletion may hang, by the name of their resource.
+// deletable are the kinds that have finalizers of CAPT or Cluster API, with their
+// resource names for kubectl.
 var deletable = []struct {
 	resource string
 	list     func() client.ObjectList
@@ -41,25 +43,19 @@ var deletable = []struct {
 	{"workspaceproviderconfig", func() client.ObjectList { return &infrav1.WorkspaceProviderConfigList{} }},
 }
 
-// deletions looks for deletions that do not end.
+// deletions reports deletions that take too long.
 func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
-	var found []Result
+	var problems []Result
 	for _, kind := range deletable {
 		list := kind.list()
 		if err := d.list(ctx, list); err != nil {
 			return nil, err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
-			obj, ok := item.(client.Object)
-			if !ok || obj.GetDeletionTimestamp().IsZero() {
-				return nil
-			}
-			if age := d.Now().Sub(obj.GetDeletionTimestamp().Time); age > longDeletion {
-				found = append(found, Result{
-					Status: Warn, Object: nameOf(kindName(obj), obj),
-					Message: fmt.Sprintf("its deletion goes on for %s; it is held by %s%s", ago(age), strings.Join(obj.GetFinalizers(), ", "), why(obj)),
-					Mend:    fmt.Sprintf("kubectl describe -n %s %s %s, and mend what it waits for; a finalizer taken off by hand leaves what Terraform made", obj.GetNamespace(), kind.resource, obj.GetName()),
-				})
+			if obj, ok := item.(client.Object); ok {
+				if problem := deletionProblem(obj, kind.resource, d.Now()); problem != nil {
+					problems = append(problems, *problem)
+				}
 			}
 			return nil
 		})
@@ -67,9 +63,28 @@ func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
 			return nil, fmt.Errorf("reading %ss: %w", kind.resource, err)
 		}
 	}
-	return orFine(found, "no deletion goes on for longer than %s", ago(longDeletion)), nil
+	return orOK(problems, "no deletion takes longer than %s", duration.HumanDuration(maxDeletion)), nil
 }
 
+// deletionProblem returns a result for an object whose deletion takes too long,
+// else nil.
+func deletionProblem(obj client.Object, resource string, now time.Time) *Result {
+	deleted := obj.GetDeletionTimestamp()
+	if deleted.IsZero() || now.Sub(deleted.Time) <= maxDeletion {
+		return nil
+	}
+	message := fmt.Sprintf("being deleted for %s; finalizers: %s", duration.HumanDuration(now.Sub(deleted.Time)), strings.Join(obj.GetFinalizers(), ", "))
+	if cause := deletionMessage(obj); cause != "" {
+		message += "; " + cause
+	}
+	return &Result{
+		Status: Warn, Object: objectName(kindName(obj), obj), Message: message,
+		Fix: fmt.Sprintf("kubectl describe -n %s %s %s, and fix what it waits for; if you remove a finalizer, the resources that Terraform created stay",
+			obj.GetNamespace(), resource, obj.GetName()),
+	}
+}
+
+// kindName returns the kind of an object. A typed client leaves TypeMeta empty.
 func kindName(obj client.Object) string {
 	name := fmt.Sprintf("%T", obj)
 	return name[strings.LastIndex(name, ".")+1:]
@@ -78,20 +93,17 @@ func kindName(obj client.Object) string {
 // conditioned is an object with conditions.
 type conditioned interface{ GetConditions() []metav1.Condition }
 
-// why is what a condition says of the deletion, the one of destruction first.
-func why(obj client.Object) string {
+// deletionMessage returns the message of the Destroyed condition, else that of the
+// Ready condition, if the condition is not True.
+func deletionMessage(obj client.Object) string {
 	c, ok := obj.(conditioned)
 	if !ok {
 		return ""
 	}
-	said := ""
-	for _, condition := range c.GetConditions() {
-		switch {
-		case condition.Type == infrav1.DestroyedCondition && condition.Status != metav1.ConditionTrue && condition.Message != "":
-			return ": " + condition.Message
-		case condition.Type == infrav1.ReadyCondition && condition.Status != metav1.ConditionTrue && condition.Message != "":
-			said = ": " + condition.Message
+	for _, name := range []string{infrav1.DestroyedCondition, infrav1.ReadyCondition} {
+		if condition := meta.FindStatusCondition(c.GetConditions(), name); condition != nil && condition.Status != metav1.ConditionTrue && condition.Message != "" {
+			return condition.Message
 		}
 	}
-	return said
+	return ""
 }

@@ -1,5 +1,5 @@
-// Package doctor examines a management cluster and says of everything that is
-// wrong how to mend it. It changes nothing.
+// Package doctor checks a management cluster and names a fix for each problem. It
+// changes nothing: its only writes are dry runs.
 package doctor
 
 import (
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,68 +22,66 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-// Status is how something is.
+// Status is the severity of a result.
 type Status string
 
 // The statuses.
 const (
-	// OK needs nothing.
+	// OK needs no action.
 	OK Status = "ok"
-	// Warn may be meant so, or become a failure.
+	// Warn may be intended, or may become a failure.
 	Warn Status = "warn"
-	// Fail keeps something from working.
+	// Fail prevents something from working.
 	Fail Status = "fail"
 )
 
-// Result is one thing that was looked at.
+// Result is the result of a check for one object, or for the whole check.
 type Result struct {
-	// Check is what was examined, such as locks.
+	// Check is the name of the check, such as locks.
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// Object is what it is about, as kind and namespace/name.
+	// Object is the kind and namespace/name of the object that has the problem.
 	Object string `json:"object,omitempty"`
-	// Message is one line that says how it is.
+	// Message describes the problem in one line.
 	Message string `json:"message"`
-	// Mend is the command that mends it, or what to do.
-	Mend string `json:"mend,omitempty"`
+	// Fix is the command that fixes the problem, or a description of what to do.
+	Fix string `json:"mend,omitempty"`
 }
 
-// Doctor examines a management cluster.
+// Doctor checks a management cluster.
 type Doctor struct {
-	// Client reads the cluster. Writes are dry runs only.
+	// Client reads the cluster. Writes are dry runs.
 	Client client.Client
-	// Server tells the version of the API server.
+	// Server returns the version of the API server.
 	Server discovery.ServerVersionInterface
-	// Namespace limits what is looked at inside namespaces; empty is all.
+	// Namespace limits the checks of namespaced objects; empty means all namespaces.
 	Namespace string
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// New returns a doctor for the cluster that a configuration leads to.
+// New returns a Doctor for a cluster.
 func New(config *rest.Config, namespace string) (*Doctor, error) {
-	s := Scheme()
-	c, err := client.New(config, client.Options{Scheme: s})
+	c, err := client.New(config, client.Options{Scheme: Scheme()})
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	return &Doctor{Client: c, Server: server, Namespace: namespace, Now: time.Now}, nil
 }
 
-// Scheme knows what a doctor reads.
+// Scheme returns a scheme with the kinds that a Doctor reads.
 func Scheme() *runtime.Scheme {
 	s := scheme.New()
-	// They fail only for types that are no types.
-	_ = apiextensionsv1.AddToScheme(s)
-	_ = admissionregistrationv1.AddToScheme(s)
+	utilruntime.Must(apiextensionsv1.AddToScheme(s))
+	utilruntime.Must(admissionregistrationv1.AddToScheme(s))
 	return s
 }
 
-// check is one thing to look at.
+// check returns its problems, or one result with status OK.
 type check struct {
 	name string
 	run  func(context.Context) ([]Result, error)
@@ -103,16 +102,16 @@ func (d *Doctor) checks() []check {
 	}
 }
 
-// Examine looks at everything. What is fine is one line for each check.
+// Examine runs all checks. A check without a problem has one result.
 func (d *Doctor) Examine(ctx context.Context) []Result {
-	results := d.server()
+	results := d.apiServer()
 	if results[0].Status == Fail {
 		return results
 	}
 	for _, c := range d.checks() {
 		found, err := c.run(ctx)
 		if err != nil {
-			found = append(found, unknown(err))
+			found = append(found, checkError(err))
 		}
 		for _, result := range found {
 			result.Check = c.name
@@ -122,37 +121,41 @@ func (d *Doctor) Examine(ctx context.Context) []Result {
 	return results
 }
 
-// Healthy tells whether nothing fails.
-func Healthy(results []Result) bool {
+// Healthy reports whether no result has the status Fail.
+func Healthy(results []Result) bool { return Failures(results) == 0 }
+
+// Failures returns the number of results with the status Fail.
+func Failures(results []Result) int {
+	count := 0
 	for _, r := range results {
 		if r.Status == Fail {
-			return false
+			count++
 		}
 	}
-	return true
+	return count
 }
 
-// unknown is something that could not be looked at.
-func unknown(err error) Result {
+// checkError returns the result of a check that could not be completed.
+func checkError(err error) Result {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return Result{Status: Warn, Message: "you may not look at this: " + err.Error(), Mend: "use the credentials of an administrator, by --context or --kubeconfig"}
+		return Result{Status: Warn, Message: "not permitted: " + err.Error(), Fix: "use administrator credentials with --context or --kubeconfig"}
 	}
-	return Result{Status: Fail, Message: "this could not be looked at: " + err.Error(), Mend: "try again, and look at the log of the API server"}
+	return Result{Status: Fail, Message: "the check failed: " + err.Error(), Fix: "try again, and read the log of the API server"}
 }
 
-// server asks the API server for its version.
-func (d *Doctor) server() []Result {
+// apiServer reads the version of the API server.
+func (d *Doctor) apiServer() []Result {
 	version, err := d.Server.ServerVersion()
 	if err != nil {
 		return []Result{{
-			Check: "api-server", Status: Fail, Message: "the API server does not answer: " + err.Error(),
-			Mend: "check --context and --kubeconfig, and that the cluster runs: kubectl cluster-info",
+			Check: "api-server", Status: Fail, Message: "the API server is unreachable: " + err.Error(),
+			Fix: "check --context and --kubeconfig, and that the cluster is running: kubectl cluster-info",
 		}}
 	}
 	return []Result{{Check: "api-server", Status: OK, Message: "Kubernetes " + version.GitVersion}}
 }
 
-// list lists objects of the namespace; kinds that are not installed have none.
+// list lists objects of the namespace. A kind that is not installed has none.
 func (d *Doctor) list(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
 	err := d.Client.List(ctx, into, append(options, client.InNamespace(d.Namespace))...)
 	if err != nil && !meta.IsNoMatchError(err) {
@@ -161,7 +164,7 @@ func (d *Doctor) list(ctx context.Context, into client.ObjectList, options ...cl
 	return nil
 }
 
-// workspaces are the workspaces of the namespace.
+// workspaces returns the workspaces of the namespace.
 func (d *Doctor) workspaces(ctx context.Context) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList
 	if err := d.list(ctx, &applies); err != nil {
@@ -170,34 +173,18 @@ func (d *Doctor) workspaces(ctx context.Context) ([]infrav1.WorkspaceTemplateApp
 	return applies.Items, nil
 }
 
-// orFine is what was found, or one line that says that all is well.
-func orFine(found []Result, format string, args ...any) []Result {
-	if len(found) > 0 {
-		return found
+// orOK returns the problems, or one result with status OK if there are none.
+func orOK(problems []Result, format string, args ...any) []Result {
+	if len(problems) > 0 {
+		return problems
 	}
 	return []Result{{Status: OK, Message: fmt.Sprintf(format, args...)}}
 }
 
-// nameOf is an object as a person names it.
-func nameOf(kind string, obj metav1.Object) string {
+// objectName returns the kind and namespace/name of an object.
+func objectName(kind string, obj metav1.Object) string {
 	if obj.GetNamespace() == "" {
 		return kind + " " + obj.GetName()
 	}
 	return kind + " " + obj.GetNamespace() + "/" + obj.GetName()
-}
-
-// since is how long ago something was, as a person says it.
-func (d *Doctor) since(t metav1.Time) string { return ago(d.Now().Sub(t.Time)) }
-
-func ago(age time.Duration) string {
-	switch {
-	case age < time.Minute:
-		return fmt.Sprintf("%ds", int(age.Seconds()))
-	case age < time.Hour:
-		return fmt.Sprintf("%dm", int(age.Minutes()))
-	case age < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(age.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(age.Hours()/24))
-	}
 }

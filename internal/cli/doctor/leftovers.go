@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// leftovers looks for what belongs to objects that are gone.
+// leftovers reports objects of workspaces and add-ons that do not exist any more.
 func (d *Doctor) leftovers(ctx context.Context) ([]Result, error) {
 	ofWorkspaces, err := d.workspaceLeftovers(ctx)
 	if err != nil {
@@ -23,71 +23,86 @@ func (d *Doctor) leftovers(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return orFine(append(ofWorkspaces, ofAddons...), "nothing is left of workspaces and add-ons that are gone"), nil
+	return orOK(append(ofWorkspaces, ofAddons...), "no leftovers of deleted workspaces and add-ons"), nil
 }
 
-// workspaceLeftovers are Secrets of workspaces that are gone.
+// workspaceLeftovers returns the Secrets of deleted workspaces.
 func (d *Doctor) workspaceLeftovers(ctx context.Context) ([]Result, error) {
 	applies, err := d.workspaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	alive := map[client.ObjectKey]bool{}
-	for _, apply := range applies {
-		alive[client.ObjectKey{Namespace: apply.Namespace, Name: record.LabelValue(apply.Name)}] = true
+	owners := owners{label: infrav1.WorkspaceLabel, names: map[client.ObjectKey]bool{}}
+	for i := range applies {
+		owners.add(&applies[i])
 	}
 	var secrets corev1.SecretList
 	if err := d.list(ctx, &secrets, client.HasLabels{infrav1.WorkspaceLabel, infrav1.ComponentLabel}); err != nil {
 		return nil, err
 	}
-	var found []Result
+	var problems []Result
 	for i := range secrets.Items {
-		secret := &secrets.Items[i]
-		workspace := secret.Labels[infrav1.WorkspaceLabel]
-		if !secret.DeletionTimestamp.IsZero() || alive[client.ObjectKey{Namespace: secret.Namespace, Name: workspace}] {
-			continue
+		if secret := &secrets.Items[i]; owners.isLeftover(secret) {
+			problems = append(problems, secretLeftover(secret))
 		}
-		found = append(found, leftover(secret, workspace))
 	}
-	return found, nil
+	return problems, nil
 }
 
-func leftover(secret *corev1.Secret, workspace string) Result {
-	component := secret.Labels[infrav1.ComponentLabel]
+// owners are the existing owners of objects that name theirs in a label.
+type owners struct {
+	label string
+	// names are the namespaces and label values of the owners.
+	names map[client.ObjectKey]bool
+}
+
+func (o owners) add(owner client.Object) {
+	o.names[client.ObjectKey{Namespace: owner.GetNamespace(), Name: record.LabelValue(owner.GetName())}] = true
+}
+
+// isLeftover reports whether the owner of an object does not exist and the object
+// is not being deleted.
+func (o owners) isLeftover(obj client.Object) bool {
+	return obj.GetDeletionTimestamp().IsZero() && !o.names[client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[o.label]}]
+}
+
+// secretLeftover returns the result for a Secret of a deleted workspace.
+func secretLeftover(secret *corev1.Secret) Result {
+	workspace, component := secret.Labels[infrav1.WorkspaceLabel], secret.Labels[infrav1.ComponentLabel]
 	remove := fmt.Sprintf("kubectl delete secret -n %s %s", secret.Namespace, secret.Name)
-	result := Result{Status: Warn, Object: nameOf("Secret", secret), Mend: remove}
+	result := Result{Status: Warn, Object: objectName("Secret", secret), Fix: remove}
 	switch component {
 	case record.ComponentState:
 		empty, err := record.StateIsEmpty(secret)
 		switch {
 		case err != nil:
-			result.Message = fmt.Sprintf("the state of workspace %s, which is gone, cannot be read: %v", workspace, err)
-			result.Mend = "captctl state snapshots"
+			result.Message = fmt.Sprintf("state of the deleted workspace %s, unreadable: %v", workspace, err)
+			result.Fix = "captctl state snapshots"
 		case empty:
-			result.Message = fmt.Sprintf("the state of workspace %s, which is gone, holds nothing", workspace)
+			result.Message = fmt.Sprintf("state of the deleted workspace %s, without resources", workspace)
 		default:
-			result.Message = fmt.Sprintf("the state of workspace %s, which is gone, still holds resources", workspace)
-			result.Mend = fmt.Sprintf("create WorkspaceTemplateApply %s again to take them over; or, if they are to be forgotten, %s", workspace, remove)
+			result.Message = fmt.Sprintf("state of the deleted workspace %s, which still has resources", workspace)
+			result.Fix = fmt.Sprintf("create WorkspaceTemplateApply %s again to manage them; or, to abandon them, %s", workspace, remove)
 		}
 	case record.ComponentRescue:
 		result.Status = Fail
-		result.Message = fmt.Sprintf("a state of workspace %s, which is gone, was rescued here and never put back", workspace)
-		result.Mend = fmt.Sprintf("create WorkspaceTemplateApply %s again, which puts it back", workspace)
+		result.Message = fmt.Sprintf("state of the deleted workspace %s that a run could not save and that was never restored", workspace)
+		result.Fix = fmt.Sprintf("create WorkspaceTemplateApply %s again, which restores it", workspace)
 	default:
-		result.Message = fmt.Sprintf("a %s of workspace %s, which is gone", component, workspace)
+		result.Message = fmt.Sprintf("%s of the deleted workspace %s", component, workspace)
 	}
 	return result
 }
 
-// addonLeftovers are what was rendered for add-ons that are gone.
+// addonLeftovers returns the objects that were rendered for deleted add-ons.
 func (d *Doctor) addonLeftovers(ctx context.Context) ([]Result, error) {
 	var addons addonsv1.CAPTAddonList
 	if err := d.list(ctx, &addons); err != nil {
 		return nil, err
 	}
-	alive := map[client.ObjectKey]bool{}
-	for _, addon := range addons.Items {
-		alive[client.ObjectKey{Namespace: addon.Namespace, Name: record.LabelValue(addon.Name)}] = true
+	owners := owners{label: addonsv1.AddonLabel, names: map[client.ObjectKey]bool{}}
+	for i := range addons.Items {
+		owners.add(&addons.Items[i])
 	}
 	var sets clusteraddonsv1.ClusterResourceSetList
 	if err := d.list(ctx, &sets, client.HasLabels{addonsv1.AddonLabel}); err != nil {
@@ -97,16 +112,14 @@ func (d *Doctor) addonLeftovers(ctx context.Context) ([]Result, error) {
 	if err := d.list(ctx, &secrets, client.HasLabels{addonsv1.AddonLabel}); err != nil {
 		return nil, err
 	}
-	var found []Result
+	var problems []Result
 	add := func(kind, resource string, obj client.Object) {
-		addon := obj.GetLabels()[addonsv1.AddonLabel]
-		if !obj.GetDeletionTimestamp().IsZero() || alive[client.ObjectKey{Namespace: obj.GetNamespace(), Name: addon}] {
-			return
+		if owners.isLeftover(obj) {
+			problems = append(problems, Result{
+				Status: Warn, Object: objectName(kind, obj), Message: "rendered for the deleted CAPTAddon " + obj.GetLabels()[addonsv1.AddonLabel],
+				Fix: fmt.Sprintf("kubectl delete %s -n %s %s", resource, obj.GetNamespace(), obj.GetName()),
+			})
 		}
-		found = append(found, Result{
-			Status: Warn, Object: nameOf(kind, obj), Message: fmt.Sprintf("it was rendered for CAPTAddon %s, which is gone", addon),
-			Mend: fmt.Sprintf("kubectl delete %s -n %s %s", resource, obj.GetNamespace(), obj.GetName()),
-		})
 	}
 	for i := range sets.Items {
 		add("ClusterResourceSet", "clusterresourceset", &sets.Items[i])
@@ -114,5 +127,5 @@ func (d *Doctor) addonLeftovers(ctx context.Context) ([]Result, error) {
 	for i := range secrets.Items {
 		add("Secret", "secret", &secrets.Items[i])
 	}
-	return found, nil
+	return problems, nil
 }

@@ -8,64 +8,70 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 )
 
-// leaderLease is the Lease that managers elect their leader by.
+// leaderLease is the name of the Lease for the manager's leader election.
 const leaderLease = "capt-manager-leader"
 
-// manager looks for a manager that works: its Deployment, if it runs in the
-// cluster, and the Lease of its leader.
+// manager checks the manager's Deployment, if it runs in the cluster, and the
+// Lease of its leader.
 func (d *Doctor) manager(ctx context.Context) ([]Result, error) {
-	var found []Result
 	var deployments appsv1.DeploymentList
 	if err := d.Client.List(ctx, &deployments); err != nil {
 		return nil, fmt.Errorf("listing Deployments: %w", err)
-	}
-	installed := 0
-	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
-		if !isManager(deployment) {
-			continue
-		}
-		installed++
-		if result := available(deployment); result != nil {
-			found = append(found, *result)
-		}
 	}
 	var leases coordinationv1.LeaseList
 	if err := d.Client.List(ctx, &leases); err != nil {
 		return nil, fmt.Errorf("listing Leases: %w", err)
 	}
-	leader := ""
-	for i := range leases.Items {
-		lease := &leases.Items[i]
-		if lease.Name != leaderLease || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+	return managerResults(deployments.Items, leases.Items, d.Now()), nil
+}
+
+func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lease, now time.Time) []Result {
+	var problems []Result
+	installed := 0
+	for i := range deployments {
+		if !isManager(&deployments[i]) {
 			continue
 		}
-		if result := d.expired(lease); result != nil {
-			found = append(found, *result)
+		installed++
+		if problem := deploymentProblem(&deployments[i]); problem != nil {
+			problems = append(problems, *problem)
+		}
+	}
+	leader := ""
+	for i := range leases {
+		holder := ptr.Deref(leases[i].Spec.HolderIdentity, "")
+		if leases[i].Name != leaderLease || holder == "" {
+			continue
+		}
+		if problem := leaseProblem(&leases[i], now); problem != nil {
+			problems = append(problems, *problem)
 		} else {
-			leader = *lease.Spec.HolderIdentity
+			leader = holder
 		}
 	}
 	switch {
-	case len(found) > 0:
-		return found, nil
+	case len(problems) > 0:
+		return problems
 	case leader != "":
-		return []Result{{Status: OK, Message: "the leader is " + leader}}, nil
+		return []Result{{Status: OK, Message: "the leader is " + leader}}
 	case installed > 0:
 		return []Result{{
-			Status: Warn, Message: "the manager runs and no leader is elected yet",
-			Mend: "wait a minute; if it stays, kubectl logs -n capt-system deployment/capt-controller-manager",
-		}}, nil
+			Status: Warn, Message: "the manager is running, but no leader is elected yet",
+			Fix: "wait a minute; if it stays, kubectl logs -n capt-system deployment/capt-controller-manager",
+		}}
 	default:
 		return []Result{{
-			Status: Warn, Message: "no manager is to be seen: nothing is carried out unless one runs outside, without --leader-elect", Mend: installCAPT,
-		}}, nil
+			Status: Warn, Message: "no manager found: nothing is reconciled unless one runs outside of the cluster without --leader-elect", Fix: installCAPT,
+		}}
 	}
 }
 
-// isManager tells CAPT's Deployment by what its container is told.
+// isManager reports whether a Deployment is CAPT's manager, by the arguments of
+// its containers.
 func isManager(deployment *appsv1.Deployment) bool {
 	for _, c := range deployment.Spec.Template.Spec.Containers {
 		for _, arg := range c.Args {
@@ -77,41 +83,42 @@ func isManager(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-func available(deployment *appsv1.Deployment) *Result {
-	wanted := int32(1)
-	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
-	}
-	result := &Result{Status: Fail, Object: nameOf("Deployment", deployment)}
-	at := fmt.Sprintf("-n %s deployment/%s", deployment.Namespace, deployment.Name)
+// deploymentProblem returns a result for a Deployment without all of its pods,
+// else nil.
+func deploymentProblem(deployment *appsv1.Deployment) *Result {
+	desired, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
+	result := &Result{Status: Fail, Object: objectName("Deployment", deployment)}
+	target := fmt.Sprintf("-n %s deployment/%s", deployment.Namespace, deployment.Name)
 	switch {
-	case wanted == 0:
-		result.Message, result.Mend = "the manager is scaled to 0", "kubectl scale "+at+" --replicas=1"
-	case deployment.Status.AvailableReplicas == 0:
-		result.Message, result.Mend = fmt.Sprintf("none of %d pods is available", wanted), "kubectl describe "+at+"; kubectl logs "+at
-	case deployment.Status.AvailableReplicas < wanted:
+	case desired == 0:
+		result.Message, result.Fix = "the manager is scaled to 0", "kubectl scale "+target+" --replicas=1"
+	case available == 0:
+		result.Message, result.Fix = fmt.Sprintf("0 of %d pods are available", desired), "kubectl describe "+target+"; kubectl logs "+target
+	case available < desired:
 		result.Status = Warn
-		result.Message, result.Mend = fmt.Sprintf("%d of %d pods are available", deployment.Status.AvailableReplicas, wanted), "kubectl describe "+at
+		result.Message, result.Fix = fmt.Sprintf("%d of %d pods are available", available, desired), "kubectl describe "+target
 	default:
 		return nil
 	}
 	return result
 }
 
-// grace is how long a Lease may be overdue before its holder counts as gone.
-const grace = 30 * time.Second
+// leaseGrace is the time that a Lease may be overdue.
+const leaseGrace = 30 * time.Second
 
-func (d *Doctor) expired(lease *coordinationv1.Lease) *Result {
+// leaseProblem returns a result for a leader that does not renew its Lease, else
+// nil.
+func leaseProblem(lease *coordinationv1.Lease, now time.Time) *Result {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return nil
 	}
-	age := d.Now().Sub(lease.Spec.RenewTime.Time)
-	if age <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second+grace {
+	age := now.Sub(lease.Spec.RenewTime.Time)
+	if age <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second+leaseGrace {
 		return nil
 	}
 	return &Result{
-		Status: Fail, Object: nameOf("Lease", lease),
-		Message: fmt.Sprintf("the leader %s has not been heard of for %s: nothing is carried out", *lease.Spec.HolderIdentity, ago(age)),
-		Mend:    fmt.Sprintf("start the manager again: kubectl rollout restart -n %s deployment/capt-controller-manager", lease.Namespace),
+		Status: Fail, Object: objectName("Lease", lease),
+		Message: fmt.Sprintf("leader %s has not renewed it for %s: nothing is reconciled", *lease.Spec.HolderIdentity, duration.HumanDuration(age)),
+		Fix:     fmt.Sprintf("restart the manager: kubectl rollout restart -n %s deployment/capt-controller-manager", lease.Namespace),
 	}
 }

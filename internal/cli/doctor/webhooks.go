@@ -18,6 +18,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -25,44 +27,44 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// hook is one webhook of a configuration.
-type hook struct {
+// webhook is a webhook of a configuration.
+type webhook struct {
 	configuration, name string
 	client              admissionregistrationv1.WebhookClientConfig
 	rules               []admissionregistrationv1.RuleWithOperations
 }
 
-// webhooks looks at the configurations of CAPT's webhooks and at what they
-// point to, and has them asked once by a dry run.
+// webhooks checks the configurations of CAPT's webhooks, their Services and
+// certificates, and calls them once with a dry run.
 func (d *Doctor) webhooks(ctx context.Context) ([]Result, error) {
-	hooks, err := d.hooks(ctx)
+	hooks, err := d.listWebhooks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(hooks) == 0 {
 		return []Result{{
-			Status: Warn, Message: "no webhooks are configured: what schemas and CEL rules cannot see is found late, by conditions", Mend: installCAPT,
+			Status: Warn, Message: "no webhooks are configured: errors that schemas and CEL rules do not catch are reported late, in conditions", Fix: installCAPT,
 		}}, nil
 	}
-	var found []Result
+	var problems []Result
 	seen := map[string]bool{}
 	for _, h := range hooks {
-		for _, result := range d.examine(ctx, h) {
-			// Webhooks of one configuration mostly share where they point to.
+		for _, result := range d.webhookProblems(ctx, h) {
+			// The webhooks of a configuration usually share one server: report it once.
 			key := h.configuration + result.Message
 			if !seen[key] {
-				found = append(found, result)
+				problems = append(problems, result)
 			}
 			seen[key] = true
 		}
 	}
-	if result := d.ask(ctx); result != nil {
-		found = append(found, *result)
+	if result := d.dryRun(ctx); result != nil {
+		problems = append(problems, *result)
 	}
-	return orFine(found, "%d webhooks are configured and answer", len(hooks)), nil
+	return orOK(problems, "%d webhooks are configured and reachable", len(hooks)), nil
 }
 
-func (d *Doctor) hooks(ctx context.Context) ([]hook, error) {
+func (d *Doctor) listWebhooks(ctx context.Context) ([]webhook, error) {
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
 	if err := d.Client.List(ctx, &validating); err != nil {
 		return nil, fmt.Errorf("listing webhook configurations: %w", err)
@@ -71,22 +73,22 @@ func (d *Doctor) hooks(ctx context.Context) ([]hook, error) {
 	if err := d.Client.List(ctx, &mutating); err != nil {
 		return nil, fmt.Errorf("listing webhook configurations: %w", err)
 	}
-	var all []hook
+	var all []webhook
 	for _, c := range validating.Items {
 		for _, w := range c.Webhooks {
-			all = append(all, hook{configuration: "ValidatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
+			all = append(all, webhook{configuration: "ValidatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
 		}
 	}
 	for _, c := range mutating.Items {
 		for _, w := range c.Webhooks {
-			all = append(all, hook{configuration: "MutatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
+			all = append(all, webhook{configuration: "MutatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
 		}
 	}
-	return slices.DeleteFunc(all, func(h hook) bool { return !h.isOurs() }), nil
+	return slices.DeleteFunc(all, func(h webhook) bool { return !h.isOurs() }), nil
 }
 
-// isOurs tells whether a webhook is about kinds of CAPT's.
-func (h hook) isOurs() bool {
+// isOurs reports whether a webhook is for kinds of CAPT.
+func (h webhook) isOurs() bool {
 	groups := []string{infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, addonsv1.GroupVersion.Group}
 	for _, rule := range h.rules {
 		ours := slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(groups, group) })
@@ -100,39 +102,40 @@ func (h hook) isOurs() bool {
 	return false
 }
 
-const mendCertificate = "have cert-manager issue it again: kubectl delete secret -n capt-system webhook-service-cert"
+const renewCertificate = "have cert-manager issue a new one: kubectl delete secret -n capt-system webhook-service-cert"
 
-func (d *Doctor) examine(ctx context.Context, h hook) []Result {
-	var found []Result
-	add := func(mend, format string, args ...any) {
-		found = append(found, Result{Status: Fail, Object: h.configuration, Message: fmt.Sprintf(format, args...), Mend: mend})
+// webhookProblems returns the problems of a webhook's CA bundle and server.
+func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {
+	var problems []Result
+	add := func(fix, format string, args ...any) {
+		problems = append(problems, Result{Status: Fail, Object: h.configuration, Message: fmt.Sprintf(format, args...), Fix: fix})
 	}
-	switch authorities, err := parse(h.client.CABundle); {
+	switch authorities, err := parseCertificates(h.client.CABundle); {
 	case len(h.client.CABundle) == 0:
-		add("check the annotation cert-manager.io/inject-ca-from and that cert-manager runs", "it has no caBundle, so the API server trusts no webhook")
+		add("check the annotation cert-manager.io/inject-ca-from, and that cert-manager is running", "no caBundle: the API server does not trust the webhook")
 	case err != nil:
-		add(mendCertificate, "its caBundle holds no certificate")
+		add(renewCertificate, "caBundle has no valid certificate")
 	default:
 		for _, authority := range authorities {
-			if expired := d.expires(authority); expired != "" {
-				add(mendCertificate, "the authority of its caBundle %s", expired)
+			if age := d.Now().Sub(authority.NotAfter); age > 0 {
+				add(renewCertificate, "the certificate in caBundle expired %s ago", duration.HumanDuration(age))
 			}
 		}
 		if h.client.URL != nil {
 			if err := d.dial(ctx, *h.client.URL, authorities); err != nil {
-				add("start what serves it, or remove the configuration", "%s does not answer: %v", host(*h.client.URL), err)
+				add("start the server of the webhook, or delete the configuration", "%s is unreachable: %v", host(*h.client.URL), err)
 			}
 		}
 	}
 	if service := h.client.Service; service != nil {
-		if problem, mend := d.serves(ctx, service); problem != "" {
-			add(mend, "%s", problem)
+		if problem, fix := d.serviceProblem(ctx, service); problem != "" {
+			add(fix, "%s", problem)
 		}
 	}
-	return found
+	return problems
 }
 
-func parse(bundle []byte) ([]*x509.Certificate, error) {
+func parseCertificates(bundle []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		certificate, err := x509.ParseCertificate(block.Bytes)
@@ -147,13 +150,7 @@ func parse(bundle []byte) ([]*x509.Certificate, error) {
 	return all, nil
 }
 
-func (d *Doctor) expires(certificate *x509.Certificate) string {
-	if left := certificate.NotAfter.Sub(d.Now()); left < 0 {
-		return fmt.Sprintf("has expired %s ago", ago(-left))
-	}
-	return ""
-}
-
+// host returns the host and port of a URL.
 func host(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -162,7 +159,7 @@ func host(address string) string {
 	return parsed.Host
 }
 
-// dial tells whether a server with the right certificate answers.
+// dial connects to the server of a URL and verifies its certificate.
 func (d *Doctor) dial(ctx context.Context, address string, authorities []*x509.Certificate) error {
 	pool := x509.NewCertPool()
 	for _, authority := range authorities {
@@ -179,30 +176,31 @@ func (d *Doctor) dial(ctx context.Context, address string, authorities []*x509.C
 	return connection.Close()
 }
 
-// serves tells whether a Service has anything behind it.
-func (d *Doctor) serves(ctx context.Context, service *admissionregistrationv1.ServiceReference) (problem, mend string) {
+// serviceProblem returns the problem of a webhook's Service, or an empty string if
+// it has a ready endpoint.
+func (d *Doctor) serviceProblem(ctx context.Context, service *admissionregistrationv1.ServiceReference) (problem, fix string) {
 	name := service.Namespace + "/" + service.Name
 	err := d.Client.Get(ctx, client.ObjectKey{Namespace: service.Namespace, Name: service.Name}, &corev1.Service{})
 	if apierrors.IsNotFound(err) {
-		return "it points to Service " + name + ", which does not exist", installCAPT
+		return "Service " + name + " does not exist", installCAPT
 	}
-	var slicesOf discoveryv1.EndpointSliceList
-	listed := d.Client.List(ctx, &slicesOf, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
+	var endpoints discoveryv1.EndpointSliceList
+	listed := d.Client.List(ctx, &endpoints, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
 	if err := errors.Join(err, listed); err != nil {
-		return "it could not be seen whether Service " + name + " answers: " + err.Error(), "kubectl get service,endpointslices -n " + service.Namespace
+		return "Service " + name + " cannot be checked: " + err.Error(), "kubectl get service,endpointslices -n " + service.Namespace
 	}
-	for _, s := range slicesOf.Items {
-		for _, endpoint := range s.Endpoints {
-			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+	for _, slice := range endpoints.Items {
+		for _, endpoint := range slice.Endpoints {
+			if ptr.Deref(endpoint.Conditions.Ready, true) {
 				return "", ""
 			}
 		}
 	}
-	return "it points to Service " + name + ", behind which nothing is ready", "kubectl get pods -n " + service.Namespace
+	return "Service " + name + " has no ready endpoint", "kubectl get pods -n " + service.Namespace
 }
 
-// ask has the webhooks asked about an object that is not created.
-func (d *Doctor) ask(ctx context.Context) *Result {
+// dryRun calls the webhooks with an object that is not created.
+func (d *Doctor) dryRun(ctx context.Context) *Result {
 	namespace := d.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -214,10 +212,10 @@ func (d *Doctor) ask(ctx context.Context) *Result {
 		return nil
 	case strings.Contains(err.Error(), "failed calling webhook"):
 		return &Result{
-			Status: Fail, Message: "the API server cannot ask the webhooks, so it refuses every change: " + err.Error(),
-			Mend: "see whether the manager runs: kubectl get pods -A -l control-plane=controller-manager",
+			Status: Fail, Message: "the API server cannot call the webhooks and refuses every change: " + err.Error(),
+			Fix: "check that the manager is running: kubectl get pods -A -l control-plane=controller-manager",
 		}
 	default:
-		return &Result{Status: Warn, Message: "a dry run was refused: " + err.Error(), Mend: "kubectl get validatingwebhookconfigurations"}
+		return &Result{Status: Warn, Message: "a dry run was refused: " + err.Error(), Fix: "kubectl get validatingwebhookconfigurations"}
 	}
 }

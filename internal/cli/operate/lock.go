@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -75,16 +76,26 @@ func stateLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 // progress counts as the holder: it is about to take the lock, or has it in
 // another backend.
 func lockOf(lease *coordinationv1.Lease, run *infrav1.RunStatus) *Lock {
-	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
-		var info terraform.LockInfo
-		// A lock without a readable description is still a lock.
-		_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &info)
-		return &Lock{ID: *holder, Who: info.Who, Operation: info.Operation, Created: info.Created}
+	if lock := LeaseLock(lease); lock != nil {
+		return lock
 	}
 	if run != nil {
 		return &Lock{ID: run.ID, Operation: string(run.Operation)}
 	}
 	return nil
+}
+
+// LeaseLock returns the lock that a Lease describes, without the liveness of its
+// holder, or nil if the Lease has no holder.
+func LeaseLock(lease *coordinationv1.Lease) *Lock {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	if holder == "" {
+		return nil
+	}
+	var info terraform.LockInfo
+	// A lock without a readable description is still a lock.
+	_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &info)
+	return &Lock{ID: holder, Who: info.Who, Operation: info.Operation, Created: info.Created}
 }
 
 // reportedLock returns the lock of a state outside of Kubernetes, as the latest
@@ -121,33 +132,42 @@ func (l *Lock) observeHolder(ctx context.Context, c client.Reader, namespace str
 	var secret corev1.Secret
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: record.SecretName(l.ID)}, &secret)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && record.Finished(&secret):
+	case apierrors.IsNotFound(err):
 		// The record of a run is deleted only after the run has ended.
-		l.Holder, l.Where = terraform.LivenessGone, "the run has ended"
+		l.Holder, l.Where = terraform.LivenessGone, runEnded
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading run %s: %w", l.ID, err)
 	}
-	identity, err := record.RunIdentity(&secret)
+	l.Holder, l.Where, err = RunLiveness(ctx, c, &secret)
+	return err
+}
+
+const runEnded = "the run has ended"
+
+// RunLiveness returns the liveness of a run, and a description of its process or
+// pod.
+func RunLiveness(ctx context.Context, c client.Reader, secret *corev1.Secret) (liveness terraform.Liveness, where string, err error) {
+	if record.Finished(secret) {
+		return terraform.LivenessGone, runEnded, nil
+	}
+	identity, err := record.RunIdentity(secret)
 	switch {
 	case err != nil:
-		return err
+		return terraform.LivenessUnknown, "", err
 	case identity == nil:
-		l.Holder, l.Where = terraform.LivenessPending, "the run has not started"
-		return nil
-	case identity.PodName != "":
-		var pod corev1.Pod
-		l.Where = fmt.Sprintf("pod %s/%s", identity.PodNamespace, identity.PodName)
-		err := c.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
-		if apierrors.IsForbidden(err) {
-			return nil
-		}
-		l.Holder, err = identity.PodLiveness(&pod, err)
-		return err
+		return terraform.LivenessPending, "the run has not started", nil
+	case identity.PodName == "":
+		return processLiveness(identity), fmt.Sprintf("process %d on %s", identity.PID, identity.Host), nil
 	}
-	l.Where = fmt.Sprintf("process %d on %s", identity.PID, identity.Host)
-	l.Holder = processLiveness(identity)
-	return nil
+	where = fmt.Sprintf("pod %s/%s", identity.PodNamespace, identity.PodName)
+	var pod corev1.Pod
+	err = c.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
+	if apierrors.IsForbidden(err) {
+		return terraform.LivenessUnknown, where, nil
+	}
+	liveness, err = identity.PodLiveness(&pod, err)
+	return liveness, where, err
 }
 
 // processLiveness returns the liveness of a process, which is known only on the

@@ -49,18 +49,25 @@ func NonNil[T any](items []T) []T {
 
 // Print writes a value as JSON if that was requested, else as YAML.
 func (o *Output) Print(w io.Writer, value any) error {
-	encode := yaml.Marshal
 	if *o == JSON {
-		encode = func(v any) ([]byte, error) {
-			data, err := json.MarshalIndent(v, "", "  ")
-			return append(data, '\n'), err
-		}
+		return PrintJSON(w, value)
 	}
-	data, err := encode(value)
+	data, err := yaml.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
 	if _, err := w.Write(data); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
+// PrintJSON writes a value as indented JSON.
+func PrintJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil

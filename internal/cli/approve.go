@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// pendingDecision is a plan that waits for approval.
+type pendingDecision struct {
+	client client.WithWatch
+	apply  *infrav1.WorkspaceTemplateApply
+	plan   *infrav1.PlanStatus
+}
+
+// pendingDecision returns the waiting plan of a workspace. If planID is not empty,
+// the plan must have that ID.
+func (o *Options) pendingDecision(cmd *cobra.Command, name, planID string) (*pendingDecision, error) {
+	c, apply, err := o.workspace(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := operate.WaitingPlan(apply, planID)
+	if err != nil {
+		return nil, err
+	}
+	return &pendingDecision{client: c, apply: apply, plan: plan}, nil
+}
+
+func newApproveCommand(o *Options) *cobra.Command {
+	var planID string
+	var allowDestroy []string
+	var yes, wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "approve NAME",
+		Short: "Approve the waiting plan of a workspace",
+		Long: `Approve the waiting plan of a workspace. CAPT then applies exactly this plan.
+
+The command prints the plan and asks for confirmation, unless --plan or --yes is
+set.`,
+		Example: `  captctl approve cluster/demo
+  captctl approve network-a --plan plan-0123456789abcdef --wait
+  captctl approve network-a --allow-destroy module.vpc.aws_vpc.this`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			d, err := o.pendingDecision(cmd, args[0], planID)
+			if err != nil {
+				return err
+			}
+			addresses := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
+			if err := operate.CheckProtected(d.apply, d.plan, addresses); err != nil {
+				return err
+			}
+			if planID == "" && !yes {
+				plan, err := operate.PlanOf(ctx, d.client, d.apply)
+				if err != nil {
+					return err
+				}
+				if err := printPlan(o.Out, plan, o.style(), time.Now()); err != nil {
+					return err
+				}
+			}
+			if err := o.confirm(yes || planID != "", fmt.Sprintf("Apply plan %s to %s?", d.plan.ID, d.apply.Name)); err != nil {
+				return err
+			}
+			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "Approved plan %s of %s\n", d.plan.ID, d.apply.Name)
+			if !wait {
+				return nil
+			}
+			return o.waitForResult(ctx, d.client, d.apply, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, d.plan.ID) })
+		},
+	})
+	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")
+	// A string slice would parse the quotes of an address as CSV.
+	cmd.Flags().StringArrayVar(&allowDestroy, "allow-destroy", nil, "Addresses of protected resources that may be destroyed, separated by commas.")
+	addYes(cmd, &yes)
+	addWait(cmd, &wait)
+	return cmd
+}
+
+// decided reports whether an approved plan is applied, failed or replaced.
+func decided(apply *infrav1.WorkspaceTemplateApply, planID string) bool {
+	if apply.Status.Run != nil {
+		return false
+	}
+	plan := apply.Status.Plan
+	return plan == nil || plan.ID != planID || !ptr.Deref(plan.Waiting, false) || apply.Status.Failure != nil
+}
+
+func newRejectCommand(o *Options) *cobra.Command {
+	var planID string
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "reject NAME",
+		Short: "Reject the waiting plan of a workspace",
+		Long: `Reject the waiting plan of a workspace. Nothing is applied until the inputs change
+or a new plan is requested with captctl retry.`,
+		Example: "  captctl reject network-a --plan plan-0123456789abcdef",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := o.pendingDecision(cmd, args[0], planID)
+			if err != nil {
+				return err
+			}
+			if err := operate.Reject(cmd.Context(), d.client, d.apply, d.plan); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with captctl retry %s\n", d.plan.ID, d.apply.Name, args[0])
+			return nil
+		},
+	})
+	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to reject. The command fails if another plan is waiting.")
+	return cmd
+}

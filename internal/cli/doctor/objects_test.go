@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func messages(results []Result) []string {
+	var all []string
+	for _, r := range results {
+		all = append(all, string(r.Status)+": "+r.Message)
+	}
+	return all
+}
+
+func TestCRDProblems(t *testing.T) {
+	crd := func() *apiextensionsv1.CustomResourceDefinition {
+		d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things", Labels: map[string]string{"contract": "v1"}}}
+		d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{}}}
+		d.Status.StoredVersions = []string{"v1"}
+		d.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}, {Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionFalse},
+		}
+		return d
+	}
+	for name, tc := range map[string]struct {
+		change func(*apiextensionsv1.CustomResourceDefinition)
+		want   []string
+	}{
+		"equal": {func(*apiextensionsv1.CustomResourceDefinition) {}, nil},
+		"not established": {func(d *apiextensionsv1.CustomResourceDefinition) {
+			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason, d.Status.Conditions[0].Message = "False", "Conflict", "names"
+		}, []string{"fail: not served: Conflict: names"}},
+		"version not served":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Served = false }, []string{"fail: does not serve v1"}},
+		"old stored version":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Status.StoredVersions = []string{"v0", "v1"} }, []string{"warn: objects may still be stored as v0"}},
+		"version not storage": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Storage = false }, []string{"warn: objects may still be stored as v1"}},
+		"no label":            {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels = nil }, []string{"fail: label contract=v1 is missing; Cluster API finds the version by it"}},
+		"other schema": {func(d *apiextensionsv1.CustomResourceDefinition) {
+			d.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+		}, []string{"warn: the schema differs from this captctl's: one of them is outdated"}},
+		"deleted": {func(d *apiextensionsv1.CustomResourceDefinition) { d.DeletionTimestamp = new(ago(0)) }, []string{"fail: being deleted with all of its objects"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installed := crd()
+			tc.change(installed)
+			NewWithT(t).Expect(messages(crdProblems(crd(), installed))).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestAddonProblems(t *testing.T) {
+	addon := &addonsv1.CAPTAddon{ObjectMeta: named("karpenter")}
+	addon.Status.Clusters = []addonsv1.ClusterAddonStatus{
+		{Name: "ready", Ready: new(true), Reason: addonsv1.TimedOutReason},
+		{Name: "applying", Ready: new(false), Reason: addonsv1.ApplyingReason, Since: ago(100 * time.Hour)},
+		{Name: "failed", Ready: new(false), Reason: addonsv1.MissingKeyReason, Message: "no key", Since: ago(time.Hour)},
+		{Name: "unknown", Reason: addonsv1.TimedOutReason, Message: "too slow", Since: ago(time.Hour)},
+	}
+	problems := addonProblems(addon, now)
+	g := NewWithT(t)
+	g.Expect(messages(problems)).To(Equal([]string{"fail: in cluster failed for 60m: MissingKey: no key", "fail: in cluster unknown for 60m: TimedOut: too slow"}))
+	g.Expect(problems[0].Fix).To(Equal("kubectl edit captaddon -n team karpenter: change valuesKey, or set a default"))
+}
+
+func TestMissingReferences(t *testing.T) {
+	template := func(namespace, name, config string) infrav1.WorkspaceTemplate {
+		t := infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if config != "" {
+			t.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
+		}
+		return t
+	}
+	templates := []infrav1.WorkspaceTemplate{template("team", "plain", ""), template("team", "aws", "aws"), template("shared", "aws", "aws"), template("shared", "gcp", "gcp")}
+	configs := []infrav1.WorkspaceProviderConfig{{ObjectMeta: named("aws")}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "gcp"}}}
+	for name, tc := range map[string]struct {
+		ref  infrav1.TemplateReference
+		want []string
+	}{
+		"no config":                    {infrav1.TemplateReference{Name: "plain"}, nil},
+		"config":                       {infrav1.TemplateReference{Name: "aws"}, nil},
+		"template of other namespace":  {infrav1.TemplateReference{Namespace: "shared", Name: "aws"}, nil},
+		"config in template namespace": {infrav1.TemplateReference{Namespace: "shared", Name: "gcp"}, []string{"fail: template gcp needs WorkspaceProviderConfig gcp, which does not exist in namespace team"}},
+		"no template":                  {infrav1.TemplateReference{Name: "none"}, []string{"fail: WorkspaceTemplate team/none does not exist"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
+			apply.Spec.TemplateRef = tc.ref
+			problems := missingReferences([]infrav1.WorkspaceTemplateApply{apply}, templates, configs)
+			NewWithT(t).Expect(messages(problems)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestSecretReferences(t *testing.T) {
+	g := NewWithT(t)
+	config := &infrav1.WorkspaceProviderConfig{}
+	g.Expect(secretReferences(config)).To(BeEmpty())
+	config.Spec.Credentials = []infrav1.ProviderCredential{{SecretRef: infrav1.KeyReference{Name: "a", Key: "1"}}}
+	config.Spec.StateEncryption = &infrav1.StateEncryption{ConfigurationSecretRef: &infrav1.KeyReference{Name: "c", Key: "3"}}
+	g.Expect(secretReferences(config)).To(Equal([]infrav1.KeyReference{{Name: "a", Key: "1"}, {Name: "c", Key: "3"}}))
+	config.Spec.StateEncryption.PassphraseSecretRef = &infrav1.KeyReference{Name: "b", Key: "2"}
+	g.Expect(secretReferences(config)).To(HaveLen(3))
+}
+
+func TestOwners_isLeftover(t *testing.T) {
+	o := owners{label: infrav1.WorkspaceLabel, names: map[client.ObjectKey]bool{}}
+	o.add(&infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")})
+	secret := func(namespace, workspace string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{infrav1.WorkspaceLabel: workspace}}}
+	}
+	deleted := secret("team", "old")
+	deleted.DeletionTimestamp = new(ago(0))
+	g := NewWithT(t)
+	g.Expect(o.isLeftover(secret("team", "net"))).To(BeFalse())
+	g.Expect(o.isLeftover(secret("team", "old"))).To(BeTrue())
+	g.Expect(o.isLeftover(secret("other", "net"))).To(BeTrue())
+	g.Expect(o.isLeftover(deleted)).To(BeFalse())
+}
+
+func TestSecretLeftover(t *testing.T) {
+	zipped := func(content string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write([]byte(content))
+		_ = w.Close()
+		return b.Bytes()
+	}
+	for name, tc := range map[string]struct {
+		component string
+		state     []byte
+		want      string
+		fix       string
+	}{
+		"state with resources": {record.ComponentState, zipped(`{"resources": [{}]}`), "warn: state of the deleted workspace net, which still has resources", "create WorkspaceTemplateApply net again to manage them; or, to abandon them, kubectl delete secret -n team s"},
+		"empty state":          {record.ComponentState, zipped(`{"resources": []}`), "warn: state of the deleted workspace net, without resources", "kubectl delete secret -n team s"},
+		"rescued state":        {record.ComponentRescue, nil, "fail: state of the deleted workspace net that a run could not save and that was never restored", "create WorkspaceTemplateApply net again, which restores it"},
+		"run":                  {record.ComponentRun, nil, "warn: run of the deleted workspace net", "kubectl delete secret -n team s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			secret := &corev1.Secret{ObjectMeta: named("s"), Data: map[string][]byte{"tfstate": tc.state}}
+			secret.Labels = map[string]string{infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: tc.component}
+			result := secretLeftover(secret)
+			g.Expect(messages([]Result{result})).To(Equal([]string{tc.want}))
+			g.Expect(result.Fix).To(Equal(tc.fix))
+		})
+	}
+	secret := &corev1.Secret{ObjectMeta: named("s"), Data: map[string][]byte{"tfstate": []byte("no state")}}
+	secret.Labels = map[string]string{infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: record.ComponentState}
+	NewWithT(t).Expect(secretLeftover(secret).Message).To(HavePrefix("state of the deleted workspace net, unreadable: "))
+}
+
+func TestUnknownHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lock   operate.Lock
+		want   string
+		status Status
+	}{
+		"run":          {operate.Lock{ID: "net-r1", Who: "capt/team/net-r1@host"}, "state is locked by run net-r1, which does not exist any more", Fail},
+		"user":         {operate.Lock{ID: "1", Who: "ada@laptop", Created: "today"}, "state is locked by ada@laptop since today, not by a run", Warn},
+		"unknown user": {operate.Lock{ID: "1"}, "state is locked by an unknown user, not by a run", Warn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message, status := unknownHolder(&tc.lock)
+			NewWithT(t).Expect(message).To(Equal(tc.want))
+			NewWithT(t).Expect(status).To(Equal(tc.status))
+		})
+	}
+}
+
+func TestUnlockCommand(t *testing.T) {
+	g := NewWithT(t)
+	lease := &coordinationv1.Lease{ObjectMeta: named("lock"), Spec: coordinationv1.LeaseSpec{HolderIdentity: new("net-r1")}}
+	g.Expect(unlockCommand(lease)).To(Equal("kubectl annotate workspacetemplateapply -n team WORKSPACE capt.appthrust.io/force-unlock=net-r1 --overwrite"))
+	lease.Labels = map[string]string{infrav1.WorkspaceLabel: "net"}
+	g.Expect(unlockCommand(lease)).To(Equal("kubectl annotate workspacetemplateapply -n team net capt.appthrust.io/force-unlock=net-r1 --overwrite"))
+}
+
+func TestWebhook_isOurs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		groups, resources []string
+		want              bool
+	}{
+		"our kinds":              {[]string{infrav1.GroupVersion.Group}, []string{"captclusters"}, true},
+		"our workspaces":         {[]string{"other", infrav1.GroupVersion.Group}, []string{"other", "workspacetemplates"}, true},
+		"other kinds":            {[]string{infrav1.GroupVersion.Group}, []string{"awsclusters"}, false},
+		"same kind, other group": {[]string{"example.com"}, []string{"captclusters"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := webhook{rules: []admissionregistrationv1.RuleWithOperations{{Rule: admissionregistrationv1.Rule{APIGroups: tc.groups, Resources: tc.resources}}}}
+			NewWithT(t).Expect(h.isOurs()).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestHost(t *testing.T) {
+	NewWithT(t).Expect(host("https://127.0.0.1:9443/validate")).To(Equal("127.0.0.1:9443"))
+	NewWithT(t).Expect(host("https://%zz")).To(Equal("https://%zz"))
+}

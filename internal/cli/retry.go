@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+)
+
+func newRetryCommand(o *Options) *cobra.Command {
+	var wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "retry NAME",
+		Short: "Start a new run of a workspace",
+		Long: `Start a new run of a workspace, whether the last run failed or succeeded. With
+approval: Auto the new plan is applied, with approval: Manual it waits for
+approval.`,
+		Example: `  captctl retry cluster/demo
+  captctl retry network-a --wait`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			request, err := operate.Retry(ctx, c, apply)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "Requested a run of %s: follow it with captctl logs -f %s\n", apply.Name, args[0])
+			if !wait {
+				return nil
+			}
+			return o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+		},
+	})
+	addWait(cmd, &wait)
+	return cmd
+}
+
+// handled reports whether the run for a request is finished.
+func handled(apply *infrav1.WorkspaceTemplateApply, request string) bool {
+	return apply.Status.HandledRequest == request && apply.Status.Run == nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func newUnlockCommand(o *Options) *cobra.Command {
+	var yes, noWait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "unlock NAME",
+		Short: "Break the state lock of a workspace",
+		Long: `Break the state lock of a workspace whose holder is not running any more, and start
+a run that takes the lock. The command refuses to break the lock of a run that is
+still active.`,
+		Example: "  captctl unlock cluster/demo",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			lock, err := operate.FindLock(ctx, c, apply)
+			if err != nil {
+				return err
+			}
+			if lock == nil {
+				fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
+				return nil
+			}
+			question, err := unlockQuestion(lock, args[0])
+			if err != nil {
+				return err
+			}
+			if err := o.confirm(yes, question); err != nil {
+				return err
+			}
+			request, err := operate.Unlock(ctx, c, apply, lock)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "Requested a run that breaks lock %s\n", lock.ID)
+			if noWait {
+				return nil
+			}
+			waitErr := o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+			// The permission is for this run only.
+			return errors.Join(waitErr, operate.RevokeUnlock(ctx, c, apply))
+		},
+	})
+	addYes(cmd, &yes)
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait for the run that takes the lock.")
+	return cmd
+}
+
+// unlockQuestion returns the question to ask before a lock is broken. It returns
+// an error if the holder is active.
+func unlockQuestion(lock *operate.Lock, name string) (string, error) {
+	switch lock.Holder {
+	case terraform.LivenessRunning, terraform.LivenessPending:
+		return "", fmt.Errorf("run %s holds the lock and is active (%s): cancel it with captctl cancel %s", lock.ID, lock.Where, name)
+	case terraform.LivenessGone:
+		return fmt.Sprintf("Run %s is not running any more (%s). Start a run that takes over its lock?", lock.ID, lock.Where), nil
+	}
+	question := fmt.Sprintf("Lock %s is held by %s", lock.ID, cmp.Or(lock.Where, lock.Who, "an unknown user"))
+	if lock.Created != "" {
+		question += " since " + lock.Created
+	}
+	return question + ". It is not known whether the holder is still running; two writers at the same time corrupt the state. Break the lock?", nil
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/message"
+)
+
+// nameHelp describes the argument of the commands for workspaces.
+const nameHelp = `NAME is the name of a WorkspaceTemplateApply. Use cluster/NAME for the workspace
+of a cluster's control plane, and cluster/NAME/vpc for the workspace of its VPC.`
+
+// workspaceCommand adds the help, the arguments and the completion that commands
+// for one workspace share.
+func (o *Options) workspaceCommand(cmd *cobra.Command) *cobra.Command {
+	cmd.Long = strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + nameHelp)
+	if cmd.Args == nil {
+		cmd.Args = oneName("workspace")
+	}
+	cmd.ValidArgsFunction = o.complete(workspaceNames, false)
+	return cmd
+}
+
+// workspace returns the workspace that an argument names.
+func (o *Options) workspace(cmd *cobra.Command, name string) (client.WithWatch, *infrav1.WorkspaceTemplateApply, error) {
+	c, namespace, err := o.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	apply, err := operate.Find(cmd.Context(), c, namespace, name)
+	return c, apply, err
+}
+
+// addWait adds the --wait flag to a command.
+func addWait(cmd *cobra.Command, wait *bool) {
+	cmd.Flags().BoolVar(wait, "wait", false, "Show the progress and wait for the result. The exit code is 1 if the run fails.")
+}
+
+// waitForResult waits until a workspace is done and prints the result. It returns
+// an error if the workspace is then neither applied nor waiting for approval.
+func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) error {
+	last, err := o.waitUntil(ctx, c, apply, done)
+	if err != nil {
+		return err
+	}
+	applied := meta.FindStatusCondition(last.Status.Conditions, infrav1.AppliedCondition)
+	switch {
+	case applied == nil:
+		return nil
+	case applied.Status == metav1.ConditionTrue:
+		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
+		return nil
+	case applied.Reason == infrav1.WaitingForApprovalReason:
+		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with captctl plan %s\n", last.Name, last.Name)
+		return nil
+	default:
+		return fmt.Errorf("%s: %s: %s", last.Name, applied.Reason, applied.Message)
+	}
+}
+
+// waitUntil shows the progress of a workspace until it is done, and returns its
+// last state.
+func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) (*infrav1.WorkspaceTemplateApply, error) {
+	p := o.progress()
+	defer p.end()
+	var last *infrav1.WorkspaceTemplateApply
+	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+		last = a
+		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
+			return false, fmt.Errorf("%s is paused: nothing happens until it is resumed", a.Name)
+		}
+		if run := a.Status.Run; run != nil {
+			p.show(describe.Line(describe.RunNode(run), time.Time{}))
+		} else if c := meta.FindStatusCondition(a.Status.Conditions, infrav1.AppliedCondition); c != nil && c.Status != metav1.ConditionTrue {
+			p.show(c.Reason + ": " + message.OneLine(c.Message))
+		}
+		return done(a), nil
+	})
+	return last, err
+}
