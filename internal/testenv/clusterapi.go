@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// installClusterAPI installs Cluster API's CRDs and, if asked, runs its
-// controllers with their webhooks.
+// installClusterAPI installs Cluster API's CRDs. If run is set, it also runs the
+// controllers and webhooks.
 func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 	source, err := moduleDir(root, "sigs.k8s.io/cluster-api")
 	if err != nil {
@@ -26,13 +26,13 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 		ErrorIfPathMissing: true,
 	}
 	if !run {
-		// Without the webhooks there is only the stored version.
+		// Without conversion webhooks only the storage version can be served.
 		if err := envtest.ReadCRDFiles(&crds); err != nil {
 			return fmt.Errorf("reading Cluster API's CRDs: %w", err)
 		}
 		crds.Paths = nil
 		for _, crd := range crds.CRDs {
-			keepStoredVersion(crd)
+			serveStorageVersionOnly(crd)
 		}
 		if _, err := envtest.InstallCRDs(e.Config, crds); err != nil {
 			return fmt.Errorf("installing Cluster API's CRDs: %w", err)
@@ -47,7 +47,7 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 	if err := hooks.PrepWithoutInstalling(); err != nil {
 		return fmt.Errorf("preparing Cluster API's webhooks: %w", err)
 	}
-	// CAPT's own configurations have the same generated names.
+	// CAPT's configurations have the same generated names.
 	for _, hook := range hooks.ValidatingWebhooks {
 		hook.Name = "capi-" + hook.Name
 	}
@@ -91,8 +91,8 @@ func (e *Environment) startClusterAPI(assets string, hooks *envtest.WebhookInsta
 	return e.startProcess("cluster-api", cmd, fmt.Sprintf("http://127.0.0.1:%s/readyz", health))
 }
 
-// keepStoredVersion leaves a CRD only the version that needs no conversion.
-func keepStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
+// serveStorageVersionOnly makes a CRD serve only the version that needs no conversion.
+func serveStorageVersionOnly(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.Spec.Conversion = nil
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].Served = crd.Spec.Versions[i].Storage

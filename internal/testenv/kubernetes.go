@@ -7,18 +7,18 @@ import (
 	"path/filepath"
 )
 
-// startControllerManager runs every controller of Kubernetes, so that objects
-// are collected, namespaces emptied and service accounts made.
+// startControllerManager runs all controllers of Kubernetes, such as those for garbage
+// collection, namespaces and service accounts.
 func (e *Environment) startControllerManager(assets string) error {
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
 	certs := e.api.ControlPlane.GetAPIServer().CertDir
-	// Pods trust the API server by it.
+	// Pods verify the API server with this CA.
 	ca := filepath.Join(e.Dir, "ca.crt")
 	if err := os.WriteFile(ca, e.Config.CAData, 0o644); err != nil {
-		return fmt.Errorf("writing the API server's authority: %w", err)
+		return fmt.Errorf("writing the CA of the API server: %w", err)
 	}
 	cmd := exec.Command(filepath.Join(assets, "kube-controller-manager"),
 		"--kubeconfig="+e.Kubeconfig,

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// nodeName is the name of the machine that runs pods.
+	// nodeName is the name of the node that runs pods.
 	nodeName = "capt-test"
 	// nodeBridge connects pods with the machine.
 	nodeBridge = "capt-test0"
-	// nodeAddress is the machine as pods see it.
+	// nodeAddress is the address at which pods reach the machine.
 	nodeAddress = "10.214.0.1"
 	nodeSubnet  = "10.214.0.0/16"
-	// apiAddress is the address of the Service of the API server, the first of
-	// its range. The API server itself listens there, so that pods reach it
-	// without anything that forwards Services.
+	// apiAddress is the address of the API server's Service, the first of its range.
+	// The API server listens on it, so that pods reach it without a proxy for
+	// Services.
 	apiAddress   = "10.213.0.1"
 	serviceRange = "10.213.0.0/24"
 
 	pauseImage = "capt.test/pause:1"
 )
 
-// cniPlugins is where Debian puts the plugins.
+// cniPlugins is the directory in which Debian installs the plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// Node is a machine that runs the pods of an environment.
+// Node runs the pods of an environment on this machine.
 type Node struct {
-	// Address is where pods reach the machine.
+	// Address is the address at which pods reach the machine.
 	Address string
 
 	env     *Environment
@@ -48,18 +48,18 @@ type Node struct {
 	kubelet *exec.Cmd
 }
 
-// WithNode adds a machine that really runs pods: containerd, a kubelet, the
-// scheduler and kube-controller-manager. Where MissingForNode has something to
-// say it cannot be had. One such environment exists on a machine at a time; the
-// next waits for it.
+// WithNode adds a node that runs pods: containerd, a kubelet, the scheduler and
+// kube-controller-manager. It fails if MissingForNode is not empty. A machine can have
+// only one such environment at a time; the next one waits.
 func WithNode() Option {
 	return func(o *options) { o.node, o.controllerManager, o.serviceAccounts = true, true, true }
 }
 
-// MissingForNode says what keeps this machine from running pods, or nothing.
+// MissingForNode returns why this machine cannot run pods, or an empty string if it
+// can.
 func MissingForNode() string {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		return "running pods needs Linux and root"
+		return "running pods requires Linux and root"
 	}
 	var missing []string
 	for _, program := range []string{"containerd", "ctr", "runc", "ip"} {
@@ -73,41 +73,41 @@ func MissingForNode() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return "running pods needs " + strings.Join(missing, ", ") +
+	return "running pods requires " + strings.Join(missing, ", ") +
 		": apt-get install --no-install-recommends containerd runc containernetworking-plugins iproute2"
 }
 
-// nodeEnv turns the tests on that run pods. They need root and change the
-// machine's network, so nobody gets them unasked.
+// nodeEnv enables the tests that run pods. They are disabled by default because they
+// need root and change the machine's network.
 const nodeEnv = "CAPT_TEST_NODE"
 
-// NeedsNode skips a test where no pods can be run, and says why.
+// NeedsNode skips the test if this machine cannot run pods.
 func NeedsNode(t testing.TB) {
 	t.Helper()
 	if os.Getenv(nodeEnv) == "" {
-		t.Skipf("tests that run pods are run by `make test-job` (%s=1)", nodeEnv)
+		t.Skipf("tests that run pods are disabled: use `make test-job` or set %s=1", nodeEnv)
 	}
 	if missing := MissingForNode(); missing != "" {
 		t.Skip(missing)
 	}
 }
 
-// Node returns the machine that WithNode added.
+// Node returns the node of WithNode.
 func (e *Environment) Node() *Node { return e.node }
 
-// prepareNode makes the network and has the API server listen in it.
+// prepareNode creates the network and makes the API server listen in it.
 func (e *Environment) prepareNode(root string) error {
 	if missing := MissingForNode(); missing != "" {
 		return errors.New(missing)
 	}
 	e.node = &Node{Address: nodeAddress, env: e, root: root, dir: filepath.Join(e.Dir, "node")}
 	if err := os.MkdirAll(e.node.dir, 0o755); err != nil {
-		return fmt.Errorf("making the node's directory: %w", err)
+		return fmt.Errorf("creating the directory of the node: %w", err)
 	}
-	if err := e.node.exclude(); err != nil {
+	if err := e.node.lock(); err != nil {
 		return err
 	}
-	if err := e.node.network(); err != nil {
+	if err := e.node.createNetwork(); err != nil {
 		return err
 	}
 	server := e.api.ControlPlane.GetAPIServer()
@@ -116,8 +116,8 @@ func (e *Environment) prepareNode(root string) error {
 	return nil
 }
 
-// exclude waits until no other environment on this machine has a node.
-func (n *Node) exclude() error {
+// lock waits until no other environment on this machine has a node.
+func (n *Node) lock() error {
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "capt-test-node.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the lock of the node: %w", err)
@@ -129,25 +129,25 @@ func (n *Node) exclude() error {
 	return nil
 }
 
-// network makes a bridge for the pods and an address for the API server. Pods
-// reach the machine only: nothing is forwarded.
-func (n *Node) network() error {
+// createNetwork creates a bridge for the pods and an address for the API server. Pods
+// reach only the machine, which forwards no packets.
+func (n *Node) createNetwork() error {
 	n.env.stops = append(n.env.stops, func() error {
 		return errors.Join(run("ip", "link", "del", nodeBridge), run("ip", "addr", "del", apiAddress+"/32", "dev", "lo"))
 	})
-	// An environment that was killed leaves its own behind.
+	// A killed environment has not deleted its bridge.
 	_ = run("ip", "link", "del", nodeBridge)
 	return errors.Join(
 		run("ip", "addr", "replace", apiAddress+"/32", "dev", "lo"),
-		// Without an address of its own a bridge has that of one of its ports,
-		// and pods lose the machine when that one goes.
+		// Without its own address a bridge has that of one of its ports, and pods
+		// lose the connection to the machine when that port is removed.
 		run("ip", "link", "add", nodeBridge, "address", "02:ca:97:00:00:01", "type", "bridge"),
 		run("ip", "addr", "add", nodeAddress+"/16", "dev", nodeBridge),
 		run("ip", "link", "set", nodeBridge, "up"),
 	)
 }
 
-// start runs everything that makes the machine a node.
+// start starts the programs of the node.
 func (n *Node) start(assets string) error {
 	if err := n.startScheduler(assets); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (n *Node) start(assets string) error {
 		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}) {
-			return errors.New("it is not ready")
+			return errors.New("not ready")
 		}
 		return nil
 	})
@@ -184,11 +184,11 @@ func (n *Node) start(assets string) error {
 func (n *Node) Build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", out, pkg)
 	cmd.Dir, cmd.Env = n.root, append(os.Environ(), "CGO_ENABLED=0")
-	return said(cmd)
+	return runCommand(cmd)
 }
 
-// LoadImage packs programs, by their paths in the image, and gives the image to
-// containerd. Pods use it by the tag.
+// LoadImage builds an image of files, given by their paths in the image, and imports it
+// into containerd. Pods refer to it by the tag.
 func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error {
 	archive := filepath.Join(n.dir, "image.tar")
 	defer os.Remove(archive)
@@ -198,8 +198,8 @@ func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error 
 	}
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = filepath.Join(n.root, "dev"), append(os.Environ(), "CGO_ENABLED=0")
-	if err := said(cmd); err != nil {
-		return fmt.Errorf("packing image %s: %w", tag, err)
+	if err := runCommand(cmd); err != nil {
+		return fmt.Errorf("building image %s: %w", tag, err)
 	}
 	if err := n.ctr("images", "import", archive); err != nil {
 		return fmt.Errorf("importing image %s: %w", tag, err)
@@ -207,10 +207,10 @@ func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error 
 	return nil
 }
 
-func run(name string, args ...string) error { return said(exec.Command(name, args...)) }
+func run(name string, args ...string) error { return runCommand(exec.Command(name, args...)) }
 
-// said runs a command; its error is what the command said.
-func said(cmd *exec.Cmd) error {
+// runCommand runs a command. The error contains the output.
+func runCommand(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(out)))

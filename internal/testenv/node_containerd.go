@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// containerdConfig keeps everything of this containerd apart from the machine's
-// own. The kernel does not let a container have a lower score than containerd,
-// so restrict_oom_score_adj is needed where tests run with a raised one.
+// containerdConfig separates this containerd from the machine's own. The kernel does
+// not allow a container to have a lower OOM score than containerd, so
+// restrict_oom_score_adj is required if the tests run with a raised score.
 const containerdConfig = `version = 2
 root = "DIR/root"
 state = "DIR/state"
@@ -42,8 +42,8 @@ oom_score = 0
       runtime_type = "io.containerd.runc.v2"
 `
 
-// cniConfig gives pods an address on the bridge, which exists already and has
-// the machine's address.
+// cniConfig assigns pods an address on the existing bridge, which has the machine's
+// address.
 const cniConfig = `{
   "cniVersion": "1.0.0",
   "name": "capt-test",
@@ -84,14 +84,14 @@ func (n *Node) startContainerd() error {
 	return nil
 }
 
-// ctr asks containerd for something in the name of the kubelet.
+// ctr runs a containerd command in the namespace of the kubelet.
 func (n *Node) ctr(args ...string) error {
 	return run("ctr", slices.Concat([]string{"--address=" + n.socket(), "--namespace=k8s.io"}, args)...)
 }
 
 func (n *Node) socket() string { return filepath.Join(n.dir, "containerd.sock") }
 
-// removePods ends what still runs, while there is a kubelet that does it
+// removePods deletes all pods while the kubelet is still running and stops them
 // properly.
 func (n *Node) removePods() error {
 	ctx := context.Background()
@@ -113,21 +113,21 @@ func (n *Node) removePods() error {
 	return nil
 }
 
-// removeContainers ends the containers that are left, and with them the
-// processes that hold them.
+// removeContainers removes the remaining containers, and with them their shim
+// processes.
 func (n *Node) removeContainers() error {
 	out, err := exec.Command("ctr", "--address="+n.socket(), "--namespace=k8s.io", "tasks", "ls", "-q").Output()
 	if err != nil {
 		return fmt.Errorf("listing containers: %w", err)
 	}
 	for id := range strings.FieldsSeq(string(out)) {
-		// Some end by themselves meanwhile.
+		// A container may have exited already.
 		_ = n.ctr("tasks", "rm", "--force", id)
 	}
 	return nil
 }
 
-// unmount detaches what kubelet and containerd mounted, the last first.
+// unmount unmounts what kubelet and containerd have mounted, in reverse order.
 func (n *Node) unmount() error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

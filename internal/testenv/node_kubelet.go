@@ -28,12 +28,12 @@ func (n *Node) startScheduler(assets string) error {
 	return n.env.startProcess("kube-scheduler", cmd, fmt.Sprintf("https://127.0.0.1:%s/healthz", port))
 }
 
-// startKubelet runs a kubelet that leaves the machine's cgroups alone and never
-// evicts: the machine is not its own.
+// startKubelet runs a kubelet that does not change the machine's cgroups and never
+// evicts pods, because other programs use the machine too.
 func (n *Node) startKubelet(assets string) error {
 	program := filepath.Join(assets, "kubelet")
 	if _, err := os.Stat(program); err != nil {
-		return errors.New("no kubelet to test with: run `make parts` first")
+		return errors.New("kubelet not found: run `make parts` first")
 	}
 	health, err := freePort()
 	if err != nil {
@@ -58,11 +58,11 @@ func (n *Node) startKubelet(assets string) error {
 	return n.env.startProcess("kubelet", n.kubelet, "http://127.0.0.1:"+health+"/healthz")
 }
 
-// Freeze has the node fall silent, as one does that is cut off: pods go on, and
-// nobody hears of them. Thaw brings it back.
+// Freeze stops the kubelet, as if the node was disconnected: pods keep running, but
+// their status is no longer reported. Thaw resumes the kubelet.
 func (n *Node) Freeze() error { return n.kubelet.Process.Signal(syscall.SIGSTOP) }
 
-// Thaw brings a frozen node back.
+// Thaw resumes a frozen node.
 func (n *Node) Thaw() error { return n.kubelet.Process.Signal(syscall.SIGCONT) }
 
 func (n *Node) kubeletConfig(health, port string) []byte {

@@ -29,7 +29,7 @@ func TestNode_runsPods(t *testing.T) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "program", Image: "capt.test/program:1"}}},
 	}
 	g.Eventually(func() error { return env.Client.Create(ctx, pod) }, time.Minute, 100*time.Millisecond).
-		Should(Succeed(), "the namespace gets its service account")
+		Should(Succeed(), "the service account of the namespace is created")
 	g.Eventually(func(g Gomega) {
 		g.Expect(env.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		g.Expect(pod.Status.Phase).To(Equal(corev1.PodRunning), "%+v", pod.Status)

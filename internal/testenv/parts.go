@@ -23,13 +23,13 @@ var Root = sync.OnceValues(func() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("no go.mod of CAPT above the working directory")
+			return "", errors.New("the working directory is not in CAPT's repository")
 		}
 		dir = parent
 	}
 })
 
-// Assets returns the directory with the programs of `make parts`.
+// Assets returns the directory of the programs that `make parts` builds.
 func Assets() (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -37,12 +37,12 @@ func Assets() (string, error) {
 	}
 	dir := filepath.Join(root, "bin", "parts")
 	if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); err != nil {
-		return "", fmt.Errorf("no programs to test with in %s: run `make parts` first", dir)
+		return "", fmt.Errorf("programs for tests not found in %s: run `make parts` first", dir)
 	}
 	return dir, nil
 }
 
-// Part returns the path of one program of `make parts`.
+// Part returns the path of a program that `make parts` builds.
 func Part(name string) (string, error) {
 	dir, err := Assets()
 	if err != nil {
@@ -50,12 +50,12 @@ func Part(name string) (string, error) {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no %s in %s: run `make parts` first", name, dir)
+		return "", fmt.Errorf("program %s not found in %s: run `make parts` first", name, dir)
 	}
 	return path, nil
 }
 
-// Built returns the path of one of CAPT's own programs, which `make build` makes.
+// Built returns the path of one of CAPT's programs, which `make build` builds.
 func Built(name string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -63,12 +63,12 @@ func Built(name string) (string, error) {
 	}
 	path := filepath.Join(root, "bin", name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no %s in %s: run `make build` first", name, filepath.Dir(path))
+		return "", fmt.Errorf("program %s not found in %s: run `make build` first", name, filepath.Dir(path))
 	}
 	return path, nil
 }
 
-// ModuleDir returns where the source of a module that CAPT depends on is.
+// ModuleDir returns the source directory of a module that CAPT depends on.
 func ModuleDir(module string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -82,7 +82,7 @@ func moduleDir(root, module string) (string, error) {
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("finding the module %s: %w", module, err)
+		return "", fmt.Errorf("finding module %s: %w", module, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,10 +12,13 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
-// startProcess runs a program until the environment stops and waits until
-// healthURL answers 200. Its output is in a log file of the environment.
+// startProcess starts a program that runs until the environment stops, and waits until
+// healthURL returns status 200. A log file in the environment's directory contains its
+// output.
 func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string) error {
 	logPath := filepath.Join(e.Dir, name+".log")
 	log, err := os.Create(logPath)
@@ -35,7 +37,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		return stopProcess(cmd.Process, exited)
 	})
 
-	// The certificate is the program's own; only health is asked for.
+	// The program's certificate is self-signed. Only its health is requested.
 	insecure := &http.Client{
 		Timeout:   5 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // Loopback health check.
@@ -44,7 +46,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		select {
 		case err := <-exited:
 			exited <- err
-			return fmt.Errorf("it ended (%w): %s", err, tail(logPath))
+			return fmt.Errorf("it exited (%w): %s", err, logTail(logPath))
 		default:
 		}
 		resp, err := insecure.Get(healthURL)
@@ -53,7 +55,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("health is %s: %s", resp.Status, tail(logPath))
+			return fmt.Errorf("health status is %s: %s", resp.Status, logTail(logPath))
 		}
 		return nil
 	})
@@ -67,23 +69,20 @@ func stopProcess(p *os.Process, exited <-chan error) error {
 	case <-exited:
 		return nil
 	case <-time.After(20 * time.Second):
-		return errors.Join(fmt.Errorf("process %d did not end in time", p.Pid), p.Kill())
+		return errors.Join(fmt.Errorf("process %d did not exit in time", p.Pid), p.Kill())
 	}
 }
 
-// tail returns the end of a log file.
-func tail(path string) string {
-	b, err := os.ReadFile(path)
+// logTail returns the end of a log file.
+func logTail(path string) string {
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	if len(b) > 2000 {
-		b = b[len(b)-2000:]
-	}
-	return string(bytes.TrimSpace(b))
+	return message.Tail(string(content), 2000)
 }
 
-// freePort returns a port that nobody listens on.
+// freePort returns an unused port.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package testenv starts the real API server, and what else a test needs of
-// Kubernetes and Cluster API, from the programs that `make parts` provides.
+// Package testenv starts a real API server, and other programs of Kubernetes and Cluster
+// API that a test needs. `make parts` builds the programs.
 package testenv
 
 import (
@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,15 +28,15 @@ import (
 
 // Environment is a running API server with CAPT's CRDs.
 type Environment struct {
-	// Config reaches the API server as an administrator.
+	// Config is an administrator's configuration for the API server.
 	Config *rest.Config
-	// Kubeconfig is a file with the same.
+	// Kubeconfig is the path of a kubeconfig with the same content.
 	Kubeconfig string
-	// Client reads and writes without a cache.
+	// Client is an uncached client.
 	Client client.Client
-	// Scheme knows every kind that CAPT uses.
+	// Scheme contains all kinds that CAPT uses.
 	Scheme *runtime.Scheme
-	// Dir holds logs and certificates; it goes with the environment.
+	// Dir contains logs and certificates. Stop removes it.
 	Dir string
 
 	api   *envtest.Environment
@@ -54,20 +55,20 @@ type options struct {
 	started           []func(*Environment) error
 }
 
-// Option adds a part to an environment.
+// Option configures an environment.
 type Option func(*options)
 
-// WithControllerManager runs kube-controller-manager: garbage collection,
-// namespaces, jobs.
+// WithControllerManager runs kube-controller-manager, for example for garbage
+// collection, namespaces and Jobs.
 func WithControllerManager() Option { return func(o *options) { o.controllerManager = true } }
 
-// WithServiceAccounts turns ServiceAccount admission on, as in a real cluster.
+// WithServiceAccounts enables the admission plugin ServiceAccount.
 func WithServiceAccounts() Option { return func(o *options) { o.serviceAccounts = true } }
 
-// WithClusterAPI runs Cluster API's own controllers and webhooks.
+// WithClusterAPI runs the controllers and webhooks of Cluster API.
 func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
 
-// WithManager runs a manager in the test's process, set up by setup.
+// WithManager runs a manager in the test process. setup adds controllers to it.
 func WithManager(setup func(ctrl.Manager) error) Option {
 	return func(o *options) { o.setup = append(o.setup, setup) }
 }
@@ -77,14 +78,14 @@ func WithManagerOptions(change func(*ctrl.Options)) Option {
 	return func(o *options) { o.managerOptions = change }
 }
 
-// WithStarted runs start once everything else runs, as to start a program of
-// CAPT's own.
+// WithStarted calls start when everything else is running, for example to start one of
+// CAPT's programs.
 func WithStarted(start func(*Environment) error) Option {
 	return func(o *options) { o.started = append(o.started, start) }
 }
 
-// WithWebhooks installs the webhook configurations of config/webhook and serves
-// them from the manager, which setup registers them with.
+// WithWebhooks installs the webhook configurations of config/webhook and serves the
+// webhooks that setup registers with the manager.
 func WithWebhooks(setup func(ctrl.Manager) error) Option {
 	return func(o *options) {
 		o.webhooks = true
@@ -92,7 +93,7 @@ func WithWebhooks(setup func(ctrl.Manager) error) Option {
 	}
 }
 
-// New starts an environment that ends with the test.
+// New starts an environment that is stopped at the end of the test.
 func New(t testing.TB, opts ...Option) *Environment {
 	t.Helper()
 	env, err := Start(opts...)
@@ -124,7 +125,7 @@ func Run(m *testing.M, env **Environment, opts ...Option) int {
 	return code
 }
 
-// Start starts an environment; the caller stops it.
+// Start starts an environment. The caller must stop it.
 func Start(opts ...Option) (*Environment, error) {
 	var o options
 	for _, opt := range opts {
@@ -132,7 +133,7 @@ func Start(opts ...Option) (*Environment, error) {
 	}
 	dir, err := os.MkdirTemp("", "capt-testenv-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
 	env := &Environment{Scheme: scheme.New(), Dir: dir}
 	if err := env.start(&o); err != nil {
@@ -169,16 +170,16 @@ func (e *Environment) start(o *options) error {
 			return err
 		}
 	}
-	// What has started before a failure is to be stopped too.
+	// A failed start may have started etcd.
 	e.stops = append(e.stops, e.api.Stop)
 	if e.Config, err = e.api.Start(); err != nil {
 		return fmt.Errorf("starting the API server: %w", err)
 	}
-	// Tests are not to be slowed down by client-side limits.
+	// Client-side rate limits would slow down the tests.
 	e.Config.QPS = -1
 
 	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	e.Kubeconfig = filepath.Join(e.Dir, "kubeconfig")
 	if err := os.WriteFile(e.Kubeconfig, e.api.KubeConfig, 0o600); err != nil {
@@ -227,7 +228,7 @@ func (e *Environment) startManager(o *options) error {
 	}
 	mgr, err := ctrl.NewManager(e.Config, mo)
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	for _, setup := range o.setup {
 		if err := setup(mgr); err != nil {
@@ -244,20 +245,20 @@ func (e *Environment) startManager(o *options) error {
 	return nil
 }
 
-// OnStop adds something that ends before the environment does.
+// OnStop adds a function that Stop calls before it stops what was started earlier.
 func (e *Environment) OnStop(stop func() error) { e.stops = append(e.stops, stop) }
 
-// Stop ends everything in reverse order and removes the directory.
+// Stop stops everything in reverse order and removes the directory.
 func (e *Environment) Stop() error {
 	var errs []error
-	for _, v := range slices.Backward(e.stops) {
-		errs = append(errs, v())
+	for _, stop := range slices.Backward(e.stops) {
+		errs = append(errs, stop())
 	}
 	e.stops = nil
 	return errors.Join(append(errs, os.RemoveAll(e.Dir))...)
 }
 
-// Namespace makes a namespace for one test.
+// Namespace creates a namespace for a test.
 func (e *Environment) Namespace(t testing.TB) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -267,17 +268,15 @@ func (e *Environment) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// waitUntil polls check for up to a minute.
+// waitUntil calls check until it returns nil, for up to a minute.
 func waitUntil(what string, check func() error) error {
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
+	var last error
+	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, last)
 	}
+	return nil
 }

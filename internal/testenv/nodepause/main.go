@@ -1,5 +1,5 @@
-// Command nodepause holds a pod's namespaces open on the test node until it is
-// told to end.
+// Command nodepause keeps the namespaces of a pod on the test node open until it is
+// terminated.
 package main
 
 import (
