@@ -1,4 +1,4 @@
-// Package addons holds the built-in add-ons, CAPTAddons that people can read and
+// Package addons holds the built-in add-ons, CAPTAddons that users can read and
 // copy, and the matrix of versions that fit together.
 package addons
 

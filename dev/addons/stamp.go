@@ -47,7 +47,7 @@ func (b *builder) stamp() (string, error) {
 // format changes whenever this program writes something else from the same input.
 const format = "1"
 
-// current tells whether the output was made from what the stamp stands for, and
+// current reports whether the output was made from what the stamp stands for, and
 // is still there.
 func (b *builder) current(stamp string) bool {
 	text, err := os.ReadFile(filepath.Join(b.out, stampFile))

@@ -167,8 +167,8 @@ func (e *eks) add(place string, t *thing, immediate bool) error {
 	return nil
 }
 
-// begin starts an update, which the caller has applied to the thing already: a
-// status tells that it goes on.
+// begin starts an update that the caller has already applied to the object: the
+// status says that it is in progress.
 func (e *eks) begin(c *call, t *thing, what string) object {
 	now := e.now()
 	t.body["status"], t.body["modifiedAt"], t.settled = "UPDATING", seconds(now), now.Add(e.settle)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// user is who the image runs as; nobody else has that number.
+// user is the user that the image runs as; no other user has that number.
 const user = 65532
 
 // epoch is when every file was made, so that equal files give equal images.

@@ -13,7 +13,7 @@ import (
 // fake of AWS itself, which cannot be had here; the provider that asks is real.
 type fakeAWS struct {
 	*httptest.Server
-	// spotRole tells whether the account has the role of EC2 Spot.
+	// spotRole reports whether the account has the role of EC2 Spot.
 	spotRole bool
 
 	mutex sync.Mutex
@@ -44,7 +44,7 @@ const fakeProvider = `provider "aws" {
 
 const spotRoleXML = "<Path>/aws-service-role/spot.amazonaws.com/</Path><RoleName>AWSServiceRoleForEC2Spot</RoleName><RoleId>AROAFAKE</RoleId>" +
 	"<Arn>arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot</Arn>" +
-	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Made by somebody else</Description>"
+	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Created elsewhere</Description>"
 
 // ServeHTTP answers in the protocol of the service that is asked.
 func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request) {
@@ -88,7 +88,7 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		http.Error(response, "The fake of AWS does not know this.", http.StatusBadRequest)
 		return
 	}
-	fmt.Fprintln(response, answer) //nolint:gosec // Nobody shows it in a browser.
+	fmt.Fprintln(response, answer) //nolint:gosec // No browser shows it.
 }
 
 func iamAnswer(action, result string) string {

@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	return checkAll(ctx, os.Stdout, work, modules, *parallel)
 }
 
-// check is one thing that is looked at.
+// check is one check.
 type check struct {
 	name string
 	// run returns a word about what was seen. It may be called beside others.

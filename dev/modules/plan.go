@@ -18,7 +18,7 @@ type change struct {
 	} `json:"change"`
 }
 
-// does tells whether the change has an action: create, update, delete or forget.
+// does reports whether the change has an action: create, update, delete or forget.
 func (c change) does(action string) bool { return slices.Contains(c.Change.Actions, action) }
 
 // plan plans in a directory and returns the changes.

@@ -42,7 +42,7 @@ func writeReadmes(out io.Writer, modules []module) error {
 	return nil
 }
 
-// checkReadme tells whether the tables of a README are current.
+// checkReadme reports whether the tables of a README are current.
 func checkReadme(m module) error {
 	text, err := os.ReadFile(filepath.Join(m.dir, "README.md"))
 	if errors.Is(err, os.ErrNotExist) && optionalReadme(m) {
@@ -61,7 +61,7 @@ func checkReadme(m module) error {
 	return nil
 }
 
-// optionalReadme tells whether a module may do without a README: those in a group
+// optionalReadme reports whether a module may do without a README: those in a group
 // are described together.
 func optionalReadme(m module) bool { return strings.Contains(m.name, "/") }
 
@@ -159,5 +159,5 @@ func oneLine(text string) string {
 	return joined.String()
 }
 
-// unindented takes away the indentation that a type has in its file.
+// unindented removes the indentation that a type has in its file.
 func unindented(text string) string { return strings.ReplaceAll(text, "\n  ", "\n") }

@@ -144,7 +144,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// reports tells whether a program prints exactly version.
+// reports reports whether a program prints exactly version.
 func reports(ctx context.Context, path string, args []string, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -145,7 +145,7 @@ func TestFind_looksInTheCacheThenAssetsThenEnvtestThenPath(t *testing.T) {
 	for _, dir := range []string{p.second, p.first, p.envtest, p.assets, filepath.Join(p.cache, thing.name, thing.key)} {
 		text := "v1.3.2"
 		if strings.HasPrefix(dir, p.cache) {
-			text = "nobody asks the cache"
+			text = "the cache is not used"
 		}
 		want := script(t, dir, thing.name, text)
 		if got := s.find(t.Context(), thing); got != want {
@@ -316,7 +316,7 @@ func TestRelink_replacesInOneStep(t *testing.T) {
 		}
 	}
 
-	// Whoever looks meanwhile always finds a program.
+	// Concurrent readers always find a program.
 	done := make(chan struct{})
 	missing := make(chan bool, 1)
 	go func() {

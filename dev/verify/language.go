@@ -22,7 +22,7 @@ type phrase struct {
 // phrases lists replaced wording. Each pattern matches within one line, with any
 // white space between its words.
 var phrases = compile(map[string]string{
-	`nobody|no-one`:                       `name the actor ("no controller", "no user") or use the passive`,
+	`(?-i:[Nn]obody)|no-one`:              `name the actor ("no controller", "no user") or use the passive`,
 	`somebody|someone else`:               `name the actor, such as "the user" or "another controller"`,
 	`whoever`:                             `name the actor, such as "the user"`,
 	`people`:                              `"users"`,
@@ -37,7 +37,7 @@ var phrases = compile(map[string]string{
 	`if you mean it`:                      `say what the flag does`,
 	`once and for all`:                    `"once"`,
 	`(go|goes|went) on`:                   `"continue" or "keep running"`,
-	`(is|are) no (type|kubeconfig|version|object|number|YAML|template|module)s?`: `"is not a …"`,
+	`(it|that|which|what|they) (is|are) no (type|kubeconfig|version|object|number|YAML|JSON|HCL|template|module|key|name|region|duration|plan|program|violation|Cluster|ARN)s?`: `"is not a …"`,
 	`the house`: `"the packages" or "the layout"`,
 })
 

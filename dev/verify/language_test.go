@@ -12,9 +12,10 @@ func TestCheckLanguage_saysWhatToWriteInstead(t *testing.T) {
 		"// ready tells whether it is.":     `a.go:2: replace "tells whether": write "reports whether"`,
 		"Nobody  is there":                  `a.go:2: replace "Nobody": write name the actor`,
 		"The cluster cannot be asked: x":    `a.go:2: replace "cannot be asked": write "is unreachable"`,
-		"// It is no version of Kubernetes": `a.go:2: replace "is no version": write "is not a …"`,
+		"// It is no version of Kubernetes": `a.go:2: replace "It is no version": write "is not a …"`,
 		"// isReady reports whether it is.": "",
-		"recommended, amend, commendable":   "",
+		"recommended, amend, http.NoBody":   "",
+		"there is no version":               "",
 	} {
 		errs := checkLanguage("a.go", []byte("\n"+text+"\n"))
 		switch {

@@ -78,7 +78,7 @@ resource "aws_eks_cluster" "this" {
 
     precondition {
       condition     = var.endpoint_public_access || var.endpoint_private_access
-      error_message = "Set endpoint_public_access or endpoint_private_access to true, or nobody reaches the API server."
+      error_message = "Set endpoint_public_access or endpoint_private_access to true, or the API server is unreachable."
     }
     precondition {
       condition     = !var.endpoint_public_access || var.endpoint_public_access_cidrs != null

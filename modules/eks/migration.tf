@@ -1,5 +1,5 @@
 # From modules/eks-v1, where Terraform installed Karpenter's chart. The release is
-# forgotten and goes on running, for Flux to adopt; the IAM side of modules/Karpenter
+# forgotten and keeps running, for Flux to adopt; the IAM side of modules/Karpenter
 # becomes ours. Nothing is destroyed. Where there was no v1, neither block does
 # anything.
 

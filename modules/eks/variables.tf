@@ -79,7 +79,7 @@ variable "endpoint_private_access" {
 }
 
 variable "endpoint_public_access_cidrs" {
-  description = "Networks that may reach the public endpoint. Required with endpoint_public_access: there is no default, so that nobody opens it to 0.0.0.0/0 without writing that."
+  description = "Networks that may reach the public endpoint. Required with endpoint_public_access: there is no default, so that opening it to 0.0.0.0/0 is explicit."
   type        = list(string)
   default     = null
 

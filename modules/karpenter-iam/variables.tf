@@ -164,7 +164,7 @@ variable "cni_policy" {
 }
 
 variable "ssm_policy" {
-  description = "Whether the nodes' role lets people in through Session Manager."
+  description = "Whether the nodes' role allows Session Manager."
   type        = bool
   default     = true
   nullable    = false

@@ -218,7 +218,7 @@ variable "cni_policy" {
 }
 
 variable "ssm_policy" {
-  description = "Whether the role that the module makes lets people in through Session Manager."
+  description = "Whether the role that the module creates allows Session Manager."
   type        = bool
   default     = true
   nullable    = false

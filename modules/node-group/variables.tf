@@ -96,7 +96,7 @@ variable "release_version" {
 }
 
 variable "force_update" {
-  description = "Whether an update goes on when pods cannot be evicted because of a disruption budget."
+  description = "Whether an update continues when pods cannot be evicted because of a disruption budget."
   type        = bool
   default     = false
   nullable    = false
@@ -272,7 +272,7 @@ variable "cni_policy" {
 }
 
 variable "ssm_policy" {
-  description = "Whether the role that the module makes lets people in through Session Manager."
+  description = "Whether the role that the module creates allows Session Manager."
   type        = bool
   default     = true
   nullable    = false

@@ -6,7 +6,7 @@ data "aws_iam_roles" "spot" {
   path_prefix = "/aws-service-role/spot.amazonaws.com/"
 }
 
-# A role that somebody else made is taken over instead of created again, which AWS
+# An existing role is imported instead of created again, which AWS
 # would refuse. Creating it by count would plan to destroy it the next time, when
 # the lookup finds it.
 import {

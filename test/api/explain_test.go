@@ -43,7 +43,7 @@ func TestFields_areDocumented(t *testing.T) {
 	}
 }
 
-// isForeign tells whether a field lies inside another project's type.
+// isForeign reports whether a field lies inside another project's type.
 func isForeign(path string) bool {
 	return slices.ContainsFunc(foreign, func(f string) bool { return path == f || strings.HasPrefix(path, f+".") }) ||
 		strings.Contains(path, "onditions[].") || strings.Contains(path, "elector.") || strings.Contains(path, ".metadata.")

@@ -69,7 +69,7 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 		}
 		plane.Spec.AdditionalTags = map[string]string{"stage": "two"}
 		return m.env.Client.Update(t.Context(), plane)
-	}, patience).Should(Succeed(), "somebody else may be faster")
+	}, patience).Should(Succeed(), "another client may be faster")
 	m.wait(plane, infrav1.ReadyCondition)
 	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags are a run")
 

@@ -72,7 +72,7 @@ func cpuOf(manager int) (cpuTimes, error) {
 		if err != nil {
 			continue
 		}
-		// A process may end while it is looked at.
+		// A process may end while it is read.
 		fields, err := stat(pid)
 		if err != nil || fields[statParent] != os.Getpid() {
 			continue

@@ -149,14 +149,14 @@ func (m *managerProcess) get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// reconciles counts the looks at workspaces since the manager began.
+// reconciles returns the number of reconciles of workspaces since the manager started.
 func (m *managerProcess) reconciles(ctx context.Context) (int, error) {
 	n, _, err := m.activity(ctx)
 	return n, err
 }
 
-// activity tells how many looks at workspaces there were, and how many objects
-// of any kind are being looked at or wait for it.
+// activity returns how many reconciles of workspaces there were, and how many
+// objects of any kind are being reconciled or queued.
 func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, err error) {
 	text, err := m.get(ctx, "/metrics")
 	if err != nil {
@@ -175,8 +175,8 @@ func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, er
 	return reconciles, busy, nil
 }
 
-// waitSettled waits until at least so many looks at workspaces are done and
-// nothing is left to look at for a moment. It returns when that moment began.
+// waitSettled waits until at least so many reconciles of workspaces are done and
+// the queue has been empty for a moment. It returns when that moment began.
 func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.Time, error) {
 	const calm = 500 * time.Millisecond
 	var since time.Time

@@ -13,7 +13,7 @@ type sample struct {
 }
 
 // parseMetrics reads metrics whose labels hold neither quotes nor commas, which
-// is true of all that are looked at here; other lines are passed over.
+// is true of all that are read here; other lines are skipped.
 func parseMetrics(text string) []sample {
 	var samples []sample
 	for line := range strings.Lines(text) {

@@ -86,7 +86,7 @@ func (m *managerProcess) children() (int, error) {
 		if err != nil {
 			continue
 		}
-		// A process may end while it is looked at.
+		// A process may end while it is read.
 		if fields, err := stat(other); err == nil && fields[statParent] == pid {
 			count++
 		}

@@ -131,7 +131,7 @@ func (w *world) fill(ctx context.Context, o options, r *restartReport) (string, 
 	return namespace, m.profile(ctx, "worked")
 }
 
-// measureNoop has workspaces looked at for no reason, and counts the processes
+// measureNoop has workspaces reconciled without a change, and counts the processes
 // that the manager has started since it began.
 func (w *world) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
 	touched := min(workspaces, 40)

@@ -153,7 +153,7 @@ func (w *world) countRuns(ctx context.Context, namespace string) (int, error) {
 	return len(list.Items), nil
 }
 
-// touch has a workspace looked at although nothing about it changed.
+// touch has a workspace reconciled although its inputs did not change.
 func (w *world) touch(ctx context.Context, namespace, name string) error {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
@@ -181,7 +181,7 @@ func (w *world) requests(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// isWrite tells whether a request changes something. Leases and events come and
+// isWrite reports whether a request changes something. Leases and events come and
 // go with the clock, and are left out.
 func isWrite(what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")

@@ -21,11 +21,11 @@ import (
 const (
 	historyLimit  = 4
 	snapshotLimit = 2
-	// consideration is how long a person waits for a plan to approve.
+	// consideration is how long the actor waits for a plan to approve.
 	consideration = 8 * time.Second
 )
 
-// actor is the person who looks after one workspace.
+// actor is the user of one workspace.
 type actor struct {
 	*trial
 	story story
@@ -185,11 +185,11 @@ func (a *actor) consider(ctx context.Context) error {
 		}
 		return a.approve(ctx, now)
 	})
-	// Nobody has to approve anything now; it is done in the end.
+	// No approval is needed now; it is given in the end.
 	return ctx.Err()
 }
 
-// waits tells whether a plan waits for approval.
+// waits reports whether a plan waits for approval.
 func waits(apply *infrav1.WorkspaceTemplateApply) bool {
 	plan := apply.Status.Plan
 	return plan != nil && plan.Waiting != nil && *plan.Waiting && apply.Spec.ApprovedPlan != plan.ID
@@ -210,7 +210,7 @@ func (a *actor) patch(ctx context.Context, text string) error {
 }
 
 // taken waits until the workspace is CAPT's: one that is deleted before anybody
-// looked at it destroys nothing of what it found.
+// observed it destroys nothing of what it found.
 func (a *actor) taken(ctx context.Context) error {
 	return persist(ctx, func() error {
 		now := &infrav1.WorkspaceTemplateApply{}

@@ -135,7 +135,7 @@ func (a *actor) harmRun(ctx context.Context, m mishap) error {
 	return a.hit(ctx, m, runner, tofu)
 }
 
-// current returns the processes of the run that goes on, or nil.
+// current returns the processes of the current run, or nil.
 func (a *actor) current() (runner, tofu *process) {
 	runners, tools := a.processes()
 	of := func(p process) bool { return p.workspace == a.namespace+"/"+a.story.Name }

@@ -73,7 +73,7 @@ type thing struct {
 	Tag    string
 }
 
-// tally counts what is no violation, and yet worth knowing.
+// tally counts what is not a violation, and yet worth knowing.
 type tally struct {
 	Made      int `json:"made"`
 	Destroyed int `json:"destroyed"`
@@ -143,7 +143,7 @@ func (l *ledger) explain() {
 		case wordDestroyed:
 			l.tally.Destroyed++
 			if !unwanted[e.number] && e.number > deleted {
-				l.violate("%s number %d (%s) was destroyed, and nobody asked for it", e.name, e.number, e.id)
+				l.violate("%s number %d (%s) was destroyed without a request", e.name, e.number, e.id)
 			}
 			if _, again := l.destroyed[e.id]; again {
 				l.tally.Repeated++
@@ -173,7 +173,7 @@ func (l *ledger) onceEach() {
 func (l *ledger) oneAtATime() {
 	last, over := 0, map[int]bool{}
 	for _, e := range l.entries {
-		// What a killed tool began may go on without it.
+		// What a killed tool began may continue without it.
 		if e.word != wordMade && e.word != wordDestroyed || l.killed[e.pid] || e.pid == last {
 			continue
 		}

@@ -43,11 +43,11 @@ func TestExamine_findsWhatIsLost(t *testing.T) {
 		},
 		"destroyed before it was asked for": {
 			journal: madeLine("a", 1, "id1", 10) + destroyedLine(1, "id1", 11) + unwantedLine(1), wanted: map[string]item{},
-			found: []string{"nobody asked"}, tally: tally{Made: 1, Destroyed: 1},
+			found: []string{"was destroyed without a request"}, tally: tally{Made: 1, Destroyed: 1},
 		},
 		"the successor of a deleted one is destroyed": {
 			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + madeLine("a", 2, "id2", 11) + destroyedLine(2, "id2", 11) + destroyedLine(1, "id1", 11), wanted: map[string]item{},
-			found: []string{"a number 2 (id2) was destroyed, and nobody asked"}, tally: tally{Made: 2, Destroyed: 2},
+			found: []string{"a number 2 (id2) was destroyed without a request"}, tally: tally{Made: 2, Destroyed: 2},
 		},
 		"destroyed again after a kill": {
 			journal: madeLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine(1, "id1", 11) + killedLine(11) + destroyedLine(1, "id1", 12), wanted: map[string]item{},
@@ -62,7 +62,7 @@ func TestExamine_findsWhatIsLost(t *testing.T) {
 			state:   map[string]thing{"id1": {Name: "a"}, "id2": {Name: "b"}, "id3": {Name: "c"}},
 			found:   []string{"processes 11 and 10 worked at the same time"}, tally: tally{Made: 3},
 		},
-		"what a killed tool began goes on": {
+		"what a killed tool began continues": {
 			journal: madeLine("a", 1, "id1", 10) + killedLine(10) + madeLine("b", 2, "id2", 11) + madeLine("c", 3, "id3", 10),
 			state:   map[string]thing{"id1": {Name: "a"}, "id2": {Name: "b"}},
 			tally:   tally{Made: 3, Interrupted: 1},

@@ -46,7 +46,7 @@ type report struct {
 	Missed     map[fault]int     `json:"missedFaults"`
 	Operations map[operation]int `json:"operations"`
 	Resources  tally             `json:"resources"`
-	// ForcedUnlocks is how often a person had to break a lock.
+	// ForcedUnlocks is how often a user had to break a lock.
 	ForcedUnlocks int `json:"forcedUnlocks"`
 	// SlowestSettle is how long everything took to settle at most, in seconds.
 	SlowestSettle float64     `json:"slowestSettleSeconds"`

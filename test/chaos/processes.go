@@ -31,7 +31,7 @@ func (w *world) processes() (runners, tools []process) {
 		return nil, nil
 	}
 	for _, dir := range dirs {
-		// A process may end while it is looked at.
+		// A process may end while it is read.
 		comm, err := os.ReadFile(filepath.Join(dir, "comm"))
 		if err != nil {
 			continue
@@ -106,7 +106,7 @@ type guard struct {
 	found map[string]string
 }
 
-// scanInterval is how often the machine's processes are looked at.
+// scanInterval is how often the machine's processes are scanned.
 const scanInterval = 60 * time.Millisecond
 
 func (g *guard) watch(ctx context.Context, w *world) {

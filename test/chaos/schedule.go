@@ -8,7 +8,7 @@ import (
 )
 
 // item is one resource of a workspace as it is asked for. A number is used
-// once: what is asked for again after it was taken away, or is to be replaced,
+// once: what is requested again after it was removed, or must be replaced,
 // gets another one. So a number that was once unwanted stays unwanted.
 type item struct {
 	Number int    `json:"number"`
@@ -17,7 +17,7 @@ type item struct {
 	Pause string `json:"pause"`
 }
 
-// operation is what a person does to a workspace.
+// operation is what the user does to a workspace.
 type operation string
 
 const (
@@ -40,7 +40,7 @@ const (
 	killAPIServer  fault = "kill-kube-apiserver"
 	killEtcd       fault = "kill-etcd"
 	killClusterAPI fault = "kill-cluster-api"
-	// killSupervisor ends everything but the runs; captctl up mends it.
+	// killSupervisor ends everything but the runs; captctl up restarts it.
 	killSupervisor fault = "kill-supervisor"
 	// stopManager has the manager sleep and wake up with an old view.
 	stopManager     fault = "stop-manager"
@@ -51,7 +51,7 @@ const (
 	termTofu        fault = "term-tofu"
 	// killBoth kills a runner and its tool at once.
 	killBoth fault = "kill-runner-and-tofu"
-	// deleteRun deletes the Secret of a run that goes on.
+	// deleteRun deletes the Secret of a current run.
 	deleteRun fault = "delete-run-secret"
 )
 
@@ -153,7 +153,7 @@ func choose(random *rand.Rand, from []weighed) fault {
 	return from[0].fault
 }
 
-// author makes a story that a person could live: only what exists is changed,
+// author creates a schedule that a user could follow: only what exists is changed,
 // and only what is paused is unpaused.
 type author struct {
 	random *rand.Rand
@@ -203,7 +203,7 @@ func (a *author) unpause() {
 	a.do(step{Do: opUnpause})
 }
 
-// advance goes on by one operation.
+// advance continues by one operation.
 func (a *author) advance() {
 	switch n := a.random.IntN(12); {
 	case !a.exists:

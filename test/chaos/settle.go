@@ -25,7 +25,7 @@ import (
 )
 
 // settle waits until the workspace is what it should be. It approves plans, as
-// a person does.
+// a user does.
 func (a *actor) settle(ctx context.Context) error {
 	return await(ctx, patience, func() error {
 		now := &infrav1.WorkspaceTemplateApply{}
@@ -61,7 +61,7 @@ func condition(apply *infrav1.WorkspaceTemplateApply, kind string) string {
 	return fmt.Sprintf("%s=%s %s: %s", kind, c.Status, c.Reason, c.Message)
 }
 
-// help does what the workspace asks a person to do about a lock whose run is
+// help does what the workspace asks the user to do about a lock whose run is
 // not on record any more: nothing but its process could prove that it ended.
 func (a *actor) help(ctx context.Context, now *infrav1.WorkspaceTemplateApply) error {
 	held := slices.ContainsFunc([]string{infrav1.AppliedCondition, infrav1.DestroyedCondition}, func(kind string) bool {
@@ -246,7 +246,7 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]thing) ([]string,
 	return found, nil
 }
 
-// checkLock finds a lock that nobody holds any more.
+// checkLock finds a lock whose holder no longer exists.
 func (a *actor) checkLock(ctx context.Context, _ map[string]thing) ([]string, error) {
 	var found []string
 	var lease coordinationv1.Lease

@@ -168,7 +168,7 @@ func (t *trial) runs(ctx context.Context) (map[string]int64, error) {
 	return counted, nil
 }
 
-// compareRuns finds runs that nobody had a reason for.
+// compareRuns finds runs without a reason.
 func (t *trial) compareRuns(ctx context.Context, before map[string]int64) {
 	after, err := t.runs(ctx)
 	if err != nil {

@@ -67,7 +67,7 @@ type world struct {
 	base    string
 	captctl string
 	client  client.Client
-	// parts is held by who harms, or mends, the parts of the environment.
+	// parts is held while parts of the environment are killed or restarted.
 	parts sync.Mutex
 }
 
@@ -99,7 +99,7 @@ func (w *world) journals() string { return filepath.Join(w.base, "journals") }
 // workDir is where runs work.
 func (w *world) workDir() string { return filepath.Join(w.env.Dir, "work") }
 
-// up brings the environment up, or up again, as a person would. Things may go
+// up brings the environment up, or up again, as a user would. Things may go
 // wrong meanwhile.
 func (w *world) up(ctx context.Context) error {
 	var err error

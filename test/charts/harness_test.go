@@ -93,7 +93,7 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// port is one that nobody listens at.
+// port is a port without a listener.
 func (w *world) port() string {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

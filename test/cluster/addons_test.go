@@ -95,7 +95,7 @@ func (w *world) waitStanding(addon, cluster, prefix string) {
 }
 
 // An add-on of manifests reaches its clusters in order, follows its changes, and
-// comes back when somebody takes a part of it away.
+// is restored when a part of it is removed.
 func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	w := newWorld(t)
 	name := w.localTemplates()
@@ -142,7 +142,7 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 		g.Expect(deployed.Annotations).To(HaveKeyWithValue("value", "two"))
 	}, patience).Should(Succeed())
 
-	t.Log("a person triggers it")
+	t.Log("a user triggers it")
 	change(w, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) {
 		a.Annotations = map[string]string{addonsv1.TriggerAnnotation: "again"}
 	})
@@ -169,7 +169,7 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 }
 
 // What is dropped from an add-on goes from its clusters once the rest is ready,
-// unless somebody has taken it over. What others need is not taken away.
+// unless another owner has taken it over. What others need is not removed.
 func TestAddon_prunesWhatIsDropped(t *testing.T) {
 	w := newWorld(t)
 	name := w.localTemplates()
@@ -247,7 +247,7 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other: ring-a → ring-b → ring-a")
 	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
 
-	t.Log("mending one mends it alone")
+	t.Log("fixing one fixes it alone")
 	change(w, "key", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Connection.Keys = []string{"cluster_name"} })
 	w.node(name)
 	w.waitStanding("key", name, clusterv1.ReadyReason)
@@ -276,7 +276,7 @@ func TestAddon_pacesChanges(t *testing.T) {
 		w.node(name)
 		w.waitStanding("paced", name, clusterv1.ReadyReason)
 	}
-	// A claim that nobody fulfils keeps the first cluster from becoming ready.
+	// A claim without a provisioner keeps the first cluster from becoming ready.
 	bad := strings.Replace(deployment("paced", "two"), "spec: {containers", "spec: {nodeSelector: {none: such}, containers", 1)
 	change(w, "paced", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = bad })
 	w.waitStanding("paced", names[0], addonsv1.NotReadyReason)

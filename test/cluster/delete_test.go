@@ -125,7 +125,7 @@ func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
 	order := w.tracedTemplates(true)
 	cluster := newCluster("demo")
 	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
-	w.Eventually(order, patience).Should(ContainElement("make cluster"), "the run of the control plane goes on")
+	w.Eventually(order, patience).Should(ContainElement("make cluster"), "the run of the control plane continues")
 
 	w.delete(cluster)
 

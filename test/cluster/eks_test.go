@@ -113,9 +113,9 @@ func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
 	w.Expect(len(renewals)).To(BeNumerically(">=", 3), "rotation is visible")
 	w.Expect(w.apply("demo").Status.Runs).To(BeEquivalentTo(1), "a new token is no reason for a run")
 
-	people, err := clientcmd.Load(get(w, "demo-user-kubeconfig", &corev1.Secret{}).Data["value"])
+	personal, err := clientcmd.Load(get(w, "demo-user-kubeconfig", &corev1.Secret{}).Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())
-	user := people.AuthInfos[people.Contexts[people.CurrentContext].AuthInfo]
+	user := personal.AuthInfos[personal.Contexts[personal.CurrentContext].AuthInfo]
 	w.Expect(user.Token).To(BeEmpty())
 	w.Expect(user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")).To(ContainSubstring("aws eks get-token --cluster-name eks-demo"))
 	w.Expect(user.Exec.Args).To(ContainElement(role))
@@ -132,12 +132,12 @@ func TestEKS_credentialsThatFailAreNamed(t *testing.T) {
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
 	w.create(newCluster("demo"), newInfra("demo"), newEKS("demo", "https://127.0.0.1:1", base64.StdEncoding.EncodeToString(w.env.Config.CAData), func(s *controlplanev1.CAPTControlPlaneSpec) {
-		s.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: "arn:aws:iam::123456789012:role/nobody"}
+		s.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: "arn:aws:iam::123456789012:role/unknown"}
 		s.SpotServiceLinkedRole = controlplanev1.SpotRoleSkip
 	}))
 
 	c := waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.KubeconfigReadyCondition, "False TokenFailed")
-	w.Expect(c.Message).To(ContainSubstring("arn:aws:iam::123456789012:role/nobody"))
+	w.Expect(c.Message).To(ContainSubstring("arn:aws:iam::123456789012:role/unknown"))
 	for _, secret := range aws.Env() {
 		if strings.Contains(secret, "http") || secret == awstest.Region {
 			continue

@@ -172,7 +172,7 @@ func (w *world) apply(name string) *infrav1.WorkspaceTemplateApply {
 	return get(w, name, &infrav1.WorkspaceTemplateApply{})
 }
 
-// change edits an object, again if somebody else was faster.
+// change edits an object, and retries on a conflict.
 func change[T client.Object](w *world, name string, obj T, edit func(T)) {
 	w.t.Helper()
 	w.Eventually(func() error {

@@ -48,7 +48,7 @@ func TestManagedBy_isLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.templates()
 	infra := newInfra("demo")
-	infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody-else"}
+	infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another-system"}
 	w.create(newCluster("demo"), infra, newControlPlane("demo"))
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.infra("demo").OwnerReferences).NotTo(BeEmpty(), "Cluster API has seen it")
@@ -60,7 +60,7 @@ func TestManagedBy_isLeftAlone(t *testing.T) {
 		g.Expect(infra.Status).To(Equal(infrav1.CAPTClusterStatus{}))
 	}, 2*time.Second).Should(Succeed())
 
-	// The other system provides the infrastructure; the control plane goes on.
+	// The other system provides the infrastructure; the control plane continues.
 	infra = w.infra("demo")
 	infra.Status.VPCID, infra.Status.SubnetIDs = "vpc-0123456789abcdef0", []string{"subnet-1", "subnet-2"}
 	infra.Status.Initialization.Provisioned = new(true)

@@ -100,7 +100,7 @@ func TestAlerts_nameMetricsThatExist(t *testing.T) {
 		})
 	}
 	for name := range known {
-		NewWithT(t).Expect(used).To(HaveKey(name), "a metric that no alert uses: is there a state that nobody would hear of?")
+		NewWithT(t).Expect(used).To(HaveKey(name), "a metric that no alert uses: is there a state without an alert?")
 	}
 }
 

@@ -27,7 +27,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 			"must Use the API resource's status.dataSecretName for":    storesData,
 			"must Have the label cluster.x-k8s.io/cluster-name set to": dataIsLabelled,
 			"must Have a controller owner reference to":                dataIsOwned,
-			"must Have a single key value containing":                  deviates("a person who sets spec.format gets the key format beside value, as templates may have to know it; else value is alone", dataHasOneKey),
+			"must Have a single key value containing":                  deviates("a user who sets spec.format gets the key format beside value, as templates may have to know it; else value is alone", dataHasOneKey),
 			"must be deterministically recreatable from the data":      dataIsNamedAfterConfig,
 			"MUST surface in the status.dataSecretName field of":       storesData,
 		},
@@ -57,7 +57,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 		},
 		"Sentinel file": {
 			"must create /run/cluster-api/bootstrap-success.complete or C\\run\\cluster-api\\bootstrap-success.complete for Windows": deviates(
-				"CAPT makes no bootstrap data of its own: those that a person writes are passed on word for word, and only they know how to write the file", storesData),
+				"CAPT makes no bootstrap data of its own: those that a user writes are passed on unchanged, and only they know how to write the file", storesData),
 		},
 		"Support for running multiple instances": {
 			"SHOULD support the --namespace flag":    supportsNamespace,
@@ -96,7 +96,7 @@ func dataIsOwned(c *check) {
 	c.Expect(metav1.IsControlledBy(s.data, s.config)).To(BeTrue())
 }
 
-// dataHasOneKey holds when there is a second key only where a person asked for
+// dataHasOneKey holds when there is a second key only where a user asked for
 // it.
 func dataHasOneKey(c *check) {
 	c.Expect(workers.in(c).working.data.Data).To(HaveLen(1))
@@ -137,7 +137,7 @@ func dataStaysReported(c *check) {
 	neverTakenBack(c, workers.in(c).world, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
 }
 
-// configHasConditions looks at a config that fails too: its Ready is that of the
+// configHasConditions checks a config that fails too: its Ready is that of the
 // Machine's bootstrap config.
 func configHasConditions(c *check) {
 	hasConditions(c, workers.in(c).working.config)

@@ -27,7 +27,7 @@ func (w *world) waitReady(name string) {
 	}, patience, glance).Should(Succeed())
 }
 
-// stage is a cluster that nobody touches. Its template reports a zone twice.
+// stage is a cluster that no test changes. Its template reports a zone twice.
 var stage = scenario[*world]{play: func(w *world) *world {
 	infra := newInfra("demo")
 	zones, err := infrav1.NewValue([]string{"zone-b", "zone-a", "zone-b"})
@@ -39,7 +39,7 @@ var stage = scenario[*world]{play: func(w *world) *world {
 	return w
 }}
 
-// on lets the rule look at the world of a scenario as at its own.
+// on lets the rule check the fixture of a scenario as its own.
 func (c *check) on(w *world) *world {
 	return &world{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
 }
@@ -52,7 +52,7 @@ type life struct {
 	// brokenControlPlane is the cluster after a change of the control plane failed,
 	// and brokenVPC after one of the VPC failed too.
 	brokenControlPlane, brokenVPC view
-	// changed is the cluster after its spec was changed and everything mended.
+	// changed is the cluster after its spec was changed and everything repaired.
 	changed view
 	// restored is the kubeconfig Secret after it was deleted.
 	restored *corev1.Secret
@@ -136,7 +136,7 @@ var managedElsewhere = scenario[external]{play: func(w *world) external {
 	w.create(w.templates()...)
 	for _, name := range e.names {
 		infra := newInfra(name)
-		mark := map[string]string{clusterv1.ManagedByAnnotation: "somebody-else"}
+		mark := map[string]string{clusterv1.ManagedByAnnotation: "another-system"}
 		if name == "labelled" {
 			infra.Labels = mark
 		} else {
@@ -156,7 +156,7 @@ var managedElsewhere = scenario[external]{play: func(w *world) external {
 	return e
 }}
 
-// toldEndpoint is a cluster whose endpoint a person has set on the CAPTCluster,
+// toldEndpoint is a cluster whose endpoint a user has set on the CAPTCluster,
 // for a control plane of another provider.
 var toldEndpoint = scenario[*world]{play: func(w *world) *world {
 	infra, cluster := newInfra("demo"), newCluster("demo")

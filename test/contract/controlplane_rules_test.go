@@ -52,7 +52,7 @@ func versionReachesTemplate(c *check) {
 	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables["kubernetes_version"].String()).To(Equal("1.37"))
 }
 
-// wantsSemanticVersion holds when the prefix is added, and what is no version is
+// wantsSemanticVersion holds when the prefix is added, and what is not a version is
 // refused.
 func wantsSemanticVersion(c *check) {
 	try := func(version string) (string, error) {

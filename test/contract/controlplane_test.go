@@ -75,7 +75,7 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 		},
 		"Cluster kubeconfig management": {
 			"are expected to create and maintain a":                                            all(kubeconfigOpens, kubeconfigIsRestored),
-			"MUST not be shared with other users":                                              peopleHaveTheirOwnKubeconfig,
+			"MUST not be shared with other users":                                              usersHaveTheirOwnKubeconfig,
 			"MUST Be created in the same namespace":                                            kubeconfigIsNamed,
 			"MUST Be named <cluster>-kubeconfig":                                               kubeconfigIsNamed,
 			"MUST Have type cluster.x-k8s.io/secret":                                           kubeconfigIsTyped,

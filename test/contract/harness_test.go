@@ -1,6 +1,6 @@
 // Package contract holds CAPT to Cluster API's provider contract. It reads the
 // pages of the contract inside the cluster-api module, clause by clause, and has
-// a rule for each: one that looks at the real API server, or at clusters that
+// a rule for each: one that checks the real API server, or clusters that
 // the real manager made with OpenTofu under Cluster API's own controllers.
 package contract
 
@@ -31,7 +31,7 @@ import (
 
 var (
 	env    *testenv.Environment
-	update = flag.Bool("update", false, "write down how the clauses read now, after a look at what has changed")
+	update = flag.Bool("update", false, "record the current text of the clauses, after a review of what has changed")
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 const (
 	// patience is how long anything may take on a busy machine.
 	patience = 3 * time.Minute
-	// glance is how often something is looked at.
+	// glance is the polling interval.
 	glance = 100 * time.Millisecond
 )
 
@@ -160,7 +160,7 @@ func get[T client.Object](w *world, name string, into T) T {
 	return into
 }
 
-// change edits an object, again if somebody else was faster.
+// change edits an object, and retries on a conflict.
 func change[T client.Object](w *world, name string, obj T, edit func(T)) {
 	w.Eventually(func() error {
 		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {

@@ -16,7 +16,7 @@ import (
 // public are the packages that Cluster API offers to providers.
 var public = []string{"api/", "util", "controllers/clustercache", "controllers/remote", "controllers/external", "errors", "feature"}
 
-// usesOnlyPublicPackages looks at what the provider's programs import of Cluster
+// usesOnlyPublicPackages checks what the provider's programs import of Cluster
 // API: its reconcilers and webhooks are no part of the contract. captctl is a
 // tool beside clusterctl, and may use its libraries.
 func usesOnlyPublicPackages(c *check) {

@@ -25,7 +25,7 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 			"MUST define a InfraCluster resource": all(isDefined, hasFields),
 		},
 		"InfraCluster: control plane endpoint": {
-			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": notApplicable("the control plane provides the endpoint; one that a person sets is passed on", hasFields, passesEndpointOn),
+			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": notApplicable("the control plane provides the endpoint; one that a user sets is passed on", hasFields, passesEndpointOn),
 			"should exit reconciliation until it sees Cluster's":            deviates("the endpoint is that of a managed control plane, which is made inside the VPC: to wait for it would be to wait for ever", vpcComesBeforeEndpoint),
 		},
 		"InfraCluster: failure domains": {

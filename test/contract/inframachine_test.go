@@ -152,7 +152,7 @@ func machineStaysProvisioned(c *check) {
 	neverTakenBack(c, crew.world, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
 }
 
-// machineHasConditions looks at a machine that failed too: its Ready is that of
+// machineHasConditions checks a machine that failed too: its Ready is that of
 // the Machine's infrastructure.
 func machineHasConditions(c *check) {
 	crew := workers.in(c)

@@ -89,13 +89,13 @@ func (c *check) userOf(kubeconfig []byte) *clientcmdapi.AuthInfo {
 	return user
 }
 
-// peopleHaveTheirOwnKubeconfig holds when the one for people has no credentials,
+// usersHaveTheirOwnKubeconfig holds when the one for users has no credentials,
 // and that of Cluster API is given to no workspace.
-func peopleHaveTheirOwnKubeconfig(c *check) {
+func usersHaveTheirOwnKubeconfig(c *check) {
 	text, err := aws.UserKubeconfig(c.elsewhere(), "local-1", "")
 	c.Expect(err).NotTo(HaveOccurred())
 	user := c.userOf(text)
-	c.Expect(user.Exec).NotTo(BeNil(), "people sign in as themselves")
+	c.Expect(user.Exec).NotTo(BeNil(), "users sign in as themselves")
 	c.Expect([]any{user.Token, user.TokenFile, user.Password, len(user.ClientCertificateData), len(user.ClientKeyData)}).
 		To(HaveExactElements("", "", "", 0, 0))
 
@@ -149,7 +149,7 @@ var renewed = scenario[*world]{play: func(w *world) *world {
 // kubeconfigFollowsOutput holds when what the template renews reaches the Secret.
 func kubeconfigFollowsOutput(c *check) { renewed.in(c) }
 
-// keepsKeysSecret looks for the key of the kubeconfig wherever people look:
+// keepsKeysSecret searches for the key of the kubeconfig wherever users look:
 // objects, events and the manager's log.
 func keepsKeysSecret(c *check) {
 	l := hardLife.in(c)

@@ -114,7 +114,7 @@ func (c *check) restrictedTo(own func(flagged) family) {
 	w := c.on(f.world)
 	c.Expect(w.fresh(own(f)[c.subject.kind]).GetConditions()).NotTo(BeEmpty())
 	foreign := f.foreign[c.subject.kind]
-	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "nobody touches an object of neither manager")
+	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager touches a foreign object")
 }
 
 // pauses is how objects of each kind were while they were paused, and after.
@@ -181,7 +181,7 @@ func (w *world) waitResumed(made family) family {
 	return seen
 }
 
-// pauseRunning tells whether a change of a running cluster waits while it is
+// pauseRunning reports whether a change of a running cluster waits while it is
 // paused, and is made after.
 func (w *world) pauseRunning(name string) bool {
 	w.waitReady(name)
@@ -204,7 +204,7 @@ func (w *world) pauseRunning(name string) bool {
 }
 
 // pausesByBoth holds when an object stands still while its Cluster is paused, or
-// while it has the annotation, and goes on after.
+// while it has the annotation, and continues after.
 func pausesByBoth(c *check) {
 	p := paused.in(c)
 	for _, made := range []family{p.byCluster, p.byAnnotation} {

@@ -27,12 +27,12 @@ import (
 // everyResource are the clauses that all pages have about their kinds. Some say
 // of which kind they are.
 func everyResource(role string) sections {
-	people := notApplicable("it asks something of people, not of the program")
+	organisational := notApplicable("it asks something of maintainers, not of the program")
 	return sections{
 		"Contract rules for " + role: {
 			"MUST consider any Cluster API behaviour that": usesOnlyPublicPackages,
 			"MUST NOT rely on any Cluster API":             all(usesOnlyPublicPackages, namesNothingInternal),
-			"MUST engage the community":                    people,
+			"MUST engage the community":                    organisational,
 		},
 		"All resources: scope": {
 			"MUST be namespace-scoped": namespaced,
@@ -126,7 +126,7 @@ func namespaced(c *check) {
 	}
 }
 
-// standardMeta looks at the types that CAPT publishes and at what the API server
+// standardMeta checks the types that CAPT publishes and what the API server
 // gives out.
 func standardMeta(c *check) {
 	for _, kind := range c.subject.resources() {

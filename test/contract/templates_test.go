@@ -65,6 +65,6 @@ func letsTopologyTry(c *check) {
 	}
 	trying := map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
 	c.Expect(apply(trying, client.DryRunAll)).To(Succeed(), "the topology controller may try")
-	c.Expect(apply(nil, client.DryRunAll)).To(MatchError(ContainSubstring("cannot be changed")), "nobody else may try")
-	c.Expect(apply(trying)).To(MatchError(ContainSubstring("cannot be changed")), "nobody may do it")
+	c.Expect(apply(nil, client.DryRunAll)).To(MatchError(ContainSubstring("cannot be changed")), "no other client may try")
+	c.Expect(apply(trying)).To(MatchError(ContainSubstring("cannot be changed")), "no client may do it")
 }

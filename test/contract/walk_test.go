@@ -75,7 +75,7 @@ func all(every ...rule) rule {
 }
 
 // notApplicable says why a clause does not concern CAPT; proofs show that it is
-// so. A clause for people has none.
+// so. A clause for maintainers has none.
 func notApplicable(reason string, proofs ...rule) rule {
 	return func(c *check) {
 		c.t.Helper()

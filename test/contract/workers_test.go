@@ -150,7 +150,7 @@ func (w *world) joinAll(count int) {
 type idle struct {
 	*world
 	captMachine *infrav1.CAPTMachine
-	// blocked is a config whose Secret is somebody else's, and machine its Machine.
+	// blocked is a config whose Secret has another owner, and machine its Machine.
 	blocked *bootstrapv1.CAPTBootstrapConfig
 	machine *clusterv1.Machine
 	// formatted is the Secret of a config with a format.

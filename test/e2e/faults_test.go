@@ -25,7 +25,7 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// Whatever is taken away or breaks is told of, and comes back without a person,
+// Every removal and failure is reported, and is repaired without a user,
 // or with the one act that the message names.
 func TestFaults_areToldOfAndMended(t *testing.T) {
 	w := newWorld(t, "faults")
@@ -54,7 +54,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		{"the manager is killed before it prunes", (*world).managerDiesPruning},
 		{"an add-on is deleted", (*world).addonsAreDeleted},
 		{"the API server is down", (*world).serverIsDown},
-		{"Karpenter is taken away while it has nodes", (*world).karpenterGoes},
+		{"Karpenter is removed while it has nodes", (*world).karpenterGoes},
 	} {
 		passed := t.Run(fault.name, func(t *testing.T) {
 			sub := *w
@@ -96,7 +96,7 @@ func (w *world) returns(what string, before types.UID, uid func() types.UID) {
 	w.say("%s is back after %.1fs", what, time.Since(began).Seconds())
 }
 
-// survived says whether Karpenter's Deployment is still the same. Its nodes and
+// survived reports whether Karpenter's Deployment is still the same. Its nodes and
 // their pods are, for they do not belong to the release.
 func (w *world) survived(claims []string) {
 	w.t.Helper()
@@ -133,7 +133,7 @@ func (w *world) copyIsTouched() {
 	w.Expect(w.workload.Update(w.ctx, edited)).To(Succeed())
 	began := time.Now()
 	w.Eventually(func() map[string][]byte { return read().Data }, patience, moment).Should(Equal(before.Data), "it is what it was")
-	w.say("The edited Secret is mended after %.1fs", time.Since(began).Seconds())
+	w.say("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
 	w.ready(karpenter)
 	w.Eventually(w.queue).Should(Equal(string(before.Data["karpenter_queue_name"])))
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
@@ -307,7 +307,7 @@ func (w *world) managerDiesRemoving() {
 	w.labelled(false)
 	w.Eventually(func() string { return w.standing(third) }, patience, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
 	w.kill(environment.Manager)
-	w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"), "the removal goes on")
+	w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"), "the removal continues")
 	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty())
 	w.Expect(object(w, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty())
 	w.Eventually(func() []string { return w.rendered(third) }).Should(BeEmpty())

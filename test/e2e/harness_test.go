@@ -34,7 +34,7 @@ import (
 const (
 	// patience is for a machine that is busy with other things.
 	patience = 4 * time.Minute
-	// look is how often something is looked at; moment is for what is measured.
+	// look is the polling interval; moment is the interval for measurements.
 	look   = 250 * time.Millisecond
 	moment = 50 * time.Millisecond
 )
@@ -302,7 +302,7 @@ func (w *world) standing(addon string) string {
 	return "absent"
 }
 
-// handled tells whether an add-on was looked at since it was changed.
+// handled reports whether an add-on was reconciled since it was changed.
 func (w *world) handled(addon string) bool {
 	w.t.Helper()
 	found := get(w, addon, &addonsv1.CAPTAddon{})
@@ -314,7 +314,7 @@ func (w *world) waitAddon(addon string, standing types.GomegaMatcher) {
 	w.t.Helper()
 	w.Eventually(func() string {
 		if !w.handled(addon) {
-			return "not looked at yet"
+			return "not reconciled yet"
 		}
 		return w.standing(addon)
 	}).Should(standing, "add-on %s", addon)

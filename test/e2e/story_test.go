@@ -33,7 +33,7 @@ func TestStory_fromTwoLabelsToNothingLeft(t *testing.T) {
 		{"a pending pod gets a node", w.getsNodes},
 		{"an output of Terraform changes and reaches Karpenter", w.followsOutputs},
 		{"odd values arrive as they are", w.keepsOddValues},
-		{"a person triggers the add-on", w.isTriggered},
+		{"a user triggers the add-on", w.isTriggered},
 		{"the chart is upgraded in place", w.upgradesChart},
 		{"Kubernetes is upgraded", w.upgradesKubernetes},
 		{"an upgrade that does not fit is held", w.holdsUpgrade},
@@ -199,7 +199,7 @@ func (w *world) requested() string {
 	return token
 }
 
-// trigger sets the annotation for people.
+// trigger sets the annotation for users.
 func (w *world) trigger(addon, value string) {
 	w.t.Helper()
 	w.addon(addon, func(a *addonsv1.CAPTAddon) {
@@ -247,7 +247,7 @@ func (w *world) holdsUpgrade() {
 	w.say("%s", condition(w.controlPlane().Status.Conditions, "WorkspaceReady"))
 	w.Expect(w.controlPlane().Status.Version).To(HavePrefix("v1.36"))
 	w.ready(flux, karpenter, nodePool)
-	w.Expect(condition(w.controlPlane().Status.Conditions, clusterv1.AvailableCondition)).To(Equal("True"), "the cluster goes on as it is")
+	w.Expect(condition(w.controlPlane().Status.Conditions, clusterv1.AvailableCondition)).To(Equal("True"), "the cluster continues unchanged")
 	w.Expect(condition(w.controlPlane().Status.Conditions, "WorkspaceReady")).To(ContainSubstring("add-on "+flux), "of several add-ons the first by name")
 	version := func() string { return w.controlPlane().ResourceVersion }
 	w.Eventually(func(g Gomega) {

@@ -67,7 +67,7 @@ func TestApproval_stalePlansAreMadeAnew(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	plan := w.get("hello").Status.Plan.ID
 
-	// Somebody else changes the state after the plan was made.
+	// Another tool changes the state after the plan was made.
 	w.bumpState("hello")
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
 

@@ -71,7 +71,7 @@ func TestFailure_thatOnlyAChangeCanMendWaits(t *testing.T) {
 	w := newWorld(t)
 	w.template("no-provider", `
 terraform {
-  required_providers { absent = { source = "example.com/nobody/absent" } }
+  required_providers { absent = { source = "example.com/unknown/absent" } }
 }
 resource "absent_thing" "x" {}
 `)
@@ -85,7 +85,7 @@ resource "absent_thing" "x" {}
 	w.Eventually(func() string {
 		c := condition(w.get("no-provider"), infrav1.AppliedCondition)
 		return c.Reason + " " + c.Message
-	}, patience).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/nobody/absent")))
+	}, patience).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/unknown/absent")))
 	w.Expect(w.get("no-argument").Status.Failure.NextAt.IsZero()).To(BeTrue())
 	// Nothing was made, so there is nothing to destroy, and nothing hinders it.
 	w.delete("no-argument")
@@ -164,7 +164,7 @@ func TestDelete_retainLeavesEverythingAndSaysWhere(t *testing.T) {
 	}
 	w.Eventually(w.events, patience).Should(ContainElement(ContainSubstring("state in Secret tfstate-default-hello-ws")))
 
-	// A new workspace of the same name finds the state and goes on from it.
+	// A new workspace of the same name finds the state and continues from it.
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))

@@ -225,7 +225,7 @@ func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
 	return a
 }
 
-// change edits a workspace, again if somebody else was faster.
+// change edits a workspace, and retries on a conflict.
 func (w *world) change(name string, edit func(*infrav1.WorkspaceTemplateApply)) {
 	w.t.Helper()
 	w.Eventually(func() error {

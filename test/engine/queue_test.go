@@ -63,7 +63,7 @@ func TestQueue_aProviderConfigLimitsItsRuns(t *testing.T) {
 }
 
 // TestState_thatCannotBeSavedIsPushedBack refuses every update of the state
-// while an apply goes on, as a broken backend would.
+// during an apply, as a broken backend would.
 func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
 	w := newWorld(t)
 	// Making the same thing twice would fail.

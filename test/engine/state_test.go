@@ -238,7 +238,7 @@ func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
 	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
 	w.Expect(changed.Message).To(ContainSubstring("create all resources again"))
 
-	// A person moves the state, and says so.
+	// A user moves the state and confirms it.
 	text, err := json.Marshal(w.state("hello"))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(os.WriteFile(filepath.Join(w.dir, "moved.tfstate"), text, 0o600)).To(Succeed())

@@ -1,5 +1,5 @@
 // Package fleet tests many clusters at once: that they all become ready, that
-// nobody writes anything once they are, and what the manager needs for them.
+// nothing is written once they are, and what the manager needs for them.
 package fleet
 
 import (
@@ -136,7 +136,7 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, manager)-cpu
 	found.MemoryMiB = residentMiB(t, manager)
 	t.Logf("%+v", found)
-	g.Expect(after.byResource).To(Equal(writes.byResource), "nobody writes while nothing changes")
+	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
 
 	if out := os.Getenv("CAPT_SCALE_OUT"); out != "" {
 		text, err := json.MarshalIndent(found, "", "  ")
@@ -249,7 +249,7 @@ type writeCount struct {
 
 // countWrites asks the API server how many writes it has served. Leases of
 // leaders and events are no state of clusters, and Cluster API patches a binding
-// with nothing whenever it looks at it.
+// with nothing whenever it reconciles it.
 func countWrites(t *testing.T, env *testenv.Environment) writeCount {
 	t.Helper()
 	g := NewWithT(t)

@@ -117,7 +117,7 @@ func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
 	start(t, fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", port))
 	url := fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
 
-	reader, nobody := account(g, ns, "reader"), account(g, ns, "nobody")
+	reader, stranger := account(g, ns, "reader"), account(g, ns, "stranger")
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: ns + "-metrics"},
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
@@ -129,8 +129,8 @@ func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "reader"}},
 	})).To(Succeed())
 
-	g.Eventually(status(url, ""), patience).Should(Equal(http.StatusUnauthorized), "nobody reads metrics without a name")
-	g.Expect(status(url, nobody)()).To(Equal(http.StatusForbidden), "nor without leave")
+	g.Eventually(status(url, ""), patience).Should(Equal(http.StatusUnauthorized), "anonymous clients read no metrics")
+	g.Expect(status(url, stranger)()).To(Equal(http.StatusForbidden), "unauthorised clients read no metrics")
 	g.Eventually(status(url, reader), patience).Should(Equal(http.StatusOK))
 	_, body := get(url, reader)
 	g.Expect(body).To(ContainSubstring("capt_runs_in_flight"))
@@ -212,7 +212,7 @@ func TestManager_refusesFlagsThatCannotWork(t *testing.T) {
 		message string
 	}{
 		{"executor", []string{"--executor=magic"}, `--executor is "magic": set it to process or job`},
-		{"binary", []string{"--terraform-binary=/nowhere/tofu"}, `--terraform-binary is "/nowhere/tofu", which is no program`},
+		{"binary", []string{"--terraform-binary=/nowhere/tofu"}, `--terraform-binary is "/nowhere/tofu", which is not a program`},
 		{"runs", []string{"--max-runs=0"}, "--max-runs is 0: set it to at least 1"},
 		{"image", []string{"--executor=job"}, "--executor=job needs --runner-image"},
 		{"concurrency", []string{"--concurrency=0"}, "--concurrency is 0: set it to at least 1"},

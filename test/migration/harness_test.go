@@ -258,7 +258,7 @@ func (w *world) identity(name string) []string {
 	return append(uids, "deployment "+string(deployment.UID))
 }
 
-// inState tells whether Terraform's state of a cluster has the release.
+// inState reports whether Terraform's state of a cluster has the release.
 func (w *world) inState(name string) bool {
 	w.t.Helper()
 	secret := &corev1.Secret{}
@@ -294,7 +294,7 @@ func (w *world) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-// kill calls it and kills it some time after a stage has begun. It tells whether
+// kill calls it and kills it some time after a stage has begun. It reports whether
 // the stage was reached.
 func (w *world) kill(stage string, after time.Duration, args ...string) bool {
 	w.t.Helper()

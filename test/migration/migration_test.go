@@ -103,7 +103,7 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 	w.checkTerraform(uids)
 }
 
-// checkFlux looks at a cluster that was migrated.
+// checkFlux checks a cluster that was migrated.
 func (w *world) checkFlux(uids []string, before map[string]any) {
 	w.t.Helper()
 	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
@@ -119,7 +119,7 @@ func (w *world) checkFlux(uids []string, before map[string]any) {
 	w.Expect(hr).NotTo(BeNil())
 	history, _, err := unstructured.NestedSlice(hr.Object, "status", "history")
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(history[0]).To(HaveKeyWithValue("version", BeNumerically(">", 1)), "the release's history goes on")
+	w.Expect(history[0]).To(HaveKeyWithValue("version", BeNumerically(">", 1)), "the release's history continues")
 
 	out, err := w.run("--to", "v2", "--cluster", name, "--apply", "--yes")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -144,7 +144,7 @@ func (w *world) rollBack(uids []string) {
 	w.checkTerraform(uids)
 }
 
-// checkTerraform looks at a cluster that was rolled back.
+// checkTerraform checks a cluster that was rolled back.
 func (w *world) checkTerraform(uids []string) {
 	w.t.Helper()
 	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")

@@ -178,7 +178,7 @@ func segments(path string) []string {
 	return parts
 }
 
-// known tells whether values have a path. An empty map takes any key.
+// known reports whether values have a path. An empty map takes any key.
 func known(values map[string]any, path []string) bool {
 	next, ok := values[path[0]]
 	if !ok {

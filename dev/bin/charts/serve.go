@@ -109,7 +109,7 @@ func (s *server) fill(address string) (int, error) {
 	}
 	client, err := helmregistry.NewClient(
 		helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard),
-		// A file that is not there: nobody's credentials are sent.
+		// A file that does not exist: no credentials are sent.
 		helmregistry.ClientOptCredentialsFile(filepath.Join(s.dir, ".no-credentials")),
 	)
 	if err != nil {
@@ -139,7 +139,7 @@ func push(client *helmregistry.Client, path, address string) error {
 	return err
 }
 
-// writeAddress tells the address to whoever waits for the file, never half of it.
+// writeAddress writes the address to the file atomically.
 func (s *server) writeAddress(address string) error {
 	if s.addressFile == "" {
 		return nil

@@ -99,7 +99,7 @@ func build(dir, out string) error {
 	return os.WriteFile(out, text, 0o644)
 }
 
-// copyFiles copies a directory of a module, whose files nobody may write, to one
+// copyFiles copies a directory of a module, whose files are read-only, to one
 // where they can be changed.
 func copyFiles(from, to string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {

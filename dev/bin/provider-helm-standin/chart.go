@@ -107,7 +107,7 @@ func (m *model) registry(ctx context.Context, s *settings, name string) (*regist
 	return client, nil
 }
 
-// loopback tells whether a registry is on this machine. Such a one is spoken to in
+// loopback reports whether a registry is on this machine. CAPT connects to it in
 // plain HTTP, as container tools do.
 func loopback(name string) bool {
 	u, err := url.Parse(name)

@@ -1,4 +1,4 @@
-# The new way: the release is forgotten and goes on running. Terraform looks at it
+# The new way: the release is forgotten and keeps running. Terraform reads it
 # once more before it forgets, so the provider is still here.
 terraform {
   required_providers {
