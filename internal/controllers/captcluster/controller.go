@@ -1,5 +1,5 @@
-// Package captcluster makes the infrastructure of a Cluster: its VPC, by a
-// template, or one that is already there.
+// Package captcluster reconciles CAPTClusters. The infrastructure of a Cluster is
+// a VPC that a template creates, or one that exists already.
 package captcluster
 
 import (
@@ -30,34 +30,35 @@ import (
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Cloud knows what CAPT did not make.
+// Cloud reads resources that CAPT did not create.
 type Cloud interface {
-	// LookUpVPC finds a VPC and the subnets a cluster may use: those that are
-	// named, or the fitting ones. It blocks for seconds at most, and its error
-	// is a fault where a person has to act.
+	// LookUpVPC returns a VPC with the subnets that a cluster uses: the given
+	// ones, or a selection if none are given. It blocks for seconds at most. An
+	// error that a user has to fix is a fault.
 	LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (aws.VPC, error)
 }
 
-// Reconciler makes the infrastructure of Clusters.
+// Reconciler reconciles CAPTClusters.
 type Reconciler struct {
 	Client     client.Client
 	Workspaces *workspace.Keeper
 	Cloud      Cloud
-	// WatchFilter restricts the controller to objects with the label's value.
+	// WatchFilter, if set, restricts the controller to objects with this value of
+	// the watch label.
 	WatchFilter string
 	Recorder    events.EventRecorder
 }
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by workspace.Index.
+// SetupWithManager adds the controller and its watches to a manager. The manager's
+// cache must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	ofCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
+	requestsForCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTCluster"), mgr.GetClient(), &infrav1.CAPTCluster{})
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTCluster{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane), builder.WithPredicates(leaves())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(requestsForCluster)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.requestsForTemplate)).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.requestsForControlPlane), builder.WithPredicates(createdOrDeleted())).
 		WithOptions(options).
 		Named("captcluster").
 		Complete(r.frame())
@@ -67,7 +68,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 	return &reconcile.Frame[*infrav1.CAPTCluster, scope]{
 		Client:      r.Client,
@@ -76,11 +77,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Condition: infrav1.VPCReadyCondition, Run: r.vpc, Message: vpcMessage},
-			{Condition: infrav1.FailureDomainsKnownCondition, Run: failureDomains, Message: zonesMessage},
-			{Run: provisioned},
+			{Condition: infrav1.FailureDomainsKnownCondition, Run: setFailureDomains, Message: zonesMessage},
+			{Run: setProvisioned},
 		},
 		Delete: []reconcile.Step[scope]{
-			{Condition: infrav1.ControlPlaneGoneCondition, Run: r.controlPlaneGone},
+			{Condition: infrav1.ControlPlaneGoneCondition, Run: r.waitForControlPlane},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, ReasonOf: destroyedReason, Message: destroyedMessage},
 		},
 		OnTransition: reconcile.Announce[*infrav1.CAPTCluster, scope](r.Recorder, transitionEvents),

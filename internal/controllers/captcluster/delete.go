@@ -12,13 +12,10 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// controlPlaneGone waits until nothing of the cluster is in the VPC any more,
-// whoever asked for the VPC to go first.
-func (r *Reconciler) controlPlaneGone(ctx context.Context, s *scope) error {
-	name := s.infra.Labels[clusterv1.ClusterNameLabel]
-	if s.cluster != nil {
-		name = s.cluster.Name
-	}
+// waitForControlPlane waits until the control plane of the cluster is deleted. A
+// user can delete the CAPTCluster before it.
+func (r *Reconciler) waitForControlPlane(ctx context.Context, s *scope) error {
+	name := s.clusterName()
 	if name == "" {
 		return nil
 	}
@@ -28,31 +25,32 @@ func (r *Reconciler) controlPlaneGone(ctx context.Context, s *scope) error {
 		return fmt.Errorf("listing control planes: %w", err)
 	}
 	if len(list.Items) > 0 {
-		return fault.Wait(infrav1.WaitingForControlPlaneDeletionReason, "CAPTControlPlane %s is in the VPC and has to go first", list.Items[0].Name)
+		return fault.Wait(infrav1.WaitingForControlPlaneDeletionReason, "CAPTControlPlane %s uses the VPC and must be deleted first", list.Items[0].Name)
 	}
 	return nil
 }
 
-// destroy takes the VPC away, or leaves it.
+// destroy deletes the workspace of the VPC, and with it the VPC unless it is
+// retained.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	return r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete)
 }
 
-// retained tells whether a VPC is left in place.
-func (s *scope) retained() bool {
+// retainsVPC reports whether a VPC remains after the deletion.
+func (s *scope) retainsVPC() bool {
 	return s.infra.Status.VPCID != "" && (s.infra.Spec.RetainVPCOnDelete || s.infra.Spec.ExistingVPCID != "")
 }
 
 func destroyedReason(s *scope) string {
-	if s.retained() {
+	if s.retainsVPC() {
 		return infrav1.VPCRetainedReason
 	}
 	return ""
 }
 
 func destroyedMessage(s *scope) string {
-	if s.retained() {
-		return fmt.Sprintf("VPC %s is left in place", s.infra.Status.VPCID)
+	if s.retainsVPC() {
+		return fmt.Sprintf("VPC %s is retained", s.infra.Status.VPCID)
 	}
 	return ""
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// ofTemplate finds who makes its VPC by a template.
-func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForTemplate returns the CAPTClusters whose VPC a template creates.
+func (r *Reconciler) requestsForTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *infrav1.CAPTCluster) bool {
 		ref := c.Spec.VPCTemplateRef
 		return ref != nil && ref.Key(c.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 
-// ofControlPlane finds the infrastructure of a control plane.
-func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForControlPlane returns the infrastructure of a control plane's cluster.
+func (r *Reconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
@@ -35,8 +35,8 @@ func (r *Reconciler) requests(ctx context.Context, match func(*infrav1.CAPTClust
 	return reconcile.Requests(ctx, r.Client, &infrav1.CAPTClusterList{}, match, options...)
 }
 
-// leaves lets the appearance and the end of an object through.
-func leaves() predicate.Predicate {
+// createdOrDeleted selects the events of created and deleted objects.
+func createdOrDeleted() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return true },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
