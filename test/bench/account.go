@@ -115,7 +115,7 @@ func (r requestRates) String() string {
 }
 
 // account adds the CPU time and the requests of a turn.
-func (w *world) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
+func (w *harness) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
 	asked, err := w.requests(ctx)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 		return nil, err
 	}
 	defer stopQuietly(env)
-	w, err := newWorld(env)
+	w, err := newHarness(env)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func median(values []float64) float64 {
 }
 
 // capt measures from the creation of the workspaces until all are ready.
-func (r *engineReport) capt(ctx context.Context, w *world, round int) error {
+func (r *engineReport) capt(ctx context.Context, w *harness, round int) error {
 	namespace, err := w.namespace(ctx)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (r *engineReport) capt(ctx context.Context, w *world, round int) error {
 }
 
 // bare measures init, plan, apply and output of the tool by itself.
-func (r *engineReport) bare(ctx context.Context, w *world, round int) error {
+func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 	namespace, err := w.namespace(ctx)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (r *engineReport) bare(ctx context.Context, w *world, round int) error {
 	return nil
 }
 
-func (w *world) applyBare(ctx context.Context, dir, name string) error {
+func (w *harness) applyBare(ctx context.Context, dir, name string) error {
 	for _, args := range [][]string{
 		{"init", "-input=false", "-no-color"},
 		{"plan", "-input=false", "-no-color", "-out=plan"},

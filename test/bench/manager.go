@@ -40,7 +40,7 @@ type managerProcess struct {
 }
 
 // startManager runs the manager over all namespaces.
-func (w *world) startManager(ctx context.Context, o options) (*managerProcess, error) {
+func (w *harness) startManager(ctx context.Context, o options) (*managerProcess, error) {
 	root, err := testenv.Root()
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func freeAddress() (string, error) {
 }
 
 // administrator returns the token of an account that may do everything.
-func (w *world) administrator(ctx context.Context) (string, error) {
+func (w *harness) administrator(ctx context.Context) (string, error) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "bench"}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
 	binding := &rbacv1.ClusterRoleBinding{

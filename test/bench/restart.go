@@ -49,7 +49,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	defer stopQuietly(env)
-	w, err := newWorld(env)
+	w, err := newHarness(env)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 }
 
 // fill applies the workspaces and ends the manager that did so.
-func (w *world) fill(ctx context.Context, o options, r *restartReport) (string, error) {
+func (w *harness) fill(ctx context.Context, o options, r *restartReport) (string, error) {
 	m, err := w.startManager(ctx, o)
 	if err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func (w *world) fill(ctx context.Context, o options, r *restartReport) (string, 
 
 // measureNoop has workspaces reconciled without a change, and counts the processes
 // that the manager has started since it began.
-func (w *world) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
+func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
 	touched := min(workspaces, 40)
 	say("restart: touching %d workspaces", touched)
 	before, err := m.reconciles(ctx)
@@ -159,7 +159,7 @@ func (w *world) measureNoop(ctx context.Context, m *managerProcess, namespace st
 }
 
 // measureRest counts the writes that the API server sees while nothing happens.
-func (w *world) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
+func (w *harness) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
 	say("restart: watching the rest for %s", restFor)
 	before, err := w.requests(ctx)
 	if err != nil {

@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 	}
 	began := time.Now()
 	say("bringing up the environment")
-	w, err := newWorld(ctx)
+	w, err := newHarness(ctx)
 	if err != nil {
 		if w != nil {
 			err = errors.Join(err, w.down(ctx))
@@ -112,7 +112,7 @@ func run(ctx context.Context) error {
 }
 
 // rounds goes through all schedules, some at a time.
-func rounds(ctx context.Context, w *world, o options, r *report) error {
+func rounds(ctx context.Context, w *harness, o options, r *report) error {
 	for first := 0; first < o.schedules; first += o.atOnce {
 		var trials []*trial
 		g := &guard{}
@@ -132,7 +132,7 @@ func rounds(ctx context.Context, w *world, o options, r *report) error {
 
 // round has schedules happen side by side, then lets everything settle, checks
 // it, restarts the manager, and deletes everything.
-func round(ctx context.Context, w *world, g *guard, trials []*trial) error {
+func round(ctx context.Context, w *harness, g *guard, trials []*trial) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go g.watch(watching, w)
@@ -162,7 +162,7 @@ func round(ctx context.Context, w *world, g *guard, trials []*trial) error {
 
 // restart kills the manager while nothing is to be done: that starts no run. A
 // workspace that is new shows that the next manager is at work.
-func restart(ctx context.Context, w *world, trials []*trial) error {
+func restart(ctx context.Context, w *harness, trials []*trial) error {
 	before := map[*trial]map[string]int64{}
 	for _, t := range trials {
 		runs, err := t.runs(ctx)

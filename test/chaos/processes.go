@@ -25,7 +25,7 @@ type process struct {
 }
 
 // processes returns the environment's runners and its processes of OpenTofu.
-func (w *world) processes() (runners, tools []process) {
+func (w *harness) processes() (runners, tools []process) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func (w *world) processes() (runners, tools []process) {
 	return runners, tools
 }
 
-func (w *world) runner(dir string, pid int) (process, bool) {
+func (w *harness) runner(dir string, pid int) (process, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
 		return process{}, false
@@ -77,7 +77,7 @@ func (w *world) runner(dir string, pid int) (process, bool) {
 	return p, own
 }
 
-func (w *world) tool(dir string, pid int) (process, bool) {
+func (w *harness) tool(dir string, pid int) (process, bool) {
 	cwd, err := os.Readlink(filepath.Join(dir, "cwd"))
 	if err != nil {
 		return process{}, false
@@ -109,7 +109,7 @@ type guard struct {
 // scanInterval is how often the machine's processes are scanned.
 const scanInterval = 60 * time.Millisecond
 
-func (g *guard) watch(ctx context.Context, w *world) {
+func (g *guard) watch(ctx context.Context, w *harness) {
 	for sleep(ctx, scanInterval) {
 		_, tools := w.processes()
 		first := map[string]int{}

@@ -32,7 +32,7 @@ type counts struct {
 
 // trial carries out one schedule.
 type trial struct {
-	*world
+	*harness
 	schedule  schedule
 	namespace string
 	actors    map[string]*actor
@@ -47,9 +47,9 @@ type trial struct {
 	settled time.Duration
 }
 
-func newTrial(w *world, g *guard, seed uint64) *trial {
+func newTrial(w *harness, g *guard, seed uint64) *trial {
 	t := &trial{
-		world: w, schedule: newSchedule(seed), namespace: fmt.Sprintf("chaos-%d", seed), guard: g,
+		harness: w, schedule: newSchedule(seed), namespace: fmt.Sprintf("chaos-%d", seed), guard: g,
 		actors: map[string]*actor{}, deleted: map[string]bool{},
 		counts: counts{operations: map[operation]int{}, faults: map[fault]int{}, missed: map[fault]int{}},
 	}

@@ -30,7 +30,7 @@ func sorted(versions []string) []string {
 }
 
 // flux installs what make addons has rendered and runs its controllers.
-func (w *world) flux() {
+func (w *harness) flux() {
 	w.t.Helper()
 	for _, obj := range w.objects(read(w, w.built("addons", "fluxcd.yaml"))) {
 		if obj.GetKind() != "ConfigMap" {
@@ -51,7 +51,7 @@ func (w *world) flux() {
 
 // release makes a HelmRelease of an add-on's chart, from the local registry, and
 // the Secret with an odd value for each output.
-func (w *world) release(addon *addonsv1.CAPTAddon, version string) {
+func (w *harness) release(addon *addonsv1.CAPTAddon, version string) {
 	w.t.Helper()
 	helm := addon.Spec.Helm
 	secret := &corev1.Secret{StringData: map[string]string{}}
@@ -92,7 +92,7 @@ spec:
 func odd(key string) string { return `a,b={` + strings.ReplaceAll(key, "_", "-") + `}` }
 
 // ready waits until a release has a version of its chart.
-func (w *world) ready(namespace, name, version string) {
+func (w *harness) ready(namespace, name, version string) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		hr := &unstructured.Unstructured{}
@@ -112,7 +112,7 @@ func (w *world) ready(namespace, name, version string) {
 // Every Karpenter that can be had is installed by Flux over the one before, with
 // the values of the built-in add-on, and each output arrives as it is.
 func TestFlux_takesKarpenterFromTheOldestChartToTheNewest(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.flux()
 	addon := w.addon("karpenter")
 	namespace := addon.Spec.Helm.Namespace
@@ -152,7 +152,7 @@ func TestFlux_takesKarpenterFromTheOldestChartToTheNewest(t *testing.T) {
 
 // The third add-on shows that nothing is special about Karpenter.
 func TestFlux_installsTheLoadBalancerController(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.flux()
 	addon := w.addon("aws-load-balancer-controller")
 	w.release(addon, addon.Spec.Helm.Chart.Version)

@@ -32,8 +32,8 @@ import (
 // patience is how long one thing may take.
 const patience = time.Minute
 
-// world is an API server and a server of charts.
-type world struct {
+// harness is an API server and a server of charts.
+type harness struct {
 	*WithT
 	t   *testing.T
 	ctx context.Context
@@ -42,12 +42,12 @@ type world struct {
 	charts string
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_TEST_CHARTS") != "1" {
 		t.Skip("set CAPT_TEST_CHARTS=1, after make addons, to install the packed charts")
 	}
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
 	file := filepath.Join(t.TempDir(), "address")
 	w.start("charts", nil, "serve", "--dir", w.built("charts"), "--address-file", file)
 	w.Eventually(func(g Gomega) {
@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // built is a path below bin.
-func (w *world) built(elements ...string) string {
+func (w *harness) built(elements ...string) string {
 	w.t.Helper()
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -70,7 +70,7 @@ func (w *world) built(elements ...string) string {
 }
 
 // start runs a part until the test ends.
-func (w *world) start(part string, env []string, args ...string) {
+func (w *harness) start(part string, env []string, args ...string) {
 	w.t.Helper()
 	program, err := testenv.Part(part)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -94,7 +94,7 @@ func tail(text string) string {
 }
 
 // port is a port without a listener.
-func (w *world) port() string {
+func (w *harness) port() string {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ func (w *world) port() string {
 }
 
 // objects reads manifests.
-func (w *world) objects(text string) []*unstructured.Unstructured {
+func (w *harness) objects(text string) []*unstructured.Unstructured {
 	w.t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	var all []*unstructured.Unstructured
@@ -121,7 +121,7 @@ func (w *world) objects(text string) []*unstructured.Unstructured {
 }
 
 // create creates manifests, as soon as their kinds are known.
-func (w *world) create(text string) {
+func (w *harness) create(text string) {
 	w.t.Helper()
 	for _, obj := range w.objects(text) {
 		w.Eventually(func() error { return w.env.Client.Create(w.ctx, obj) }, patience).Should(Succeed(),
@@ -130,7 +130,7 @@ func (w *world) create(text string) {
 }
 
 // addon reads a built-in add-on.
-func (w *world) addon(name string) *addonsv1.CAPTAddon {
+func (w *harness) addon(name string) *addonsv1.CAPTAddon {
 	w.t.Helper()
 	text, err := addons.Files.ReadFile(name + ".yaml")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -140,7 +140,7 @@ func (w *world) addon(name string) *addonsv1.CAPTAddon {
 }
 
 // versions are the packed versions of a chart, oldest first.
-func (w *world) versions(chart string) []string {
+func (w *harness) versions(chart string) []string {
 	w.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(w.built("charts"), chart+"-*.tgz"))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -152,7 +152,7 @@ func (w *world) versions(chart string) []string {
 	return sorted(all)
 }
 
-func (w *world) file(dir, name, format string, args ...any) {
+func (w *harness) file(dir, name, format string, args ...any) {
 	w.t.Helper()
 	w.Expect(os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, format, args...), 0o600)).To(Succeed())
 }

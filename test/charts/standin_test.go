@@ -17,7 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-func read(w *world, path string) string {
+func read(w *harness, path string) string {
 	w.t.Helper()
 	text, err := os.ReadFile(path)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -26,12 +26,12 @@ func read(w *world, path string) string {
 
 // tofu is a configuration with the stand-in for the Helm provider.
 type tofu struct {
-	*world
+	*harness
 	program, dir string
 	env          []string
 }
 
-func (w *world) tofu() *tofu {
+func (w *harness) tofu() *tofu {
 	w.t.Helper()
 	program, err := testenv.Part("tofu")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -57,7 +57,7 @@ provider "helm" {
   }
 }
 `, w.env.Kubeconfig)
-	t := &tofu{world: w, program: program, dir: dir, env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(dir, "tofurc"))}
+	t := &tofu{harness: w, program: program, dir: dir, env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(dir, "tofurc"))}
 	t.run("init")
 	return t
 }
@@ -94,7 +94,7 @@ func (t *tofu) write(repository, version string) {
 	t.file(t.dir, "main.tf", "%s", strings.NewReplacer("REPOSITORY", repository, "VERSION", version).Replace(release))
 }
 
-func (w *world) karpenter() *appsv1.Deployment {
+func (w *harness) karpenter() *appsv1.Deployment {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}
 	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
@@ -104,7 +104,7 @@ func (w *world) karpenter() *appsv1.Deployment {
 // The life of a helm_release, with the turn that a migration to Flux takes: the
 // release is forgotten without being uninstalled, and taken back.
 func TestStandIn_installsUpgradesForgetsAdoptsAndUninstalls(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	tf := w.tofu()
 
 	tf.write("oci://"+w.charts+"/charts", "1.14.0")
@@ -135,7 +135,7 @@ func TestStandIn_installsUpgradesForgetsAdoptsAndUninstalls(t *testing.T) {
 }
 
 func TestStandIn_recreatesAReleaseThatIsGone(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	tf := w.tofu()
 	tf.write("oci://"+w.charts+"/charts", "1.14.1")
 	tf.run("apply", "-auto-approve")
@@ -144,7 +144,7 @@ func TestStandIn_recreatesAReleaseThatIsGone(t *testing.T) {
 }
 
 func TestStandIn_saysWhichChartIsMissing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	tf := w.tofu()
 	tf.write("http://"+w.charts, "9.9.9")
 	out, err := tf.try("apply", "-auto-approve")

@@ -28,7 +28,7 @@ import (
 )
 
 // labelledCluster makes a local cluster whose pods seem to run, with labels.
-func (w *world) labelledCluster(name string, labels map[string]string) {
+func (w *harness) labelledCluster(name string, labels map[string]string) {
 	w.t.Helper()
 	cluster := newCluster(name)
 	cluster.Labels = labels
@@ -40,7 +40,7 @@ func (w *world) labelledCluster(name string, labels map[string]string) {
 }
 
 // node gives a local cluster a node.
-func (w *world) node(cluster string) {
+func (w *harness) node(cluster string) {
 	w.t.Helper()
 	nodes, err := node.NewClient(get(w, cluster+"-kubeconfig", &corev1.Secret{}).Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())
@@ -75,8 +75,8 @@ spec:
 `, name, value)
 }
 
-// standing is what an add-on tells of a cluster.
-func (w *world) standing(addon, cluster string) addonsv1.ClusterAddonStatus {
+// addonStatus returns the status of an add-on in a cluster.
+func (w *harness) addonStatus(addon, cluster string) addonsv1.ClusterAddonStatus {
 	w.t.Helper()
 	for _, c := range get(w, addon, &addonsv1.CAPTAddon{}).Status.Clusters {
 		if c.Name == cluster {
@@ -86,10 +86,10 @@ func (w *world) standing(addon, cluster string) addonsv1.ClusterAddonStatus {
 	return addonsv1.ClusterAddonStatus{}
 }
 
-func (w *world) waitStanding(addon, cluster, prefix string) {
+func (w *harness) waitStanding(addon, cluster, prefix string) {
 	w.t.Helper()
 	w.Eventually(func() string {
-		s := w.standing(addon, cluster)
+		s := w.addonStatus(addon, cluster)
 		return strings.TrimSpace(s.Reason + " " + s.Message)
 	}, patience, 100*time.Millisecond).Should(HavePrefix(prefix))
 }
@@ -97,7 +97,7 @@ func (w *world) waitStanding(addon, cluster, prefix string) {
 // An add-on of manifests reaches its clusters in order, follows its changes, and
 // is restored when a part of it is removed.
 func TestAddon_installsKeepsAndRemoves(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(
 		newAddon("second", "second", deployment("second", "${cluster_name}"), func(s *addonsv1.CAPTAddonSpec) {
@@ -171,7 +171,7 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 // What is dropped from an add-on goes from its clusters once the rest is ready,
 // unless another owner has taken it over. What others need is not removed.
 func TestAddon_prunesWhatIsDropped(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	settings := func(names ...string) string {
 		var text strings.Builder
@@ -222,7 +222,7 @@ spec:
 // What is wrong with an add-on is said with the name of what was probably meant,
 // and what the cluster refuses with its own words.
 func TestAddon_saysWhatIsWrong(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(
 		newAddon("key", "yes", deployment("key", "x"), func(s *addonsv1.CAPTAddonSpec) {
@@ -243,7 +243,7 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys refers to key cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
 	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: the cluster does not know its kind")
 	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service is refused: ")
-	w.Eventually(func() string { return w.standing("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))
+	w.Eventually(func() string { return w.addonStatus("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))
 	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other: ring-a → ring-b → ring-a")
 	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
 
@@ -262,7 +262,7 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 // A change goes through the fleet one cluster at a time, and stops at one that
 // does not become ready.
 func TestAddon_pacesChanges(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	base := w.localTemplates()
 	w.create(newAddon("paced", "yes", deployment("paced", "one"), func(s *addonsv1.CAPTAddonSpec) {
 		s.Rollout = &addonsv1.RolloutPolicy{MaxUnavailable: new(intstr.FromInt32(1))}

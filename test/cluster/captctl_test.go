@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-func (w *world) captctl(args ...string) (string, error) {
+func (w *harness) captctl(args ...string) (string, error) {
 	var out bytes.Buffer
 	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
 	root.SetArgs(append([]string{"--kubeconfig", w.env.Kubeconfig, "-n", w.namespace}, args...))
@@ -21,7 +21,7 @@ func (w *world) captctl(args ...string) (string, error) {
 }
 
 func TestCaptctl_followsAClusterFromNothingToNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(newCluster(name), newInfra(name, func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "local-vpc" }),
 		newControlPlane(name, func(s *controlplanev1.CAPTControlPlaneSpec) {

@@ -31,7 +31,7 @@ resource "terraform_data" "`, 1)
 }
 
 // tracedTemplates are the templates, with traces in a file that is returned.
-func (w *world) tracedTemplates(slow bool) (order func() []string) {
+func (w *harness) tracedTemplates(slow bool) (order func() []string) {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	w.templates()
@@ -51,7 +51,7 @@ func (w *world) tracedTemplates(slow bool) (order func() []string) {
 func TestDelete_inOrderEvenWhenTheGarbageCollectorIsFirst(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
-			w := newWorld(t)
+			w := newHarness(t)
 			order := w.tracedTemplates(false)
 			w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 			cluster := w.waitReady("demo")
@@ -68,7 +68,7 @@ func TestDelete_inOrderEvenWhenTheGarbageCollectorIsFirst(t *testing.T) {
 func TestDelete_keepsTheVPCThatIsToBeRetained(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
-			w := newWorld(t)
+			w := newHarness(t)
 			order := w.tracedTemplates(false)
 			w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 			cluster := w.waitReady("demo")
@@ -89,7 +89,7 @@ func TestDelete_keepsTheVPCThatIsToBeRetained(t *testing.T) {
 }
 
 func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	order := w.tracedTemplates(false)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	cluster := w.waitReady("demo")
@@ -105,7 +105,7 @@ func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) 
 }
 
 func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	order := w.tracedTemplates(false)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	cluster := w.waitReady("demo")
@@ -121,7 +121,7 @@ func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
 }
 
 func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	order := w.tracedTemplates(true)
 	cluster := newCluster("demo")
 	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
@@ -135,7 +135,7 @@ func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
 }
 
 func TestDelete_beforeAnythingWasMade(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	cluster := newCluster("demo")
 	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
 	waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
@@ -147,7 +147,7 @@ func TestDelete_beforeAnythingWasMade(t *testing.T) {
 }
 
 func TestDelete_waitsForLoadBalancersAndCanBeToldNotTo(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo", func(s *controlplanev1.CAPTControlPlaneSpec) {
 		s.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{Timeouts: &controlplanev1.ControlPlaneTimeouts{DeletionStep: &metav1.Duration{Duration: time.Second}}}

@@ -43,7 +43,7 @@ output "given" { value = { vpc_id = var.vpc_id, subnet_ids = var.subnet_ids } }
 
 // awsTemplates makes the templates vpc and eks, whose runs have credentials of
 // the fake account.
-func (w *world) awsTemplates(aws *awstest.Server) {
+func (w *harness) awsTemplates(aws *awstest.Server) {
 	w.t.Helper()
 	w.templates()
 	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: aws.Env()}
@@ -63,7 +63,7 @@ func newEKS(name, endpoint, ca string, change ...func(*controlplanev1.CAPTContro
 }
 
 // apiServer starts an API server that asks the authenticator about tokens.
-func (w *world) apiServer(authenticator *awstest.Authenticator) (endpoint, ca string) {
+func (w *harness) apiServer(authenticator *awstest.Authenticator) (endpoint, ca string) {
 	w.t.Helper()
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -86,7 +86,7 @@ func (w *world) apiServer(authenticator *awstest.Authenticator) (endpoint, ca st
 // A token is made anew before it ends; Cluster API's own connection to the
 // workload cluster lives on through several of them.
 func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	authenticator := awstest.NewAuthenticator(t, aws, "eks-demo")
 	endpoint, ca := w.apiServer(authenticator)
@@ -128,7 +128,7 @@ func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
 }
 
 func TestEKS_credentialsThatFailAreNamed(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
 	w.create(newCluster("demo"), newInfra("demo"), newEKS("demo", "https://127.0.0.1:1", base64.StdEncoding.EncodeToString(w.env.Config.CAData), func(s *controlplanev1.CAPTControlPlaneSpec) {
@@ -150,7 +150,7 @@ func TestEKS_credentialsThatFailAreNamed(t *testing.T) {
 
 // Clusters that are created at once find or make the role together.
 func TestEKS_spotRoleIsMadeOnceAndNeverTakenAway(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
 	ca := base64.StdEncoding.EncodeToString(w.env.Config.CAData)
@@ -176,7 +176,7 @@ func TestEKS_spotRoleIsMadeOnceAndNeverTakenAway(t *testing.T) {
 }
 
 func TestEKS_spotRoleThatCannotBeMadeSaysWhatIsMissing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	aws.Deny("CreateServiceLinkedRole")
 	w.awsTemplates(aws)
@@ -192,7 +192,7 @@ func TestEKS_spotRoleThatCannotBeMadeSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestEKS_existingVPCReachesTheTemplate(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	aws.AddVPC(awstest.VPC{ID: "vpc-0123456789abcdef0", CIDR: "10.0.0.0/16"}, []awstest.Subnet{
 		{ID: "subnet-0000000000000000b", Zone: "ap-northeast-1c", Tags: map[string]string{"kubernetes.io/role/internal-elb": "1"}},
@@ -218,7 +218,7 @@ func TestEKS_existingVPCReachesTheTemplate(t *testing.T) {
 }
 
 func TestEKS_existingVPCThatIsNotThereIsWaitedFor(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
 	w.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {

@@ -27,7 +27,7 @@ resource "terraform_data" "limit" {
 `
 
 func TestFailure_isShownWherePeopleLook(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
 		t.Spec.Template.Spec.ForProvider.Module = vpcModule + failing
@@ -59,7 +59,7 @@ func TestFailure_isShownWherePeopleLook(t *testing.T) {
 }
 
 // run runs a program on the environment and returns what it prints.
-func (w *world) run(name string, args ...string) string {
+func (w *harness) run(name string, args ...string) string {
 	w.t.Helper()
 	program, err := testenv.Part(name)
 	w.Expect(err).NotTo(HaveOccurred())

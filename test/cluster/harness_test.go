@@ -91,8 +91,8 @@ func runManager(kubeconfig, work string, extra ...string) (stop func() error, er
 	}, nil
 }
 
-// world is one namespace.
-type world struct {
+// harness is one namespace.
+type harness struct {
 	*WithT
 	t         *testing.T
 	ctx       context.Context
@@ -100,14 +100,14 @@ type world struct {
 	env       *testenv.Environment
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
 	return worldOn(t, env)
 }
 
-func worldOn(t *testing.T, e *testenv.Environment) *world {
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
+func worldOn(t *testing.T, e *testenv.Environment) *harness {
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.dump()
@@ -117,7 +117,7 @@ func worldOn(t *testing.T, e *testenv.Environment) *world {
 }
 
 // dump shows what the objects of the namespace say, and the manager's log.
-func (w *world) dump() {
+func (w *harness) dump() {
 	for _, kind := range []string{"clusters", "captclusters", "captcontrolplanes", "workspacetemplateapplies"} {
 		kubectl, err := testenv.Part("kubectl")
 		if err != nil {
@@ -137,7 +137,7 @@ func (w *world) dump() {
 	w.t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
 }
 
-func (w *world) create(objects ...client.Object) {
+func (w *harness) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, obj := range objects {
 		obj.SetNamespace(w.namespace)
@@ -146,34 +146,34 @@ func (w *world) create(objects ...client.Object) {
 }
 
 // get reads an object by the name it was made with.
-func get[T client.Object](w *world, name string, into T) T {
+func get[T client.Object](w *harness, name string, into T) T {
 	w.t.Helper()
 	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
 	return into
 }
 
-func (w *world) cluster(name string) *clusterv1.Cluster {
+func (w *harness) cluster(name string) *clusterv1.Cluster {
 	w.t.Helper()
 	return get(w, name, &clusterv1.Cluster{})
 }
 
-func (w *world) infra(name string) *infrav1.CAPTCluster {
+func (w *harness) infra(name string) *infrav1.CAPTCluster {
 	w.t.Helper()
 	return get(w, name, &infrav1.CAPTCluster{})
 }
 
-func (w *world) controlPlane(name string) *controlplanev1.CAPTControlPlane {
+func (w *harness) controlPlane(name string) *controlplanev1.CAPTControlPlane {
 	w.t.Helper()
 	return get(w, name, &controlplanev1.CAPTControlPlane{})
 }
 
-func (w *world) apply(name string) *infrav1.WorkspaceTemplateApply {
+func (w *harness) apply(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	return get(w, name, &infrav1.WorkspaceTemplateApply{})
 }
 
 // change edits an object, and retries on a conflict.
-func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
 	w.t.Helper()
 	w.Eventually(func() error {
 		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
@@ -201,7 +201,7 @@ func text(c metav1.Condition) string {
 }
 
 // waitCondition waits until a condition begins with the text "Status Reason: message".
-func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix string) metav1.Condition {
+func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix string) metav1.Condition {
 	w.t.Helper()
 	var c metav1.Condition
 	w.Eventually(func(g Gomega) {
@@ -214,7 +214,7 @@ func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix str
 }
 
 // waitAvailable waits until Cluster API says that the cluster is available.
-func (w *world) waitAvailable(name string) *clusterv1.Cluster {
+func (w *harness) waitAvailable(name string) *clusterv1.Cluster {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	w.Eventually(func(g Gomega) {
@@ -226,7 +226,7 @@ func (w *world) waitAvailable(name string) *clusterv1.Cluster {
 
 // waitReady waits until Cluster API knows the control plane, and CAPT is content
 // with everything. Available comes later: Cluster API connects every 30 seconds.
-func (w *world) waitReady(name string) *clusterv1.Cluster {
+func (w *harness) waitReady(name string) *clusterv1.Cluster {
 	w.t.Helper()
 	waitCondition(w, name, &infrav1.CAPTCluster{}, infrav1.ReadyCondition, "True")
 	waitCondition(w, name, &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
@@ -238,7 +238,7 @@ func (w *world) waitReady(name string) *clusterv1.Cluster {
 }
 
 // waitGone waits until an object does not exist any more.
-func (w *world) waitGone(obj conditioned) {
+func (w *harness) waitGone(obj conditioned) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
@@ -246,13 +246,13 @@ func (w *world) waitGone(obj conditioned) {
 	}, patience, 100*time.Millisecond).Should(Succeed())
 }
 
-func (w *world) delete(obj client.Object, options ...client.DeleteOption) {
+func (w *harness) delete(obj client.Object, options ...client.DeleteOption) {
 	w.t.Helper()
 	w.Expect(w.env.Client.Delete(w.ctx, obj, options...)).To(Succeed())
 }
 
 // leftovers lists everything of CAPT's that is still in the namespace.
-func (w *world) leftovers() []string {
+func (w *harness) leftovers() []string {
 	w.t.Helper()
 	var names []string
 	var secrets corev1.SecretList
@@ -271,7 +271,7 @@ func (w *world) leftovers() []string {
 }
 
 // lines returns the lines of a file, or none.
-func lines(w *world, path string) []string {
+func lines(w *harness, path string) []string {
 	w.t.Helper()
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 
@@ -45,7 +45,7 @@ func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
 }
 
 func TestCluster_fieldsReachTheTemplates(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"),
 		newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
@@ -86,7 +86,7 @@ func TestCluster_fieldsReachTheTemplates(t *testing.T) {
 }
 
 func TestCluster_refusesAFieldThatTheTemplateCannotTake(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
 		s.VPCConfig = &infrav1.VPCConfig{NATGateway: infrav1.NATGatewaySingle}

@@ -25,7 +25,7 @@ import (
 )
 
 // install creates the objects of a file of the repository.
-func (w *world) install(path string) {
+func (w *harness) install(path string) {
 	w.t.Helper()
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -47,7 +47,7 @@ func (w *world) install(path string) {
 
 // localTemplates installs the templates that need no cloud, and returns a name
 // for a cluster whose processes end with the test, however it ends.
-func (w *world) localTemplates() string {
+func (w *harness) localTemplates() string {
 	w.t.Helper()
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -65,7 +65,7 @@ func (w *world) localTemplates() string {
 }
 
 // workload reaches the cluster that was made, by its kubeconfig Secret.
-func (w *world) workload(name string) client.Client {
+func (w *harness) workload(name string) client.Client {
 	w.t.Helper()
 	secret := get(w, name+"-kubeconfig", &corev1.Secret{})
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
@@ -78,7 +78,7 @@ func (w *world) workload(name string) client.Client {
 // An upgrade over two minors goes by way of the one between, and the cluster
 // keeps its data, its endpoint and its kubeconfig.
 func TestLocal_upgradesMinorByMinor(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(newCluster(name), newInfra(name, func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "local-vpc" }),
 		newControlPlane(name, func(s *controlplanev1.CAPTControlPlaneSpec) {

@@ -18,7 +18,7 @@ import (
 )
 
 // localCluster makes a cluster whose nodes KWOK plays.
-func (w *world) localCluster() (name string) {
+func (w *harness) localCluster() (name string) {
 	w.t.Helper()
 	name = w.localTemplates()
 	parts, err := infrav1.NewValue([]string{"controller-manager", "scheduler", "kwok"})
@@ -49,7 +49,7 @@ func machineDeployment(cluster, name string, replicas int32) *infrav1.CAPTMachin
 }
 
 // readyNodes waits for as many ready nodes and returns them.
-func (w *world) readyNodes(cluster string, count int) []corev1.Node {
+func (w *harness) readyNodes(cluster string, count int) []corev1.Node {
 	w.t.Helper()
 	var list corev1.NodeList
 	w.Eventually(func(g Gomega) {
@@ -62,7 +62,7 @@ func (w *world) readyNodes(cluster string, count int) []corev1.Node {
 
 // The tree of a cluster: control plane, deployment, set, machine, node.
 func TestMachines_deploymentRollsScalesAndGoesFirst(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localCluster()
 	w.create(machineDeployment(name, "workers", 2))
 	nodes := w.readyNodes(name, 2)
@@ -111,7 +111,7 @@ func TestMachines_deploymentRollsScalesAndGoesFirst(t *testing.T) {
 
 // A node that Cluster API's MachineHealthCheck finds ill is replaced.
 func TestMachines_healthCheckReplacesAnIllNode(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localCluster()
 	labels := map[string]string{clusterv1.ClusterNameLabel: name, "pool": "checked"}
 	w.create(

@@ -30,7 +30,7 @@ var moved = []schema.GroupVersionKind{
 // to the other API server with the owners' new UIDs, take the old ones away
 // without letting any controller act, unpause.
 func TestMove_changesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	order := w.tracedTemplates(false)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
@@ -61,7 +61,7 @@ func TestMove_changesNothing(t *testing.T) {
 	there.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
 }
 
-func copyObjects(from, to *world) {
+func copyObjects(from, to *harness) {
 	from.t.Helper()
 	uids := map[types.UID]types.UID{}
 	for _, gvk := range moved {

@@ -14,7 +14,7 @@ import (
 func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	one, two := worldOn(t, env), worldOn(t, env)
-	for _, w := range []*world{one, two} {
+	for _, w := range []*harness{one, two} {
 		w.templates()
 		w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	}
@@ -33,7 +33,7 @@ func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 // The VPC of one cluster and the control plane of another may want the same
 // workspace: the owner is found by reference, not by name.
 func TestNames_aClusterNamedAsTheVPCOfAnother(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
@@ -54,7 +54,7 @@ func TestNames_aClusterNamedAsTheVPCOfAnother(t *testing.T) {
 
 // A Cluster may refer to objects of other names.
 func TestNames_ownersAreFoundByReference(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	cluster := newCluster("demo")
 	cluster.Spec.InfrastructureRef.Name, cluster.Spec.ControlPlaneRef.Name = "network", "plane"

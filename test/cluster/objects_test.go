@@ -107,7 +107,7 @@ func inline(name, module string, change ...func(*infrav1.WorkspaceSpec)) *infrav
 
 // templates makes the templates vpc and control-plane, and the Secret with the
 // kubeconfig that the latter gives out.
-func (w *world) templates() {
+func (w *harness) templates() {
 	w.t.Helper()
 	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)
 	w.Expect(err).NotTo(HaveOccurred())

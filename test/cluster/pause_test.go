@@ -12,7 +12,7 @@ import (
 )
 
 func TestPause_nothingHappensUntilItEnds(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	cluster := newCluster("demo")
 	cluster.Spec.Paused = new(true)
@@ -45,7 +45,7 @@ func TestPause_nothingHappensUntilItEnds(t *testing.T) {
 }
 
 func TestManagedBy_isLeftAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.templates()
 	infra := newInfra("demo")
 	infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another-system"}

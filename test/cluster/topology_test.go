@@ -27,7 +27,7 @@ func topology(name, version string) *clusterv1.Cluster {
 }
 
 // nodes lists the ready nodes of the workload cluster.
-func (w *world) nodes(name string) (ready []string) {
+func (w *harness) nodes(name string) (ready []string) {
 	w.t.Helper()
 	var list corev1.NodeList
 	w.Expect(w.workload(name).List(w.ctx, &list)).To(Succeed())
@@ -44,7 +44,7 @@ func (w *world) nodes(name string) (ready []string) {
 // The repository's own ClusterClass makes, upgrades, rescales and deletes a
 // cluster through Cluster API's topology controller.
 func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	name := w.localTemplates()
 	w.install("clusterclasses/local.yaml")
 	w.create(topology(name, "v1.36.0"))
@@ -84,7 +84,7 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	w.Eventually(w.leftovers, patience).Should(BeEmpty())
 }
 
-func (w *world) machines(name string) []clusterv1.Machine {
+func (w *harness) machines(name string) []clusterv1.Machine {
 	w.t.Helper()
 	var list clusterv1.MachineList
 	w.Expect(w.env.Client.List(w.ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())

@@ -126,7 +126,7 @@ func dataIsReported(c *check) {
 	crew := workers.in(c)
 	c.Expect(crew.working.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
 	c.Expect(crew.working.machine.Status.Initialization.BootstrapDataSecretCreated).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.world), crew.scaled.config, emptyConfig) {
+	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.config, emptyConfig) {
 		if isTrue(version.Status.Initialization.DataSecretCreated) {
 			c.Expect(version.Status.DataSecretName).NotTo(BeEmpty())
 		}
@@ -134,7 +134,7 @@ func dataIsReported(c *check) {
 }
 
 func dataStaysReported(c *check) {
-	neverTakenBack(c, workers.in(c).world, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
+	neverTakenBack(c, workers.in(c).harness, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
 }
 
 // configHasConditions checks a config that fails too: its Ready is that of the
@@ -149,7 +149,7 @@ func configHasConditions(c *check) {
 
 func configLivesWithReady(c *check) {
 	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.world), crew.scaled.config, emptyConfig))
+	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.config, emptyConfig))
 }
 
 func configShowsFailure(c *check) {

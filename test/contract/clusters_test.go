@@ -17,7 +17,7 @@ import (
 
 // waitReady waits until Cluster API knows the control plane, and CAPT is content
 // with everything.
-func (w *world) waitReady(name string) {
+func (w *harness) waitReady(name string) {
 	waitCondition(w, name, emptyInfra(), infrav1.ReadyCondition, "True")
 	waitCondition(w, name, emptyControlPlane(), infrav1.ReadyCondition, "True")
 	w.Eventually(func(g Gomega) {
@@ -28,7 +28,7 @@ func (w *world) waitReady(name string) {
 }
 
 // stage is a cluster that no test changes. Its template reports a zone twice.
-var stage = scenario[*world]{play: func(w *world) *world {
+var stage = scenario[*harness]{play: func(w *harness) *harness {
 	infra := newInfra("demo")
 	zones, err := infrav1.NewValue([]string{"zone-b", "zone-a", "zone-b"})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -40,13 +40,13 @@ var stage = scenario[*world]{play: func(w *world) *world {
 }}
 
 // on lets the rule check the fixture of a scenario as its own.
-func (c *check) on(w *world) *world {
-	return &world{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
+func (c *check) on(w *harness) *harness {
+	return &harness{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
 }
 
 // life is what was seen in the life of a cluster in which much goes wrong.
 type life struct {
-	*world
+	*harness
 	// whole is the cluster before anything went wrong.
 	whole view
 	// brokenControlPlane is the cluster after a change of the control plane failed,
@@ -66,7 +66,7 @@ type view struct {
 	vpc, plane   *infrav1.WorkspaceTemplateApply
 }
 
-func (w *world) look(name string) view {
+func (w *harness) look(name string) view {
 	return view{
 		cluster: get(w, name, emptyCluster()), infra: get(w, name, emptyInfra()), controlPlane: get(w, name, emptyControlPlane()),
 		vpc:   get(w, name+"-vpc", &infrav1.WorkspaceTemplateApply{}),
@@ -76,8 +76,8 @@ func (w *world) look(name string) view {
 
 // hardLife takes a cluster from its creation through failures and a change to
 // its end.
-var hardLife = scenario[life]{play: func(w *world) life {
-	l := life{world: w}
+var hardLife = scenario[life]{play: func(w *harness) life {
+	l := life{harness: w}
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
@@ -116,14 +116,14 @@ var hardLife = scenario[life]{play: func(w *world) life {
 	return l
 }}
 
-func setModule(w *world, name, module string) {
+func setModule(w *harness, name, module string) {
 	change(w, name, &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) { t.Spec.Template.Spec.ForProvider.Module = module })
 }
 
 // external are CAPTClusters that another system manages, by label and by
 // annotation, and one that none does.
 type external struct {
-	*world
+	*harness
 	names []string
 	// before are they when Cluster API had seen them.
 	before map[string]*infrav1.CAPTCluster
@@ -131,8 +131,8 @@ type external struct {
 
 // managedElsewhere shows everything that wakes the controller to CAPTClusters
 // that it has to leave alone, and waits until it has worked on one beside them.
-var managedElsewhere = scenario[external]{play: func(w *world) external {
-	e := external{world: w, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
+var managedElsewhere = scenario[external]{play: func(w *harness) external {
+	e := external{harness: w, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
 	w.create(w.templates()...)
 	for _, name := range e.names {
 		infra := newInfra(name)
@@ -158,7 +158,7 @@ var managedElsewhere = scenario[external]{play: func(w *world) external {
 
 // toldEndpoint is a cluster whose endpoint a user has set on the CAPTCluster,
 // for a control plane of another provider.
-var toldEndpoint = scenario[*world]{play: func(w *world) *world {
+var toldEndpoint = scenario[*harness]{play: func(w *harness) *harness {
 	infra, cluster := newInfra("demo"), newCluster("demo")
 	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
@@ -171,7 +171,7 @@ var toldEndpoint = scenario[*world]{play: func(w *world) *world {
 }}
 
 // endpointOf is where the environment's API server is.
-func (w *world) endpointOf() clusterv1.APIEndpoint {
+func (w *harness) endpointOf() clusterv1.APIEndpoint {
 	address, err := url.Parse(w.env.Config.Host)
 	if err == nil && address.Host == "" {
 		address, err = url.Parse("https://" + w.env.Config.Host)
@@ -208,7 +208,7 @@ func livesWithReady[T conditioned](c *check, history []T) {
 
 // neverTakenBack holds when what is told once, in any object of the kind that was
 // ever seen, is told for ever.
-func neverTakenBack[T client.Object](c *check, w *world, empty func() T, flag func(T) *bool) {
+func neverTakenBack[T client.Object](c *check, w *harness, empty func() T, flag func(T) *bool) {
 	told := 0
 	for key, history := range historiesOf(c.on(w), empty) {
 		seen := false
@@ -251,7 +251,7 @@ func hasConditions(c *check, obj conditioned) {
 }
 
 // mirrors waits until Cluster API shows a condition of an object as its own.
-func mirrors(c *check, w *world, of conditioned, kind string, in conditioned, as string) {
+func mirrors(c *check, w *harness, of conditioned, kind string, in conditioned, as string) {
 	c.Eventually(func(g Gomega) {
 		ours, theirs := conditionOf(w.fresh(of), kind), conditionOf(w.fresh(in), as)
 		g.Expect(text(theirs)).To(Equal(text(ours)), "%s is %s", as, kind)

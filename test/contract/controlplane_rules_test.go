@@ -169,7 +169,7 @@ func controlPlaneIsInitialized(c *check) {
 func controlPlaneStaysInitialized(c *check) {
 	l := hardLife.in(c)
 	c.Expect(l.brokenControlPlane.controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-	neverTakenBack(c, l.world, emptyControlPlane, func(v *controlplanev1.CAPTControlPlane) *bool {
+	neverTakenBack(c, l.harness, emptyControlPlane, func(v *controlplanev1.CAPTControlPlane) *bool {
 		return v.Status.Initialization.ControlPlaneInitialized
 	})
 }
@@ -211,7 +211,7 @@ func controlPlaneFollowsChanges(c *check) {
 
 func controlPlaneLivesWithReady(c *check) {
 	l := hardLife.in(c)
-	livesWithReady(c, historyUntilGone(c.on(l.world), l.changed.controlPlane, emptyControlPlane))
+	livesWithReady(c, historyUntilGone(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
 }
 
 // hasNoCertificates holds when there is no Secret by the name of a certificate.

@@ -107,8 +107,8 @@ func runManager(e *testenv.Environment, directory string, extra ...string) (stop
 	}, nil
 }
 
-// world is one namespace.
-type world struct {
+// harness is one namespace.
+type harness struct {
 	Gomega
 	ctx       context.Context
 	namespace string
@@ -116,8 +116,8 @@ type world struct {
 }
 
 // newWorld makes a namespace, whose failures go where g's do.
-func newWorld(g Gomega, e *testenv.Environment) *world {
-	w := &world{Gomega: g, ctx: context.Background(), env: e}
+func newHarness(g Gomega, e *testenv.Environment) *harness {
+	w := &harness{Gomega: g, ctx: context.Background(), env: e}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "contract-"}}
 	w.Expect(e.Client.Create(w.ctx, ns)).To(Succeed())
 	w.namespace = ns.Name
@@ -125,7 +125,7 @@ func newWorld(g Gomega, e *testenv.Environment) *world {
 }
 
 // show tells what the objects of the namespace say.
-func (w *world) show() string {
+func (w *harness) show() string {
 	kubectl, err := testenv.Part("kubectl")
 	if err != nil {
 		return err.Error()
@@ -143,25 +143,25 @@ func (w *world) show() string {
 	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", w.namespace, out, text[max(0, len(text)-4000):])
 }
 
-func (w *world) create(objects ...client.Object) {
+func (w *harness) create(objects ...client.Object) {
 	for _, obj := range objects {
 		obj.SetNamespace(w.namespace)
 		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed(), "%T %s", obj, obj.GetName())
 	}
 }
 
-func (w *world) delete(obj client.Object) {
+func (w *harness) delete(obj client.Object) {
 	w.Expect(w.env.Client.Delete(w.ctx, obj)).To(Succeed())
 }
 
 // get reads an object of the namespace.
-func get[T client.Object](w *world, name string, into T) T {
+func get[T client.Object](w *harness, name string, into T) T {
 	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
 	return into
 }
 
 // change edits an object, and retries on a conflict.
-func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
 	w.Eventually(func() error {
 		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
 			return err
@@ -190,7 +190,7 @@ func text(c metav1.Condition) string {
 
 // waitCondition waits until a condition, as it is of the present generation,
 // begins with the text "Status Reason: message".
-func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix string) T {
+func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix string) T {
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
 		c := conditionOf(obj, kind)
@@ -201,7 +201,7 @@ func waitCondition[T conditioned](w *world, name string, obj T, kind, prefix str
 }
 
 // waitGone waits until an object does not exist any more.
-func (w *world) waitGone(obj conditioned) {
+func (w *harness) waitGone(obj conditioned) {
 	w.Eventually(func(g Gomega) {
 		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())

@@ -143,7 +143,7 @@ func infraStaysProvisioned(c *check) {
 	l := hardLife.in(c)
 	c.Expect(text(conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
 	c.Expect(l.brokenVPC.infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, l.world, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
+	neverTakenBack(c, l.harness, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
 }
 
 func infraHasConditions(c *check) {
@@ -154,7 +154,7 @@ func infraHasConditions(c *check) {
 
 func infraLivesWithReady(c *check) {
 	l := hardLife.in(c)
-	livesWithReady(c, historyUntilGone(c.on(l.world), l.changed.infra, emptyInfra))
+	livesWithReady(c, historyUntilGone(c.on(l.harness), l.changed.infra, emptyInfra))
 }
 
 // infraShowsFailure holds when a failed run is a condition with a documented
@@ -173,7 +173,7 @@ func infraShowsFailure(c *check) {
 // Cluster API saw it.
 func leavesManagedElsewhere(c *check) {
 	e := managedElsewhere.in(c)
-	w := c.on(e.world)
+	w := c.on(e.harness)
 	for _, name := range e.names {
 		now := get(w, name, emptyInfra())
 		c.Expect(now).To(Equal(e.before[name]), "not even its version is another")

@@ -138,7 +138,7 @@ func machineIsProvisioned(c *check) {
 	crew := workers.in(c)
 	c.Expect(crew.working.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	c.Expect(crew.working.machine.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.world), crew.scaled.captMachine, emptyMachine) {
+	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.captMachine, emptyMachine) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Spec.ProviderID).NotTo(BeEmpty())
 		}
@@ -149,7 +149,7 @@ func machineStaysProvisioned(c *check) {
 	crew := workers.in(c)
 	c.Expect(text(conditionOf(crew.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
 	c.Expect(crew.failing.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, crew.world, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
+	neverTakenBack(c, crew.harness, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
 }
 
 // machineHasConditions checks a machine that failed too: its Ready is that of
@@ -164,7 +164,7 @@ func machineHasConditions(c *check) {
 
 func machineLivesWithReady(c *check) {
 	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.world), crew.scaled.captMachine, emptyMachine))
+	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.captMachine, emptyMachine))
 }
 
 func machineShowsFailure(c *check) {
@@ -176,7 +176,7 @@ func machineShowsFailure(c *check) {
 
 // templateTellsCapacity writes what an autoscaler reads.
 func templateTellsCapacity(c *check) {
-	w := newWorld(c.Gomega, c.env)
+	w := newHarness(c.Gomega, c.env)
 	template := &infrav1.CAPTMachineTemplate{}
 	template.Name, template.Spec.Template.Spec = "zero", newMachine("zero").Spec
 	w.create(template)
@@ -203,7 +203,7 @@ func machineFollowsChanges(c *check) {
 // infrastructure of its Cluster could be deleted.
 func goesWithoutInfrastructure(c *check) {
 	i := withoutInfrastructure.in(c)
-	history := historyUntilGone(c.on(i.world), i.captMachine, emptyMachine)
+	history := historyUntilGone(c.on(i.harness), i.captMachine, emptyMachine)
 	c.Expect(history[len(history)-1].DeletionTimestamp).NotTo(BeNil())
 }
 
@@ -212,7 +212,7 @@ func goesWithoutInfrastructure(c *check) {
 func waitsForItsMachineFirst(c *check) {
 	i := withoutInfrastructure.in(c)
 	waited := 0
-	for _, version := range historyUntilGone(c.on(i.world), i.captMachine, emptyMachine) {
+	for _, version := range historyUntilGone(c.on(i.harness), i.captMachine, emptyMachine) {
 		if conditionOf(version, infrav1.ReadyCondition).Reason != infrav1.WaitingForInfrastructureReason {
 			continue
 		}

@@ -70,7 +70,7 @@ func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 func hasNoPoolMachines(c *check) {
 	lacks("status.infrastructureMachineKind")(c)
 	crew := workers.in(c)
-	for key := range historiesOf(c.on(crew.world), emptyMachine) {
+	for key := range historiesOf(c.on(crew.harness), emptyMachine) {
 		if key.Namespace == crew.namespace {
 			c.Expect(key.Name).To(Equal("worker"))
 		}
@@ -126,7 +126,7 @@ func poolIsProvisioned(c *check) {
 	crew := workers.in(c)
 	c.Expect(crew.working.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	c.Expect(crew.working.pool.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.world), crew.scaled.captPool, emptyPool) {
+	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.captPool, emptyPool) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Spec.ProviderIDList).NotTo(BeEmpty())
 		}
@@ -137,7 +137,7 @@ func poolStaysProvisioned(c *check) {
 	crew := workers.in(c)
 	c.Expect(text(conditionOf(crew.failing.captPool, infrav1.NodeGroupReadyCondition))).To(HavePrefix("False"))
 	c.Expect(crew.failing.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, crew.world, emptyPool, func(v *infrav1.CAPTMachinePool) *bool { return v.Status.Initialization.Provisioned })
+	neverTakenBack(c, crew.harness, emptyPool, func(v *infrav1.CAPTMachinePool) *bool { return v.Status.Initialization.Provisioned })
 }
 
 // pausesAsTheUtility holds when Cluster API's utility says of each object what
@@ -160,7 +160,7 @@ func poolHasConditions(c *check) { hasConditions(c, workers.in(c).working.captPo
 
 func poolLivesWithReady(c *check) {
 	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.world), crew.scaled.captPool, emptyPool))
+	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.captPool, emptyPool))
 }
 
 // reportsReplicas holds when the number is that of the instances, and that of

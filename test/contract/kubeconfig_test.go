@@ -23,7 +23,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
-func (w *world) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
+func (w *harness) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
 
 func kubeconfigIsNamed(c *check) {
 	w := c.on(stage.in(c))
@@ -131,7 +131,7 @@ func reportsExpiry(c *check) {
 }
 
 // renewed is a cluster whose template gave out another kubeconfig later.
-var renewed = scenario[*world]{play: func(w *world) *world {
+var renewed = scenario[*harness]{play: func(w *harness) *harness {
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
@@ -174,7 +174,7 @@ func keepsKeysSecret(c *check) {
 		c.Expect(err).NotTo(HaveOccurred())
 		seen[fmt.Sprintf("%T", list)] = string(body)
 	}
-	history, err := json.Marshal(historyUntilGone(c.on(l.world), l.changed.controlPlane, emptyControlPlane))
+	history, err := json.Marshal(historyUntilGone(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
 	c.Expect(err).NotTo(HaveOccurred())
 	seen["CAPTControlPlanes"] = string(history)
 	for where, text := range seen {

@@ -21,7 +21,7 @@ type family map[schema.GroupVersionKind]conditioned
 
 // family makes a Cluster and one object of each kind that belongs to it. The
 // labels are on all of them.
-func (w *world) family(cluster *clusterv1.Cluster, labels, annotations map[string]string) family {
+func (w *harness) family(cluster *clusterv1.Cluster, labels, annotations map[string]string) family {
 	cluster.Labels = labels
 	w.create(cluster)
 	made := family{}
@@ -41,7 +41,7 @@ func (w *world) family(cluster *clusterv1.Cluster, labels, annotations map[strin
 }
 
 // fresh reads an object anew.
-func (w *world) fresh(obj conditioned) conditioned {
+func (w *harness) fresh(obj conditioned) conditioned {
 	again, ok := obj.DeepCopyObject().(conditioned)
 	w.Expect(ok).To(BeTrue())
 	again.SetResourceVersion("")
@@ -51,7 +51,7 @@ func (w *world) fresh(obj conditioned) conditioned {
 
 // flagged is what managers with restrictions had before them.
 type flagged struct {
-	*world
+	*harness
 	// byNamespace was in the namespace of one manager, byLabel had the label of
 	// the other, and foreign had neither.
 	byNamespace, byLabel, foreign family
@@ -67,17 +67,17 @@ var restricted = scenario[flagged]{
 		}
 		return e, err
 	},
-	play: func(w *world) flagged {
+	play: func(w *harness) flagged {
 		const filter = "blue"
 		marked := map[string]string{clusterv1.WatchLabel: filter}
-		there := newWorld(w.Gomega, w.env)
+		there := newHarness(w.Gomega, w.env)
 		for _, obj := range there.templates() {
 			obj.SetLabels(marked)
 			there.create(obj)
 		}
 		w.create(w.templates()...)
 		f := flagged{
-			world:       w,
+			harness:     w,
 			byNamespace: w.family(newCluster("demo"), nil, nil),
 			byLabel:     there.family(newCluster("marked"), marked, nil),
 			foreign:     there.family(newCluster("plain"), nil, nil),
@@ -111,7 +111,7 @@ func supportsWatchFilter(c *check) { c.restrictedTo(func(f flagged) family { ret
 
 func (c *check) restrictedTo(own func(flagged) family) {
 	f := restricted.in(c)
-	w := c.on(f.world)
+	w := c.on(f.harness)
 	c.Expect(w.fresh(own(f)[c.subject.kind]).GetConditions()).NotTo(BeEmpty())
 	foreign := f.foreign[c.subject.kind]
 	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager touches a foreign object")
@@ -119,7 +119,7 @@ func (c *check) restrictedTo(own func(flagged) family) {
 
 // pauses is how objects of each kind were while they were paused, and after.
 type pauses struct {
-	*world
+	*harness
 	byCluster, byAnnotation, after family
 	// held tells that changes of a running cluster waited for the end of a pause.
 	held bool
@@ -127,11 +127,11 @@ type pauses struct {
 
 // paused pauses objects of every kind from the beginning, in both ways, and a
 // running cluster later.
-var paused = scenario[pauses]{play: func(w *world) pauses {
+var paused = scenario[pauses]{play: func(w *harness) pauses {
 	w.create(w.templates()...)
 	stopped := newCluster("stopped")
 	stopped.Spec.Paused = new(true)
-	p := pauses{world: w}
+	p := pauses{harness: w}
 	byCluster := w.family(stopped, nil, nil)
 	byAnnotation := w.family(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
 	p.byCluster, p.byAnnotation = w.waitPaused(byCluster), w.waitPaused(byAnnotation)
@@ -157,7 +157,7 @@ var paused = scenario[pauses]{play: func(w *world) pauses {
 }}
 
 // waitPaused waits until every object says that it is paused.
-func (w *world) waitPaused(made family) family {
+func (w *harness) waitPaused(made family) family {
 	seen := family{}
 	for kind, obj := range made {
 		w.Eventually(func(g Gomega) {
@@ -169,7 +169,7 @@ func (w *world) waitPaused(made family) family {
 }
 
 // waitResumed waits until every object says that it is not, and is worked on.
-func (w *world) waitResumed(made family) family {
+func (w *harness) waitResumed(made family) family {
 	seen := family{}
 	for kind, obj := range made {
 		w.Eventually(func(g Gomega) {
@@ -183,7 +183,7 @@ func (w *world) waitResumed(made family) family {
 
 // pauseRunning reports whether a change of a running cluster waits while it is
 // paused, and is made after.
-func (w *world) pauseRunning(name string) bool {
+func (w *harness) pauseRunning(name string) bool {
 	w.waitReady(name)
 	change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	waitCondition(w, name, emptyInfra(), clusterv1.PausedCondition, "True")

@@ -135,7 +135,7 @@ func inline(name, module string) *infrav1.WorkspaceTemplate {
 }
 
 // templates are the WorkspaceTemplates of a namespace and what they need.
-func (w *world) templates() []client.Object {
+func (w *harness) templates() []client.Object {
 	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)
 	w.Expect(err).NotTo(HaveOccurred())
 	vars, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})

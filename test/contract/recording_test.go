@@ -71,7 +71,7 @@ func record(kind schema.GroupKind, w watch.Interface) {
 
 // historyOf returns every version of an object so far; the last is as new as
 // the one that is given.
-func historyOf[T client.Object](w *world, latest T, empty func() T) []T {
+func historyOf[T client.Object](w *harness, latest T, empty func() T) []T {
 	gvk, err := apiutil.GVKForObject(latest, w.env.Scheme)
 	w.Expect(err).NotTo(HaveOccurred())
 	var versions []*unstructured.Unstructured
@@ -86,7 +86,7 @@ func historyOf[T client.Object](w *world, latest T, empty func() T) []T {
 
 // historyUntilGone returns every version of an object that exists no more; the
 // last is the one it was deleted as.
-func historyUntilGone[T client.Object](w *world, was T, empty func() T) []T {
+func historyUntilGone[T client.Object](w *harness, was T, empty func() T) []T {
 	gvk, err := apiutil.GVKForObject(was, w.env.Scheme)
 	w.Expect(err).NotTo(HaveOccurred())
 	var versions []*unstructured.Unstructured
@@ -100,7 +100,7 @@ func historyUntilGone[T client.Object](w *world, was T, empty func() T) []T {
 }
 
 // historiesOf returns every version of every object of a kind so far.
-func historiesOf[T client.Object](w *world, empty func() T) map[client.ObjectKey][]T {
+func historiesOf[T client.Object](w *harness, empty func() T) map[client.ObjectKey][]T {
 	gvk, err := apiutil.GVKForObject(empty(), w.env.Scheme)
 	w.Expect(err).NotTo(HaveOccurred())
 	recording.Lock()
@@ -112,7 +112,7 @@ func historiesOf[T client.Object](w *world, empty func() T) map[client.ObjectKey
 	return all
 }
 
-func converted[T client.Object](w *world, versions []*unstructured.Unstructured, empty func() T) []T {
+func converted[T client.Object](w *harness, versions []*unstructured.Unstructured, empty func() T) []T {
 	var history []T
 	for _, version := range versions {
 		obj := empty()

@@ -13,7 +13,7 @@ import (
 // scenario is played once, by the first rule that asks for it; what it comes to
 // is there for all.
 type scenario[T any] struct {
-	play func(w *world) T
+	play func(w *harness) T
 	// environment is where it is played, if not in that of all.
 	environment func() (*testenv.Environment, error)
 
@@ -39,7 +39,7 @@ func (s *scenario[T]) perform() (value T, err error) {
 			return value, err
 		}
 	}
-	var w *world
+	var w *harness
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -52,7 +52,7 @@ func (s *scenario[T]) perform() (value T, err error) {
 			panic(r)
 		}
 	}()
-	w = newWorld(NewGomega(func(message string, _ ...int) { panic(failure(message)) }), e)
+	w = newHarness(NewGomega(func(message string, _ ...int) { panic(failure(message)) }), e)
 	return s.play(w), nil
 }
 

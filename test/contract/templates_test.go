@@ -49,7 +49,7 @@ func templateIsNamed(c *check) {
 // letsTopologyTry holds when a change of a template is refused, unless Cluster
 // API's topology controller only tries it.
 func letsTopologyTry(c *check) {
-	w := newWorld(c.Gomega, c.env)
+	w := newHarness(c.Gomega, c.env)
 	template := c.templateOf(c.subject.sample("sample"))
 	template.SetName("sample")
 	w.create(template)

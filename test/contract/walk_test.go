@@ -58,7 +58,7 @@ func (s subject) resources() []schema.GroupVersionKind {
 
 // check is one clause on its way.
 type check struct {
-	*world
+	*harness
 	t       *testing.T
 	subject subject
 	clause  page.Clause
@@ -122,7 +122,7 @@ func walk(t *testing.T, c contract) {
 		}
 		t.Run(clause.Section+"/"+clause.Name, func(t *testing.T) {
 			t.Parallel()
-			r(&check{world: &world{Gomega: NewWithT(t), ctx: t.Context(), env: env}, t: t, subject: c.subject, clause: clause})
+			r(&check{harness: &harness{Gomega: NewWithT(t), ctx: t.Context(), env: env}, t: t, subject: c.subject, clause: clause})
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // crew is what was seen in the life of a Machine and a MachinePool, both called
 // by their name, whose nodes join and which are changed, fail, scale and go.
 type crew struct {
-	*world
+	*harness
 	working, failing, scaled shift
 	// restored is the bootstrap Secret of the Machine after it was deleted.
 	restored *corev1.Secret
@@ -35,7 +35,7 @@ type shift struct {
 	nodes      map[string]*corev1.Node
 }
 
-func (w *world) shift() shift {
+func (w *harness) shift() shift {
 	s := shift{
 		machine: get(w, "worker", &clusterv1.Machine{}), captMachine: get(w, "worker", emptyMachine()),
 		instance: get(w, "worker", &infrav1.WorkspaceTemplateApply{}), config: get(w, "worker", emptyConfig()),
@@ -53,7 +53,7 @@ func (w *world) shift() shift {
 }
 
 // join makes a node that is ready, as a kubelet would.
-func (w *world) join(providerID string) {
+func (w *harness) join(providerID string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: w.namespace + "-"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 	w.Expect(w.env.Client.Create(w.ctx, node)).To(Succeed())
 	ready := node.DeepCopy()
@@ -62,7 +62,7 @@ func (w *world) join(providerID string) {
 }
 
 // hire makes a Machine and a MachinePool in a zone, with what they refer to.
-func (w *world) hire(cluster string) {
+func (w *harness) hire(cluster string) {
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: machineSpec(cluster, "worker", "CAPTMachine")}
 	machine.Spec.FailureDomain = "zone-a"
 	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: clusterv1.MachinePoolSpec{
@@ -71,8 +71,8 @@ func (w *world) hire(cluster string) {
 	w.create(newMachine("worker"), newConfig("worker"), machine, newPool("pool"), newConfig("pool"), pool)
 }
 
-var workers = scenario[crew]{play: func(w *world) crew {
-	c := crew{world: w}
+var workers = scenario[crew]{play: func(w *harness) crew {
+	c := crew{harness: w}
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.hire("demo")
@@ -127,7 +127,7 @@ var workers = scenario[crew]{play: func(w *world) crew {
 
 // joinAll lets a node join for each instance of the pool that has none, once
 // there are as many as there should be.
-func (w *world) joinAll(count int) {
+func (w *harness) joinAll(count int) {
 	var listed []string
 	w.Eventually(func(g Gomega) {
 		listed = get(w, "pool", emptyPool()).Spec.ProviderIDList
@@ -148,7 +148,7 @@ func (w *world) joinAll(count int) {
 
 // idle is a crew of a Cluster that never gets its infrastructure.
 type idle struct {
-	*world
+	*harness
 	captMachine *infrav1.CAPTMachine
 	// blocked is a config whose Secret has another owner, and machine its Machine.
 	blocked *bootstrapv1.CAPTBootstrapConfig
@@ -157,8 +157,8 @@ type idle struct {
 	formatted *corev1.Secret
 }
 
-var withoutInfrastructure = scenario[idle]{play: func(w *world) idle {
-	i := idle{world: w}
+var withoutInfrastructure = scenario[idle]{play: func(w *harness) idle {
+	i := idle{harness: w}
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "blocked"}, StringData: map[string]string{"mine": "yes"}})
 	formatted := newConfig("formatted")

@@ -53,7 +53,7 @@ func (c *course) see(what string, obj client.Object) {
 const letGo = "the workspace is let go"
 
 // follow watches a deletion until the test ends.
-func (w *world) follow() *course {
+func (w *harness) follow() *course {
 	w.t.Helper()
 	c := &course{marks: map[string]mark{}}
 	for list, note := range map[client.ObjectList]func(runtime.Object){
@@ -91,7 +91,7 @@ func (w *world) follow() *course {
 
 // isDeleted deletes the Cluster and sees that its nodes and then its add-ons go
 // before the workspace of its control plane.
-func (w *world) isDeleted() {
+func (w *harness) isDeleted() {
 	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
 	c, began := w.follow(), time.Now()
 	w.Expect(w.client.Delete(w.ctx, get(w, w.name, &clusterv1.Cluster{}))).To(Succeed())
@@ -125,7 +125,7 @@ func (w *world) isDeleted() {
 }
 
 // rendered are the objects of an add-on in the management cluster.
-func (w *world) rendered(addon string) []string {
+func (w *harness) rendered(addon string) []string {
 	w.t.Helper()
 	var names []string
 	var sets clusteraddonsv1.ClusterResourceSetList
@@ -148,7 +148,7 @@ func (w *world) rendered(addon string) []string {
 }
 
 // leftovers are objects of the cluster in the management cluster.
-func (w *world) leftovers() []string {
+func (w *harness) leftovers() []string {
 	w.t.Helper()
 	left := w.rendered("")
 	for _, list := range []client.ObjectList{
@@ -168,7 +168,7 @@ func (w *world) leftovers() []string {
 }
 
 // leavesNothing looks for objects, processes and files.
-func (w *world) leavesNothing() {
+func (w *harness) leavesNothing() {
 	w.Eventually(w.leftovers).Should(BeEmpty(), "objects of the cluster")
 	w.Eventually(func() []string { return processes(filepath.Join(w.env.Dir, "clusters")) }).
 		Should(BeEmpty(), "processes of the cluster")
@@ -176,6 +176,6 @@ func (w *world) leavesNothing() {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(dirs).To(BeEmpty(), "directories of the cluster")
 	for _, addon := range []string{flux, karpenter, nodePool, third} {
-		w.Expect(w.standing(addon)).To(Equal("absent"), addon)
+		w.Expect(w.addonStatus(addon)).To(Equal("absent"), addon)
 	}
 }

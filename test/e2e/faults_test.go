@@ -28,7 +28,7 @@ import (
 // Every removal and failure is reported, and is repaired without a user,
 // or with the one act that the message names.
 func TestFaults_areToldOfAndMended(t *testing.T) {
-	w := newWorld(t, "faults")
+	w := newHarness(t, "faults")
 	w.install(flux, w.impatient)
 	w.install(karpenter, w.impatient)
 	w.install(nodePool, w.impatient)
@@ -38,23 +38,23 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 	w.getsNodes()
 	for _, fault := range []struct {
 		name string
-		run  func(*world)
+		run  func(*harness)
 	}{
-		{"the copied connection Secret is deleted and edited", (*world).copyIsTouched},
-		{"the connection Secret is deleted", (*world).connectionIsDeleted},
-		{"a Deployment of Flux is deleted", (*world).fluxIsDeleted},
-		{"the HelmRelease is deleted", (*world).releaseIsDeleted},
-		{"the kinds of Flux are deleted", (*world).kindsAreDeleted},
-		{"the chart does not exist", (*world).chartIsMissing},
-		{"the release is stalled", (*world).releaseIsStalled},
-		{"an output has the wrong name", (*world).keyIsWrong},
-		{"Cluster API is killed during an install", (*world).clusterAPIDies},
-		{"the manager is killed during a removal", (*world).managerDiesRemoving},
-		{"the manager is killed during an install", (*world).managerDiesInstalling},
-		{"the manager is killed before it prunes", (*world).managerDiesPruning},
-		{"an add-on is deleted", (*world).addonsAreDeleted},
-		{"the API server is down", (*world).serverIsDown},
-		{"Karpenter is removed while it has nodes", (*world).karpenterGoes},
+		{"the copied connection Secret is deleted and edited", (*harness).copyIsTouched},
+		{"the connection Secret is deleted", (*harness).connectionIsDeleted},
+		{"a Deployment of Flux is deleted", (*harness).fluxIsDeleted},
+		{"the HelmRelease is deleted", (*harness).releaseIsDeleted},
+		{"the kinds of Flux are deleted", (*harness).kindsAreDeleted},
+		{"the chart does not exist", (*harness).chartIsMissing},
+		{"the release is stalled", (*harness).releaseIsStalled},
+		{"an output has the wrong name", (*harness).keyIsWrong},
+		{"Cluster API is killed during an install", (*harness).clusterAPIDies},
+		{"the manager is killed during a removal", (*harness).managerDiesRemoving},
+		{"the manager is killed during an install", (*harness).managerDiesInstalling},
+		{"the manager is killed before it prunes", (*harness).managerDiesPruning},
+		{"an add-on is deleted", (*harness).addonsAreDeleted},
+		{"the API server is down", (*harness).serverIsDown},
+		{"Karpenter is removed while it has nodes", (*harness).karpenterGoes},
 	} {
 		passed := t.Run(fault.name, func(t *testing.T) {
 			sub := *w
@@ -74,12 +74,12 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 }
 
 // impatient has an add-on tried again sooner than by default.
-func (w *world) impatient(obj *unstructured.Unstructured) {
+func (w *harness) impatient(obj *unstructured.Unstructured) {
 	set(w, obj, map[string]any{"minBackoff": "2s", "maxBackoff": "10s"}, "spec", "retry")
 }
 
 // object reads an object of the cluster, which may be gone.
-func object[T client.Object](w *world, namespace, name string, obj T) T {
+func object[T client.Object](w *harness, namespace, name string, obj T) T {
 	w.t.Helper()
 	err := w.workload.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 	if err != nil {
@@ -89,7 +89,7 @@ func object[T client.Object](w *world, namespace, name string, obj T) T {
 }
 
 // returns waits until another object of the same name is there.
-func (w *world) returns(what string, before types.UID, uid func() types.UID) {
+func (w *harness) returns(what string, before types.UID, uid func() types.UID) {
 	w.t.Helper()
 	began := time.Now()
 	w.Eventually(uid, patience, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
@@ -98,7 +98,7 @@ func (w *world) returns(what string, before types.UID, uid func() types.UID) {
 
 // survived reports whether Karpenter's Deployment is still the same. Its nodes and
 // their pods are, for they do not belong to the release.
-func (w *world) survived(claims []string) {
+func (w *harness) survived(claims []string) {
 	w.t.Helper()
 	w.Expect(w.claimNames()).To(Equal(claims), "the nodes stay")
 	if now := string(w.deployment().UID); now != w.uid {
@@ -110,7 +110,7 @@ func (w *world) survived(claims []string) {
 }
 
 // claimNames are the names of Karpenter's nodes.
-func (w *world) claimNames() []string {
+func (w *harness) claimNames() []string {
 	w.t.Helper()
 	var names []string
 	for _, claim := range w.claims() {
@@ -120,7 +120,7 @@ func (w *world) claimNames() []string {
 	return names
 }
 
-func (w *world) copyIsTouched() {
+func (w *harness) copyIsTouched() {
 	read := func() *corev1.Secret { return object(w, karpenter, "karpenter-connection", &corev1.Secret{}) }
 	before := read()
 	w.Expect(before.Data).To(HaveKey("karpenter_queue_name"))
@@ -139,7 +139,7 @@ func (w *world) copyIsTouched() {
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
-func (w *world) connectionIsDeleted() {
+func (w *harness) connectionIsDeleted() {
 	name := w.name + "-eks-connection"
 	before := get(w, name, &corev1.Secret{})
 	w.Expect(w.client.Delete(w.ctx, before.DeepCopy())).To(Succeed())
@@ -155,7 +155,7 @@ func (w *world) connectionIsDeleted() {
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
-func (w *world) fluxIsDeleted() {
+func (w *harness) fluxIsDeleted() {
 	read := func() *appsv1.Deployment { return object(w, "flux-system", "helm-controller", &appsv1.Deployment{}) }
 	before := read()
 	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
@@ -164,7 +164,7 @@ func (w *world) fluxIsDeleted() {
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
-func (w *world) releaseIsDeleted() {
+func (w *harness) releaseIsDeleted() {
 	before, claims := w.release(karpenter, karpenter), w.claimNames()
 	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
 	w.returns("The HelmRelease", before.GetUID(), func() types.UID { return w.release(karpenter, karpenter).GetUID() })
@@ -172,7 +172,7 @@ func (w *world) releaseIsDeleted() {
 	w.survived(claims)
 }
 
-func (w *world) kindsAreDeleted() {
+func (w *harness) kindsAreDeleted() {
 	names := []string{"helmreleases.helm.toolkit.fluxcd.io", "ocirepositories.source.toolkit.fluxcd.io"}
 	kind := func(name string) *unstructured.Unstructured {
 		crd := &unstructured.Unstructured{}
@@ -202,17 +202,17 @@ func (w *world) kindsAreDeleted() {
 	w.survived(claims)
 }
 
-func (w *world) chartIsMissing() {
+func (w *harness) chartIsMissing() {
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.9" })
 	w.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("MANIFEST_UNKNOWN")))
-	w.say("%s", w.standing(karpenter))
+	w.say("%s", w.addonStatus(karpenter))
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
 	w.ready(karpenter)
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
 // freeze has the cluster refuse what the test changes of Karpenter's Deployment.
-func (w *world) freeze() (thaw func()) {
+func (w *harness) freeze() (thaw func()) {
 	w.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "frozen"},
@@ -246,14 +246,14 @@ func (w *world) freeze() (thaw func()) {
 	}
 }
 
-func (w *world) releaseIsStalled() {
+func (w *harness) releaseIsStalled() {
 	thaw := w.freeze()
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) {
 		a.Spec.Retry = &infrav1.RetryPolicy{Limit: new(int32(0))}
 		a.Spec.Helm.Values = &infrav1.Value{Raw: []byte(`{"logLevel":"debug"}`)}
 	})
 	w.waitAddon(karpenter, And(HavePrefix(addonsv1.ReleaseStalledReason), ContainSubstring("holidays"), ContainSubstring(addonsv1.TriggerAnnotation)))
-	w.say("%s", w.standing(karpenter))
+	w.say("%s", w.addonStatus(karpenter))
 	thaw()
 	w.trigger(karpenter, "after the holidays")
 	w.ready(karpenter)
@@ -261,7 +261,7 @@ func (w *world) releaseIsStalled() {
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Retry = nil })
 }
 
-func (w *world) keyIsWrong() {
+func (w *harness) keyIsWrong() {
 	rename := func(to string) {
 		w.addon(karpenter, func(a *addonsv1.CAPTAddon) {
 			for i := range a.Spec.Helm.ValuesFrom {
@@ -273,7 +273,7 @@ func (w *world) keyIsWrong() {
 	}
 	rename("karpenter_queue_nmae")
 	w.waitAddon(karpenter, And(HavePrefix(addonsv1.MissingKeyReason+" Add-on karpenter: helm.valuesFrom[2]"), HaveSuffix("did you mean karpenter_queue_name?")))
-	w.say("%s", w.standing(karpenter))
+	w.say("%s", w.addonStatus(karpenter))
 	rename("karpenter_queue_name")
 	w.ready(karpenter)
 
@@ -286,7 +286,7 @@ func (w *world) keyIsWrong() {
 }
 
 // labelled gives the cluster the third add-on's label, or takes it.
-func (w *world) labelled(with bool) {
+func (w *harness) labelled(with bool) {
 	w.t.Helper()
 	w.cluster(func(c *clusterv1.Cluster) {
 		delete(c.Labels, "elbv2.k8s.aws/enabled")
@@ -296,24 +296,24 @@ func (w *world) labelled(with bool) {
 	})
 }
 
-func (w *world) clusterAPIDies() {
+func (w *harness) clusterAPIDies() {
 	w.labelled(true)
 	w.Eventually(func() []string { return w.rendered(third) }, patience, moment).ShouldNot(BeEmpty(), "the install has begun")
 	w.kill(environment.ClusterAPI)
 	w.ready(third)
 }
 
-func (w *world) managerDiesRemoving() {
+func (w *harness) managerDiesRemoving() {
 	w.labelled(false)
-	w.Eventually(func() string { return w.standing(third) }, patience, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
+	w.Eventually(func() string { return w.addonStatus(third) }, patience, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
 	w.kill(environment.Manager)
-	w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"), "the removal continues")
+	w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"), "the removal continues")
 	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty())
 	w.Expect(object(w, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty())
 	w.Eventually(func() []string { return w.rendered(third) }).Should(BeEmpty())
 }
 
-func (w *world) managerDiesInstalling() {
+func (w *harness) managerDiesInstalling() {
 	for _, moment := range []struct {
 		name string
 		come func() bool
@@ -323,7 +323,7 @@ func (w *world) managerDiesInstalling() {
 		{"the Deployment is there", func() bool { return object(w, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
 	} {
 		w.labelled(false)
-		w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"))
+		w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"))
 		w.labelled(true)
 		w.Eventually(moment.come, patience, look/5).Should(BeTrue(), "%s", moment.name)
 		w.kill(environment.Manager)
@@ -354,7 +354,7 @@ func configMaps(names ...string) string {
 
 // managerDiesPruning drops an object while the new content is not ready, and
 // kills the manager, which has nothing in memory of it then.
-func (w *world) managerDiesPruning() {
+func (w *harness) managerDiesPruning() {
 	const name = "pruned"
 	w.Expect(w.client.Create(w.ctx, small(name, addonsv1.DeletionPolicyRemove, "kept", "dropped"))).To(Succeed())
 	w.ready(name)
@@ -372,7 +372,7 @@ func (w *world) managerDiesPruning() {
 	w.Expect(w.client.Delete(w.ctx, get(w, name, &addonsv1.CAPTAddon{}))).To(Succeed())
 }
 
-func (w *world) addonsAreDeleted() {
+func (w *harness) addonsAreDeleted() {
 	stays, goes := small("stays", addonsv1.DeletionPolicyLeave, "stays"), small("goes", addonsv1.DeletionPolicyRemove, "goes")
 	w.Expect(w.client.Create(w.ctx, stays)).To(Succeed())
 	w.Expect(w.client.Create(w.ctx, goes)).To(Succeed())
@@ -394,17 +394,17 @@ func (w *world) addonsAreDeleted() {
 
 // serverIsDown stops the API server for longer than anybody waits, then ends it:
 // the local cluster starts it again.
-func (w *world) serverIsDown() {
+func (w *harness) serverIsDown() {
 	server := w.process(controlplane.APIServer)
 	w.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {
 		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" The cluster has not answered since "))
-		w.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, w.standing(addon))
+		w.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, w.addonStatus(addon))
 	}
 	// By then nodes and pods count as lost.
 	w.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" There is no connection to the cluster"))
-	w.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, w.standing(flux))
+	w.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, w.addonStatus(flux))
 	w.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
 	began = time.Now()
 	w.ready(flux, karpenter, nodePool)
@@ -414,12 +414,12 @@ func (w *world) serverIsDown() {
 
 // karpenterGoes takes the label that Karpenter and its node pool are installed
 // by, and gives it back.
-func (w *world) karpenterGoes() {
+func (w *harness) karpenterGoes() {
 	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
 	w.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
 	began := time.Now()
 	for _, addon := range []string{nodePool, karpenter} {
-		w.Eventually(func() string { return w.standing(addon) }, patience, moment).Should(Equal("absent"), "%s goes", addon)
+		w.Eventually(func() string { return w.addonStatus(addon) }, patience, moment).Should(Equal("absent"), "%s goes", addon)
 		w.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
 		w.Expect(w.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
 	}

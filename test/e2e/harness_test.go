@@ -52,8 +52,8 @@ var (
 	nodeClaims   = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
 )
 
-// world is an environment with one cluster.
-type world struct {
+// harness is an environment with one cluster.
+type harness struct {
 	*WithT
 	t      *testing.T
 	ctx    context.Context
@@ -69,13 +69,13 @@ type world struct {
 }
 
 // newWorld brings an environment up, which goes with the test.
-func newWorld(t *testing.T, name string) *world {
+func newHarness(t *testing.T, name string) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_E2E") != "1" {
 		t.Skip("run `make e2e`: it needs the programs of Flux and Karpenter")
 	}
 	base, err := os.MkdirTemp("", "capt-e2e-")
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(look)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -93,7 +93,7 @@ func newWorld(t *testing.T, name string) *world {
 }
 
 // end keeps the logs of a test that failed, and sees that nothing runs on.
-func (w *world) end(base string) {
+func (w *harness) end(base string) {
 	ctx := context.Background()
 	if w.t.Failed() {
 		w.keepLogs()
@@ -110,7 +110,7 @@ func (w *world) end(base string) {
 }
 
 // keepLogs copies the logs to where CAPT_E2E_LOGS says.
-func (w *world) keepLogs() {
+func (w *harness) keepLogs() {
 	to := os.Getenv("CAPT_E2E_LOGS")
 	if to == "" {
 		w.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a test that fails")
@@ -129,7 +129,7 @@ func (w *world) keepLogs() {
 }
 
 // say writes a line with the time since the test began.
-func (w *world) say(format string, args ...any) {
+func (w *harness) say(format string, args ...any) {
 	w.t.Helper()
 	w.t.Logf("%6.1fs  %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -149,7 +149,7 @@ func processes(dir string) []string {
 }
 
 // kill ends a process of the management cluster without asking.
-func (w *world) kill(part string) {
+func (w *harness) kill(part string) {
 	w.t.Helper()
 	status, err := w.env.Status(w.ctx)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -164,7 +164,7 @@ func (w *world) kill(part string) {
 }
 
 // process is the id of a process of the cluster.
-func (w *world) process(part string) int {
+func (w *harness) process(part string) int {
 	w.t.Helper()
 	status, err := w.env.Status(w.ctx)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -181,7 +181,7 @@ func (w *world) process(part string) int {
 
 // install applies a built-in add-on, with its chart from the environment's own
 // server.
-func (w *world) install(name string, change ...func(*unstructured.Unstructured)) {
+func (w *harness) install(name string, change ...func(*unstructured.Unstructured)) {
 	w.t.Helper()
 	root, err := w.env.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -202,18 +202,18 @@ func (w *world) install(name string, change ...func(*unstructured.Unstructured))
 	w.Expect(environment.Apply(w.ctx, w.client, environment.Namespace, objects)).To(Succeed())
 }
 
-func set(w *world, obj *unstructured.Unstructured, value any, path ...string) {
+func set(w *harness, obj *unstructured.Unstructured, value any, path ...string) {
 	w.t.Helper()
 	w.Expect(unstructured.SetNestedField(obj.Object, value, path...)).To(Succeed())
 }
 
 // chartVersion has an add-on begin with a version of its chart.
-func (w *world) chartVersion(version string) func(*unstructured.Unstructured) {
+func (w *harness) chartVersion(version string) func(*unstructured.Unstructured) {
 	return func(obj *unstructured.Unstructured) { set(w, obj, version, "spec", "helm", "chart", "version") }
 }
 
 // create makes the cluster of the class local, with Flux' and Karpenter's labels.
-func (w *world) create(version string) {
+func (w *harness) create(version string) {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{
@@ -232,7 +232,7 @@ func (w *world) create(version string) {
 }
 
 // get reads an object of the management cluster.
-func get[T client.Object](w *world, name string, obj T) T {
+func get[T client.Object](w *harness, name string, obj T) T {
 	w.t.Helper()
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj)).To(Succeed())
 	return obj
@@ -240,7 +240,7 @@ func get[T client.Object](w *world, name string, obj T) T {
 
 // change edits an object of the management cluster. Webhooks may be away for a
 // while when a manager was killed.
-func change[T client.Object](w *world, name string, obj T, edit func(T)) {
+func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
 	w.t.Helper()
 	w.Eventually(func() error {
 		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj); err != nil {
@@ -251,23 +251,23 @@ func change[T client.Object](w *world, name string, obj T, edit func(T)) {
 	}).Should(Succeed(), "changing %s", name)
 }
 
-func (w *world) addon(name string, edit func(*addonsv1.CAPTAddon)) {
+func (w *harness) addon(name string, edit func(*addonsv1.CAPTAddon)) {
 	w.t.Helper()
 	change(w, name, &addonsv1.CAPTAddon{}, edit)
 }
 
-func (w *world) cluster(edit func(*clusterv1.Cluster)) {
+func (w *harness) cluster(edit func(*clusterv1.Cluster)) {
 	w.t.Helper()
 	change(w, w.name, &clusterv1.Cluster{}, edit)
 }
 
 // ofCluster are the options that list objects of the cluster.
-func (w *world) ofCluster() []client.ListOption {
+func (w *harness) ofCluster() []client.ListOption {
 	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.name}}
 }
 
 // controlPlane is the cluster's, or an empty one.
-func (w *world) controlPlane() *controlplanev1.CAPTControlPlane {
+func (w *harness) controlPlane() *controlplanev1.CAPTControlPlane {
 	w.t.Helper()
 	var list controlplanev1.CAPTControlPlaneList
 	w.Expect(w.client.List(w.ctx, &list, w.ofCluster()...)).To(Succeed())
@@ -289,9 +289,9 @@ func condition(conditions []metav1.Condition, kind string) string {
 	return fmt.Sprintf("%s: %s: %s", found.Status, found.Reason, found.Message)
 }
 
-// standing is where an add-on stands in the cluster: "Ready", or the reason and
+// addonStatus returns the status of an add-on in the cluster: "Ready", or the reason and
 // the message.
-func (w *world) standing(addon string) string {
+func (w *harness) addonStatus(addon string) string {
 	w.t.Helper()
 	found := get(w, addon, &addonsv1.CAPTAddon{})
 	for _, c := range found.Status.Clusters {
@@ -303,25 +303,25 @@ func (w *world) standing(addon string) string {
 }
 
 // handled reports whether an add-on was reconciled since it was changed.
-func (w *world) handled(addon string) bool {
+func (w *harness) handled(addon string) bool {
 	w.t.Helper()
 	found := get(w, addon, &addonsv1.CAPTAddon{})
 	return found.Status.ObservedGeneration == found.Generation && found.Status.HandledTrigger == found.Annotations[addonsv1.TriggerAnnotation]
 }
 
 // waitAddon waits for where an add-on stands.
-func (w *world) waitAddon(addon string, standing types.GomegaMatcher) {
+func (w *harness) waitAddon(addon string, addonStatus types.GomegaMatcher) {
 	w.t.Helper()
 	w.Eventually(func() string {
 		if !w.handled(addon) {
 			return "not reconciled yet"
 		}
-		return w.standing(addon)
-	}).Should(standing, "add-on %s", addon)
+		return w.addonStatus(addon)
+	}).Should(addonStatus, "add-on %s", addon)
 }
 
 // ready waits until the add-ons are ready, in this order.
-func (w *world) ready(addons ...string) {
+func (w *harness) ready(addons ...string) {
 	w.t.Helper()
 	for _, addon := range addons {
 		w.waitAddon(addon, Equal(clusterv1.ReadyReason))
@@ -330,7 +330,7 @@ func (w *world) ready(addons ...string) {
 }
 
 // reach makes the client of the cluster.
-func (w *world) reach() {
+func (w *harness) reach() {
 	w.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	w.Eventually(func() error {

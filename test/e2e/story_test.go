@@ -24,7 +24,7 @@ import (
 
 // The life of a cluster, from two labels to nothing left.
 func TestStory_fromTwoLabelsToNothingLeft(t *testing.T) {
-	w := newWorld(t, "story")
+	w := newHarness(t, "story")
 	for _, chapter := range []struct {
 		name string
 		tell func()
@@ -50,7 +50,7 @@ func TestStory_fromTwoLabelsToNothingLeft(t *testing.T) {
 }
 
 // begins brings a cluster up to Karpenter and its node pool.
-func (w *world) begins() {
+func (w *harness) begins() {
 	w.install(flux)
 	w.install(karpenter, w.chartVersion("1.14.0"))
 	w.install(nodePool)
@@ -59,7 +59,7 @@ func (w *world) begins() {
 }
 
 // comesUp waits for each part of a new cluster.
-func (w *world) comesUp() {
+func (w *harness) comesUp() {
 	w.t.Helper()
 	w.Eventually(func() string {
 		var list infrav1.CAPTClusterList
@@ -78,7 +78,7 @@ func (w *world) comesUp() {
 }
 
 // deployment is Karpenter's.
-func (w *world) deployment() *appsv1.Deployment {
+func (w *harness) deployment() *appsv1.Deployment {
 	w.t.Helper()
 	found := &appsv1.Deployment{}
 	w.Expect(w.workload.Get(w.ctx, client.ObjectKey{Namespace: karpenter, Name: karpenter}, found)).To(Succeed())
@@ -86,7 +86,7 @@ func (w *world) deployment() *appsv1.Deployment {
 }
 
 // queue is the name of the queue that Karpenter was started with.
-func (w *world) queue() string {
+func (w *harness) queue() string {
 	w.t.Helper()
 	for _, variable := range w.deployment().Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "INTERRUPTION_QUEUE" {
@@ -97,7 +97,7 @@ func (w *world) queue() string {
 }
 
 // getsNodes makes pods that no node takes.
-func (w *world) getsNodes() {
+func (w *harness) getsNodes() {
 	root, err := w.env.Root()
 	w.Expect(err).NotTo(HaveOccurred())
 	objects, err := environment.ReadManifests(filepath.Join(root, "examples", "quickstart-workload.yaml"))
@@ -116,7 +116,7 @@ func (w *world) getsNodes() {
 }
 
 // claims are Karpenter's nodes.
-func (w *world) claims() []metav1.PartialObjectMetadata {
+func (w *harness) claims() []metav1.PartialObjectMetadata {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(nodeClaims)
 	if err := w.workload.List(w.ctx, &list); err != nil {
@@ -126,7 +126,7 @@ func (w *world) claims() []metav1.PartialObjectMetadata {
 }
 
 // output has Terraform report another value.
-func (w *world) output(name, value string) {
+func (w *harness) output(name, value string) {
 	w.t.Helper()
 	w.cluster(func(c *clusterv1.Cluster) {
 		standIns := map[string]string{}
@@ -148,14 +148,14 @@ func (w *world) output(name, value string) {
 func jsonOf(raw []byte) apiextensionsv1.JSON { return apiextensionsv1.JSON{Raw: raw} }
 
 // connection is the value of an output in the connection Secret.
-func (w *world) connection(key string) string {
+func (w *harness) connection(key string) string {
 	w.t.Helper()
 	return string(get(w, w.name+"-eks-connection", &corev1.Secret{}).Data[key])
 }
 
 // followsOutputs measures how long a new value takes from Terraform's outputs to
 // the running Deployment.
-func (w *world) followsOutputs() {
+func (w *harness) followsOutputs() {
 	asked := time.Now()
 	w.output("karpenter_queue_name", "another-queue")
 	w.Eventually(func() string { return w.connection("karpenter_queue_name") }, patience, moment).Should(Equal("another-queue"), "the connection Secret")
@@ -168,7 +168,7 @@ func (w *world) followsOutputs() {
 }
 
 // keepsOddValues hands over what Helm's --set would tear apart.
-func (w *world) keepsOddValues() {
+func (w *harness) keepsOddValues() {
 	const odd = "a,b=\"{c}\" 'd'\n[e]: \\f # null {{ g }}\n"
 	w.output("karpenter_iam_role_arn", odd)
 	w.Eventually(func(g Gomega) {
@@ -180,7 +180,7 @@ func (w *world) keepsOddValues() {
 }
 
 // release reads the HelmRelease of an add-on; it has no status while it is gone.
-func (w *world) release(namespace, name string) *unstructured.Unstructured {
+func (w *harness) release(namespace, name string) *unstructured.Unstructured {
 	w.t.Helper()
 	hr := &unstructured.Unstructured{}
 	hr.SetGroupVersionKind(helmReleases)
@@ -192,7 +192,7 @@ func (w *world) release(namespace, name string) *unstructured.Unstructured {
 }
 
 // requested is the request that Flux has dealt with last.
-func (w *world) requested() string {
+func (w *harness) requested() string {
 	w.t.Helper()
 	token, _, err := unstructured.NestedString(w.release(karpenter, karpenter).Object, "status", "lastHandledReconcileAt")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -200,7 +200,7 @@ func (w *world) requested() string {
 }
 
 // trigger sets the annotation for users.
-func (w *world) trigger(addon, value string) {
+func (w *harness) trigger(addon, value string) {
 	w.t.Helper()
 	w.addon(addon, func(a *addonsv1.CAPTAddon) {
 		if a.Annotations == nil {
@@ -210,7 +210,7 @@ func (w *world) trigger(addon, value string) {
 	})
 }
 
-func (w *world) isTriggered() {
+func (w *harness) isTriggered() {
 	before := w.requested()
 	w.trigger(karpenter, "by hand")
 	w.Eventually(w.requested).ShouldNot(Equal(before), "Flux is asked again")
@@ -218,7 +218,7 @@ func (w *world) isTriggered() {
 	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
 }
 
-func (w *world) upgradesChart() {
+func (w *harness) upgradesChart() {
 	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
 	w.ready(karpenter)
 	deployment := w.deployment()
@@ -227,7 +227,7 @@ func (w *world) upgradesChart() {
 	w.Expect(w.claims()).NotTo(BeEmpty(), "nodes stay")
 }
 
-func (w *world) upgradesKubernetes() {
+func (w *harness) upgradesKubernetes() {
 	w.cluster(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.36.0" })
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.controlPlane().Status.Version).To(HavePrefix("v1.36"))
@@ -240,7 +240,7 @@ func (w *world) upgradesKubernetes() {
 }
 
 // holdsUpgrade asks for a version that neither Flux nor Karpenter is for.
-func (w *world) holdsUpgrade() {
+func (w *harness) holdsUpgrade() {
 	w.cluster(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
 	w.Eventually(func() string { return condition(w.controlPlane().Status.Conditions, "WorkspaceReady") }).
 		Should(And(HavePrefix("False: "+addonsv1.VersionUnsupportedReason+": The upgrade to 1.37 waits for add-on "), ContainSubstring("1.36")), "it says which versions fit")
@@ -256,9 +256,9 @@ func (w *world) holdsUpgrade() {
 	}).Should(Succeed(), "it waits without writing")
 }
 
-func (w *world) takesThird() {
+func (w *harness) takesThird() {
 	w.install(third)
-	w.Expect(w.standing(third)).To(Equal("absent"), "no cluster has its label")
+	w.Expect(w.addonStatus(third)).To(Equal("absent"), "no cluster has its label")
 	w.cluster(func(c *clusterv1.Cluster) { c.Labels["elbv2.k8s.aws/enabled"] = "true" })
 	w.ready(third)
 	deployed := &appsv1.Deployment{}
@@ -266,9 +266,9 @@ func (w *world) takesThird() {
 	w.Expect(strings.Join(deployed.Spec.Template.Spec.Containers[0].Args, " ")).To(ContainSubstring("--cluster-name=" + w.name))
 }
 
-func (w *world) losesLabel() {
+func (w *harness) losesLabel() {
 	w.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "elbv2.k8s.aws/enabled") })
-	w.Eventually(func() string { return w.standing(third) }).Should(Equal("absent"), "it is removed")
+	w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"), "it is removed")
 	err := w.workload.Get(w.ctx, client.ObjectKey{Namespace: "kube-system", Name: third}, &appsv1.Deployment{})
 	w.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "its Deployment is gone")
 	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty(), "its HelmRelease is gone")

@@ -25,7 +25,7 @@ output "secret" {
 `
 
 func TestApply_appliesAndWritesOutputs(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 

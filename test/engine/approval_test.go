@@ -11,7 +11,7 @@ import (
 func manual(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual }
 
 func TestApproval_appliesExactlyTheApprovedPlan(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
 
@@ -39,7 +39,7 @@ func TestApproval_appliesExactlyTheApprovedPlan(t *testing.T) {
 }
 
 func TestApproval_rejectedPlansWait(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
@@ -55,7 +55,7 @@ func TestApproval_rejectedPlansWait(t *testing.T) {
 }
 
 func TestApproval_stalePlansAreMadeAnew(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("hello")
@@ -90,7 +90,7 @@ resource "terraform_data" "cheap" { triggers_replace = var.name }
 `
 
 func TestProtect_refusesUntilAPersonNamesTheAddress(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("replaceable", replaceable, func(s *infrav1.WorkspaceSpec) {
 		s.Protect = []infrav1.ProtectPattern{"terraform_data.precious"}
 	})

@@ -21,7 +21,7 @@ type answer struct {
 	code     int
 }
 
-func (w *world) captctl(args ...string) answer {
+func (w *harness) captctl(args ...string) answer {
 	w.t.Helper()
 	var out, errs bytes.Buffer
 	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
@@ -35,7 +35,7 @@ func (w *world) captctl(args ...string) answer {
 }
 
 func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
@@ -70,7 +70,7 @@ func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
 }
 
 func TestCaptctl_runsAreFollowedAndCanceled(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
@@ -97,7 +97,7 @@ func TestCaptctl_runsAreFollowedAndCanceled(t *testing.T) {
 }
 
 func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}))
 	w.waitReady("hello")
@@ -118,7 +118,7 @@ func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
 }
 
 func TestCaptctl_breaksTheLockOfSomebodyWhoIsGone(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	stranger := "5a3b1c9e-0000-0000-0000-000000000001"
 	w.create(&coordinationv1.Lease{

@@ -28,7 +28,7 @@ resource "local_file" "f" {
 
 // mirror makes the local provider installable without a network, and returns
 // the CLI configuration that says so.
-func (w *world) mirror() string {
+func (w *harness) mirror() string {
 	w.t.Helper()
 	provider, err := testenv.Part("terraform-provider-local")
 	w.Expect(err).NotTo(HaveOccurred())

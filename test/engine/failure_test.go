@@ -27,12 +27,12 @@ resource "terraform_data" "gated" {
 }
 `
 
-func (w *world) touch(name string) {
+func (w *harness) touch(name string) {
 	w.Expect(os.WriteFile(filepath.Join(w.dir, name), nil, 0o600)).To(Succeed())
 }
 
 func TestFailure_isShownShortAndTriedAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("gated", gated)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}))
 
@@ -55,7 +55,7 @@ func TestFailure_isShownShortAndTriedAgain(t *testing.T) {
 }
 
 func TestFailure_limitOfRetries(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("gated", gated)
 	limit := int32(1)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = &limit })
@@ -68,7 +68,7 @@ func TestFailure_limitOfRetries(t *testing.T) {
 }
 
 func TestFailure_thatOnlyAChangeCanMendWaits(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("no-provider", `
 terraform {
   required_providers { absent = { source = "example.com/unknown/absent" } }
@@ -102,7 +102,7 @@ resource "terraform_data" "slow" {
 `
 
 func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
 
@@ -130,7 +130,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 }
 
 func TestRun_timesOut(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) {
 		s.Timeout = &metav1.Duration{Duration: 3 * time.Second}
@@ -139,7 +139,7 @@ func TestRun_timesOut(t *testing.T) {
 }
 
 func TestDelete_stopsARunFirst(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
@@ -150,7 +150,7 @@ func TestDelete_stopsARunFirst(t *testing.T) {
 }
 
 func TestDelete_retainLeavesEverythingAndSaysWhere(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
 	w.waitReady("hello")
@@ -175,7 +175,7 @@ func TestDelete_retainLeavesEverythingAndSaysWhere(t *testing.T) {
 }
 
 // events lists what was announced in the namespace.
-func (w *world) events() []string {
+func (w *harness) events() []string {
 	var list eventsv1.EventList
 	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	var all []string
@@ -186,7 +186,7 @@ func (w *world) events() []string {
 }
 
 func TestOutputs_connectionSecret(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("hello")
@@ -209,7 +209,7 @@ func TestOutputs_connectionSecret(t *testing.T) {
 }
 
 func TestHistory_isKeptToItsLimit(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	limit := int32(2)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.HistoryLimit = &limit })

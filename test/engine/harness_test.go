@@ -44,8 +44,8 @@ const sharedFilter = "shared"
 // patience is how long anything may take on a busy machine.
 const patience = 2 * time.Minute
 
-// world is one namespace with a manager that looks after it.
-type world struct {
+// harness is one namespace with a manager that watches it.
+type harness struct {
 	*WithT
 	t         *testing.T
 	ctx       context.Context
@@ -71,7 +71,7 @@ type manager struct {
 }
 
 // newWorld returns a new namespace that the shared manager looks after.
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
 	shared.Do(func() {
@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 
 // newWorldAlone returns a new namespace with a manager of its own, which may be
 // killed.
-func newWorldAlone(t *testing.T, args ...string) *world {
+func newWorldAlone(t *testing.T, args ...string) *harness {
 	t.Helper()
 	w := prepareAlone(t, args...)
 	w.Expect(w.start()).To(Succeed())
@@ -98,7 +98,7 @@ func newWorldAlone(t *testing.T, args ...string) *world {
 }
 
 // prepareAlone is newWorldAlone before its manager is started.
-func prepareAlone(t *testing.T, args ...string) *world {
+func prepareAlone(t *testing.T, args ...string) *harness {
 	t.Helper()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	w := prepare(t, filter[max(0, len(filter)-60):], &manager{work: t.TempDir()})
@@ -107,8 +107,8 @@ func prepareAlone(t *testing.T, args ...string) *world {
 	return w
 }
 
-func prepare(t *testing.T, filter string, m *manager) *world {
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), manager: m}
+func prepare(t *testing.T, filter string, m *manager) *harness {
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), manager: m}
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(m.logFile())
@@ -178,12 +178,12 @@ func (m *manager) stop(signal syscall.Signal) {
 	}
 }
 
-func (w *world) meta(name string) metav1.ObjectMeta {
+func (w *harness) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.WatchLabel: w.filter}}
 }
 
 // template creates a WorkspaceTemplate of an inline module.
-func (w *world) template(name, module string, change ...func(*infrav1.WorkspaceSpec)) {
+func (w *harness) template(name, module string, change ...func(*infrav1.WorkspaceSpec)) {
 	w.t.Helper()
 	spec := infrav1.WorkspaceSpec{ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}}
 	for _, c := range change {
@@ -196,7 +196,7 @@ func (w *world) template(name, module string, change ...func(*infrav1.WorkspaceS
 }
 
 // apply creates a WorkspaceTemplateApply.
-func (w *world) apply(name, template string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) {
+func (w *harness) apply(name, template string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) {
 	w.t.Helper()
 	a := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: w.meta(name),
@@ -213,12 +213,12 @@ func (w *world) apply(name, template string, change ...func(*infrav1.WorkspaceTe
 	w.create(a)
 }
 
-func (w *world) create(obj client.Object) {
+func (w *harness) create(obj client.Object) {
 	w.t.Helper()
 	w.Expect(env.Client.Create(w.ctx, obj)).To(Succeed())
 }
 
-func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
+func (w *harness) get(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	a := &infrav1.WorkspaceTemplateApply{}
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, a)).To(Succeed())
@@ -226,7 +226,7 @@ func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
 }
 
 // change edits a workspace, and retries on a conflict.
-func (w *world) change(name string, edit func(*infrav1.WorkspaceTemplateApply)) {
+func (w *harness) change(name string, edit func(*infrav1.WorkspaceTemplateApply)) {
 	w.t.Helper()
 	w.Eventually(func() error {
 		a := w.get(name)
@@ -235,7 +235,7 @@ func (w *world) change(name string, edit func(*infrav1.WorkspaceTemplateApply)) 
 	}, patience).Should(Succeed())
 }
 
-func (w *world) annotate(name, key, value string) {
+func (w *harness) annotate(name, key, value string) {
 	w.t.Helper()
 	w.change(name, func(a *infrav1.WorkspaceTemplateApply) {
 		if a.Annotations == nil {
@@ -253,7 +253,7 @@ func condition(a *infrav1.WorkspaceTemplateApply, kind string) metav1.Condition 
 }
 
 // waitReady waits until the workspace is ready for its present generation.
-func (w *world) waitReady(name string) *infrav1.WorkspaceTemplateApply {
+func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	var a *infrav1.WorkspaceTemplateApply
 	w.Eventually(func(g Gomega) {
@@ -266,7 +266,7 @@ func (w *world) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 }
 
 // waitReason waits until a condition is not True for the reason.
-func (w *world) waitReason(name, kind, reason string) metav1.Condition {
+func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	w.t.Helper()
 	var c metav1.Condition
 	w.Eventually(func(g Gomega) {
@@ -276,12 +276,12 @@ func (w *world) waitReason(name, kind, reason string) metav1.Condition {
 	return c
 }
 
-func (w *world) delete(name string) {
+func (w *harness) delete(name string) {
 	w.t.Helper()
 	w.Expect(env.Client.Delete(w.ctx, w.get(name))).To(Succeed())
 }
 
-func (w *world) waitGone(name string) {
+func (w *harness) waitGone(name string) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		a := &infrav1.WorkspaceTemplateApply{}
@@ -291,7 +291,7 @@ func (w *world) waitGone(name string) {
 	}, patience, 50*time.Millisecond).Should(Succeed())
 }
 
-func (w *world) secret(name string) *corev1.Secret {
+func (w *harness) secret(name string) *corev1.Secret {
 	w.t.Helper()
 	s := &corev1.Secret{}
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, s)).To(Succeed())
@@ -299,7 +299,7 @@ func (w *world) secret(name string) *corev1.Secret {
 }
 
 // secrets lists the Secrets of the namespace, by name.
-func (w *world) secrets() []string {
+func (w *harness) secrets() []string {
 	w.t.Helper()
 	var list corev1.SecretList
 	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -311,7 +311,7 @@ func (w *world) secrets() []string {
 }
 
 // log returns the log of a run.
-func (w *world) log(runID string) string {
+func (w *harness) log(runID string) string {
 	w.t.Helper()
 	text, err := record.Log(w.secret(record.SecretName(runID)))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -319,7 +319,7 @@ func (w *world) log(runID string) string {
 }
 
 // file returns what a module left in the directory, or "".
-func (w *world) file(name string) string {
+func (w *harness) file(name string) string {
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
 	if err != nil {
 		return ""
@@ -338,7 +338,7 @@ func variables(values map[string]string) func(*infrav1.WorkspaceTemplateApplySpe
 	}
 }
 
-func (w *world) git(dir string, args ...string) {
+func (w *harness) git(dir string, args ...string) {
 	w.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir

@@ -38,7 +38,7 @@ func value(v any) infrav1.Value {
 }
 
 func TestInputs_problemsAreNamedAndNothingRuns(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("typed", typed)
 	w.template("broken", `resource "terraform_data" {`)
 	w.template("placeholder", greeting, func(s *infrav1.WorkspaceSpec) {
@@ -74,7 +74,7 @@ func TestInputs_problemsAreNamedAndNothingRuns(t *testing.T) {
 }
 
 func TestInputs_valuesArriveIntact(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.create(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "hello-vars"},
 		Data:       map[string]string{"x.tfvars": "size = 7\nzones = [\"from\", \"file\"]\nname = \"${WORKSPACE_NAME} in ${place}\"\n"},
@@ -99,7 +99,7 @@ func TestInputs_valuesArriveIntact(t *testing.T) {
 }
 
 func TestWaits_endAtOnceWhenTheObjectAppears(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.apply("hello", "late", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) {
 		s.WaitForSecrets = []infrav1.ObjectReference{{Name: "gate"}}
 		s.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "first"}}
@@ -124,7 +124,7 @@ func TestWaits_endAtOnceWhenTheObjectAppears(t *testing.T) {
 }
 
 func TestWaits_cyclesAreNamed(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("plain", `output "x" { value = 1 }`)
 	waitFor := func(name string) func(*infrav1.WorkspaceTemplateApplySpec) {
 		return func(s *infrav1.WorkspaceTemplateApplySpec) {
@@ -139,7 +139,7 @@ func TestWaits_cyclesAreNamed(t *testing.T) {
 }
 
 func TestModule_remoteFromAPathAndFromGit(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	module := filepath.Join(w.dir, "repo", "modules", "typed")
 	w.Expect(os.MkdirAll(module, 0o755)).To(Succeed())
 	w.Expect(os.WriteFile(filepath.Join(module, "main.tf"), []byte(typed), 0o600)).To(Succeed())

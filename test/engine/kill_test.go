@@ -50,7 +50,7 @@ output "count" { value = length(terraform_data.thing) }
 `
 
 // newStoppableWorld has a manager whose OpenTofu can be held.
-func newStoppableWorld(t *testing.T) *world {
+func newStoppableWorld(t *testing.T) *harness {
 	t.Helper()
 	tofu, err := testenv.Part("tofu")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -64,22 +64,22 @@ func newStoppableWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) hold(point string) {
+func (w *harness) hold(point string) {
 	w.Expect(os.WriteFile(filepath.Join(w.control, "hold-"+point), nil, 0o600)).To(Succeed())
 }
 
-func (w *world) waitReached(point string) {
+func (w *harness) waitReached(point string) {
 	w.t.Helper()
 	w.Eventually(filepath.Join(w.control, "reached-"+point), patience, 20*time.Millisecond).Should(BeAnExistingFile())
 }
 
-func (w *world) letGo(point string) {
+func (w *harness) letGo(point string) {
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "hold-"+point))).To(Succeed())
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "reached-"+point))).To(Succeed())
 }
 
 // killRunner kills the runner of a workspace's newest run.
-func (w *world) killRunner(name string) {
+func (w *harness) killRunner(name string) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		runs := w.get(name).Status.Runs
@@ -92,7 +92,7 @@ func (w *world) killRunner(name string) {
 }
 
 // things counts what exists in reality.
-func (w *world) things() int {
+func (w *harness) things() int {
 	found, err := filepath.Glob(filepath.Join(w.dir, "thing-*"))
 	w.Expect(err).NotTo(HaveOccurred())
 	return len(found)
@@ -103,10 +103,10 @@ func (w *world) things() int {
 // state and in reality, and no lock remains.
 func TestKill(t *testing.T) {
 	points := []string{"before-init", "before-plan", "after-plan", "before-apply", "in-apply", "after-apply"}
-	victims := map[string]func(w *world){
-		"manager": func(w *world) { w.stop(syscall.SIGKILL) },
-		"runner":  func(w *world) { w.killRunner("hello") },
-		"both":    func(w *world) { w.killRunner("hello"); w.stop(syscall.SIGKILL) },
+	victims := map[string]func(w *harness){
+		"manager": func(w *harness) { w.stop(syscall.SIGKILL) },
+		"runner":  func(w *harness) { w.killRunner("hello") },
+		"both":    func(w *harness) { w.killRunner("hello"); w.stop(syscall.SIGKILL) },
 	}
 	for _, point := range points {
 		for victim, kill := range victims {
@@ -142,7 +142,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func (w *world) converged(name string) {
+func (w *harness) converged(name string) {
 	w.t.Helper()
 	w.Expect(w.addresses(name)).To(HaveLen(4), "every resource is in the state exactly once")
 	w.Expect(w.things()).To(Equal(4), "every resource exists exactly once")
@@ -194,9 +194,9 @@ resource "terraform_data" "slow" {
 // TestKill_ofTheFirstRunThenDelete deletes a workspace whose state is still
 // empty, because the tool that makes its resources has not saved it yet.
 func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
-	for name, harm := range map[string]func(w *world){
-		"the runner is gone": func(w *world) { w.killRunner("hello") },
-		"the run is not on record": func(w *world) {
+	for name, harm := range map[string]func(w *harness){
+		"the runner is gone": func(w *harness) { w.killRunner("hello") },
+		"the run is not on record": func(w *harness) {
 			w.Expect(env.Client.Delete(w.ctx, w.secret(record.SecretName("hello-r1")))).To(Succeed())
 		},
 	} {

@@ -31,7 +31,7 @@ func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
 		w.apply(fmt.Sprintf("busy-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))
 	}
 	w.Eventually(func() string { return w.file("running") }, patience).ShouldNot(BeEmpty())
-	quiet := newWorld2(w)
+	quiet := newSecondHarness(w)
 	quiet.template("brief", brief)
 	quiet.apply("quiet", "brief", variables(map[string]string{"dir": quiet.dir, "name": "quiet"}))
 
@@ -49,7 +49,7 @@ func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
 }
 
 func TestQueue_aProviderConfigLimitsItsRuns(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	one := int32(1)
 	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("one"), Spec: infrav1.WorkspaceProviderConfigSpec{MaxConcurrentRuns: &one}})
 	w.template("brief", brief, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "one"} })
@@ -65,7 +65,7 @@ func TestQueue_aProviderConfigLimitsItsRuns(t *testing.T) {
 // TestState_thatCannotBeSavedIsPushedBack refuses every update of the state
 // during an apply, as a broken backend would.
 func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	// Making the same thing twice would fail.
 	w.template("once", replaceAll(several, "mkdir -p", "mkdir"))
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -107,7 +107,7 @@ func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
 }
 
 // waitRefused waits until the policy is in force.
-func (w *world) waitRefused() {
+func (w *harness) waitRefused() {
 	w.t.Helper()
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "tfstate-probe"}}
 	w.create(probe)

@@ -105,7 +105,7 @@ func commandLines() string {
 }
 
 // workingDirectory returns everything in the files of the workspaces.
-func (w *world) workingDirectory() string {
+func (w *harness) workingDirectory() string {
 	var all strings.Builder
 	_ = filepath.Walk(filepath.Join(w.work, "workspaces"), func(path string, info os.FileInfo, err error) error {
 		if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
@@ -124,7 +124,7 @@ func (w *world) workingDirectory() string {
 }
 
 func TestRest_costsNoWrite(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("hello")
@@ -145,13 +145,13 @@ func TestRest_costsNoWrite(t *testing.T) {
 // without their status, deletes them at the old place and lets go. The new
 // manager finds state and history, and changes nothing.
 func TestMove_keepsStateAndStartsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	old := w.waitReady("hello")
 	runs := old.Status.Runs
 
-	target := newWorld2(w)
+	target := newSecondHarness(w)
 	target.template("several", several)
 	moved := &infrav1.WorkspaceTemplateApply{ObjectMeta: target.meta("hello"), Spec: old.Spec}
 	moved.Annotations = map[string]string{"cluster.x-k8s.io/paused": "true"}
@@ -179,7 +179,7 @@ func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 }
 
 // newWorld2 is another namespace of the same test.
-func newWorld2(w *world) *world {
+func newSecondHarness(w *harness) *harness {
 	other := prepare(w.t, w.filter, w.manager)
 	other.dir = w.dir
 	return other

@@ -21,7 +21,7 @@ import (
 )
 
 // state returns the state of a workspace.
-func (w *world) state(name string) map[string]any {
+func (w *harness) state(name string) map[string]any {
 	w.t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(w.secret("tfstate-default-" + name + "-ws").Data["tfstate"]))
 	w.Expect(err).NotTo(HaveOccurred())
@@ -33,7 +33,7 @@ func (w *world) state(name string) map[string]any {
 }
 
 // addresses lists the resources of a workspace's state.
-func (w *world) addresses(name string) []string {
+func (w *harness) addresses(name string) []string {
 	w.t.Helper()
 	var all []string
 	resources, _ := w.state(name)["resources"].([]any)
@@ -47,7 +47,7 @@ func (w *world) addresses(name string) []string {
 }
 
 // bumpState writes the state again with the next serial, as another tool would.
-func (w *world) bumpState(name string) {
+func (w *harness) bumpState(name string) {
 	w.t.Helper()
 	state := w.state(name)
 	state["serial"] = state["serial"].(float64) + 1
@@ -63,7 +63,7 @@ func (w *world) bumpState(name string) {
 	w.Expect(env.Client.Update(w.ctx, secret)).To(Succeed())
 }
 
-func (w *world) lease(name string) *coordinationv1.Lease {
+func (w *harness) lease(name string) *coordinationv1.Lease {
 	w.t.Helper()
 	lease := &coordinationv1.Lease{}
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "lock-tfstate-default-" + name + "-ws"}, lease)).To(Succeed())
@@ -71,7 +71,7 @@ func (w *world) lease(name string) *coordinationv1.Lease {
 }
 
 func TestState_movesWithTheWorkspaceAndIsNeverCollected(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	a := w.waitReady("hello")
@@ -83,7 +83,7 @@ func TestState_movesWithTheWorkspaceAndIsNeverCollected(t *testing.T) {
 }
 
 func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	one := int32(2)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.SnapshotLimit = &one })
@@ -119,7 +119,7 @@ func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 }
 
 func TestState_aLockOfSomebodyElseIsNeverBrokenUnasked(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("greeting", greeting)
 	stranger := "5a3b1c9e-0000-0000-0000-000000000000"
 	w.create(&coordinationv1.Lease{
@@ -142,7 +142,7 @@ func TestState_aLockOfSomebodyElseIsNeverBrokenUnasked(t *testing.T) {
 }
 
 func TestState_tooLargeIsRefusedBeforeAnythingIsApplied(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("large", `
 resource "terraform_data" "large" { input = flatten([for i in range(30) : [for j in range(1000) : sha512("${i} ${j}")]]) }
 output "x" { value = 1 }`)
@@ -155,7 +155,7 @@ output "x" { value = 1 }`)
 }
 
 func TestState_encryptedByOpenTofu(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "key"}, StringData: map[string]string{"passphrase": "correct horse battery staple"}})
 	w.create(&infrav1.WorkspaceProviderConfig{
 		ObjectMeta: w.meta("encrypted"),
@@ -177,7 +177,7 @@ func TestState_encryptedByOpenTofu(t *testing.T) {
 }
 
 func TestState_inAnotherBackend(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.create(&infrav1.WorkspaceProviderConfig{
 		ObjectMeta: w.meta("elsewhere"),
 		Spec: infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{
@@ -198,7 +198,7 @@ func TestState_inAnotherBackend(t *testing.T) {
 }
 
 func TestState_thatIsGoneIsNotBegunAnew(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.waitReady("hello")
@@ -221,7 +221,7 @@ func TestState_thatIsGoneIsNotBegunAnew(t *testing.T) {
 }
 
 func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
 	w.create(config)
 	w.template("several", several, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "config"} })

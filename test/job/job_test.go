@@ -40,8 +40,8 @@ resource "terraform_data" "greeting" { input = "hello ${var.name}" }
 output "greeting" { value = terraform_data.greeting.output }
 `
 
-// world is a namespace with a manager that runs Jobs in it.
-type world struct {
+// harness is a namespace with a manager that runs Jobs in it.
+type harness struct {
 	*WithT
 	t         *testing.T
 	ctx       context.Context
@@ -49,10 +49,10 @@ type world struct {
 	namespace string
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	testenv.NeedsNode(t)
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
 	files := map[string]string{"/runner": w.found(testenv.Built("runner")), "/usr/local/bin/tofu": w.found(testenv.Part("tofu"))}
 	w.Expect(w.env.Node().LoadImage(image, "/runner", files)).To(Succeed())
 	w.namespace = w.env.Namespace(t)
@@ -60,14 +60,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) found(path string, err error) string {
+func (w *harness) found(path string, err error) string {
 	w.t.Helper()
 	w.Expect(err).NotTo(HaveOccurred())
 	return path
 }
 
 // startManager runs the manager with the rights it has in a cluster.
-func (w *world) startManager() {
+func (w *harness) startManager() {
 	w.t.Helper()
 	log := filepath.Join(w.t.TempDir(), "manager.log")
 	out, err := os.Create(log)
@@ -89,7 +89,7 @@ func (w *world) startManager() {
 }
 
 // kubeconfig is that of an account with the manager's role and nothing more.
-func (w *world) kubeconfig() string {
+func (w *harness) kubeconfig() string {
 	w.t.Helper()
 	root := w.found(testenv.Root())
 	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
@@ -114,7 +114,7 @@ func (w *world) kubeconfig() string {
 	return path
 }
 
-func (w *world) create(objs ...client.Object) {
+func (w *harness) create(objs ...client.Object) {
 	w.t.Helper()
 	for _, obj := range objs {
 		if namespaced, err := w.env.Client.IsObjectNamespaced(obj); err == nil && namespaced {
@@ -124,7 +124,7 @@ func (w *world) create(objs ...client.Object) {
 	}
 }
 
-func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
+func (w *harness) get(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
 	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, apply)).To(Succeed())
@@ -132,7 +132,7 @@ func (w *world) get(name string) *infrav1.WorkspaceTemplateApply {
 }
 
 // says waits until a condition says something.
-func (w *world) says(name, kind string, matcher OmegaMatcher) {
+func (w *harness) says(name, kind string, matcher OmegaMatcher) {
 	w.t.Helper()
 	w.Eventually(func() string {
 		c := meta.FindStatusCondition(w.get(name).Status.Conditions, kind)
@@ -158,7 +158,7 @@ func apply(name string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) *in
 }
 
 func TestManager_runsJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	spec := infrav1.WorkspaceSpec{ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}}
 	lost := spec
 	lost.ProviderConfigRef = &infrav1.LocalReference{Name: "lost"}
@@ -187,7 +187,7 @@ func TestManager_runsJobs(t *testing.T) {
 }
 
 // leftovers lists what runs have left in the namespace.
-func (w *world) leftovers() []string {
+func (w *harness) leftovers() []string {
 	var left []string
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		w.Expect(w.env.Client.List(w.ctx, list, client.InNamespace(w.namespace))).To(Succeed())

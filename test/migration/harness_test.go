@@ -44,8 +44,8 @@ import (
 // patience is for a machine that is busy with other things.
 const patience = 2 * time.Minute
 
-// world is a management cluster and what a user has.
-type world struct {
+// harness is a management cluster and what a user has.
+type harness struct {
 	*WithT
 	t                    *testing.T
 	ctx                  context.Context
@@ -55,12 +55,12 @@ type world struct {
 	client               client.Client
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_E2E") != "1" {
 		t.Skip("run `make test-migration`: it needs the programs of Flux and the charts")
 	}
-	w := &world{WithT: NewWithT(t), t: t, ctx: t.Context()}
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context()}
 	var err error
 	w.captctl, err = testenv.Built("captctl")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -94,7 +94,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // mirror has OpenTofu take the stand-in for the Helm provider.
-func (w *world) mirror() {
+func (w *harness) mirror() {
 	w.t.Helper()
 	standIn, err := testenv.Part("terraform-provider-helm-standin")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -108,7 +108,7 @@ func (w *world) mirror() {
 }
 
 // addons writes the built add-ons with the local server of charts.
-func (w *world) addons() {
+func (w *harness) addons() {
 	w.t.Helper()
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
@@ -133,7 +133,7 @@ func (w *world) addons() {
 }
 
 // template makes a template out of the local one and a file.
-func (w *world) template(name, file string) {
+func (w *harness) template(name, file string) {
 	w.t.Helper()
 	local := &infrav1.WorkspaceTemplate{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: "local-controlplane"}, local)).To(Succeed())
@@ -147,7 +147,7 @@ func (w *world) template(name, file string) {
 }
 
 // takesOver gives a template upgrade_install in place of the import.
-func (w *world) takesOver(name string) {
+func (w *harness) takesOver(name string) {
 	w.t.Helper()
 	found := &infrav1.WorkspaceTemplate{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, found)).To(Succeed())
@@ -168,7 +168,7 @@ func (w *world) takesOver(name string) {
 }
 
 // cluster makes a cluster with the old template, and nodes for its pods.
-func (w *world) cluster(name string) {
+func (w *harness) cluster(name string) {
 	w.t.Helper()
 	value := func(v any) infrav1.Value {
 		text, err := json.Marshal(v)
@@ -218,13 +218,13 @@ func (w *world) cluster(name string) {
 	}, patience, time.Second).Should(Succeed(), "Karpenter runs")
 }
 
-func (w *world) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {
+func (w *harness) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {
 	plane := &controlplanev1.CAPTControlPlane{}
 	g.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, plane)).To(Succeed())
 	return plane
 }
 
-func (w *world) workspace(name string) *infrav1.WorkspaceTemplateApply {
+func (w *harness) workspace(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	ws := &infrav1.WorkspaceTemplateApply{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, ws)).To(Succeed())
@@ -232,7 +232,7 @@ func (w *world) workspace(name string) *infrav1.WorkspaceTemplateApply {
 }
 
 // inside is a client of a cluster that was made.
-func (w *world) inside(name string) client.Client {
+func (w *harness) inside(name string) client.Client {
 	w.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
@@ -242,7 +242,7 @@ func (w *world) inside(name string) client.Client {
 }
 
 // identity is the uids of Karpenter's Deployment and pods.
-func (w *world) identity(name string) []string {
+func (w *harness) identity(name string) []string {
 	w.t.Helper()
 	inside := w.inside(name)
 	deployment := &appsv1.Deployment{}
@@ -259,7 +259,7 @@ func (w *world) identity(name string) []string {
 }
 
 // inState reports whether Terraform's state of a cluster has the release.
-func (w *world) inState(name string) bool {
+func (w *harness) inState(name string) bool {
 	w.t.Helper()
 	secret := &corev1.Secret{}
 	at := terraform.Backend{SecretSuffix: template.StateSuffix(name)}.StateSecretName()
@@ -281,13 +281,13 @@ func (w *world) inState(name string) bool {
 	return false
 }
 
-func (w *world) command(args ...string) *exec.Cmd {
+func (w *harness) command(args ...string) *exec.Cmd {
 	all := append([]string{"migrate", "karpenter", "--kubeconfig", w.status.Kubeconfig, "--from", "v1", "--addons", w.addon}, args...)
 	return exec.CommandContext(w.ctx, w.captctl, all...)
 }
 
 // run calls captctl migrate karpenter.
-func (w *world) run(args ...string) (string, error) {
+func (w *harness) run(args ...string) (string, error) {
 	w.t.Helper()
 	out, err := w.command(args...).CombinedOutput()
 	w.t.Logf("captctl migrate karpenter %s\n%s", strings.Join(args, " "), out)
@@ -296,7 +296,7 @@ func (w *world) run(args ...string) (string, error) {
 
 // kill calls it and kills it some time after a stage has begun. It reports whether
 // the stage was reached.
-func (w *world) kill(stage string, after time.Duration, args ...string) bool {
+func (w *harness) kill(stage string, after time.Duration, args ...string) bool {
 	w.t.Helper()
 	cmd := w.command(args...)
 	stderr, err := cmd.StderrPipe()

@@ -22,7 +22,7 @@ import (
 const name = "demo"
 
 // untouched is what a look or a refusal may not change.
-func (w *world) untouched() map[string]any {
+func (w *harness) untouched() map[string]any {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, cluster)).To(Succeed())
@@ -36,7 +36,7 @@ func (w *world) untouched() map[string]any {
 }
 
 // helmRelease is Flux' object, or nil.
-func (w *world) helmRelease() *unstructured.Unstructured {
+func (w *harness) helmRelease() *unstructured.Unstructured {
 	w.t.Helper()
 	hr := &unstructured.Unstructured{}
 	hr.SetGroupVersionKind(schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"})
@@ -51,7 +51,7 @@ func (w *world) helmRelease() *unstructured.Unstructured {
 // A running Karpenter goes from Terraform to Flux and back; no pod notices, and
 // captctl may be killed at any stage.
 func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.template("v1", "v1.tf")
 	w.template("v2", "v2.tf")
 	w.template("careless", "careless.tf")
@@ -104,7 +104,7 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 }
 
 // checkFlux checks a cluster that was migrated.
-func (w *world) checkFlux(uids []string, before map[string]any) {
+func (w *harness) checkFlux(uids []string, before map[string]any) {
 	w.t.Helper()
 	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
 	w.Expect(w.inState(name)).To(BeFalse(), "Terraform has forgotten the release")
@@ -127,7 +127,7 @@ func (w *world) checkFlux(uids []string, before map[string]any) {
 }
 
 // rollBack gives the release back, with interruptions.
-func (w *world) rollBack(uids []string) {
+func (w *harness) rollBack(uids []string) {
 	w.t.Helper()
 	out, err := w.run("--to", "v2", "--cluster", name, "--rollback", "--dry-run")
 	w.Expect(err).NotTo(HaveOccurred())
@@ -145,7 +145,7 @@ func (w *world) rollBack(uids []string) {
 }
 
 // checkTerraform checks a cluster that was rolled back.
-func (w *world) checkTerraform(uids []string) {
+func (w *harness) checkTerraform(uids []string) {
 	w.t.Helper()
 	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
 	w.Expect(w.inState(name)).To(BeTrue(), "Terraform has the release again")

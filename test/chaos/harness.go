@@ -61,8 +61,8 @@ output "things" {
 }
 `
 
-// world is the environment that everything happens to.
-type world struct {
+// harness is the environment that the schedules run in.
+type harness struct {
 	env     *environment.Environment
 	base    string
 	captctl string
@@ -71,7 +71,7 @@ type world struct {
 	parts sync.Mutex
 }
 
-func newWorld(ctx context.Context) (*world, error) {
+func newHarness(ctx context.Context) (*harness, error) {
 	captctl, err := testenv.Built("captctl")
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a directory: %w", err)
 	}
-	w := &world{base: base, captctl: captctl}
+	w := &harness{base: base, captctl: captctl}
 	if w.env, err = environment.New("chaos", base); err != nil {
 		return nil, err
 	}
@@ -94,14 +94,14 @@ func newWorld(ctx context.Context) (*world, error) {
 	return w, err
 }
 
-func (w *world) journals() string { return filepath.Join(w.base, "journals") }
+func (w *harness) journals() string { return filepath.Join(w.base, "journals") }
 
 // workDir is where runs work.
-func (w *world) workDir() string { return filepath.Join(w.env.Dir, "work") }
+func (w *harness) workDir() string { return filepath.Join(w.env.Dir, "work") }
 
 // up brings the environment up, or up again, as a user would. Things may go
 // wrong meanwhile.
-func (w *world) up(ctx context.Context) error {
+func (w *harness) up(ctx context.Context) error {
 	var err error
 	for range upTries {
 		var out []byte
@@ -118,7 +118,7 @@ func (w *world) up(ctx context.Context) error {
 }
 
 // down removes the environment, even if ctx has ended.
-func (w *world) down(ctx context.Context) error {
+func (w *harness) down(ctx context.Context) error {
 	out, err := exec.CommandContext(context.WithoutCancel(ctx), w.captctl, "down", w.env.Name, "--dir", w.base).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("removing the environment: %w: %s", err, out)
@@ -130,7 +130,7 @@ func (w *world) down(ctx context.Context) error {
 }
 
 // management is what is known of the environment's own processes.
-func (w *world) management(ctx context.Context) (*controlplane.Status, error) {
+func (w *harness) management(ctx context.Context) (*controlplane.Status, error) {
 	cluster, err := controlplane.New(filepath.Join(w.env.Dir, "management"))
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (w *world) management(ctx context.Context) (*controlplane.Status, error) {
 }
 
 // prepare makes a namespace with the template.
-func (w *world) prepare(ctx context.Context, namespace string) error {
+func (w *harness) prepare(ctx context.Context, namespace string) error {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
 	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, template} {

@@ -21,8 +21,8 @@ import (
 // templateName is the template of every workspace.
 const templateName = "bench"
 
-// world is an API server with what is done to it.
-type world struct {
+// harness is an API server with what is done to it.
+type harness struct {
 	env    *testenv.Environment
 	client client.WithWatch
 	// raw asks the API server for its metrics.
@@ -33,8 +33,8 @@ type world struct {
 	work      string
 }
 
-func newWorld(env *testenv.Environment) (*world, error) {
-	w := &world{env: env, cliConfig: filepath.Join(env.Dir, "tofurc"), work: filepath.Join(env.Dir, "work")}
+func newHarness(env *testenv.Environment) (*harness, error) {
+	w := &harness{env: env, cliConfig: filepath.Join(env.Dir, "tofurc"), work: filepath.Join(env.Dir, "work")}
 	var err error
 	if w.tofu, err = testenv.Part("tofu"); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func stopQuietly(env *testenv.Environment) {
 
 func workspaceName(i int) string { return fmt.Sprintf("w%04d", i) }
 
-func (w *world) namespace(ctx context.Context) (string, error) {
+func (w *harness) namespace(ctx context.Context) (string, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
 	if err := w.client.Create(ctx, ns); err != nil {
 		return "", fmt.Errorf("creating a namespace: %w", err)
@@ -69,7 +69,7 @@ func (w *world) namespace(ctx context.Context) (string, error) {
 
 // createTemplate makes the template that all workspaces share, with credentials
 // as every real one has them.
-func (w *world) createTemplate(ctx context.Context, namespace, text string) error {
+func (w *harness) createTemplate(ctx context.Context, namespace, text string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: templateName}
@@ -89,7 +89,7 @@ func (w *world) createTemplate(ctx context.Context, namespace, text string) erro
 	return nil
 }
 
-func (w *world) createWorkspaces(ctx context.Context, namespace string, n int) error {
+func (w *harness) createWorkspaces(ctx context.Context, namespace string, n int) error {
 	err := forEach(ctx, n, 4, func(ctx context.Context, i int) error {
 		name := workspaceName(i)
 		return w.client.Create(ctx, &infrav1.WorkspaceTemplateApply{
@@ -110,7 +110,7 @@ func (w *world) createWorkspaces(ctx context.Context, namespace string, n int) e
 // waitReady waits by watch until n workspaces are ready, and says so each time
 // another so many are. A failed run is tried again, which takes its time: it is
 // shown, because it spoils what is measured.
-func (w *world) waitReady(ctx context.Context, namespace string, n, each int) error {
+func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
 	ready, failed := map[string]bool{}, map[string]bool{}
 	for len(ready) < n {
 		watch, err := w.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
@@ -143,7 +143,7 @@ func (w *world) waitReady(ctx context.Context, namespace string, n, each int) er
 }
 
 // countRuns counts the runs on record.
-func (w *world) countRuns(ctx context.Context, namespace string) (int, error) {
+func (w *harness) countRuns(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	err := w.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun})
@@ -154,7 +154,7 @@ func (w *world) countRuns(ctx context.Context, namespace string) (int, error) {
 }
 
 // touch has a workspace reconciled although its inputs did not change.
-func (w *world) touch(ctx context.Context, namespace, name string) error {
+func (w *harness) touch(ctx context.Context, namespace, name string) error {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
 	if err := w.client.Patch(ctx, apply, patch); err != nil {
@@ -165,7 +165,7 @@ func (w *world) touch(ctx context.Context, namespace, name string) error {
 
 // requests counts what the API server was asked for, by verb and resource.
 // Leases and events that come and go with the clock are counted, too.
-func (w *world) requests(ctx context.Context) (map[string]int, error) {
+func (w *harness) requests(ctx context.Context) (map[string]int, error) {
 	text, err := w.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
