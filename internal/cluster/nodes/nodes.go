@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,31 +23,31 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Source shows a controller the nodes of workload clusters.
+// Source gives a controller access to the nodes of workload clusters.
 type Source struct {
 	Clusters clustercache.ClusterCache
-	// Name tells the watches of several controllers apart.
+	// Name is the name of the watch. Each controller needs its own.
 	Name string
-	// Controller is what a change of a node wakes.
+	// Controller is the controller that a change of a node triggers.
 	Controller clustercache.SourceWatcher[ctrl.Request]
-	// Concerns finds what a node of a cluster concerns.
-	Concerns func(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []ctrl.Request
+	// Requests returns the objects to reconcile when a node of a cluster changes.
+	Requests func(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []ctrl.Request
 }
 
-// Reader reads the nodes of a cluster from memory, and has their changes wake
-// the controller. A connection that is down is a wait; the controller is woken
-// by the source of the ClusterCache when it comes.
+// Reader returns a cached reader of a cluster's nodes and makes their changes
+// trigger the controller. It returns a wait if there is no connection: the source
+// of the ClusterCache triggers the controller when the cluster is connected.
 func (s *Source) Reader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error) {
-	concerns := func(ctx context.Context, obj client.Object) []ctrl.Request {
+	requests := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		node, ok := obj.(*corev1.Node)
 		if !ok {
 			return nil
 		}
-		return s.Concerns(ctx, cluster, node)
+		return s.Requests(ctx, cluster, node)
 	}
 	err := s.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: s.Name, Watcher: s.Controller, Kind: &corev1.Node{},
-		EventHandler: handler.EnqueueRequestsFromMapFunc(concerns), Predicates: []predicate.Predicate{Changed()},
+		EventHandler: handler.EnqueueRequestsFromMapFunc(requests), Predicates: []predicate.Predicate{Changed()},
 	}))
 	if err != nil {
 		return nil, Unreachable(err)
@@ -58,18 +59,17 @@ func (s *Source) Reader(ctx context.Context, cluster client.ObjectKey) (client.R
 	return reader, nil
 }
 
-// Unreachable words an error of a ClusterCache: a connection that is down is a
-// wait.
+// Unreachable returns the error to report for an error of a ClusterCache. A
+// missing connection is a wait.
 func Unreachable(err error) error {
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return fault.Wait(infrav1.WorkloadClusterUnreachableReason, "There is no connection to the cluster")
+		return fault.Wait(infrav1.WorkloadClusterUnreachableReason, "Workload cluster is unreachable: there is no connection")
 	}
-	return fmt.Errorf("connecting to the cluster: %w", err)
+	return fmt.Errorf("connecting to the workload cluster: %w", err)
 }
 
-// Find finds a node by its provider ID, and before that by the name it is known
-// by. A node that tells no provider ID is known by its name alone. It returns
-// nil for one that is not there.
+// Find returns the node with a name or a provider ID, or nil if it does not exist.
+// A node with the name must have the provider ID too, unless either is unknown.
 func Find(ctx context.Context, reader client.Reader, providerID, name string) (*corev1.Node, error) {
 	if name != "" {
 		node := &corev1.Node{}
@@ -77,8 +77,8 @@ func Find(ctx context.Context, reader client.Reader, providerID, name string) (*
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading node %s: %w", name, err)
 		}
-		told := node.Spec.ProviderID
-		if !apierrors.IsNotFound(err) && (told == providerID || told == "" || providerID == "") {
+		found := node.Spec.ProviderID
+		if !apierrors.IsNotFound(err) && (found == providerID || found == "" || providerID == "") {
 			return node, nil
 		}
 	}
@@ -97,27 +97,32 @@ func Find(ctx context.Context, reader client.Reader, providerID, name string) (*
 	return nil, nil
 }
 
-// Ready tells whether a node is ready, and what it says of itself.
+// Ready returns the status and the message of a node's Ready condition.
 func Ready(node *corev1.Node) (status corev1.ConditionStatus, message string) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status, c.Message
 		}
 	}
-	return corev1.ConditionUnknown, "it has not told yet"
+	return corev1.ConditionUnknown, "the kubelet has not reported a status yet"
 }
 
-// Changed lets through what somebody may have to act on, and not the kubelet's
-// heartbeats.
+// Changed passes changes of readiness, provider ID and labels, but not the
+// heartbeats of the kubelet.
 func Changed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*corev1.Node)
-		after, okAfter := e.ObjectNew.(*corev1.Node)
-		if !okBefore || !okAfter {
+		previous, okPrevious := e.ObjectOld.(*corev1.Node)
+		current, okCurrent := e.ObjectNew.(*corev1.Node)
+		if !okPrevious || !okCurrent {
 			return true
 		}
-		was, _ := Ready(before)
-		is, _ := Ready(after)
-		return was != is || before.Spec.ProviderID != after.Spec.ProviderID || !maps.Equal(before.Labels, after.Labels)
+		wasReady, _ := Ready(previous)
+		isReady, _ := Ready(current)
+		return wasReady != isReady || previous.Spec.ProviderID != current.Spec.ProviderID || !maps.Equal(previous.Labels, current.Labels)
 	}}
+}
+
+// InCluster returns list options for the objects of a Cluster.
+func InCluster(namespace, cluster string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}}
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-func TestStart_waitsForOneThingAfterAnother(t *testing.T) {
+func TestPreconditions_waitForOneAfterAnother(t *testing.T) {
 	now := metav1.Now()
 	cluster := func(infra, controlPlane bool) *clusterv1.Cluster {
 		c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "production"}}
@@ -31,26 +31,26 @@ func TestStart_waitsForOneThingAfterAnother(t *testing.T) {
 		c.Status.Initialization.ControlPlaneInitialized = &controlPlane
 		return c
 	}
-	leaving := cluster(true, true)
-	leaving.DeletionTimestamp = &now
+	deleted := cluster(true, true)
+	deleted.DeletionTimestamp = &now
 	for name, c := range map[string]struct {
-		start nodes.Start
-		want  string
+		preconditions nodes.Preconditions
+		want          string
 	}{
-		"alone without a control plane":      {nodes.Start{Cluster: cluster(true, false)}, infrav1.WaitingForControlPlaneReason},
-		"alone":                              {nodes.Start{Cluster: cluster(true, true)}, ""},
-		"a Cluster that goes":                {nodes.Start{Cluster: leaving}, infrav1.DeletingReason},
-		"an owner that goes":                 {nodes.Start{Cluster: cluster(true, true), Owner: "Machine x", Leaving: true}, infrav1.DeletingReason},
-		"a new Cluster":                      {nodes.Start{Cluster: &clusterv1.Cluster{}, Owner: "Machine x"}, infrav1.WaitingForInfrastructureReason},
-		"a worker without a control plane":   {nodes.Start{Cluster: cluster(true, false), Owner: "Machine x", Bootstrap: new("x")}, infrav1.WaitingForControlPlaneReason},
-		"a worker without bootstrap data":    {nodes.Start{Cluster: cluster(true, true), Owner: "Machine x"}, infrav1.WaitingForBootstrapDataReason},
-		"a worker that needs none":           {nodes.Start{Cluster: cluster(true, true), Owner: "Machine x", Bootstrap: new("")}, ""},
-		"a control plane without its data":   {nodes.Start{Cluster: cluster(true, false), Owner: "Machine x", ControlPlane: true}, infrav1.WaitingForBootstrapDataReason},
-		"a control plane waits for no other": {nodes.Start{Cluster: cluster(true, false), Owner: "Machine x", ControlPlane: true, Bootstrap: new("x")}, ""},
+		"standalone without a control plane":              {nodes.Preconditions{Cluster: cluster(true, false)}, infrav1.WaitingForControlPlaneReason},
+		"standalone":                                      {nodes.Preconditions{Cluster: cluster(true, true)}, ""},
+		"Cluster being deleted":                           {nodes.Preconditions{Cluster: deleted}, infrav1.DeletingReason},
+		"owner being deleted":                             {nodes.Preconditions{Cluster: cluster(true, true), Owner: "Machine x", OwnerDeleting: true}, infrav1.DeletingReason},
+		"new Cluster":                                     {nodes.Preconditions{Cluster: &clusterv1.Cluster{}, Owner: "Machine x"}, infrav1.WaitingForInfrastructureReason},
+		"worker without a control plane":                  {nodes.Preconditions{Cluster: cluster(true, false), Owner: "Machine x", BootstrapSecret: new("x")}, infrav1.WaitingForControlPlaneReason},
+		"worker without bootstrap data":                   {nodes.Preconditions{Cluster: cluster(true, true), Owner: "Machine x"}, infrav1.WaitingForBootstrapDataReason},
+		"worker that needs no bootstrap data":             {nodes.Preconditions{Cluster: cluster(true, true), Owner: "Machine x", BootstrapSecret: new("")}, ""},
+		"control plane without bootstrap data":            {nodes.Preconditions{Cluster: cluster(true, false), Owner: "Machine x", ControlPlane: true}, infrav1.WaitingForBootstrapDataReason},
+		"control plane does not wait for a control plane": {nodes.Preconditions{Cluster: cluster(true, false), Owner: "Machine x", ControlPlane: true, BootstrapSecret: new("x")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := c.start.Wait()
+			err := c.preconditions.Check()
 			if c.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -62,22 +62,22 @@ func TestStart_waitsForOneThingAfterAnother(t *testing.T) {
 	}
 }
 
-func TestFind_knowsANodeByItsProviderID(t *testing.T) {
+func TestFind(t *testing.T) {
 	g := NewWithT(t)
-	for name, id := range map[string]string{"one": "test:///1", "two": "test:///2", "silent": ""} {
+	for name, id := range map[string]string{"one": "test:///1", "two": "test:///2", "without-id": ""} {
 		_, err := nodestest.Join(t.Context(), env.Client, name, id, nil)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	for name, c := range map[string]struct{ id, name, want string }{
-		"by the provider ID":                    {"test:///1", "", "one"},
-		"by both":                               {"test:///1", "one", "one"},
-		"under another name than expected":      {"test:///1", "missing", "one"},
-		"not a namesake of another instance":    {"test:///1", "two", "one"},
-		"not a namesake alone":                  {"test:///3", "two", ""},
-		"by its name, as it tells nothing":      {"test:///3", "silent", "silent"},
-		"by its name, as nothing else is known": {"", "two", "two"},
-		"not at all":                            {"", "", ""},
-		"not yet":                               {"test:///3", "", ""},
+		"by provider ID":                   {"test:///1", "", "one"},
+		"by name and provider ID":          {"test:///1", "one", "one"},
+		"another name than expected":       {"test:///1", "missing", "one"},
+		"name belongs to another instance": {"test:///1", "two", "one"},
+		"name belongs to another instance, no node with the provider ID": {"test:///3", "two", ""},
+		"by name, node without provider ID":                              {"test:///3", "without-id", "without-id"},
+		"by name, provider ID unknown":                                   {"", "two", "two"},
+		"nothing known":                                                  {"", "", ""},
+		"node does not exist":                                            {"test:///3", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -92,7 +92,7 @@ func TestFind_knowsANodeByItsProviderID(t *testing.T) {
 	}
 }
 
-func TestChanged_sleepsThroughHeartbeats(t *testing.T) {
+func TestChanged_ignoresHeartbeats(t *testing.T) {
 	node := func(change func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.NodeSpec{ProviderID: "test:///1"}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -105,12 +105,12 @@ func TestChanged_sleepsThroughHeartbeats(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		"a heartbeat":    {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, false},
-		"an image":       {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
-		"readiness":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
-		"a provider ID":  {func(n *corev1.Node) { n.Spec.ProviderID = "test:///2" }, true},
-		"another label":  {func(n *corev1.Node) { n.Labels["a"] = "c" }, true},
-		"no status left": {func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		"heartbeat":     {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() }, false},
+		"image":         {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
+		"readiness":     {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
+		"provider ID":   {func(n *corev1.Node) { n.Spec.ProviderID = "test:///2" }, true},
+		"label":         {func(n *corev1.Node) { n.Labels["a"] = "c" }, true},
+		"no conditions": {func(n *corev1.Node) { n.Status.Conditions = nil }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: node(nil), ObjectNew: node(c.change)}

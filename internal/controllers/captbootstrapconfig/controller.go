@@ -1,5 +1,6 @@
-// Package captbootstrapconfig makes the bootstrap data of nodes that join by
-// what their template does: what a person wrote, or nothing.
+// Package captbootstrapconfig reconciles CAPTBootstrapConfigs. The template of a
+// node makes it join the cluster, so the bootstrap data are the user data of the
+// spec, or empty.
 package captbootstrapconfig
 
 import (
@@ -24,26 +25,26 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Reconciler makes bootstrap data.
+// Reconciler reconciles CAPTBootstrapConfigs.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache, which holds CAPT's own Secrets only.
+	// Live reads from the API server. The cache contains only Secrets of CAPT.
 	Live client.Reader
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
 }
 
-// SetupWithManager adds the controller and what it watches.
+// SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
-	ofCluster, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &bootstrapv1.CAPTBootstrapConfigList{}, mgr.GetScheme())
+	requestsForCluster, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &bootstrapv1.CAPTBootstrapConfigList{}, mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("mapping Clusters: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		For(&bootstrapv1.CAPTBootstrapConfig{}).
 		Owns(&corev1.Secret{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(requestsForCluster)).
 		WithOptions(options).
 		Named("captbootstrapconfig").
 		Complete(r.frame())
@@ -53,8 +54,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return nil
 }
 
-// frame is the table of contents of the controller. The Secret goes with its
-// owner, so there is nothing to delete.
+// frame lists the steps of the controller. It has none for deletion: the garbage
+// collector deletes the Secret.
 func (r *Reconciler) frame() *reconcile.Frame[*bootstrapv1.CAPTBootstrapConfig, scope] {
 	return &reconcile.Frame[*bootstrapv1.CAPTBootstrapConfig, scope]{
 		Client:      r.Client,

@@ -26,13 +26,13 @@ const (
 	formatKey = "format"
 )
 
-// componentBootstrap marks the Secrets that hold bootstrap data, so that they
-// are cached and watched.
+// componentBootstrap is the label value of Secrets with bootstrap data, which makes
+// the manager cache and watch them.
 const componentBootstrap = "bootstrap"
 
-// conflictLook is how soon a Secret in the way is looked for again: those of
-// other people are not watched.
-const conflictLook = 30 * time.Second
+// conflictRetry is how soon a conflicting Secret is checked again. Secrets of
+// others are not watched.
+const conflictRetry = 30 * time.Second
 
 // The kinds that own a config.
 const (
@@ -40,23 +40,23 @@ const (
 	machinePoolKind = "MachinePool"
 )
 
-// scope is what was read for one look at a config.
+// scope is what one reconcile of a config has read.
 type scope struct {
 	config  *bootstrapv1.CAPTBootstrapConfig
 	cluster *clusterv1.Cluster
-	// owner is the kind that owns the config.
+	// owner is the kind of the owner.
 	owner string
 }
 
-// scope waits for the Machine or MachinePool that the data are for. Cluster API
-// makes the config first: until then a MachineSet owns it.
+// scope waits for the owning Machine or MachinePool. Cluster API creates the config
+// before a Machine; until then a MachineSet owns the config.
 func (r *Reconciler) scope(_ context.Context, config *bootstrapv1.CAPTBootstrapConfig, cluster *clusterv1.Cluster) (*scope, error) {
 	owner := ownerKind(config.OwnerReferences)
 	if owner == "" {
-		return nil, fault.Wait(bootstrapv1.WaitingForOwnerReason, "No Machine or MachinePool owns this CAPTBootstrapConfig: name it in spec.bootstrap.configRef of one")
+		return nil, fault.Wait(bootstrapv1.WaitingForOwnerReason, "No Machine or MachinePool owns this CAPTBootstrapConfig: refer to it in spec.bootstrap.configRef of one")
 	}
 	if cluster == nil {
-		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTBootstrapConfig belongs to no Cluster: its %s sets the label %s", owner, clusterv1.ClusterNameLabel)
+		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTBootstrapConfig has no Cluster: waiting for its %s to set the label %s", owner, clusterv1.ClusterNameLabel)
 	}
 	return &scope{config: config, cluster: cluster, owner: owner}, nil
 }
@@ -71,41 +71,41 @@ func ownerKind(owners []metav1.OwnerReference) string {
 	return ""
 }
 
-// dataSecret makes the Secret, and tells Cluster API once and for all. The data
-// of a Machine are read when it starts, so they stay what they were; those of a
-// MachinePool are also for nodes to come.
+// dataSecret creates the Secret and reports it to Cluster API. The data of a
+// Machine are read once, when it starts, and are not updated. Those of a
+// MachinePool are updated for nodes that start later.
 func (r *Reconciler) dataSecret(ctx context.Context, s *scope) error {
-	wanted, err := r.render(s)
+	desired, err := r.render(s)
 	if err != nil {
 		return err
 	}
 	found := &corev1.Secret{}
-	err = r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(desired), found)
 	if apierrors.IsNotFound(err) {
-		if err = r.Client.Create(ctx, wanted); apierrors.IsAlreadyExists(err) {
-			// It is not in the cache, which is behind or holds only CAPT's own.
+		if err = r.Client.Create(ctx, desired); apierrors.IsAlreadyExists(err) {
+			// The cache is outdated, or the Secret is not one of CAPT.
 			found = &corev1.Secret{}
-			err = r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+			err = r.Live.Get(ctx, client.ObjectKeyFromObject(desired), found)
 		} else if err == nil {
-			found = wanted
+			found = desired
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("making Secret %s: %w", wanted.Name, err)
+		return fmt.Errorf("creating Secret %s: %w", desired.Name, err)
 	}
 	if !metav1.IsControlledBy(found, s.config) {
-		return fault.WaitFor(conflictLook, bootstrapv1.SecretConflictReason, "Secret %s exists and belongs to somebody else: delete or rename it", found.Name)
+		return fault.WaitFor(conflictRetry, bootstrapv1.SecretConflictReason, "Secret %s exists and has another owner: delete or rename it", found.Name)
 	}
-	if err := r.update(ctx, s, found, wanted); err != nil {
+	if err := r.update(ctx, s, found, desired); err != nil {
 		return err
 	}
-	s.config.Status.DataSecretName = wanted.Name
+	s.config.Status.DataSecretName = desired.Name
 	s.config.Status.Initialization.DataSecretCreated = new(true)
 	return nil
 }
 
-// render is the Secret in the form that Cluster API wants. Its name can be told
-// from the config alone, so that it is found again after a move.
+// render returns the Secret in the format of Cluster API. Its name depends on the
+// config only, so that it is found after a move to another management cluster.
 func (r *Reconciler) render(s *scope) (*corev1.Secret, error) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -124,23 +124,25 @@ func (r *Reconciler) render(s *scope) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// update writes what differs.
-func (r *Reconciler) update(ctx context.Context, s *scope, found, wanted *corev1.Secret) error {
+// update updates an existing Secret if it differs.
+func (r *Reconciler) update(ctx context.Context, s *scope, found, desired *corev1.Secret) error {
 	changed := found.DeepCopy()
 	if changed.Labels == nil {
 		changed.Labels = map[string]string{}
 	}
-	maps.Copy(changed.Labels, wanted.Labels)
-	if _, has := found.Data[valueKey]; s.owner == machinePoolKind || !has {
-		changed.Data = wanted.Data
+	maps.Copy(changed.Labels, desired.Labels)
+	if _, exists := found.Data[valueKey]; s.owner == machinePoolKind || !exists {
+		changed.Data = desired.Data
 	}
 	if apiequality.Semantic.DeepEqual(found, changed) {
 		return nil
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
-		return fmt.Errorf("updating Secret %s: %w", wanted.Name, err)
+		return fmt.Errorf("updating Secret %s: %w", desired.Name, err)
 	}
 	return nil
 }
 
-func dataSecretMessage(s *scope) string { return "Secret " + s.config.Status.DataSecretName }
+func dataSecretMessage(s *scope) string {
+	return "Secret " + s.config.Status.DataSecretName + " exists"
+}

@@ -1,6 +1,7 @@
-// Package captmachine makes single nodes: it runs the template, tells Cluster
-// API of the instance, watches the node and, where no Cluster API Machine does
-// it, drains the node before the instance goes.
+// Package captmachine reconciles CAPTMachines, each of which is one node. It runs
+// the template, reports the instance to Cluster API and observes the node. If no
+// Machine of Cluster API owns the CAPTMachine, it also drains the node before it
+// destroys the instance.
 package captmachine
 
 import (
@@ -32,73 +33,72 @@ import (
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 
-// Reconciler makes single nodes.
+// Reconciler reconciles CAPTMachines.
 type Reconciler struct {
 	Client     client.Client
 	Workspaces *workspace.Keeper
-	// Clusters reaches the clusters of the nodes.
+	// Clusters connects to the workload clusters.
 	Clusters clustercache.ClusterCache
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 
 	nodes nodes.Source
-	// driven and alone are the tables of contents of a machine with and without
-	// a Cluster API Machine above it.
-	driven, alone *reconcile.Frame[*infrav1.CAPTMachine, scope]
+	// owned and standalone reconcile machines with and without an owning Machine.
+	owned, standalone *reconcile.Frame[*infrav1.CAPTMachine, scope]
 }
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by workspace.Index.
+// SetupWithManager adds the controller and its watches to the manager. The cache
+// must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	r.driven, r.alone = r.drivenFrame(), r.aloneFrame()
-	ofMachine := util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("CAPTMachine"))
+	r.owned, r.standalone = r.ownedFrame(), r.standaloneFrame()
+	requestsForMachine := util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("CAPTMachine"))
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTMachine{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(ofMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
-		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofPool)).
-		WatchesRawSource(r.Clusters.GetClusterSource("captmachine", r.ofCluster)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(requestsForMachine)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsForCluster)).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.requestsForControlPlane)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.requestsForTemplate)).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.requestsForPool)).
+		WatchesRawSource(r.Clusters.GetClusterSource("captmachine", r.requestsForCluster)).
 		WithOptions(options).
 		Named("captmachine").
 		Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
-	r.nodes = nodes.Source{Clusters: r.Clusters, Name: "captmachine-nodes", Controller: built, Concerns: r.ofNode}
+	r.nodes = nodes.Source{Clusters: r.Clusters, Name: "captmachine-nodes", Controller: built, Requests: r.requestsForNode}
 	return nil
 }
 
-// Reconcile runs the frame that fits who is above the machine.
+// Reconcile reconciles a machine with the frame for its owner.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.CAPTMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, machine); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
 		}
-		// Each frame forgets what it knew of it.
-		if result, err := r.driven.Reconcile(ctx, req); err != nil {
+		// Both frames drop what they remember about the machine.
+		if result, err := r.owned.Reconcile(ctx, req); err != nil {
 			return result, err
 		}
-		return r.alone.Reconcile(ctx, req)
+		return r.standalone.Reconcile(ctx, req)
 	}
-	if custodyOf(machine.OwnerReferences) == alone {
-		return r.alone.Reconcile(ctx, req)
+	if ownershipOf(machine.OwnerReferences) == standalone {
+		return r.standalone.Reconcile(ctx, req)
 	}
-	return r.driven.Reconcile(ctx, req)
+	return r.owned.Reconcile(ctx, req)
 }
 
-// aloneFrame is for a machine below a CAPTMachineSet, or below nobody: it is
-// ready when its node is, and its node is drained here.
-func (r *Reconciler) aloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
+// standaloneFrame lists the steps for a machine without an owning Machine. It is
+// ready when its node is, and this controller drains the node.
+func (r *Reconciler) standaloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
 	return r.frame(
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
@@ -107,14 +107,14 @@ func (r *Reconciler) aloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] 
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.DrainedCondition, Run: r.drain, ReasonOf: drainedReason, Message: drainedMessage},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},
-			{Run: r.forget},
+			{Run: r.removeNode},
 		},
 	)
 }
 
-// drivenFrame is for a machine below a Cluster API Machine, which watches the
-// node, drains it and removes it: it is ready when its instance is.
-func (r *Reconciler) drivenFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
+// ownedFrame lists the steps for a machine with an owning Machine, whose controller
+// observes, drains and deletes the node. The machine is ready when its instance is.
+func (r *Reconciler) ownedFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] {
 	return r.frame(
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
@@ -133,8 +133,8 @@ func (r *Reconciler) frame(steps, deletion []reconcile.Step[scope]) *reconcile.F
 	}
 }
 
-// provisioned tells whether the instance has been there. From then on its node
-// is watched whatever its workspace does.
+// provisioned reports whether the instance has ever been provisioned. From then on
+// the node is observed whatever the state of the workspace is.
 func provisioned(s *scope) bool {
 	done := s.machine.Status.Initialization.Provisioned
 	return done != nil && *done

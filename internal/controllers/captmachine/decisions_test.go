@@ -14,33 +14,33 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-func scopeOf(spec infrav1.CAPTMachineSpec) *scope {
+func newScope(spec infrav1.CAPTMachineSpec) *scope {
 	return &scope{machine: &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}, Spec: spec}}
 }
 
-func TestCustody_isReadFromTheOwners(t *testing.T) {
+func TestOwnershipOf(t *testing.T) {
 	ref := func(apiVersion, kind string) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "x"}
 	}
 	for name, c := range map[string]struct {
 		owners []metav1.OwnerReference
-		want   custody
+		want   ownership
 	}{
-		"nobody":              {nil, alone},
-		"a CAPTMachineSet":    {[]metav1.OwnerReference{ref("infrastructure.cluster.x-k8s.io/v1beta1", "CAPTMachineSet")}, alone},
-		"a Cluster":           {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "Cluster")}, alone},
-		"somebody's operator": {[]metav1.OwnerReference{ref("example.com/v1", "Machine")}, alone},
-		"a MachineSet":        {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "MachineSet")}, awaited},
+		"no owner":       {nil, standalone},
+		"CAPTMachineSet": {[]metav1.OwnerReference{ref("infrastructure.cluster.x-k8s.io/v1beta1", "CAPTMachineSet")}, standalone},
+		"Cluster":        {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "Cluster")}, standalone},
+		"another group":  {[]metav1.OwnerReference{ref("example.com/v1", "Machine")}, standalone},
+		"MachineSet":     {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "MachineSet")}, pending},
 		"another control plane": {
-			[]metav1.OwnerReference{ref("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane")}, awaited,
+			[]metav1.OwnerReference{ref("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane")}, pending,
 		},
-		"a Machine": {
-			[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "MachineSet"), ref("cluster.x-k8s.io/v1beta2", "Machine")}, driven,
+		"Machine": {
+			[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta2", "MachineSet"), ref("cluster.x-k8s.io/v1beta2", "Machine")}, owned,
 		},
-		"a Machine of an older version": {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine")}, driven},
+		"Machine of an older version": {[]metav1.OwnerReference{ref("cluster.x-k8s.io/v1beta1", "Machine")}, owned},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(custodyOf(c.owners)).To(Equal(c.want))
+			NewWithT(t).Expect(ownershipOf(c.owners)).To(Equal(c.want))
 		})
 	}
 }
@@ -54,15 +54,15 @@ func outputsApply(outputs map[string]string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-func TestTakeOver_showsTheInstanceOnceItsProviderIDCanBeRead(t *testing.T) {
+func TestReportInstance_writesProviderIDFirst(t *testing.T) {
 	g := NewWithT(t)
-	s := scopeOf(infrav1.CAPTMachineSpec{FailureDomain: "1a"})
+	s := newScope(infrav1.CAPTMachineSpec{FailureDomain: "1a"})
 	s.apply = outputsApply(map[string]string{
 		"provider_id": `"test:///1"`, "node_name": `"ip-10-0-0-1"`,
 		"addresses": `[{"type":"InternalIP","address":"10.0.0.1"},{"type":"Hostname","address":"ip-10-0-0-1"}]`,
 	})
 
-	waiting, ok := fault.AsWaiting(s.takeOver())
+	waiting, ok := fault.AsWaiting(s.reportInstance())
 	g.Expect(ok).To(BeTrue())
 	g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForProviderIDReason))
 	g.Expect(s.machine.Spec.ProviderID).To(Equal("test:///1"))
@@ -73,29 +73,29 @@ func TestTakeOver_showsTheInstanceOnceItsProviderIDCanBeRead(t *testing.T) {
 	}))
 	g.Expect(s.machine.Status.Initialization.Provisioned).To(BeNil(), "the provider ID has not been written yet")
 
-	s.identified = true
-	g.Expect(s.takeOver()).To(Succeed())
+	s.providerIDWritten = true
+	g.Expect(s.reportInstance()).To(Succeed())
 	g.Expect(s.machine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 }
 
-func TestTakeOver_refusesWhatIsNoInstance(t *testing.T) {
+func TestReportInstance_refusesInvalidOutputs(t *testing.T) {
 	for name, c := range map[string]struct {
 		providerID string
 		outputs    map[string]string
 		reason     string
 		want       string
 	}{
-		"no provider ID":       {outputs: map[string]string{"provider_id": `null`}, reason: infrav1.MissingOutputReason, want: "output provider_id is empty or sensitive"},
-		"a number for an ID":   {outputs: map[string]string{"provider_id": `1`}, reason: infrav1.MissingOutputReason, want: "output provider_id of WorkspaceTemplateApply worker-0 is no *string"},
-		"another instance":     {providerID: "test:///1", outputs: map[string]string{"provider_id": `"test:///2"`}, reason: infrav1.ProviderIDChangedReason, want: "replaced the instance by test:///2"},
-		"an unknown address":   {outputs: map[string]string{"provider_id": `"x"`, "addresses": `[{"type":"IP","address":"10.0.0.1"}]`}, reason: infrav1.MissingOutputReason, want: `output addresses[0].type is "IP": it must be one of`},
-		"an address of nobody": {outputs: map[string]string{"provider_id": `"x"`, "addresses": `[{"type":"InternalIP","address":""}]`}, reason: infrav1.MissingOutputReason, want: "leave out what is not known"},
+		"no provider ID":        {outputs: map[string]string{"provider_id": `null`}, reason: infrav1.MissingOutputReason, want: "output provider_id is empty or sensitive"},
+		"number as provider ID": {outputs: map[string]string{"provider_id": `1`}, reason: infrav1.MissingOutputReason, want: "decoding output provider_id of WorkspaceTemplateApply worker-0"},
+		"another instance":      {providerID: "test:///1", outputs: map[string]string{"provider_id": `"test:///2"`}, reason: infrav1.ProviderIDChangedReason, want: "replaced the instance with test:///2"},
+		"unknown address type":  {outputs: map[string]string{"provider_id": `"x"`, "addresses": `[{"type":"IP","address":"10.0.0.1"}]`}, reason: infrav1.MissingOutputReason, want: `output addresses[0].type is "IP": it must be one of`},
+		"empty address":         {outputs: map[string]string{"provider_id": `"x"`, "addresses": `[{"type":"InternalIP","address":""}]`}, reason: infrav1.MissingOutputReason, want: "omit unknown addresses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := scopeOf(infrav1.CAPTMachineSpec{ProviderID: c.providerID})
+			s := newScope(infrav1.CAPTMachineSpec{ProviderID: c.providerID})
 			s.apply = outputsApply(c.outputs)
-			err := s.takeOver()
+			err := s.reportInstance()
 			stalled, ok := fault.AsStalled(err)
 			g.Expect(ok).To(BeTrue(), "%v", err)
 			g.Expect(stalled.Reason).To(Equal(c.reason))
@@ -106,7 +106,7 @@ func TestTakeOver_refusesWhatIsNoInstance(t *testing.T) {
 	}
 }
 
-func TestExemption_sparesWhatNeedsNoDrain(t *testing.T) {
+func TestDrainExemption(t *testing.T) {
 	cluster := func(change func(*clusterv1.Cluster)) *clusterv1.Cluster {
 		c := &clusterv1.Cluster{}
 		c.Status.Initialization.ControlPlaneInitialized = new(true)
@@ -121,13 +121,13 @@ func TestExemption_sparesWhatNeedsNoDrain(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"a machine with a node": {},
-		"mode Drain":            {change: func(s *scope) { s.machine.Spec.Drain = &infrav1.DrainPolicy{Mode: infrav1.DrainModeDrain} }},
+		"machine with a node": {},
+		"mode Drain":          {change: func(s *scope) { s.machine.Spec.Drain = &infrav1.DrainPolicy{Mode: infrav1.DrainModeDrain} }},
 		"mode Skip": {
 			change: func(s *scope) { s.machine.Spec.Drain = &infrav1.DrainPolicy{Mode: infrav1.DrainModeSkip} },
 			reason: infrav1.DrainSkippedReason, message: "spec.drain.mode is Skip",
 		},
-		"the annotation": {
+		"annotation": {
 			change: func(s *scope) {
 				s.machine.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: ""}
 			},
@@ -135,68 +135,68 @@ func TestExemption_sparesWhatNeedsNoDrain(t *testing.T) {
 		},
 		"no node yet": {
 			change: func(s *scope) { s.machine.Spec.ProviderID = "" },
-			reason: infrav1.NodeGoneReason, message: "There has been no node",
+			reason: infrav1.NodeGoneReason, message: "never had a node",
 		},
 		"no Cluster": {
 			change: func(s *scope) { s.cluster = nil },
-			reason: infrav1.DrainSkippedReason, message: "The Cluster is gone",
+			reason: infrav1.DrainSkippedReason, message: "The Cluster does not exist",
 		},
-		"a Cluster that goes": {
+		"Cluster being deleted": {
 			change: func(s *scope) { s.cluster = cluster(func(c *clusterv1.Cluster) { c.DeletionTimestamp = &now }) },
 			reason: infrav1.DrainSkippedReason, message: "The Cluster is being deleted",
 		},
-		"a control plane that goes": {
+		"control plane being deleted": {
 			change: func(s *scope) { s.info = &desired.ClusterInfo{ControlPlaneDeleting: true} },
 			reason: infrav1.DrainSkippedReason, message: "The control plane is being deleted",
 		},
 		"no control plane yet": {
 			change: func(s *scope) { s.cluster = &clusterv1.Cluster{} },
-			reason: infrav1.DrainSkippedReason, message: "There has been no control plane",
+			reason: infrav1.DrainSkippedReason, message: "never initialized",
 		},
-		"what was decided before": {
+		"earlier decision": {
 			change: func(s *scope) {
 				conditions.Set(s.machine, metav1.Condition{
-					Type: infrav1.DrainedCondition, Status: metav1.ConditionTrue, Reason: infrav1.DrainTimedOutReason, Message: "given up",
+					Type: infrav1.DrainedCondition, Status: metav1.ConditionTrue, Reason: infrav1.DrainTimedOutReason, Message: "aborted",
 				})
 			},
-			reason: infrav1.DrainTimedOutReason, message: "given up",
+			reason: infrav1.DrainTimedOutReason, message: "aborted",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := scopeOf(infrav1.CAPTMachineSpec{ProviderID: "test:///1"})
+			s := newScope(infrav1.CAPTMachineSpec{ProviderID: "test:///1"})
 			s.cluster = cluster(nil)
 			if c.change != nil {
 				c.change(s)
 			}
-			reason, message := s.exemption()
+			reason, message := s.drainExemption()
 			g.Expect(reason).To(Equal(c.reason))
 			g.Expect(message).To(ContainSubstring(c.message))
 		})
 	}
 }
 
-func TestDrain_isBoundedByItsTimeout(t *testing.T) {
+func TestDrain_isLimitedByTimeout(t *testing.T) {
 	g := NewWithT(t)
-	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := scopeOf(infrav1.CAPTMachineSpec{})
-	s.machine.DeletionTimestamp = &metav1.Time{Time: began}
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := newScope(infrav1.CAPTMachineSpec{})
+	s.machine.DeletionTimestamp = &metav1.Time{Time: start}
 
-	s.now = began.Add(100 * time.Hour)
-	g.Expect(s.overdue()).To(BeFalse(), "without a timeout it takes as long as it needs")
-	g.Expect(s.nextLook()).To(Equal(drainLook))
+	s.now = start.Add(100 * time.Hour)
+	g.Expect(s.drainTimedOut()).To(BeFalse(), "no limit without a timeout")
+	g.Expect(s.nextDrainCheck()).To(Equal(drainInterval))
 
 	s.machine.Spec.Drain = &infrav1.DrainPolicy{Timeout: &metav1.Duration{Duration: time.Minute}}
 	for after, want := range map[time.Duration]struct {
-		overdue bool
-		next    time.Duration
+		timedOut bool
+		next     time.Duration
 	}{
-		0:                {false, drainLook},
+		0:                {false, drainInterval},
 		58 * time.Second: {false, 2 * time.Second},
 		time.Minute:      {true, 0},
 	} {
-		s.now = began.Add(after)
-		g.Expect(s.overdue()).To(Equal(want.overdue), "after %s", after)
-		g.Expect(s.nextLook()).To(Equal(want.next), "after %s", after)
+		s.now = start.Add(after)
+		g.Expect(s.drainTimedOut()).To(Equal(want.timedOut), "after %s", after)
+		g.Expect(s.nextDrainCheck()).To(Equal(want.next), "after %s", after)
 	}
 }

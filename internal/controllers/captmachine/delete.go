@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	// drainLook is how often a node is looked at while it is drained.
-	drainLook = 5 * time.Second
-	// nodeDeletion is how long the object of a node whose instance is gone is
-	// tried to be removed. The node lifecycle of the cloud does it otherwise.
-	nodeDeletion = 30 * time.Second
-	// howToSkip tells how to go on without a drain.
-	howToSkip = "; to go on without a drain, set spec.drain.mode: Skip"
+	// drainInterval is how often the drain of a node is checked.
+	drainInterval = 5 * time.Second
+	// nodeDeletionTimeout is how long the controller tries to delete the Node of a
+	// destroyed instance. Afterwards the cloud's node lifecycle controller does.
+	nodeDeletionTimeout = 30 * time.Second
+	// skipHint is how a user continues without a drain.
+	skipHint = "; to skip the drain, set spec.drain.mode: Skip"
 )
 
-// drain empties the node before its instance goes, unless there is no need to.
+// drain drains the node before the instance is destroyed, unless that is not
+// necessary.
 func (r *Reconciler) drain(ctx context.Context, s *scope) error {
-	if err := r.lookAround(ctx, s); err != nil {
+	if err := r.readClusterInfo(ctx, s); err != nil {
 		return err
 	}
-	if s.drainReason, s.drainMessage = s.exemption(); s.drainReason != "" {
+	if s.drainReason, s.drainMessage = s.drainExemption(); s.drainReason != "" {
 		return nil
 	}
-	err := r.empty(ctx, s)
-	if err == nil || !s.overdue() {
+	err := r.evictPods(ctx, s)
+	if err == nil || !s.drainTimedOut() {
 		return err
 	}
 	text := err.Error()
@@ -45,12 +46,12 @@ func (r *Reconciler) drain(ctx context.Context, s *scope) error {
 		text = waiting.Message()
 	}
 	s.drainReason = infrav1.DrainTimedOutReason
-	s.drainMessage = fmt.Sprintf("The drain took longer than %s and was given up: %s", s.timeout(), text)
+	s.drainMessage = fmt.Sprintf("The drain was aborted after %s: %s", s.drainTimeout(), text)
 	return nil
 }
 
-// lookAround reads whether the control plane of the node goes too.
-func (r *Reconciler) lookAround(ctx context.Context, s *scope) error {
+// readClusterInfo reads whether the control plane is being deleted too.
+func (r *Reconciler) readClusterInfo(ctx context.Context, s *scope) error {
 	if s.cluster == nil {
 		return nil
 	}
@@ -59,9 +60,9 @@ func (r *Reconciler) lookAround(ctx context.Context, s *scope) error {
 	return err
 }
 
-// exemption is why a node is not drained, if it is not. What was decided once
-// stays: the instance may be half gone.
-func (s *scope) exemption() (reason, message string) {
+// drainExemption returns why the node is not drained, or empty strings. A decision
+// is final, because the instance may be partly destroyed.
+func (s *scope) drainExemption() (reason, message string) {
 	if done := conditions.Get(s.machine, infrav1.DrainedCondition); done != nil && done.Status == metav1.ConditionTrue {
 		return done.Reason, done.Message
 	}
@@ -72,117 +73,118 @@ func (s *scope) exemption() (reason, message string) {
 	case excluded:
 		return infrav1.DrainSkippedReason, "The annotation " + clusterv1.ExcludeNodeDrainingAnnotation + " is set"
 	case s.machine.Spec.ProviderID == "" && s.machine.Status.NodeName == "":
-		return infrav1.NodeGoneReason, "There has been no node"
+		return infrav1.NodeGoneReason, "The machine never had a node"
 	}
-	if why := s.clusterLeaves(); why != "" {
-		return infrav1.DrainSkippedReason, why
+	if reason := s.clusterUnusable(); reason != "" {
+		return infrav1.DrainSkippedReason, reason
 	}
 	return "", ""
 }
 
-// clusterLeaves is why the cluster of a node cannot, or need not, be asked for
-// anything any more.
-func (s *scope) clusterLeaves() string {
+// clusterUnusable returns why the workload cluster cannot or need not be called
+// anymore, or an empty string.
+func (s *scope) clusterUnusable() string {
 	switch {
 	case s.cluster == nil:
-		return "The Cluster is gone"
+		return "The Cluster does not exist"
 	case !s.cluster.DeletionTimestamp.IsZero():
 		return "The Cluster is being deleted"
 	case s.info != nil && s.info.ControlPlaneDeleting:
 		return "The control plane is being deleted"
 	}
 	if done := s.cluster.Status.Initialization.ControlPlaneInitialized; done == nil || !*done {
-		return "There has been no control plane"
+		return "The control plane was never initialized"
 	}
 	return ""
 }
 
-// empty evicts what can be evicted now, and tells what is waited for.
-func (r *Reconciler) empty(ctx context.Context, s *scope) error {
+// evictPods evicts the pods that can be evicted now, and waits for the others.
+func (r *Reconciler) evictPods(ctx context.Context, s *scope) error {
 	reader, err := r.nodes.Reader(ctx, s.clusterKey())
 	if err != nil {
-		return s.unreachable(err)
+		return s.drainFailed(err)
 	}
 	s.node, err = nodes.Find(ctx, reader, s.machine.Spec.ProviderID, s.machine.Status.NodeName)
 	if err != nil {
-		return s.unreachable(err)
+		return s.drainFailed(err)
 	}
 	if s.node == nil {
-		s.drainReason, s.drainMessage = infrav1.NodeGoneReason, "There is no node any more"
+		s.drainReason, s.drainMessage = infrav1.NodeGoneReason, "The node does not exist anymore"
 		return nil
 	}
 	config, err := r.Clusters.GetRESTConfig(ctx, s.clusterKey())
 	if err != nil {
-		return s.unreachable(nodes.Unreachable(err))
+		return s.drainFailed(nodes.Unreachable(err))
 	}
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client of the cluster: %w", err)
+		return fmt.Errorf("creating a client for the workload cluster: %w", err)
 	}
-	remains, err := drain.Node(ctx, c, s.node)
+	remaining, err := drain.Node(ctx, c, s.node)
 	if err != nil {
-		return s.unreachable(err)
+		return s.drainFailed(err)
 	}
-	if !remains.Empty() {
-		return fault.WaitFor(s.nextLook(), infrav1.DrainingReason, "Node %s: %s", s.node.Name, remains)
+	if !remaining.Empty() {
+		return fault.WaitFor(s.nextDrainCheck(), infrav1.DrainingReason, "Node %s: %s", s.node.Name, remaining)
 	}
 	return nil
 }
 
-// unreachable is a wait that names the way out: what is tried again and again
-// may be waited for in vain.
-func (s *scope) unreachable(err error) error {
+// drainFailed turns an error of the workload cluster into a wait that tells how to
+// skip the drain, because the cluster may never be reachable again.
+func (s *scope) drainFailed(err error) error {
 	if waiting, ok := fault.AsWaiting(err); ok {
-		return fault.WaitFor(s.nextLook(), waiting.Reason, "%s%s", waiting.Message(), howToSkip)
+		return fault.WaitFor(s.nextDrainCheck(), waiting.Reason, "%s%s", waiting.Message(), skipHint)
 	}
-	return fault.WaitFor(s.nextLook(), infrav1.WorkloadClusterUnreachableReason, "The cluster cannot be asked: %w%s", err, howToSkip)
+	return fault.WaitFor(s.nextDrainCheck(), infrav1.WorkloadClusterUnreachableReason, "Draining the node failed: %w%s", err, skipHint)
 }
 
-func (s *scope) timeout() time.Duration {
+// drainTimeout returns how long a drain may take. Zero means no limit.
+func (s *scope) drainTimeout() time.Duration {
 	if policy := s.machine.Spec.Drain; policy != nil && policy.Timeout != nil {
 		return policy.Timeout.Duration
 	}
 	return 0
 }
 
-// left is how long the drain may still take, if it is bounded.
-func (s *scope) left() time.Duration {
-	return s.machine.DeletionTimestamp.Add(s.timeout()).Sub(s.now)
+// drainRemaining returns the time until the drain times out.
+func (s *scope) drainRemaining() time.Duration {
+	return s.machine.DeletionTimestamp.Add(s.drainTimeout()).Sub(s.now)
 }
 
-func (s *scope) overdue() bool { return s.timeout() > 0 && s.left() <= 0 }
+func (s *scope) drainTimedOut() bool { return s.drainTimeout() > 0 && s.drainRemaining() <= 0 }
 
-// nextLook is when the node is looked at again.
-func (s *scope) nextLook() time.Duration {
-	if s.timeout() > 0 {
-		return min(drainLook, s.left())
+// nextDrainCheck returns when the drain is checked again.
+func (s *scope) nextDrainCheck() time.Duration {
+	if s.drainTimeout() > 0 {
+		return min(drainInterval, s.drainRemaining())
 	}
-	return drainLook
+	return drainInterval
 }
 
 func drainedReason(s *scope) string  { return s.drainReason }
 func drainedMessage(s *scope) string { return s.drainMessage }
 
-// destroy takes the instance away.
+// destroy destroys the instance.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	return r.Workspaces.Remove(ctx, s.machine, false)
 }
 
-// forget removes the object of a node whose instance is gone. It is tried for a
-// while, and then left: a machine does not stay for it.
-func (r *Reconciler) forget(ctx context.Context, s *scope) error {
-	if s.clusterLeaves() != "" || s.machine.Spec.ProviderID == "" && s.machine.Status.NodeName == "" {
+// removeNode deletes the Node of a destroyed instance. After a timeout it leaves
+// the Node, so that it never blocks the deletion of the machine.
+func (r *Reconciler) removeNode(ctx context.Context, s *scope) error {
+	if s.clusterUnusable() != "" || s.machine.Spec.ProviderID == "" && s.machine.Status.NodeName == "" {
 		return nil
 	}
 	err := r.deleteNode(ctx, s)
 	if err == nil {
 		return nil
 	}
-	gone := conditions.Get(s.machine, infrav1.DestroyedCondition)
-	if gone == nil || s.now.Sub(gone.LastTransitionTime.Time) < nodeDeletion {
-		return fault.WaitFor(drainLook, infrav1.WorkloadClusterUnreachableReason, "The object of the node cannot be removed: %w", err)
+	destroyed := conditions.Get(s.machine, infrav1.DestroyedCondition)
+	if destroyed == nil || s.now.Sub(destroyed.LastTransitionTime.Time) < nodeDeletionTimeout {
+		return fault.WaitFor(drainInterval, infrav1.WorkloadClusterUnreachableReason, "Deleting the Node failed: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Left the object of a node", "node", s.machine.Status.NodeName, "reason", err.Error())
+	ctrl.LoggerFrom(ctx).Info("Did not delete the Node", "node", s.machine.Status.NodeName, "reason", err.Error())
 	return nil
 }
 

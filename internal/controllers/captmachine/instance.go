@@ -16,14 +16,14 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// instance runs the template, and takes over what it tells of the instance.
+// instance runs the template and reports the instance.
 func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	var err error
 	if s.apply, err = r.Workspaces.Find(ctx, s.machine); err != nil {
 		return err
 	}
 	if s.apply == nil {
-		if err := s.start().Wait(); err != nil {
+		if err := s.preconditions().Check(); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	}
 	s.machine.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
 	if err := workspace.Outcome(s.apply); err != nil {
-		// A node that is changed in place is not lost meanwhile.
+		// The instance of a running update still exists.
 		waiting, waits := fault.AsWaiting(err)
 		if !waits || !provisioned(s) {
 			return err
@@ -54,7 +54,7 @@ func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 		s.updating = waiting.Message()
 		return nil
 	}
-	return s.takeOver()
+	return s.reportInstance()
 }
 
 // desired returns the machine with the objects that decide about its workspace.
@@ -62,19 +62,19 @@ func (s *scope) desired() *desired.Machine {
 	return &desired.Machine{Cluster: s.cluster, Machine: s.machine, Owner: s.owner, Pool: s.pool, Info: s.info, Existing: s.apply}
 }
 
-// start is what the instance waits for before it is made.
-func (s *scope) start() nodes.Start {
-	start := nodes.Start{Cluster: s.cluster}
+// preconditions returns what has to be true before the instance is created.
+func (s *scope) preconditions() nodes.Preconditions {
+	p := nodes.Preconditions{Cluster: s.cluster}
 	if s.owner != nil {
-		start.Owner = "Machine " + s.owner.Name
-		start.Leaving = !s.owner.DeletionTimestamp.IsZero()
-		start.Bootstrap = s.owner.Spec.Bootstrap.DataSecretName
-		start.ControlPlane = util.IsControlPlaneMachine(s.owner)
+		p.Owner = "Machine " + s.owner.Name
+		p.OwnerDeleting = !s.owner.DeletionTimestamp.IsZero()
+		p.BootstrapSecret = s.owner.Spec.Bootstrap.DataSecretName
+		p.ControlPlane = util.IsControlPlaneMachine(s.owner)
 	}
-	return start
+	return p
 }
 
-// readPool reads the pool whose settings the node shares.
+// readPool reads the pool of spec.nodeGroupRef.
 func (r *Reconciler) readPool(ctx context.Context, s *scope) error {
 	ref := s.machine.Spec.NodeGroupRef
 	if ref == nil {
@@ -92,28 +92,29 @@ func (r *Reconciler) readPool(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// takeOver shows what the outputs tell. Cluster API reads the provider ID once
-// the instance is said to be there, so the provider ID is written before that.
-func (s *scope) takeOver() error {
-	told, err := outputsOf(s.apply)
+// reportInstance copies the outputs of the workspace into the machine. Cluster API
+// reads the provider ID as soon as the machine is provisioned, so the provider ID
+// is written one reconcile earlier.
+func (s *scope) reportInstance() error {
+	out, err := outputsOf(s.apply)
 	if err != nil {
 		return fault.Stall(infrav1.MissingOutputReason, "WorkspaceTemplateApply %s: %w", s.apply.Name, err)
 	}
 	spec, status := &s.machine.Spec, &s.machine.Status
-	if spec.ProviderID != "" && spec.ProviderID != told.providerID {
+	if spec.ProviderID != "" && spec.ProviderID != out.providerID {
 		return fault.Stall(infrav1.ProviderIDChangedReason,
-			"WorkspaceTemplateApply %s replaced the instance by %s, but a machine is one instance for good: delete this CAPTMachine, so that another is made", s.apply.Name, told.providerID)
+			"WorkspaceTemplateApply %s replaced the instance with %s, but a CAPTMachine cannot change its instance: delete this CAPTMachine to replace it", s.apply.Name, out.providerID)
 	}
-	spec.ProviderID = told.providerID
-	status.Addresses = told.addresses
-	if told.nodeName != "" && status.NodeName == "" {
-		status.NodeName = told.nodeName
+	spec.ProviderID = out.providerID
+	status.Addresses = out.addresses
+	if out.nodeName != "" && status.NodeName == "" {
+		status.NodeName = out.nodeName
 	}
-	status.FailureDomain = told.zone
-	if told.zone == "" {
+	status.FailureDomain = out.zone
+	if out.zone == "" {
 		status.FailureDomain = s.desired().Zone()
 	}
-	if !s.identified {
+	if !s.providerIDWritten {
 		return fault.WaitFor(time.Second, infrav1.WaitingForProviderIDReason, "The provider ID is being written")
 	}
 	status.Initialization.Provisioned = new(true)

@@ -10,7 +10,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// node looks at the node of the instance.
+// node waits until the node of the instance is ready.
 func (r *Reconciler) node(ctx context.Context, s *scope) error {
 	reader, err := r.nodes.Reader(ctx, s.clusterKey())
 	if err != nil {

@@ -1,7 +1,6 @@
 package captmachine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,14 +11,14 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// The outputs that a machine is read from.
+// The optional outputs of a machine's workspace.
 const (
 	nodeNameOutput  = "node_name"
 	zoneOutput      = "availability_zone"
 	addressesOutput = "addresses"
 )
 
-// What the status takes.
+// The limits of the API.
 const (
 	maxProviderID = 512
 	maxNodeName   = 253
@@ -28,13 +27,14 @@ const (
 	maxAddresses  = 128
 )
 
-// outputs is what a workspace tells of its instance.
+// outputs are the outputs of a machine's workspace.
 type outputs struct {
 	providerID, nodeName, zone string
 	addresses                  []clusterv1.MachineAddress
 }
 
-// outputsOf reads the outputs, and refuses what the API would refuse.
+// outputsOf returns the outputs of a workspace. It returns an error for values that
+// the API would reject.
 func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 	var o outputs
 	for name, into := range map[string]any{
@@ -45,7 +45,7 @@ func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 		}
 	}
 	if o.providerID == "" {
-		return o, fmt.Errorf("output %s is empty or sensitive: it must be the provider ID that the node has", desired.ProviderIDOutput)
+		return o, fmt.Errorf("output %s is empty or sensitive: it must be the provider ID of the node", desired.ProviderIDOutput)
 	}
 	for _, text := range []struct {
 		name, value string
@@ -74,7 +74,7 @@ func checkAddresses(addresses []clusterv1.MachineAddress) error {
 			return fmt.Errorf("output %s[%d].type is %q: it must be one of %v", addressesOutput, i, a.Type, addressTypes)
 		}
 		if a.Address == "" || len(a.Address) > maxAddress {
-			return errors.New("output addresses has an address that is empty or too long: leave out what is not known")
+			return fmt.Errorf("output %s[%d].address must have 1 to %d characters: omit unknown addresses", addressesOutput, i, maxAddress)
 		}
 	}
 	return nil

@@ -19,76 +19,75 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at a machine.
+// scope is what one reconcile of a machine has read.
 type scope struct {
 	machine *infrav1.CAPTMachine
 	// cluster is nil only for a machine that is being deleted.
 	cluster *clusterv1.Cluster
-	// owner is the Cluster API Machine above, if any.
+	// owner is the owning Machine of Cluster API, or nil.
 	owner *clusterv1.Machine
 	now   time.Time
-	// identified tells that Cluster API can read the provider ID by now.
-	identified bool
+	// providerIDWritten reports whether the API server has the provider ID.
+	providerIDWritten bool
 
-	// What the first step fills in.
+	// The first step sets these.
 	info  *desired.ClusterInfo
 	pool  *infrav1.CAPTMachinePool
 	apply *infrav1.WorkspaceTemplateApply
-	// updating tells what an instance that is there waits for.
+	// updating describes what an update of an existing instance waits for.
 	updating string
 
 	node *corev1.Node
-	// drainReason and drainMessage tell why a drain counts as done.
+	// drainReason and drainMessage describe why the drain is complete.
 	drainReason, drainMessage string
 }
 
-// scope waits for the Cluster and the Machine that a machine belongs to. One
-// that is being deleted needs neither.
+// scope waits for the Cluster and the owning Machine. A machine that is being
+// deleted needs neither.
 func (r *Reconciler) scope(ctx context.Context, machine *infrav1.CAPTMachine, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{machine: machine, cluster: cluster, now: r.Now(), identified: machine.Spec.ProviderID != ""}
+	s := &scope{machine: machine, cluster: cluster, now: r.Now(), providerIDWritten: machine.Spec.ProviderID != ""}
 	if !machine.DeletionTimestamp.IsZero() {
 		return s, nil
 	}
-	custody := custodyOf(machine.OwnerReferences)
-	if custody == awaited {
-		return nil, fault.Wait(infrav1.WaitingForMachineReason, "Cluster API has not made the Machine of this CAPTMachine yet")
+	ownership := ownershipOf(machine.OwnerReferences)
+	if ownership == pending {
+		return nil, fault.Wait(infrav1.WaitingForMachineReason, "Cluster API has not created the Machine of this CAPTMachine yet")
 	}
 	if cluster == nil {
-		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTMachine belongs to no Cluster: name one in the label %s", clusterv1.ClusterNameLabel)
+		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTMachine has no Cluster: set the label %s", clusterv1.ClusterNameLabel)
 	}
-	if custody == driven {
+	if ownership == owned {
 		owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, fault.Wait(infrav1.WaitingForMachineReason, "The Machine that owns this CAPTMachine does not exist")
 		case err != nil:
-			return nil, fmt.Errorf("reading the Machine: %w", err)
+			return nil, fmt.Errorf("reading the owning Machine: %w", err)
 		}
 		s.owner = owner
 	}
 	return s, nil
 }
 
-// clusterKey names the Cluster, which must be there.
+// clusterKey returns the key of the Cluster, which must not be nil.
 func (s *scope) clusterKey() client.ObjectKey { return client.ObjectKeyFromObject(s.cluster) }
 
-// custody tells who is above a machine.
-type custody int
+// ownership is the relation of a machine to a Machine of Cluster API.
+type ownership int
 
 const (
-	// alone is a machine below a CAPTMachineSet, or below nobody.
-	alone custody = iota
-	// awaited is a machine that Cluster API has made, but whose Machine is not
-	// there yet.
-	awaited
-	// driven is a machine below a Cluster API Machine.
-	driven
+	// standalone machines have no owner, or a CAPTMachineSet.
+	standalone ownership = iota
+	// pending machines were created by Cluster API, and their Machine will follow.
+	pending
+	// owned machines have an owning Machine.
+	owned
 )
 
-// custodyOf reads from the owners who is above a machine. Cluster API makes the
-// machine before the Machine: until then the owner is what makes both.
-func custodyOf(owners []metav1.OwnerReference) custody {
-	found := alone
+// ownershipOf returns the ownership of a machine. Cluster API creates the machine
+// before the Machine. Until then the owner is the object that creates both.
+func ownershipOf(owners []metav1.OwnerReference) ownership {
+	found := standalone
 	for _, ref := range owners {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err != nil {
@@ -96,10 +95,10 @@ func custodyOf(owners []metav1.OwnerReference) custody {
 		}
 		switch {
 		case gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine":
-			return driven
+			return owned
 		case gv.Group == clusterv1.GroupVersion.Group && ref.Kind != clusterv1.ClusterKind,
 			gv.Group == controlplanev1.GroupVersion.Group && ref.Kind != "CAPTControlPlane":
-			found = awaited
+			found = pending
 		}
 	}
 	return found

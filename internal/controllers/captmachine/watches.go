@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// The indexes of machines: by the provider ID and by the name of the node.
+// The indexes of machines by provider ID and by node name.
 const (
 	providerIDIndex = "capt.providerID"
 	nodeNameIndex   = "capt.nodeName"
@@ -38,51 +39,46 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ofCluster finds the machines of a Cluster.
-func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.requests(ctx, every, of(obj.GetNamespace(), obj.GetName())...)
+// requestsForCluster returns the machines of a Cluster.
+func (r *Reconciler) requestsForCluster(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, all, nodes.InCluster(obj.GetNamespace(), obj.GetName())...)
 }
 
-// ofControlPlane finds the machines that a control plane may be waited for by:
-// those that have been made are not changed by it.
-func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForControlPlane returns the machines that may wait for a control plane.
+// It does not change existing instances.
+func (r *Reconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
 	}
-	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool { return m.Spec.ProviderID == "" }, of(obj.GetNamespace(), name)...)
+	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool { return m.Spec.ProviderID == "" }, nodes.InCluster(obj.GetNamespace(), name)...)
 }
 
-// ofTemplate finds the machines that a template makes.
-func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForTemplate returns the machines that use a template.
+func (r *Reconciler) requestsForTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool {
 		return m.Spec.WorkspaceTemplateRef.Key(m.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }
 
-// ofPool finds the machines that share the settings of a pool.
-func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForPool returns the machines that share the settings of a pool.
+func (r *Reconciler) requestsForPool(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool {
 		return m.Spec.NodeGroupRef != nil && m.Spec.NodeGroupRef.Name == obj.GetName()
 	}, client.InNamespace(obj.GetNamespace()))
 }
 
-// ofNode finds the machine behind a node of a cluster.
-func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []ctrl.Request {
-	requests := r.requests(ctx, every, append(of(cluster.Namespace, cluster.Name), client.MatchingFields{nodeNameIndex: node.Name})...)
+// requestsForNode returns the machine of a node.
+func (r *Reconciler) requestsForNode(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []ctrl.Request {
+	requests := r.requests(ctx, all, append(nodes.InCluster(cluster.Namespace, cluster.Name), client.MatchingFields{nodeNameIndex: node.Name})...)
 	if node.Spec.ProviderID == "" {
 		return requests
 	}
 	return append(requests,
-		r.requests(ctx, every, append(of(cluster.Namespace, cluster.Name), client.MatchingFields{providerIDIndex: node.Spec.ProviderID})...)...)
+		r.requests(ctx, all, append(nodes.InCluster(cluster.Namespace, cluster.Name), client.MatchingFields{providerIDIndex: node.Spec.ProviderID})...)...)
 }
 
-func every(*infrav1.CAPTMachine) bool { return true }
-
-// of lists what belongs to a Cluster.
-func of(namespace, cluster string) []client.ListOption {
-	return []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}}
-}
+func all(*infrav1.CAPTMachine) bool { return true }
 
 func (r *Reconciler) requests(ctx context.Context, match func(*infrav1.CAPTMachine) bool, options ...client.ListOption) []ctrl.Request {
 	return reconcile.Requests(ctx, r.Client, &infrav1.CAPTMachineList{}, match, options...)

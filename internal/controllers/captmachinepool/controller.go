@@ -1,6 +1,6 @@
-// Package captmachinepool makes managed node groups: it runs the template, tells
-// Cluster API of the nodes, and has the list of them read anew when nodes come
-// or go by themselves.
+// Package captmachinepool reconciles CAPTMachinePools, each of which is a managed
+// node group. It runs the template, reports the nodes to Cluster API, and requests
+// a run that refreshes the list of nodes when the cloud replaces nodes.
 package captmachinepool
 
 import (
@@ -32,44 +32,44 @@ import (
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
 
-// Reconciler makes managed node groups.
+// Reconciler reconciles CAPTMachinePools.
 type Reconciler struct {
 	Client     client.Client
 	Workspaces *workspace.Keeper
-	// Clusters reaches the clusters of the nodes.
+	// Clusters connects to the workload clusters.
 	Clusters clustercache.ClusterCache
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 
 	nodes nodes.Source
 }
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by workspace.Index.
+// SetupWithManager adds the controller and its watches to the manager. The cache
+// must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	ofMachinePool := util.MachinePoolToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTMachinePool"))
+	requestsForMachinePool := util.MachinePoolToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("CAPTMachinePool"))
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.CAPTMachinePool{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
-		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(ofMachinePool)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
-		WatchesRawSource(r.Clusters.GetClusterSource("captmachinepool", r.ofCluster)).
+		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(requestsForMachinePool)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsForCluster)).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.requestsForControlPlane)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.requestsForTemplate)).
+		WatchesRawSource(r.Clusters.GetClusterSource("captmachinepool", r.requestsForCluster)).
 		WithOptions(options).
 		Named("captmachinepool").
 		Build(r.frame())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
-	r.nodes = nodes.Source{Clusters: r.Clusters, Name: "captmachinepool-nodes", Controller: built, Concerns: r.ofNode}
+	r.nodes = nodes.Source{Clusters: r.Clusters, Name: "captmachinepool-nodes", Controller: built, Requests: r.requestsForNode}
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame lists the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 	return &reconcile.Frame[*infrav1.CAPTMachinePool, scope]{
 		Client:      r.Client,
@@ -88,14 +88,14 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 	}
 }
 
-// provisioned tells whether the node group has been there. From then on its
-// nodes are watched whatever its workspace does.
+// provisioned reports whether the node group has ever been provisioned. From then
+// on the nodes are observed whatever the state of the workspace is.
 func provisioned(s *scope) bool {
 	done := s.pool.Status.Initialization.Provisioned
 	return done != nil && *done
 }
 
-// destroy takes the node group away.
+// destroy destroys the node group.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	return r.Workspaces.Remove(ctx, s.pool, false)
 }

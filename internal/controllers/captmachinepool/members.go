@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// shortestPause and longestPause bound the time between the end of a run and
-	// the next that reads the nodes anew.
-	shortestPause = time.Minute
-	longestPause  = 30 * time.Minute
+	// minPause and maxPause limit the time between the end of a run and the next
+	// run that refreshes the list of nodes.
+	minPause = time.Minute
+	maxPause = 30 * time.Minute
 	// maxNames is the number of nodes that a message names.
 	maxNames = 3
 )
 
-// members compares the nodes that the outputs tell of with those in the cluster.
-// The cloud replaces nodes by itself, and only a run reads the outputs anew.
+// members compares the nodes of the outputs with those in the cluster. The cloud
+// may replace nodes, and only a run refreshes the outputs, so members requests one.
 func (r *Reconciler) members(ctx context.Context, s *scope) error {
-	if !s.settled {
+	if !s.applied {
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "The workspace is being applied")
 	}
 	reader, err := r.nodes.Reader(ctx, s.clusterKey())
@@ -43,30 +43,30 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 	if err := reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	found := compare(s.told, list.Items)
-	if !s.desired().ReplicasManagedExternally() && int(s.desired().Replicas()) != len(s.told.list) {
-		found.short = fmt.Sprintf("%d of %d", len(s.told.list), s.desired().Replicas())
+	diff := compare(s.outputs, list.Items)
+	if !s.desired().ReplicasManagedExternally() && int(s.desired().Replicas()) != len(s.outputs.list) {
+		diff.wrongSize = fmt.Sprintf("%d of %d", len(s.outputs.list), s.desired().Replicas())
 	}
-	request, wait := found.ask(s.told.list, s.lastRun(), s.shortSince(), s.now)
+	request, wait := diff.refreshRequest(s.outputs.list, s.lastRun(), s.wrongSizeSince(), s.now)
 	switch {
-	case found.agree():
+	case diff.empty():
 		return nil
 	case s.apply.Annotations[infrav1.RunRequestedAnnotation] == request && s.apply.Status.HandledRequest != request:
-		return fault.Wait(infrav1.RefreshingReason, "%s: a run will read the nodes anew", found)
+		return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
 	case s.apply.Status.HandledRequest == request:
-		return fault.Wait(infrav1.WaitingForNodeReason, "%s: a run has read the nodes anew and found the same", found)
+		return fault.Wait(infrav1.WaitingForNodeReason, "%s: a run has refreshed the list of nodes without a change", diff)
 	case wait > 0:
-		return fault.WaitFor(wait, infrav1.WaitingForNodeReason, "%s", found)
+		return fault.WaitFor(wait, infrav1.WaitingForNodeReason, "%s", diff)
 	}
-	asked := s.apply.DeepCopy()
-	metav1.SetMetaDataAnnotation(&asked.ObjectMeta, infrav1.RunRequestedAnnotation, request)
-	if err := r.Client.Patch(ctx, asked, client.MergeFrom(s.apply)); err != nil {
-		return fmt.Errorf("asking workspace %s for a run: %w", s.apply.Name, err)
+	annotated := s.apply.DeepCopy()
+	metav1.SetMetaDataAnnotation(&annotated.ObjectMeta, infrav1.RunRequestedAnnotation, request)
+	if err := r.Client.Patch(ctx, annotated, client.MergeFrom(s.apply)); err != nil {
+		return fmt.Errorf("requesting a run of workspace %s: %w", s.apply.Name, err)
 	}
-	return fault.Wait(infrav1.RefreshingReason, "%s: a run will read the nodes anew", found)
+	return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
 }
 
-// lastRun is when the workspace ended its latest run.
+// lastRun returns when the latest run of the workspace ended.
 func (s *scope) lastRun() time.Time {
 	last := s.apply.Status.AppliedAt.Time
 	if history := s.apply.Status.History; len(history) > 0 {
@@ -77,41 +77,43 @@ func (s *scope) lastRun() time.Time {
 	return last
 }
 
-// shortSince is since when there are fewer or more nodes than wanted.
-func (s *scope) shortSince() time.Time {
+// wrongSizeSince returns since when the number of nodes is not the desired one.
+func (s *scope) wrongSizeSince() time.Time {
 	if c := conditions.Get(s.pool, infrav1.ReplicasReadyCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return c.LastTransitionTime.Time
 	}
 	return s.now
 }
 
-// difference is how the nodes that the outputs tell of differ from those in the
+// difference is the difference between the nodes of the outputs and those in the
 // cluster.
 type difference struct {
-	// missing have no node, extra have one that is not told of.
-	missing, extra []string
-	// short says how many of the wanted nodes there are, if not all.
-	short string
+	// missing are provider IDs of the outputs without a node.
+	missing []string
+	// extra are provider IDs of nodes that are not in the outputs.
+	extra []string
+	// wrongSize is the existing and the desired number of nodes, if they differ.
+	wrongSize string
 }
 
-// compare finds what differs. Without a selector it is not known which nodes of
-// the cluster belong to the pool.
-func compare(told outputs, found []corev1.Node) difference {
+// compare compares the outputs with the nodes of the cluster. Without a selector
+// it is unknown which of them belong to the pool, and none is extra.
+func compare(out outputs, found []corev1.Node) difference {
 	var d difference
-	there := map[string]bool{}
-	selector := labels.SelectorFromSet(told.selector)
+	existing := map[string]bool{}
+	selector := labels.SelectorFromSet(out.selector)
 	for i := range found {
 		id := found[i].Spec.ProviderID
 		if id == "" {
 			continue
 		}
-		there[id] = true
-		if len(told.selector) > 0 && selector.Matches(labels.Set(found[i].Labels)) && !slices.Contains(told.list, id) {
+		existing[id] = true
+		if len(out.selector) > 0 && selector.Matches(labels.Set(found[i].Labels)) && !slices.Contains(out.list, id) {
 			d.extra = append(d.extra, id)
 		}
 	}
-	for _, id := range told.list {
-		if !there[id] {
+	for _, id := range out.list {
+		if !existing[id] {
 			d.missing = append(d.missing, id)
 		}
 	}
@@ -119,33 +121,39 @@ func compare(told outputs, found []corev1.Node) difference {
 	return d
 }
 
-func (d difference) agree() bool { return len(d.missing) == 0 && len(d.extra) == 0 && d.short == "" }
+func (d difference) empty() bool {
+	return len(d.missing) == 0 && len(d.extra) == 0 && d.wrongSize == ""
+}
 
-// ask is the request for a run that reads the nodes anew, and how long to wait
-// before it is made. The same difference asks once: what a run did not change,
-// another will not. Only a wanted number that is not reached asks again, after
-// longer and longer pauses.
-func (d difference) ask(listed []string, lastRun, shortSince, now time.Time) (request string, wait time.Duration) {
-	pause, parts := shortestPause, []string{strings.Join(listed, ","), strings.Join(d.missing, ","), strings.Join(d.extra, ",")}
-	if d.short != "" {
-		pause = min(max(shortestPause, now.Sub(shortSince)/2), longestPause)
-		parts = append(parts, d.short, lastRun.UTC().Format(time.RFC3339))
+// refreshRequest returns the request for a run that refreshes the list of nodes,
+// and how long to wait before it is made. The same difference leads to the same
+// request, and so to one run: if the run did not resolve it, another one will not.
+// Only a wrong number of nodes leads to further runs, after growing pauses.
+func (d difference) refreshRequest(list []string, lastRun, wrongSizeSince, now time.Time) (request string, wait time.Duration) {
+	pause, parts := minPause, []string{strings.Join(list, ","), strings.Join(d.missing, ","), strings.Join(d.extra, ",")}
+	if d.wrongSize != "" {
+		pause = min(max(minPause, now.Sub(wrongSizeSince)/2), maxPause)
+		parts = append(parts, d.wrongSize, lastRun.UTC().Format(time.RFC3339))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return "nodes-" + hex.EncodeToString(sum[:8]), lastRun.Add(pause).Sub(now)
 }
 
-// String tells a person what differs.
+// String describes the difference.
 func (d difference) String() string {
 	var parts []string
 	if len(d.missing) > 0 {
-		parts = append(parts, "not in the cluster: "+message.List(d.missing, maxNames))
+		parts = append(parts, "nodes not in the cluster: "+message.List(d.missing, maxNames))
 	}
 	if len(d.extra) > 0 {
-		parts = append(parts, "not among the outputs: "+message.List(d.extra, maxNames))
+		parts = append(parts, "nodes not in the outputs: "+message.List(d.extra, maxNames))
 	}
-	if d.short != "" {
-		parts = append(parts, d.short+" nodes")
+	if d.wrongSize != "" {
+		parts = append(parts, d.wrongSize+" nodes exist")
 	}
-	return strings.Join(parts, "; ")
+	text := strings.Join(parts, "; ")
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }

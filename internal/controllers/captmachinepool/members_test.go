@@ -12,20 +12,20 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-func TestOutputs_areSortedAndChecked(t *testing.T) {
+func TestOutputsOf_sortsAndChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		outputs map[string]string
 		want    []string
 		refused string
 	}{
-		"sorted":           {outputs: map[string]string{"provider_id_list": `["b","a","b"]`}, want: []string{"a", "b"}},
-		"none":             {outputs: map[string]string{"provider_id_list": `[]`}, want: []string{}},
-		"no list":          {outputs: map[string]string{}, refused: "output provider_id_list is null or sensitive"},
-		"null":             {outputs: map[string]string{"provider_id_list": `null`}, refused: "output provider_id_list is null or sensitive"},
-		"a text":           {outputs: map[string]string{"provider_id_list": `"a"`}, refused: "is no *[]string"},
-		"an empty entry":   {outputs: map[string]string{"provider_id_list": `["a",""]`}, refused: "has an empty entry"},
-		"a bad selector":   {outputs: map[string]string{"provider_id_list": `[]`, "node_selector": `["a"]`}, refused: "output node_selector"},
-		"an optional null": {outputs: map[string]string{"provider_id_list": `["a"]`, "node_selector": `null`, "provider_id": `null`}, want: []string{"a"}},
+		"sorted":        {outputs: map[string]string{"provider_id_list": `["b","a","b"]`}, want: []string{"a", "b"}},
+		"none":          {outputs: map[string]string{"provider_id_list": `[]`}, want: []string{}},
+		"no list":       {outputs: map[string]string{}, refused: "output provider_id_list is null or sensitive"},
+		"null":          {outputs: map[string]string{"provider_id_list": `null`}, refused: "output provider_id_list is null or sensitive"},
+		"string":        {outputs: map[string]string{"provider_id_list": `"a"`}, refused: "decoding output provider_id_list"},
+		"empty entry":   {outputs: map[string]string{"provider_id_list": `["a",""]`}, refused: "has an empty entry"},
+		"bad selector":  {outputs: map[string]string{"provider_id_list": `[]`, "node_selector": `["a"]`}, refused: "output node_selector"},
+		"optional null": {outputs: map[string]string{"provider_id_list": `["a"]`, "node_selector": `null`, "provider_id": `null`}, want: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -34,91 +34,91 @@ func TestOutputs_areSortedAndChecked(t *testing.T) {
 			for output, raw := range c.outputs {
 				apply.Status.Outputs[output] = infrav1.Value{Raw: []byte(raw)}
 			}
-			told, err := outputsOf(apply)
+			out, err := outputsOf(apply)
 			if c.refused != "" {
 				g.Expect(err).To(MatchError(ContainSubstring(c.refused)))
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(told.list).To(Equal(c.want))
+			g.Expect(out.list).To(Equal(c.want))
 		})
 	}
 }
 
-func TestTakeOver_showsTheNodesOnceTheyCanBeRead(t *testing.T) {
+func TestReportNodes_writesListFirst(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{pool: &infrav1.CAPTMachinePool{}}
 	s.apply = &infrav1.WorkspaceTemplateApply{}
 	s.apply.Status.Outputs = map[string]infrav1.Value{"provider_id_list": {Raw: []byte(`["b","a"]`)}}
 
-	waiting, ok := fault.AsWaiting(s.takeOver())
+	waiting, ok := fault.AsWaiting(s.reportNodes())
 	g.Expect(ok).To(BeTrue())
 	g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForProviderIDReason))
 	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a", "b"}))
 	g.Expect(s.pool.Status.Initialization.Provisioned).To(BeNil(), "the list has not been written yet")
 	g.Expect(s.pool.Status.Replicas).To(BeNil())
 
-	s.listed = []string{"a", "b"}
-	g.Expect(s.takeOver()).To(Succeed())
+	s.writtenList = []string{"a", "b"}
+	g.Expect(s.reportNodes()).To(Succeed())
 	g.Expect(s.pool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	g.Expect(s.pool.Status.Ready).To(HaveValue(BeTrue()), "the controller of MachinePools reads this one")
+	g.Expect(s.pool.Status.Ready).To(HaveValue(BeTrue()), "the controller of MachinePools reads this field")
 	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))))
 
 	s.apply.Status.Outputs["provider_id_list"] = infrav1.Value{Raw: []byte(`["a"]`)}
-	g.Expect(s.takeOver()).To(Succeed(), "what was there once was there")
+	g.Expect(s.reportNodes()).To(Succeed(), "provisioned stays true")
 	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a"}))
 	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))), "the new list has not been written yet")
 }
 
-func TestCompare_findsNodesThatCameAndWent(t *testing.T) {
+func TestCompare(t *testing.T) {
 	node := func(id string, labels map[string]string) corev1.Node {
 		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.NodeSpec{ProviderID: id}}
 	}
-	mine, others := map[string]string{"group": "spot", "zone": "1a"}, map[string]string{"group": "other"}
-	found := []corev1.Node{node("a", mine), node("b", mine), node("z", others), node("", mine)}
+	own, other := map[string]string{"group": "spot", "zone": "1a"}, map[string]string{"group": "other"}
+	found := []corev1.Node{node("a", own), node("b", own), node("z", other), node("", own)}
 	for name, c := range map[string]struct {
-		told outputs
-		want difference
-		text string
+		outputs outputs
+		want    difference
+		text    string
 	}{
-		"the same":                  {told: outputs{list: []string{"a", "b"}, selector: map[string]string{"group": "spot"}}},
-		"one went":                  {told: outputs{list: []string{"a", "b", "c"}}, want: difference{missing: []string{"c"}}, text: "not in the cluster: c"},
-		"one came":                  {told: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}, want: difference{extra: []string{"b"}}, text: "not among the outputs: b"},
-		"whose it is is not known":  {told: outputs{list: []string{"a"}}},
-		"all were replaced":         {told: outputs{list: []string{"x"}, selector: map[string]string{"group": "spot"}}, want: difference{missing: []string{"x"}, extra: []string{"a", "b"}}, text: "not in the cluster: x; not among the outputs: a, b"},
-		"a pool of nothing":         {told: outputs{list: []string{}}},
-		"another pool's are theirs": {told: outputs{list: []string{"z"}, selector: map[string]string{"group": "other"}}},
+		"equal":                          {outputs: outputs{list: []string{"a", "b"}, selector: map[string]string{"group": "spot"}}},
+		"missing":                        {outputs: outputs{list: []string{"a", "b", "c"}}, want: difference{missing: []string{"c"}}, text: "Nodes not in the cluster: c"},
+		"extra":                          {outputs: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}, want: difference{extra: []string{"b"}}, text: "Nodes not in the outputs: b"},
+		"unknown owner without selector": {outputs: outputs{list: []string{"a"}}},
+		"all replaced":                   {outputs: outputs{list: []string{"x"}, selector: map[string]string{"group": "spot"}}, want: difference{missing: []string{"x"}, extra: []string{"a", "b"}}, text: "Nodes not in the cluster: x; nodes not in the outputs: a, b"},
+		"empty pool":                     {outputs: outputs{list: []string{}}},
+		"nodes of another pool":          {outputs: outputs{list: []string{"z"}, selector: map[string]string{"group": "other"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			got := compare(c.told, found)
+			got := compare(c.outputs, found)
 			g.Expect(got).To(Equal(c.want))
-			g.Expect(got.agree()).To(Equal(c.text == ""))
+			g.Expect(got.empty()).To(Equal(c.text == ""))
 			g.Expect(got.String()).To(Equal(c.text))
 		})
 	}
 }
 
-func TestAsk_asksOnceForTheSame(t *testing.T) {
+func TestRefreshRequest_isStableForSameDifference(t *testing.T) {
 	g := NewWithT(t)
 	run := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	went := difference{missing: []string{"c"}}
+	missing := difference{missing: []string{"c"}}
 
-	first, wait := went.ask([]string{"a", "c"}, run, run, run.Add(10*time.Second))
-	g.Expect(wait).To(Equal(50*time.Second), "not at once after a run")
-	again, wait := went.ask([]string{"a", "c"}, run.Add(time.Hour), run, run.Add(2*time.Hour))
-	g.Expect(again).To(Equal(first), "a run has been asked for already")
+	first, wait := missing.refreshRequest([]string{"a", "c"}, run, run, run.Add(10*time.Second))
+	g.Expect(wait).To(Equal(50*time.Second), "the pause after a run")
+	repeated, wait := missing.refreshRequest([]string{"a", "c"}, run.Add(time.Hour), run, run.Add(2*time.Hour))
+	g.Expect(repeated).To(Equal(first), "a run was requested already")
 	g.Expect(wait).To(BeNumerically("<=", 0))
-	other, _ := difference{missing: []string{"a", "c"}}.ask([]string{"a", "c"}, run, run, run)
-	g.Expect(other).NotTo(Equal(first), "something else is missing")
-	replaced, _ := went.ask([]string{"b", "c"}, run, run, run)
+	other, _ := difference{missing: []string{"a", "c"}}.refreshRequest([]string{"a", "c"}, run, run, run)
+	g.Expect(other).NotTo(Equal(first), "another difference")
+	replaced, _ := missing.refreshRequest([]string{"b", "c"}, run, run, run)
 	g.Expect(replaced).NotTo(Equal(first), "the outputs changed")
 }
 
-func TestAsk_asksAgainForAWantedNumber(t *testing.T) {
+func TestRefreshRequest_repeatsForWrongSize(t *testing.T) {
 	g := NewWithT(t)
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	short := difference{short: "2 of 3"}
+	wrong := difference{wrongSize: "2 of 3"}
 	seen := map[string]bool{}
 	for _, c := range []struct{ ran, now, wait time.Duration }{
 		{0, 0, time.Minute},
@@ -127,9 +127,9 @@ func TestAsk_asksAgainForAWantedNumber(t *testing.T) {
 		{20 * time.Minute, 21 * time.Minute, 9*time.Minute + 30*time.Second},
 		{10 * time.Hour, 10*time.Hour + time.Minute, 29 * time.Minute},
 	} {
-		request, wait := short.ask([]string{"a", "b"}, since.Add(c.ran), since, since.Add(c.now))
+		request, wait := wrong.refreshRequest([]string{"a", "b"}, since.Add(c.ran), since, since.Add(c.now))
 		g.Expect(wait).To(Equal(c.wait), "at %s", c.now)
-		g.Expect(seen).NotTo(HaveKey(request), "after every run a new one may be asked for")
+		g.Expect(seen).NotTo(HaveKey(request), "each run allows a new request")
 		seen[request] = true
 	}
 }

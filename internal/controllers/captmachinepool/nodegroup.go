@@ -11,14 +11,14 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// nodeGroup runs the template, and takes over what it tells of the nodes.
+// nodeGroup runs the template and reports the nodes.
 func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	var err error
 	if s.apply, err = r.Workspaces.Find(ctx, s.pool); err != nil {
 		return err
 	}
 	if s.apply == nil {
-		if err := s.start().Wait(); err != nil {
+		if err := s.preconditions().Check(); err != nil {
 			return err
 		}
 	}
@@ -40,37 +40,38 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	if err := workspace.Outcome(s.apply); err != nil {
 		return err
 	}
-	return s.takeOver()
+	return s.reportNodes()
 }
 
-// start is what the node group waits for before it is made.
-func (s *scope) start() nodes.Start {
-	return nodes.Start{
-		Cluster: s.cluster, Owner: "MachinePool " + s.owner.Name, Leaving: !s.owner.DeletionTimestamp.IsZero(),
-		Bootstrap: s.owner.Spec.Template.Spec.Bootstrap.DataSecretName,
+// preconditions returns what has to be true before the node group is created.
+func (s *scope) preconditions() nodes.Preconditions {
+	return nodes.Preconditions{
+		Cluster: s.cluster, Owner: "MachinePool " + s.owner.Name, OwnerDeleting: !s.owner.DeletionTimestamp.IsZero(),
+		BootstrapSecret: s.owner.Spec.Template.Spec.Bootstrap.DataSecretName,
 	}
 }
 
-// takeOver shows what the outputs tell. Cluster API reads the list of nodes once
-// the node group is said to be there, so the list is written before that.
-func (s *scope) takeOver() error {
+// reportNodes copies the outputs of the workspace into the pool. Cluster API reads
+// the list of nodes as soon as the pool is provisioned, so the list is written one
+// reconcile earlier.
+func (s *scope) reportNodes() error {
 	var err error
-	if s.told, err = outputsOf(s.apply); err != nil {
+	if s.outputs, err = outputsOf(s.apply); err != nil {
 		return fault.Stall(infrav1.MissingOutputReason, "WorkspaceTemplateApply %s: %w", s.apply.Name, err)
 	}
-	s.pool.Spec.ProviderIDList = s.told.list
-	if s.told.providerID != "" {
-		s.pool.Spec.ProviderID = s.told.providerID
+	s.pool.Spec.ProviderIDList = s.outputs.list
+	if s.outputs.providerID != "" {
+		s.pool.Spec.ProviderID = s.outputs.providerID
 	}
-	written := slices.Equal(s.listed, s.told.list)
+	written := slices.Equal(s.writtenList, s.outputs.list)
 	if !written && !provisioned(s) {
 		return fault.WaitFor(time.Second, infrav1.WaitingForProviderIDReason, "The provider IDs are being written")
 	}
 	if written {
-		s.pool.Status.Replicas = new(int32(len(s.told.list)))
+		s.pool.Status.Replicas = new(int32(len(s.outputs.list)))
 	}
 	s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = new(true), new(true)
-	s.settled = true
+	s.applied = true
 	return nil
 }
 

@@ -9,28 +9,29 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// The outputs that a pool is read from.
+// The optional outputs of a pool's workspace.
 const (
 	providerIDOutput = "provider_id"
 	selectorOutput   = "node_selector"
 )
 
-// What the spec takes.
+// The limits of the API.
 const (
 	maxProviderID = 512
 	maxNodes      = 10000
 )
 
-// outputs is what a workspace tells of its node group.
+// outputs are the outputs of a pool's workspace.
 type outputs struct {
-	// list are the provider IDs of the nodes, sorted.
+	// list are the sorted provider IDs of the nodes.
 	list       []string
 	providerID string
-	// selector are the labels by which the nodes are known in the cluster.
+	// selector are the labels of the nodes.
 	selector map[string]string
 }
 
-// outputsOf reads the outputs, and refuses what the API would refuse.
+// outputsOf returns the outputs of a workspace. It returns an error for values that
+// the API would reject.
 func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 	var o outputs
 	if value, found := apply.Status.Outputs[desired.ProviderIDListOutput]; !found || string(value.Raw) == "null" {
@@ -52,7 +53,7 @@ func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
 		}
 	}
 	if slices.Contains(o.list, "") {
-		return o, fmt.Errorf("output %s has an empty entry: leave out what is not known", desired.ProviderIDListOutput)
+		return o, fmt.Errorf("output %s has an empty entry: omit unknown provider IDs", desired.ProviderIDListOutput)
 	}
 	return o, nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// replicas compares how many nodes there are with how many are wanted. What
-// brings the missing ones is the step before.
+// replicas waits until the number of nodes is the desired one. The previous step
+// refreshes the list of nodes.
 func replicas(_ context.Context, s *scope) error {
-	there := len(s.pool.Spec.ProviderIDList)
-	if s.desired().ReplicasManagedExternally() || there == int(s.desired().Replicas()) {
+	existing := len(s.pool.Spec.ProviderIDList)
+	if s.desired().ReplicasManagedExternally() || existing == int(s.desired().Replicas()) {
 		return nil
 	}
-	return fault.Wait(infrav1.WaitingForReplicasReason, "There are %d of %d nodes", there, s.desired().Replicas())
+	return fault.Wait(infrav1.WaitingForReplicasReason, "%d of %d nodes exist", existing, s.desired().Replicas())
 }
 
 func replicasReason(s *scope) string {
@@ -27,7 +27,7 @@ func replicasReason(s *scope) string {
 
 func replicasMessage(s *scope) string {
 	if s.desired().ReplicasManagedExternally() {
-		return fmt.Sprintf("There are %d nodes; another system decides how many", len(s.pool.Spec.ProviderIDList))
+		return fmt.Sprintf("%d nodes exist; another system manages their number", len(s.pool.Spec.ProviderIDList))
 	}
-	return fmt.Sprintf("There are %d nodes", len(s.pool.Spec.ProviderIDList))
+	return fmt.Sprintf("%d nodes exist", len(s.pool.Spec.ProviderIDList))
 }

@@ -16,41 +16,40 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at a pool.
+// scope is what one reconcile of a pool has read.
 type scope struct {
 	pool *infrav1.CAPTMachinePool
-	// cluster and owner, the MachinePool above, are nil only for a pool that is
+	// cluster and owner, the owning MachinePool, are nil only for a pool that is
 	// being deleted.
 	cluster *clusterv1.Cluster
 	owner   *clusterv1.MachinePool
 	now     time.Time
-	// listed is the list that Cluster API can read by now.
-	listed []string
+	// writtenList is the list of provider IDs that the API server has.
+	writtenList []string
 
-	// What the first step fills in.
+	// The first step sets these.
 	info  *desired.ClusterInfo
 	apply *infrav1.WorkspaceTemplateApply
-	// settled tells that the workspace is applied as it is wanted, and told what
-	// it says of the pool.
-	settled bool
-	told    outputs
+	// applied reports whether the workspace is applied as desired.
+	applied bool
+	outputs outputs
 }
 
-// scope waits for the Cluster and the MachinePool that a pool belongs to. One
-// that is being deleted needs neither.
+// scope waits for the Cluster and the owning MachinePool. A pool that is being
+// deleted needs neither.
 func (r *Reconciler) scope(ctx context.Context, pool *infrav1.CAPTMachinePool, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{pool: pool, cluster: cluster, now: r.Now(), listed: slices.Clone(pool.Spec.ProviderIDList)}
+	s := &scope{pool: pool, cluster: cluster, now: r.Now(), writtenList: slices.Clone(pool.Spec.ProviderIDList)}
 	if !pool.DeletionTimestamp.IsZero() {
 		return s, nil
 	}
 	owner, err := util.GetOwnerMachinePool(ctx, r.Client, pool.ObjectMeta)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("reading the MachinePool: %w", err)
+		return nil, fmt.Errorf("reading the owning MachinePool: %w", err)
 	case apierrors.IsNotFound(err) || owner == nil:
-		return nil, fault.Wait(infrav1.WaitingForMachinePoolReason, "No MachinePool owns this CAPTMachinePool: name it in spec.template.spec.infrastructureRef of a MachinePool")
+		return nil, fault.Wait(infrav1.WaitingForMachinePoolReason, "No MachinePool owns this CAPTMachinePool: refer to it in spec.template.spec.infrastructureRef of a MachinePool")
 	case cluster == nil:
-		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTMachinePool belongs to no Cluster: MachinePool %s sets the label %s", owner.Name, clusterv1.ClusterNameLabel)
+		return nil, fault.Wait(infrav1.WaitingForClusterReason, "This CAPTMachinePool has no Cluster: waiting for MachinePool %s to set the label %s", owner.Name, clusterv1.ClusterNameLabel)
 	}
 	s.owner = owner
 	return s, nil

@@ -1,6 +1,6 @@
-// Package drain empties nodes, one look at a time: each look evicts what can be
-// evicted now and tells what is left. What is evicted, and what is left alone,
-// is what kubectl drain does.
+// Package drain drains nodes without blocking: each call evicts the pods that can
+// be evicted now and returns those that are left. It evicts and skips the same
+// pods as kubectl drain.
 package drain
 
 import (
@@ -25,107 +25,109 @@ import (
 )
 
 const (
-	// longestLook bounds one look: a reconcile waits for it. What was not
-	// reached is evicted by the next.
-	longestLook = 10 * time.Second
-	// lost is for how many seconds a pod on an unreachable node is waited for
-	// once its own grace has ended. Nobody is there who could tell of its end.
-	lost = 1
+	// timeout limits one call, because a reconcile waits for it. The next call
+	// evicts the pods that this one did not reach.
+	timeout = 10 * time.Second
+	// unreachableSeconds is how many seconds after its grace period a pod on an
+	// unreachable node is still waited for. Its kubelet cannot report the end of
+	// the pod.
+	unreachableSeconds = 1
 	// maxNames is the number of pods that a message names for each reason.
 	maxNames = 3
 )
 
-// Remains is what is still on a node that has to leave it.
-type Remains struct {
-	// Leaving pods have been evicted, or are being deleted by others.
-	Leaving []string
-	// Blocked are the pods that cannot be evicted now, by the reason.
+// Remaining are the pods on a node that still have to go.
+type Remaining struct {
+	// Terminating are the pods that were evicted or are being deleted.
+	Terminating []string
+	// Blocked are the pods that cannot be evicted now, by reason.
 	Blocked map[string][]string
 }
 
-// Empty tells whether nothing is left.
-func (r Remains) Empty() bool { return len(r.Leaving) == 0 && len(r.Blocked) == 0 }
+// Empty reports whether no pods are left.
+func (r Remaining) Empty() bool { return len(r.Terminating) == 0 && len(r.Blocked) == 0 }
 
-// String tells a person what is left, and what keeps it.
-func (r Remains) String() string {
+// String describes the pods that are left, and why.
+func (r Remaining) String() string {
 	var parts []string
-	for _, why := range slices.Sorted(maps.Keys(r.Blocked)) {
-		parts = append(parts, fmt.Sprintf("%s cannot be evicted: %s", list(r.Blocked[why]), why))
+	for _, reason := range slices.Sorted(maps.Keys(r.Blocked)) {
+		parts = append(parts, fmt.Sprintf("%s cannot be evicted: %s", list(r.Blocked[reason]), reason))
 	}
-	if len(r.Leaving) > 0 {
-		parts = append(parts, "leaving: "+list(r.Leaving))
+	if len(r.Terminating) > 0 {
+		parts = append(parts, "terminating: "+list(r.Terminating))
 	}
 	return strings.Join(parts, "; ")
 }
 
 func list(pods []string) string { return message.List(slices.Sorted(slices.Values(pods)), maxNames) }
 
-// Node cordons a node and evicts what is on it: DaemonSets, static pods and
-// pods labelled cluster.x-k8s.io/drain: skip are left alone, data in emptyDir
-// are lost, disruption budgets are kept. It does not wait for pods to end, takes
-// some seconds at most, and may be called again and again.
-func Node(ctx context.Context, c kubernetes.Interface, node *corev1.Node) (Remains, error) {
-	ctx, cancel := context.WithTimeout(ctx, longestLook)
+// Node cordons a node and evicts its pods. It skips pods of DaemonSets, static
+// pods and pods with the label cluster.x-k8s.io/drain: skip. It respects
+// disruption budgets, and deletes the data in emptyDir volumes. It does not wait
+// for pods to terminate and is idempotent.
+func Node(ctx context.Context, c kubernetes.Interface, node *corev1.Node) (Remaining, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	helper := &kubectldrain.Helper{
 		Ctx: ctx, Client: c, Out: io.Discard, ErrOut: io.Discard,
 		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, GracePeriodSeconds: -1,
-		AdditionalFilters: []kubectldrain.PodFilter{unlessTold},
+		AdditionalFilters: []kubectldrain.PodFilter{skipLabeled},
 	}
 	if status, _ := nodes.Ready(node); status == corev1.ConditionUnknown {
-		helper.SkipWaitForDeleteTimeoutSeconds = lost
+		helper.SkipWaitForDeleteTimeoutSeconds = unreachableSeconds
 	}
 	if err := kubectldrain.RunCordonOrUncordon(helper, node, true); err != nil {
-		return Remains{}, fmt.Errorf("cordoning node %s: %w", node.Name, err)
+		return Remaining{}, fmt.Errorf("cordoning node %s: %w", node.Name, err)
 	}
-	list, errs := helper.GetPodsForDeletion(node.Name)
+	pods, errs := helper.GetPodsForDeletion(node.Name)
 	if len(errs) > 0 {
-		return Remains{}, fmt.Errorf("listing the pods of node %s: %w", node.Name, errors.Join(errs...))
+		return Remaining{}, fmt.Errorf("listing the pods of node %s: %w", node.Name, errors.Join(errs...))
 	}
-	remains := Remains{Blocked: map[string][]string{}}
-	for _, pod := range list.Pods() {
-		if err := remains.evict(helper, pod); err != nil {
-			return remains, err
+	remaining := Remaining{Blocked: map[string][]string{}}
+	for _, pod := range pods.Pods() {
+		if err := remaining.evict(helper, pod); err != nil {
+			return remaining, err
 		}
 	}
-	return remains, nil
+	return remaining, nil
 }
 
-// unlessTold leaves alone the pods that a person excepted.
-func unlessTold(pod corev1.Pod) kubectldrain.PodDeleteStatus {
+// skipLabeled skips the pods with the label cluster.x-k8s.io/drain: skip.
+func skipLabeled(pod corev1.Pod) kubectldrain.PodDeleteStatus {
 	if strings.EqualFold(pod.Labels[clusterv1.PodDrainLabel], string(clusterv1.MachineDrainRuleDrainBehaviorSkip)) {
 		return kubectldrain.MakePodDeleteStatusSkip()
 	}
 	return kubectldrain.MakePodDeleteStatusOkay()
 }
 
-func (r *Remains) evict(helper *kubectldrain.Helper, pod corev1.Pod) error {
+func (r *Remaining) evict(helper *kubectldrain.Helper, pod corev1.Pod) error {
 	id := pod.Namespace + "/" + pod.Name
 	if !pod.DeletionTimestamp.IsZero() {
-		r.Leaving = append(r.Leaving, id)
+		r.Terminating = append(r.Terminating, id)
 		return nil
 	}
 	err := helper.EvictPod(pod, policyv1.SchemeGroupVersion)
-	switch why, refused := refusal(err); {
+	switch reason, refused := refusal(err); {
 	case err == nil:
-		r.Leaving = append(r.Leaving, id)
+		r.Terminating = append(r.Terminating, id)
 	case apierrors.IsNotFound(err):
 	case refused:
-		r.Blocked[why] = append(r.Blocked[why], id)
+		r.Blocked[reason] = append(r.Blocked[reason], id)
 	default:
 		return fmt.Errorf("evicting pod %s: %w", id, err)
 	}
 	return nil
 }
 
-// refusal is why an API server refused an eviction, if it did.
-func refusal(err error) (why string, refused bool) {
+// refusal returns why the API server refused an eviction. It reports false for
+// other errors.
+func refusal(err error) (reason string, refused bool) {
 	var status apierrors.APIStatus
 	switch {
 	case !errors.As(err, &status):
 		return "", false
 	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return "its namespace is being deleted, which deletes the pod in its turn", true
+		return "its namespace is being deleted, which will delete the pod", true
 	case !apierrors.IsTooManyRequests(err) || status.Status().Details == nil:
 		return status.Status().Message, true
 	}

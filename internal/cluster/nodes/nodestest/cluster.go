@@ -15,12 +15,11 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Version is the version of the clusters.
+// Version is the Kubernetes version of the clusters.
 const Version = "v1.33.0"
 
-// Cluster is a Cluster whose infrastructure and control plane have no
-// controllers: a test says what has become of them. Its workload cluster is the
-// API server of the test.
+// Cluster is a Cluster whose infrastructure and control plane have no controllers:
+// the test sets their status. Its workload cluster is the API server of the test.
 type Cluster struct {
 	Client       client.Client
 	Cluster      *clusterv1.Cluster
@@ -28,11 +27,11 @@ type Cluster struct {
 	ControlPlane *controlplanev1.CAPTControlPlane
 }
 
-// NewCluster makes a Cluster and the kubeconfig of its workload cluster.
+// NewCluster creates a Cluster and the kubeconfig Secret of its workload cluster.
 func NewCluster(ctx context.Context, c client.Client, namespace, name string, kubeconfig []byte) (*Cluster, error) {
 	labels := map[string]string{clusterv1.ClusterNameLabel: name}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
-	made := &Cluster{
+	created := &Cluster{
 		Client: c,
 		Infra: &infrav1.CAPTCluster{ObjectMeta: meta, Spec: infrav1.CAPTClusterSpec{
 			Region: "ap-northeast-1", ExistingVPCID: "vpc-0123456789abcdef0",
@@ -49,15 +48,15 @@ func NewCluster(ctx context.Context, c client.Client, namespace, name string, ku
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-kubeconfig", Labels: labels},
 		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig},
 	}
-	for _, obj := range []client.Object{made.Infra, made.ControlPlane, made.Cluster, secret} {
+	for _, obj := range []client.Object{created.Infra, created.ControlPlane, created.Cluster, secret} {
 		if err := c.Create(ctx, obj); err != nil {
 			return nil, fmt.Errorf("creating %T %s: %w", obj, obj.GetName(), err)
 		}
 	}
-	return made, nil
+	return created, nil
 }
 
-// Provision says that the infrastructure is there.
+// Provision marks the infrastructure as provisioned.
 func (c *Cluster) Provision(ctx context.Context) error {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.Infra), c.Infra); err != nil {
 		return err
@@ -69,8 +68,7 @@ func (c *Cluster) Provision(ctx context.Context) error {
 	return c.Client.Status().Update(ctx, c.Infra)
 }
 
-// Initialize says that the control plane takes requests, and gives it a
-// workspace that tells outputs.
+// Initialize marks the control plane as initialized and creates its workspace.
 func (c *Cluster) Initialize(ctx context.Context) error {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.ControlPlane), c.ControlPlane); err != nil {
 		return err
@@ -97,14 +95,14 @@ func (c *Cluster) Initialize(ctx context.Context) error {
 	return c.Client.Status().Update(ctx, c.ControlPlane)
 }
 
-// ControlPlaneOutputs is what the workspaces of control planes tell.
+// ControlPlaneOutputs returns the outputs of the workspace of a control plane.
 func ControlPlaneOutputs() map[string]any {
 	return map[string]any{
 		"cluster_endpoint": "https://api.example.com", "cluster_certificate_authority_data": "Q0E=", "node_security_group_id": "sg-1",
 	}
 }
 
-// Join makes a node and says that it is ready.
+// Join creates a ready node.
 func Join(ctx context.Context, c client.Client, name, providerID string, labels map[string]string) (*corev1.Node, error) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 	if err := c.Create(ctx, node); err != nil {
@@ -113,12 +111,12 @@ func Join(ctx context.Context, c client.Client, name, providerID string, labels 
 	return node, SetReady(ctx, c, node, corev1.ConditionTrue)
 }
 
-// SetReady says whether a node is ready.
+// SetReady sets the Ready condition of a node.
 func SetReady(ctx context.Context, c client.Client, node *corev1.Node, ready corev1.ConditionStatus) error {
-	before := node.DeepCopy()
+	previous := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: ready, Reason: "Test", Message: "the test says so",
+		Type: corev1.NodeReady, Status: ready, Reason: "Test", Message: "set by the test",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
-	return c.Status().Patch(ctx, node, client.MergeFrom(before))
+	return c.Status().Patch(ctx, node, client.MergeFrom(previous))
 }

@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters adds the connections to workload clusters, which end with the
-// manager: an API server waits for those that watch it.
+// Clusters adds a cache of connections to workload clusters to the manager. It
+// closes them when the manager stops, because an API server waits for its watches
+// before it stops.
 func Clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.ClusterCache, error) {
 	ctrl.SetLogger(klog.Background())
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{

@@ -1,6 +1,5 @@
-// Package nodestest has what the tests of machines and machine pools share: a
-// stand-in for the Terraform engine, and a cluster that is its own workload
-// cluster.
+// Package nodestest contains what the tests of machines and machine pools share: a
+// fake Terraform engine, and a cluster that is its own workload cluster.
 package nodestest
 
 import (
@@ -18,26 +17,26 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// The annotations by which a test tells the engine what to do.
+// The annotations of a WorkspaceTemplateApply that control the engine.
 const (
-	// OutputsAnnotation is a JSON object of outputs that the next look tells. They
-	// win over those that the engine makes.
+	// OutputsAnnotation is a JSON object of outputs. They take precedence over those
+	// of Engine.Outputs.
 	OutputsAnnotation = "test.capt.appthrust.io/outputs"
-	// HoldAnnotation keeps a workspace from being destroyed.
+	// HoldAnnotation prevents the destruction of a workspace.
 	HoldAnnotation = "test.capt.appthrust.io/hold"
-	// WaitAnnotation keeps a workspace from being applied.
+	// WaitAnnotation prevents the application of a workspace.
 	WaitAnnotation = "test.capt.appthrust.io/wait"
 )
 
-// Engine stands in for the engine: it says of every workspace that it is
-// applied, with the outputs that Outputs makes, and destroys what is deleted and
-// no longer held. It runs nothing.
+// Engine is a fake Terraform engine. It marks every workspace as applied, with the
+// outputs that Outputs returns, and removes deleted workspaces that their owner no
+// longer holds.
 type Engine struct {
 	Client  client.Client
 	Outputs func(apply *infrav1.WorkspaceTemplateApply) map[string]any
 }
 
-// SetupWithManager adds the engine.
+// SetupWithManager adds the engine to the manager.
 func (e *Engine) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&infrav1.WorkspaceTemplateApply{}).Named("engine").Complete(e)
 }
@@ -78,7 +77,7 @@ func (e *Engine) complete(apply *infrav1.WorkspaceTemplateApply) error {
 	outputs := e.Outputs(apply)
 	if text := apply.Annotations[OutputsAnnotation]; text != "" {
 		if err := json.Unmarshal([]byte(text), &outputs); err != nil {
-			return fmt.Errorf("reading the outputs: %w", err)
+			return fmt.Errorf("parsing annotation %s: %w", OutputsAnnotation, err)
 		}
 	}
 	status.Outputs = map[string]infrav1.Value{}
@@ -93,7 +92,7 @@ func (e *Engine) complete(apply *infrav1.WorkspaceTemplateApply) error {
 	return nil
 }
 
-// destroy waits for the owner to let go, as the engine does.
+// destroy removes the finalizer once the owner no longer holds the workspace.
 func (e *Engine) destroy(ctx context.Context, before, apply *infrav1.WorkspaceTemplateApply) error {
 	_, hold := apply.Annotations[HoldAnnotation]
 	if hold || controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {

@@ -1,0 +1,121 @@
+// Package objecttest contains helpers for tests that create objects at an API
+// server, change them and wait for what controllers make of them.
+package objecttest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// Timeout is how long an expectation may take on a busy machine.
+	Timeout = 30 * time.Second
+	// Interval is how often an expectation is checked.
+	Interval = 50 * time.Millisecond
+)
+
+// Tester is a test with a client. Its methods end the test if an expectation is
+// not met.
+type Tester struct {
+	*WithT
+	T      *testing.T
+	Client client.Client
+}
+
+// New returns a Tester.
+func New(t *testing.T, c client.Client) *Tester {
+	t.Helper()
+	return &Tester{WithT: NewWithT(t), T: t, Client: c}
+}
+
+// Create creates an object.
+func (t *Tester) Create(obj client.Object) {
+	t.T.Helper()
+	t.Expect(t.Client.Create(t.T.Context(), obj)).To(Succeed())
+}
+
+// Delete deletes an object.
+func (t *Tester) Delete(obj client.Object, options ...client.DeleteOption) {
+	t.T.Helper()
+	t.Expect(t.Client.Delete(t.T.Context(), obj, options...)).To(Succeed())
+}
+
+// Get reads an object. The explanation is as for gomega.Expect.
+func (t *Tester) Get(obj client.Object, explanation ...any) {
+	t.T.Helper()
+	t.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed(), explanation...)
+}
+
+// WaitFor reads an object until the check passes.
+func (t *Tester) WaitFor(obj client.Object, explanation string, check func(g Gomega)) {
+	t.T.Helper()
+	t.Eventually(func(g Gomega) {
+		g.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+		check(g)
+	}, Timeout, Interval).Should(Succeed(), explanation)
+}
+
+// Update reads an object, changes and writes it, and repeats that after a
+// conflict.
+func (t *Tester) Update(obj client.Object, change func()) {
+	t.T.Helper()
+	t.WaitFor(obj, "updating "+obj.GetName(), func(g Gomega) {
+		change()
+		g.Expect(t.Client.Update(t.T.Context(), obj)).To(Succeed())
+	})
+}
+
+// Object is an object with conditions.
+type Object interface {
+	client.Object
+	conditions.Getter
+}
+
+// WaitForCondition waits until a condition has the status and the reason, its
+// message contains the texts, and it is about the latest generation.
+func (t *Tester) WaitForCondition(obj Object, condition string, status metav1.ConditionStatus, reason string, message ...string) metav1.Condition {
+	t.T.Helper()
+	var found metav1.Condition
+	t.WaitFor(obj, fmt.Sprintf("%s should be %s with reason %s: %s", condition, status, reason, strings.Join(message, ", ")), func(g Gomega) {
+		c := conditions.Get(obj, condition)
+		g.Expect(c).NotTo(BeNil(), "%v", obj.GetConditions())
+		g.Expect(c.Status).To(Equal(status), "%s: %s", c.Reason, c.Message)
+		g.Expect(c.Reason).To(Equal(reason), "%s", c.Message)
+		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
+		for _, text := range message {
+			g.Expect(c.Message).To(ContainSubstring(text))
+		}
+		found = *c
+	})
+	return found
+}
+
+// WaitUntilGone waits until an object does not exist.
+func (t *Tester) WaitUntilGone(obj client.Object, explanation string) {
+	t.T.Helper()
+	t.Eventually(func() bool {
+		return apierrors.IsNotFound(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj))
+	}, Timeout, Interval).Should(BeTrue(), explanation)
+}
+
+// ExpectNoWrites checks for some time that objects are not written.
+func (t *Tester) ExpectNoWrites(objects ...client.Object) {
+	t.T.Helper()
+	versions := func() []string {
+		var all []string
+		for _, obj := range objects {
+			t.Get(obj)
+			all = append(all, obj.GetResourceVersion())
+		}
+		return all
+	}
+	t.Consistently(versions, 2*time.Second, Interval).Should(Equal(versions()), "objects at rest should not be written")
+}
