@@ -25,6 +25,9 @@ func newAddonCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "addon",
 		Short: "List, install and update add-ons of clusters",
+		Long: `List, install and update add-ons of clusters. An add-on (CAPTAddon) installs
+manifests or a Helm release in all clusters of its namespace that have certain
+labels.`,
 	})
 	cmd.AddCommand(newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
 	return cmd

@@ -42,7 +42,9 @@ func newApproveCommand(o *Options) *cobra.Command {
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "approve NAME",
 		Short: "Approve the waiting plan of a workspace",
-		Long: `Approve the waiting plan of a workspace. CAPT then applies exactly this plan.
+		Long: `Approve the waiting plan of a workspace. CAPT then applies exactly this plan. A plan
+waits if the workspace has approval: Manual, or if the plan would destroy protected
+resources.
 
 The command prints the plan and asks for confirmation, unless --plan or --yes is
 set.`,

@@ -12,6 +12,11 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
+// environmentHelp describes the argument of the commands for local environments.
+const environmentHelp = `
+
+NAME is the name of the environment. The default name is "` + environment.DefaultName + `".`
+
 // environmentFlags select a local environment.
 type environmentFlags struct{ dir, parts string }
 
@@ -50,7 +55,7 @@ Run the command again to repair a broken environment; running parts stay as they
 are.
 
 With --demo, the command also creates a cluster with Flux and Karpenter, and waits
-until a pending pod has a node.`,
+until a pending pod has a node.` + environmentHelp,
 		Example: `  captctl up
   captctl up --demo
   captctl up second --dir /var/tmp/capt`,
@@ -106,7 +111,7 @@ func newDownCommand(o *Options) *cobra.Command {
 		Short: "Stop and remove a local management cluster",
 		Long: `Stop all processes of a local management cluster and of the local clusters that it
 created, and remove its directory. Resources elsewhere, such as in a cloud, are not
-deleted: delete the clusters that own them first.`,
+deleted: delete the clusters that own them first.` + environmentHelp,
 		Example: `  captctl down
   captctl down second --dir /var/tmp/capt`,
 		Args: cobra.MaximumNArgs(1),
@@ -141,7 +146,7 @@ func newStatusCommand(o *Options) *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the processes of a local management cluster",
 		Long: `Show the processes of a local management cluster and of the local clusters that it
-created. The exit code is 0 only if the management cluster is ready.`,
+created. The exit code is 0 only if the management cluster is ready.` + environmentHelp,
 		Example: `  captctl status
   captctl status -o json`,
 		Args: cobra.MaximumNArgs(1),
