@@ -119,7 +119,8 @@ func (f *fixture) stopsGracefully() {
 
 func (f *fixture) timesOut() {
 	request := f.request(terraform.OperationPlanAndApply, gatedModule()...)
-	request.Timeout = 4 * time.Second
+	// The run must create the first resource within this time.
+	request.Timeout = 10 * time.Second
 	run := f.start(request)
 	result := f.result(run)
 	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeTimedOut), result.Diagnostics.Short())
