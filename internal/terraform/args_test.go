@@ -15,6 +15,11 @@ func TestCheckArgs(t *testing.T) {
 		{args: []string{"-parallelism=5", "--target=aws_vpc.a", "-var", "a=b", "-lock=false", "-auto-approve"}},
 		{args: []string{"-out=x"}, want: "-out is set by the engine: remove it"},
 		{args: []string{"--chdir", "/"}, want: "-chdir is set by the engine: remove it"},
+		{args: []string{"-var", "a"}},
+		{args: []string{"-var"}},
+		{args: []string{"-parallelism=5", "-out=x"}, want: "-out is set by the engine: remove it"},
+		{args: []string{"-var", "a", "-out=x"}, want: "-out is set by the engine: remove it"},
+		{args: []string{"-auto-approve", "-out=x"}, want: "-out is set by the engine: remove it"},
 		{args: []string{"plan.out"}, want: `"plan.out" is not an option: write it as -name=value`},
 	}
 	for _, test := range tests {
@@ -32,5 +37,8 @@ func TestSplitArgs(t *testing.T) {
 	planning, applying := SplitArgs([]string{"-auto-approve", "-var", "a=b", "-parallelism=5", "-target=x.y", "-lock-timeout", "5s", "-input=false"})
 	g.Expect(planning).To(Equal([]string{"-var", "a=b", "-parallelism=5", "-target=x.y"}))
 	g.Expect(applying).To(Equal([]string{"-parallelism=5", "-lock-timeout", "5s"}))
+	planning, applying = SplitArgs([]string{"-parallelism", "5", "-target=x.y", "a", "-var"})
+	g.Expect(planning).To(Equal([]string{"-parallelism", "5", "-target=x.y", "-var"}))
+	g.Expect(applying).To(Equal([]string{"-parallelism", "5", "a"}))
 	g.Expect(DropImplied([]string{"-input=true", "-refresh=false", "-no-color"})).To(Equal([]string{"-refresh=false"}))
 }

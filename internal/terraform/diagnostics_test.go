@@ -22,6 +22,11 @@ func TestDiagnostics_Short(t *testing.T) {
 			want:        `main.tf:12: Missing required argument: The argument "x" is required.`,
 		},
 		{
+			name:        "a file without a line",
+			diagnostics: Diagnostics{{Severity: SeverityError, Summary: "Unreadable", File: "main.tf", Address: "aws_vpc.a"}},
+			want:        "main.tf: Unreadable",
+		},
+		{
 			name:        "errors before warnings",
 			diagnostics: Diagnostics{{Severity: SeverityWarning, Summary: "w"}, {Severity: SeverityError, Summary: "e", Address: "aws_vpc.a"}},
 			want:        "aws_vpc.a: e",

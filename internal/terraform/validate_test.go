@@ -2,6 +2,8 @@ package terraform
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,32 @@ func TestRequest_Validate(t *testing.T) {
 		{func(r *Request) { r.Env["TF_WORKSPACE"] = "x" }, "environment variable TF_WORKSPACE is set by the engine: remove it"},
 		{func(r *Request) { r.Env["A=B"] = "x" }, `environment variable "A=B" has an invalid name: use letters, digits, '_', '-' and '.'`},
 		{func(r *Request) { r.Env["A"] = "s3cr3t\x00" }, "environment variable A contains a NUL byte"},
+		{func(r *Request) { r.Operation = OperationApply; r.Plan = &PlanRef{} }, "operation Apply requires the plan to apply"},
+		{func(r *Request) { r.Operation = OperationApply; r.Plan = &PlanRef{ID: "plan-1"} }, ""},
+		{func(r *Request) { r.Operation = OperationRestoreState }, "operation RestoreState requires the snapshot to restore"},
+		{func(r *Request) { r.Operation = OperationRestoreState; r.Snapshot = "s" }, ""},
+		{func(r *Request) { r.Module.Format = FormatJSON }, ""},
+		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "./x"} }, `module address "./x" is relative: use an absolute path or a remote address`},
+		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "x/../y"} }, ""},
+		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "."} }, `entrypoint "." is outside the module: write a relative path without ..`},
+		{func(r *Request) { r.Backend = Backend{} }, ""},
+		{func(r *Request) { r.Backend = Backend{HCL: "x = 1"} }, "backend has a configuration but no type"},
+		{func(r *Request) { r.Backend = Backend{Type: "s3", HCL: "x = 1"} }, ""},
+		{func(r *Request) { r.Backend.Namespace = "" }, "backend kubernetes requires namespace and secretSuffix"},
+		{func(r *Request) { r.Backend.HCL = "x = 1" }, "backend kubernetes does not accept hcl"},
+		{func(r *Request) { r.Backend.SecretSuffix = strings.Repeat("a", 63) }, ""},
+		{func(r *Request) { r.Backend.SecretSuffix = "A" }, `backend secretSuffix "A" is invalid: use at most 63 lower-case letters, digits and dashes`},
+		{func(r *Request) { r.Backend.SecretSuffix = strings.Repeat("a", 64) }, fmt.Sprintf("backend secretSuffix %q is invalid: use at most 63 lower-case letters, digits and dashes", strings.Repeat("a", 64))},
+		{func(r *Request) { r.Files[""] = nil }, `file "" is outside the module's directory: write a relative path without ..`},
+		{func(r *Request) { r.Files[".."] = nil }, `file ".." is outside the module's directory: write a relative path without ..`},
+		{func(r *Request) { r.Files["..x"] = nil }, ""},
+		{func(r *Request) { r.Files[`a\b`] = nil }, `file "a\\b" is outside the module's directory: write a relative path without ..`},
+		{func(r *Request) { r.Files["sub/zz_capt_x"] = nil }, `file "sub/zz_capt_x" has a name that is reserved for the engine: rename it`},
+		{func(r *Request) { r.Encryption = "key_provider {}" }, ""},
+		{func(r *Request) { r.Encryption = "\xff" }, "encryption is not valid UTF-8"},
+		{func(r *Request) { r.Timeout, r.Grace = 0, 0 }, ""},
+		{func(r *Request) { r.Timeout = -1 }, "timeout and grace must not be negative"},
+		{func(r *Request) { r.Grace = -1 }, "timeout and grace must not be negative"},
 		{func(r *Request) { r.PlanArgs = []string{"-out=x"} }, "planArgs: -out is set by the engine: remove it"},
 	}
 	for _, test := range tests {
