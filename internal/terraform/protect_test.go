@@ -79,6 +79,7 @@ func TestRequest_Protected(t *testing.T) {
 		"module.db2.aws_rds_cluster.this":        false,
 		`aws_s3_bucket.logs["a"]`:                true,
 		"aws_s3_bucket_policy.logs":              false,
+		"module":                                 false,
 		"":                                       false,
 		`aws_subnet.this["aws_vpc.this"]`:        false,
 		`module.a.module.db.aws_subnet.b["]"]`:   false,

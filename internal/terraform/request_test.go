@@ -37,15 +37,16 @@ func TestHolder_Held(t *testing.T) {
 func TestRequest_Redactor(t *testing.T) {
 	request := &Request{
 		Env: map[string]string{
-			"KEY": "-----BEGIN-----\n  a line of the key\nshort\n", "TOKEN": "s3cr3t-token", "PIN": "1234", "PLAIN": "not a secret",
+			"KEY": "-----BEGIN-----\n  a line of the key\n8 bytes!\nshort\n", "TOKEN": "s3cr3t-token", "PIN": "1234", "PLAIN": "not a secret",
 		},
 		SecretEnv: []string{"KEY", "TOKEN", "PIN"},
 	}
 	for text, want := range map[string]string{
-		"use s3cr3t-token, s3cr3t-token":                     "use (sensitive value), (sensitive value)",
-		"-----BEGIN-----\n  a line of the key\nshort, after": "(sensitive value), after",
-		"at: a line of the key":                              "at: (sensitive value)",
-		"short 1234 not a secret":                            "short 1234 not a secret",
+		"use s3cr3t-token, s3cr3t-token":                               "use (sensitive value), (sensitive value)",
+		"-----BEGIN-----\n  a line of the key\n8 bytes!\nshort, after": "(sensitive value), after",
+		"at: a line of the key":                                        "at: (sensitive value)",
+		"8 bytes!":                                                     "(sensitive value)",
+		"short 1234 not a secret":                                      "short 1234 not a secret",
 	} {
 		NewWithT(t).Expect(request.Redactor().Replace(text)).To(Equal(want))
 	}
@@ -60,6 +61,15 @@ func TestBackend_names(t *testing.T) {
 	g.Expect(backend.StateLabels()).To(Equal(map[string]string{
 		"tfstate": "true", "tfstateSecretSuffix": "hello-ws", "tfstateWorkspace": "other", "app.kubernetes.io/managed-by": "terraform", "team": "a",
 	}))
+}
+
+func TestIsConfig(t *testing.T) {
+	for name, want := range map[string]bool{
+		"main.tf": true, "main.tofu": true, "main.tf.json": true, "main.tofu.json": true,
+		".hidden.tf": false, "main.tf~": false, "main.json": false, "README.md": false, "terraform.tfvars": false, ".terraform.lock.hcl": false,
+	} {
+		NewWithT(t).Expect(IsConfig(name)).To(Equal(want), name)
+	}
 }
 
 func TestIsAutoVars(t *testing.T) {
