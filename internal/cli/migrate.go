@@ -135,7 +135,7 @@ func (o *Options) migration(c client.Client, f *migrateFlags) (*migrate.Migratio
 		return nil, err
 	}
 	m := &migrate.Migration{
-		Client: c, WorkloadClient: workload.Reach{Scheme: scheme.New()}.Client, Versions: matrix,
+		Client: c, WorkloadClient: workload.Connector{Scheme: scheme.New()}.Client, Versions: matrix,
 		From: f.from, To: f.to, Flux: f.flux, Addon: f.addon, AllowUpgrade: f.allow, Now: time.Now, Progress: o.showStage,
 	}
 	if f.addons == "" {

@@ -52,7 +52,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	}
 	if err := (&captcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: cloud,
-		Workload: workload.Reach{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
+		Workload: workload.Connector{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTControlPlane: %w", err)

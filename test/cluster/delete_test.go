@@ -167,7 +167,7 @@ func TestDelete_waitsForLoadBalancersAndCanBeToldNotTo(t *testing.T) {
 	waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.LoadBalancersGoneCondition, "False Deleting")
 	c := waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.LoadBalancersGoneCondition, "False DeadlineExceeded")
 	w.Expect(c.Message).To(And(
-		ContainSubstring("Service "+w.namespace+"/front (kept by service.kubernetes.io/load-balancer-cleanup)"),
+		ContainSubstring("Service "+w.namespace+"/front (finalizers: service.kubernetes.io/load-balancer-cleanup)"),
 		ContainSubstring("capt.appthrust.io/skip-deletion-checks: load-balancers")))
 
 	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {

@@ -236,7 +236,7 @@ func (w *harness) inside(name string) client.Client {
 	w.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
-	c, err := workload.Reach{Scheme: scheme.New()}.Client(kubeconfig.Data["value"])
+	c, err := workload.Connector{Scheme: scheme.New()}.Client(kubeconfig.Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())
 	return c
 }

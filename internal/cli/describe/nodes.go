@@ -19,13 +19,13 @@ func ReadNodes(ctx context.Context, c client.Reader, cluster client.ObjectKey) *
 	if err != nil {
 		return &Nodes{Err: err}
 	}
-	workloadClient, err := workload.Reach{Scheme: scheme.New()}.Client(kubeconfig)
+	workloadClient, err := workload.Connector{Scheme: scheme.New()}.Client(kubeconfig)
 	if err != nil {
 		return &Nodes{Err: err}
 	}
 	var list corev1.NodeList
 	if err := workloadClient.List(ctx, &list); err != nil {
-		return &Nodes{Err: workload.Brief(err)}
+		return &Nodes{Err: workload.ShortError(err)}
 	}
 	return &Nodes{Items: list.Items}
 }

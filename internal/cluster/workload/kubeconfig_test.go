@@ -24,15 +24,15 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `
 
-func TestCheckKubeconfig_refusesWhatClusterAPICannotUse(t *testing.T) {
+func TestCheckKubeconfig_rejectsWhatClusterAPICannotUse(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"a token", good, ""},
-		{"nonsense", "s3cret: [", "it is no kubeconfig"},
+		{"nonsense", "s3cret: [", "it is not a valid kubeconfig"},
 		{"no context", strings.Replace(good, "current-context: x", "", 1), "no current-context"},
-		{"no server", strings.Replace(good, `server: "https://127.0.0.1:6443"`, "", 1), "names no server"},
-		{"no user", strings.Replace(good, "user: u", "user: v", 1), "names no user"},
+		{"no server", strings.Replace(good, `server: "https://127.0.0.1:6443"`, "", 1), "has no server"},
+		{"no user", strings.Replace(good, "user: u", "user: v", 1), "has no user"},
 		{"a program", strings.Replace(good, "token: s3cret", "exec: {command: aws, apiVersion: client.authentication.k8s.io/v1beta1, interactiveMode: Never}", 1), "runs a program"},
-		{"a file", strings.Replace(good, "token: s3cret", "tokenFile: /var/s3cret", 1), "names files"},
+		{"a file", strings.Replace(good, "token: s3cret", "tokenFile: /var/s3cret", 1), "refers to files"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,17 +49,17 @@ func TestCheckKubeconfig_refusesWhatClusterAPICannotUse(t *testing.T) {
 	}
 }
 
-func TestCheckKubeconfig_knowsWhenTheCertificateEnds(t *testing.T) {
+func TestCheckKubeconfig_returnsExpiryOfCertificate(t *testing.T) {
 	g := NewWithT(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	g.Expect(err).NotTo(HaveOccurred())
-	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-time.Hour), NotAfter: end}
+	expiry := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: expiry.Add(-time.Hour), NotAfter: expiry}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	g.Expect(err).NotTo(HaveOccurred())
 	text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 
 	expires, err := CheckKubeconfig([]byte(strings.Replace(good, "token: s3cret", "client-certificate-data: "+text, 1)))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(expires).To(BeTemporally("==", end))
+	g.Expect(expires).To(BeTemporally("==", expiry))
 }

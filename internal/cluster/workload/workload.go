@@ -1,4 +1,4 @@
-// Package workload reaches workload clusters by their kubeconfigs.
+// Package workload connects to workload clusters by their kubeconfigs.
 package workload
 
 import (
@@ -19,35 +19,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// timeout bounds each request: a reconcile waits for it.
-const timeout = 5 * time.Second
+// requestTimeout limits each request, because a reconciliation waits for it.
+const requestTimeout = 5 * time.Second
 
-// userAgent is how the workload cluster's audit log shows CAPT.
+// userAgent identifies CAPT in the audit log of a workload cluster.
 const userAgent = "capt-manager"
 
-// Reach reaches workload clusters.
-type Reach struct {
+// Connector connects to workload clusters.
+type Connector struct {
 	Scheme *runtime.Scheme
 }
 
-// Version asks the API server whether it is ready, and for its version.
-func (r Reach) Version(ctx context.Context, kubeconfig []byte) (*apiversion.Info, error) {
+// Version checks that the API server is ready, and returns its version.
+func (c Connector) Version(ctx context.Context, kubeconfig []byte) (*apiversion.Info, error) {
 	config, err := restConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	c, err := discovery.NewDiscoveryClientForConfig(config)
+	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return nil, Brief(err)
+	if err := d.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return nil, ShortError(err)
 	}
-	text, err := c.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	text, err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return nil, Brief(err)
+		return nil, ShortError(err)
 	}
 	info := &apiversion.Info{}
 	if err := json.Unmarshal(text, info); err != nil {
@@ -57,41 +57,41 @@ func (r Reach) Version(ctx context.Context, kubeconfig []byte) (*apiversion.Info
 }
 
 // Client returns a client that reads without a cache.
-func (r Reach) Client(kubeconfig []byte) (client.Client, error) {
+func (c Connector) Client(kubeconfig []byte) (client.Client, error) {
 	config, err := restConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: r.Scheme})
+	created, err := client.New(config, client.Options{Scheme: c.Scheme})
 	if err != nil {
-		return nil, Brief(err)
+		return nil, ShortError(err)
 	}
-	return c, nil
+	return created, nil
 }
 
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
-		return nil, errors.New("the kubeconfig cannot be read")
+		return nil, errors.New("the kubeconfig is invalid")
 	}
-	config.Timeout, config.UserAgent = timeout, userAgent
+	config.Timeout, config.UserAgent = requestTimeout, userAgent
 	return config, nil
 }
 
-// Brief says what a person needs of an error, and nothing that differs from one
-// attempt to the next, such as a port of ours.
-func Brief(err error) error {
+// ShortError returns the cause of a failed request. It omits details that differ
+// between attempts, such as the local port.
+func ShortError(err error) error {
 	var network *net.OpError
 	var address *url.Error
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return errors.New("it does not accept the credentials of the kubeconfig")
+		return errors.New("the credentials of the kubeconfig are rejected")
 	case apierrors.IsForbidden(err):
-		return errors.New("it does not permit the user of the kubeconfig to look")
+		return errors.New("the user of the kubeconfig has no permission")
 	case errors.As(err, &network) && network.Op == "dial":
 		return fmt.Errorf("%s: %w", network.Addr, network.Err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer within %s", timeout)
+		return fmt.Errorf("no response within %s", requestTimeout)
 	case errors.As(err, &address):
 		return address.Err
 	default:

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// kubeconfig leads to an API server that answers as told.
+// kubeconfig returns a kubeconfig for an API server with the given status codes.
 func kubeconfig(t *testing.T, ready, version int) []byte {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,9 +39,9 @@ current-context: x
 `, address, base64.StdEncoding.EncodeToString(ca))
 }
 
-func TestVersion_saysWhatAPersonNeeds(t *testing.T) {
+func TestVersion_explainsErrors(t *testing.T) {
 	unused := httptest.NewTLSServer(nil)
-	gone := config(unused.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: unused.Certificate().Raw}))
+	stopped := config(unused.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: unused.Certificate().Raw}))
 	unused.Close()
 	tests := []struct {
 		name   string
@@ -50,15 +50,15 @@ func TestVersion_saysWhatAPersonNeeds(t *testing.T) {
 	}{
 		{"ready", kubeconfig(t, 200, 200), ""},
 		{"not ready", kubeconfig(t, 500, 200), "an error on the server"},
-		{"credentials that ended", kubeconfig(t, 401, 200), "does not accept the credentials"},
-		{"no permission", kubeconfig(t, 403, 200), "does not permit"},
-		{"nobody there", gone, "connection refused"},
-		{"no kubeconfig", []byte("s3cret"), "the kubeconfig cannot be read"},
+		{"expired credentials", kubeconfig(t, 401, 200), "credentials of the kubeconfig are rejected"},
+		{"no permission", kubeconfig(t, 403, 200), "has no permission"},
+		{"no server", stopped, "connection refused"},
+		{"no kubeconfig", []byte("s3cret"), "the kubeconfig is invalid"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			info, err := Reach{Scheme: runtime.NewScheme()}.Version(t.Context(), tt.config)
+			info, err := Connector{Scheme: runtime.NewScheme()}.Version(t.Context(), tt.config)
 			if tt.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(info.GitVersion).To(Equal("v1.33.5-eks-1"))

@@ -14,61 +14,78 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Versions knows which versions fit together.
+// Versions checks whether versions are compatible.
 type Versions interface {
 	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
 	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
-// addonsGone waits until the add-ons have let go of the cluster. Nodes and load
-// balancers went before: who takes them away may itself be an add-on.
-func (r *Reconciler) addonsGone(ctx context.Context, s *scope) error {
-	return r.step(s, skipAddons, controlplanev1.AddonsGoneCondition, func() ([]string, error) {
-		all, err := r.addons(ctx, s)
+// waitForAddons waits until all add-ons are removed from the cluster. It follows
+// the deletion of nodes and load balancers, because an add-on can be the
+// controller that deletes those.
+func (r *Reconciler) waitForAddons(ctx context.Context, s *scope) error {
+	return s.deletionStep(skipAddons, controlplanev1.AddonsGoneCondition, func() ([]string, error) {
+		addons, err := r.addons(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		var left []string
-		for i := range all {
-			for _, c := range all[i].Status.Clusters {
-				if c.Name == s.clusterName() {
-					left = append(left, describeAddon(&all[i], c))
-				}
-			}
-		}
-		return left, nil
+		return installedAddons(addons, s.clusterName()), nil
 	})
+}
+
+// installedAddons describes the add-ons that a cluster has.
+func installedAddons(addons []addonsv1.CAPTAddon, cluster string) []string {
+	var installed []string
+	for i := range addons {
+		if status := addonStatus(&addons[i], cluster); status != nil {
+			text := "CAPTAddon " + addons[i].Name
+			if status.Message != "" {
+				text += " (" + status.Message + ")"
+			}
+			installed = append(installed, text)
+		}
+	}
+	return installed
+}
+
+// addonStatus returns the status of an add-on in a cluster, or nil if the cluster
+// does not have the add-on.
+func addonStatus(addon *addonsv1.CAPTAddon, cluster string) *addonsv1.ClusterAddonStatus {
+	i := slices.IndexFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == cluster })
+	if i < 0 {
+		return nil
+	}
+	return &addon.Status.Clusters[i]
 }
 
 // hold returns a wait that explains why the next step of an upgrade must not
 // start yet: an add-on of the cluster does not support the version.
 func (r *Reconciler) hold(ctx context.Context, s *scope, version desired.Version) (held, err error) {
-	if !version.Upgrades() || r.Versions == nil {
+	_, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]
+	if skipped || !version.Upgrades() || r.Versions == nil {
 		return nil, nil
 	}
-	if _, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]; skipped {
-		return nil, nil
-	}
-	all, err := r.addons(ctx, s)
+	addons, err := r.addons(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		addon := &all[i]
-		if !slices.ContainsFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == s.clusterName() }) {
+	for i := range addons {
+		addon := &addons[i]
+		if addonStatus(addon, s.clusterName()) == nil {
 			continue
 		}
-		if unfit := r.Versions.CheckAddon(addon, version.Next.String()); unfit != nil {
+		if unsupported := r.Versions.CheckAddon(addon, version.Next.String()); unsupported != nil {
 			return fault.Wait(addonsv1.VersionUnsupportedReason,
-				"The upgrade to %s waits for add-on %s: %w; to go on as it is, set the annotation %s on the CAPTControlPlane",
-				version.Next, addon.Name, unfit, controlplanev1.SkipVersionChecksAnnotation), nil
+				"The upgrade to %s waits for add-on %s: %w; to upgrade anyway, set the annotation %s on the CAPTControlPlane",
+				version.Next, addon.Name, unsupported, controlplanev1.SkipVersionChecksAnnotation), nil
 		}
 	}
 	return nil, nil
 }
 
-// addons are those of the namespace, by name: a cache lists in any order, and a
-// message that names another one each time would never come to rest.
+// addons returns the add-ons of the namespace in alphabetical order. The order of
+// a cache is random, and a message that names a different add-on each time would
+// change the status forever.
 func (r *Reconciler) addons(ctx context.Context, s *scope) ([]addonsv1.CAPTAddon, error) {
 	var list addonsv1.CAPTAddonList
 	if err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
@@ -76,12 +93,4 @@ func (r *Reconciler) addons(ctx context.Context, s *scope) ([]addonsv1.CAPTAddon
 	}
 	slices.SortFunc(list.Items, func(a, b addonsv1.CAPTAddon) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items, nil
-}
-
-func describeAddon(addon *addonsv1.CAPTAddon, c addonsv1.ClusterAddonStatus) string {
-	text := "CAPTAddon " + addon.Name
-	if c.Message != "" {
-		text += " (" + c.Message + ")"
-	}
-	return text
 }

@@ -1,6 +1,6 @@
-// Package captcontrolplane makes managed control planes: it runs the template,
-// keeps endpoint and kubeconfig, raises the version one minor at a time, and
-// takes everything down in order.
+// Package captcontrolplane reconciles CAPTControlPlanes. It applies the template,
+// publishes the endpoint and the kubeconfig, upgrades one minor version at a time,
+// and deletes everything in order.
 package captcontrolplane
 
 import (
@@ -36,55 +36,57 @@ import (
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Cloud is what only the cloud itself can tell or do. Each call blocks for
-// seconds at most; errors are faults where a person has to act.
+// Cloud makes the calls to the cloud that Terraform does not make. Each call
+// blocks for seconds at most. An error that a user has to fix is a fault.
 type Cloud interface {
-	// EnsureSpotRole makes sure of the account-wide role; it is idempotent and
-	// tells whether the role was made now.
+	// EnsureSpotRole creates the EC2 Spot service-linked role of the account if
+	// it does not exist. It is idempotent, and reports whether it created the
+	// role.
 	EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error)
-	// Token signs a token for a cluster.
+	// Token signs a token for an EKS cluster, as roleARN if it is set.
 	Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN, cluster string) (aws.Token, error)
 }
 
-// Reconciler makes managed control planes.
+// Reconciler reconciles CAPTControlPlanes.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache.
+	// Live reads from the API server, without a cache.
 	Live       client.Reader
 	Workspaces *workspace.Keeper
 	Cloud      Cloud
 	Workload   Workload
-	// Clusters tells when the connection to a workload cluster comes or goes.
+	// Clusters reports when a workload cluster is connected or disconnected.
 	Clusters clustercache.ClusterCache
-	// Versions, if set, are asked before an upgrade.
+	// Versions, if set, checks the add-ons before an upgrade.
 	Versions Versions
-	// WatchFilter restricts the controller to objects with the label's value.
+	// WatchFilter, if set, restricts the controller to objects with this value of
+	// the watch label.
 	WatchFilter string
 	Recorder    events.EventRecorder
-	// Now is the clock.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// probeFailure is how long a workload cluster may be silent before it is
-// looked at.
-const probeFailure = 25 * time.Second
+// probeFailureThreshold is the time without a successful health probe after which
+// the control plane of a workload cluster is reconciled.
+const probeFailureThreshold = 25 * time.Second
 
-// SetupWithManager adds the controller and what it watches. The manager's cache
-// must be indexed by workspace.Index.
+// SetupWithManager adds the controller and its watches to a manager. The manager's
+// cache must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&controlplanev1.CAPTControlPlane{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
-		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofMember)).
-		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.ofAddon)).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
-		Watches(&infrav1.CAPTMachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.ofMember)).
-		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(r.ofLeaving)).
-		Watches(&infrav1.CAPTMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofLeaving)).
-		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.ofLeaving)).
-		WatchesRawSource(r.Clusters.GetClusterSource("captcontrolplane", ofCluster, clustercache.WatchForProbeFailure(probeFailure))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(requestsForCluster)).
+		Watches(&infrav1.CAPTCluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsForMember)).
+		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.requestsForAddon)).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.requestsForTemplate)).
+		Watches(&infrav1.CAPTMachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.requestsForMember)).
+		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(r.requestsForDeleting)).
+		Watches(&infrav1.CAPTMachine{}, handler.EnqueueRequestsFromMapFunc(r.requestsForDeleting)).
+		Watches(&infrav1.CAPTMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.requestsForDeleting)).
+		WatchesRawSource(r.Clusters.GetClusterSource("captcontrolplane", requestsForCluster, clustercache.WatchForProbeFailure(probeFailureThreshold))).
 		WithOptions(options).
 		Named("captcontrolplane").
 		Complete(r.frame())
@@ -94,7 +96,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, scope] {
 	return &reconcile.Frame[*controlplanev1.CAPTControlPlane, scope]{
 		Client:      r.Client,
@@ -102,30 +104,30 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 		Finalizer:   controlplanev1.CAPTControlPlaneFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Condition: controlplanev1.InfrastructureReadyCondition, Run: r.infrastructure, Message: infrastructureMessage, ContinueIf: initialized},
-			{Condition: controlplanev1.SpotRoleReadyCondition, Run: r.spotRole, ReasonOf: spotRoleReason, ContinueIf: initialized},
-			{Condition: controlplanev1.WorkspaceReadyCondition, Run: r.workspace, Message: workspaceMessage, ContinueIf: initialized},
-			{Condition: controlplanev1.EndpointReadyCondition, Run: r.endpoint, Message: endpointMessage, ContinueIf: initialized},
-			{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: r.renewal, ContinueIf: initialized},
+			{Condition: controlplanev1.InfrastructureReadyCondition, Run: r.infrastructure, Message: infrastructureMessage, ContinueIf: isInitialized},
+			{Condition: controlplanev1.SpotRoleReadyCondition, Run: r.spotRole, ReasonOf: spotRoleReason, ContinueIf: isInitialized},
+			{Condition: controlplanev1.WorkspaceReadyCondition, Run: r.workspace, Message: workspaceMessage, ContinueIf: isInitialized},
+			{Condition: controlplanev1.EndpointReadyCondition, Run: endpoint, Message: endpointMessage, ContinueIf: isInitialized},
+			{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: renewsIn, ContinueIf: isInitialized},
 			{Condition: controlplanev1.AvailableCondition, Run: r.available},
-			{Run: r.adopt},
+			{Run: r.adoptDeployments},
 		},
 		Delete: []reconcile.Step[scope]{
-			{Run: r.find},
-			{Condition: controlplanev1.NodesGoneCondition, Run: r.nodesGone},
-			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.loadBalancersGone},
-			{Condition: controlplanev1.AddonsGoneCondition, Run: r.addonsGone},
-			{Condition: controlplanev1.MachinesGoneCondition, Run: r.machinesGone},
+			{Run: r.readForDeletion},
+			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
+			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
+			{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
+			{Condition: controlplanev1.MachinesGoneCondition, Run: r.deleteMachines},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},
-			{Run: r.forget},
+			{Run: r.deleteSecrets},
 		},
 		OnTransition: r.announce,
 	}
 }
 
-// initialized tells whether the API server has taken requests. From then on a
-// step that waits does not keep the token from being renewed.
-func initialized(s *scope) bool {
+// isInitialized reports whether the API server has ever been available. From then
+// on, a step that waits does not prevent the renewal of the token.
+func isInitialized(s *scope) bool {
 	done := s.controlPlane.Status.Initialization.ControlPlaneInitialized
 	return done != nil && *done
 }

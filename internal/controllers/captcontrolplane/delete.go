@@ -2,28 +2,24 @@ package captcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// What the annotation may name, comma-separated, to be skipped.
+// The names of deletion steps in controlplanev1.SkipDeletionChecksAnnotation.
 const (
 	skipNodes         = "nodes"
 	skipLoadBalancers = "load-balancers"
@@ -32,50 +28,66 @@ const (
 )
 
 const (
-	// defaultDeletionStep is how long a step may take before it is reported.
-	defaultDeletionStep = 15 * time.Minute
-	// deletionLook is how often what is in the workload cluster is looked at
-	// while it goes.
-	deletionLook = 5 * time.Second
-	// mostNamed is how many objects a message names.
-	mostNamed = 5
+	// defaultDeletionTimeout is the time after which a deletion step is reported
+	// as overdue.
+	defaultDeletionTimeout = 15 * time.Minute
+	// deletionInterval is the delay between two checks of a deletion step. The
+	// objects of the workload cluster are not watched.
+	deletionInterval = 5 * time.Second
+	// maxListed limits the number of objects in a message.
+	maxListed = 5
 )
 
-// step runs a step of the deletion: remove asks everything to go and names what
-// is left. A step that takes too long says so, and how to go on without it.
-func (r *Reconciler) step(s *scope, name, condition string, remove func() (left []string, err error)) error {
-	if s.released() || slices.Contains(s.skipped(), name) {
+// unreachableError is an error of the workload cluster. Errors of the management
+// cluster are retried like those of every other step.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
+// deletionStep runs a step of the deletion, unless the user skips it. deleteAll
+// deletes objects and returns those that still exist.
+func (s *scope) deletionStep(name, condition string, deleteAll func() (remaining []string, err error)) error {
+	if s.isReleased() || slices.Contains(s.skippedSteps(), name) {
 		return nil
 	}
-	left, err := remove()
-	if err == nil && len(left) == 0 {
-		return nil
+	remaining, err := deleteAll()
+	if unreachable := (unreachableError{}); err != nil && !errors.As(err, &unreachable) {
+		return err
 	}
-	overdue := s.now.Sub(s.since(condition)) > s.deletionStep()
-	how := fmt.Sprintf("; to go on without them, set the annotation %s: %s", controlplanev1.SkipDeletionChecksAnnotation, name)
-	if err != nil {
-		if overdue {
-			return fault.WaitFor(deletionLook, controlplanev1.DeadlineExceededReason, "The workload cluster cannot be asked: %w%s", err, how)
-		}
-		return fault.WaitFor(deletionLook, controlplanev1.APIServerUnreachableReason, "The workload cluster cannot be asked: %w", err)
-	}
-	text := strings.Join(left[:min(len(left), mostNamed)], ", ")
-	if more := len(left) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	if overdue {
-		return fault.WaitFor(deletionLook, controlplanev1.DeadlineExceededReason, "Still there after %s: %s%s", s.deletionStep(), text, how)
-	}
-	return fault.WaitFor(deletionLook, infrav1.DeletingReason, "Waiting for %s", text)
+	waited := s.now.Sub(s.waitingSince(condition))
+	return deletionProgress(name, remaining, err, waited, s.deletionTimeout())
 }
 
-// released tells whether the control plane itself is going or gone. What had to
-// go before it has gone, and nobody is there to be asked about it.
-func (s *scope) released() bool {
+// deletionProgress returns nil if no object remains, and a wait otherwise. A step
+// that exceeds the timeout explains how to skip it.
+func deletionProgress(name string, remaining []string, unreachable error, waited, timeout time.Duration) error {
+	if unreachable == nil && len(remaining) == 0 {
+		return nil
+	}
+	overdue := waited > timeout
+	skip := fmt.Sprintf("; to continue without them, set the annotation %s: %s", controlplanev1.SkipDeletionChecksAnnotation, name)
+	objects := message.List(remaining, maxListed)
+	switch {
+	case unreachable != nil && overdue:
+		return fault.WaitFor(deletionInterval, controlplanev1.DeadlineExceededReason, "Workload cluster is unreachable: %w%s", unreachable, skip)
+	case unreachable != nil:
+		return fault.WaitFor(deletionInterval, controlplanev1.APIServerUnreachableReason, "Workload cluster is unreachable: %w", unreachable)
+	case overdue:
+		return fault.WaitFor(deletionInterval, controlplanev1.DeadlineExceededReason, "Not deleted after %s: %s%s", timeout, objects, skip)
+	default:
+		return fault.WaitFor(deletionInterval, infrav1.DeletingReason, "Waiting for the deletion of %s", objects)
+	}
+}
+
+// isReleased reports whether the control plane itself is being destroyed or does
+// not exist. The earlier steps are then complete, and the workload cluster can be
+// unreachable.
+func (s *scope) isReleased() bool {
 	return s.apply == nil || !s.apply.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
 }
 
-func (s *scope) skipped() []string {
+// skippedSteps returns the deletion steps that the user skips.
+func (s *scope) skippedSteps() []string {
 	var names []string
 	for name := range strings.SplitSeq(s.controlPlane.Annotations[controlplanev1.SkipDeletionChecksAnnotation], ",") {
 		names = append(names, strings.TrimSpace(name))
@@ -83,24 +95,25 @@ func (s *scope) skipped() []string {
 	return names
 }
 
-// since tells when a step began to wait.
-func (s *scope) since(condition string) time.Time {
+// waitingSince returns the time at which a step began to wait.
+func (s *scope) waitingSince(condition string) time.Time {
 	if c := conditions.Get(s.controlPlane, condition); c != nil && c.Status == metav1.ConditionFalse {
 		return c.LastTransitionTime.Time
 	}
 	return s.now
 }
 
-func (s *scope) deletionStep() time.Duration {
+// deletionTimeout returns the time limit of each deletion step.
+func (s *scope) deletionTimeout() time.Duration {
 	if c := s.controlPlane.Spec.ControlPlaneConfig; c != nil && c.Timeouts != nil && c.Timeouts.DeletionStep != nil {
 		return c.Timeouts.DeletionStep.Duration
 	}
-	return defaultDeletionStep
+	return defaultDeletionTimeout
 }
 
-// find reads what the steps of the deletion share: the workspace, and the
-// infrastructure, which knows the region.
-func (r *Reconciler) find(ctx context.Context, s *scope) (err error) {
+// readForDeletion reads what the deletion steps share: the workspace, and the
+// infrastructure, which can specify the region.
+func (r *Reconciler) readForDeletion(ctx context.Context, s *scope) (err error) {
 	if s.apply, err = r.Workspaces.Find(ctx, s.controlPlane); err != nil {
 		return err
 	}
@@ -115,115 +128,7 @@ func (r *Reconciler) find(ctx context.Context, s *scope) (err error) {
 	return client.IgnoreNotFound(err)
 }
 
-// workloadClient reaches the workload cluster while it lives, or returns nil
-// when there never was one. A token is renewed on the way.
-func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Client, error) {
-	if !initialized(s) {
-		return nil, nil
-	}
-	found, err := r.findSecret(ctx, s, secret.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	if found == nil {
-		return nil, nil
-	}
-	if s.source().Source == controlplanev1.KubeconfigSourceEKS {
-		if err := r.kubeconfig(ctx, s); err != nil {
-			return nil, err
-		}
-	} else {
-		s.config = found.Data[secret.KubeconfigDataName]
-	}
-	return r.Workload.Client(s.config)
-}
-
-var (
-	nodePools  = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
-	nodeClaims = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
-)
-
-// nodesGone has Karpenter remove its nodes: nobody else knows of them once the
-// cluster is gone.
-func (r *Reconciler) nodesGone(ctx context.Context, s *scope) error {
-	return r.step(s, skipNodes, controlplanev1.NodesGoneCondition, func() ([]string, error) {
-		c, err := r.workloadClient(ctx, s)
-		if err != nil || c == nil {
-			return nil, err
-		}
-		var left []string
-		for _, gvk := range []schema.GroupVersionKind{nodePools, nodeClaims} {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-			err := c.List(ctx, list)
-			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("listing %ss: %w", gvk.Kind, err)
-			}
-			for i := range list.Items {
-				left = append(left, describe(&list.Items[i]))
-				if err := remove(ctx, c, &list.Items[i]); err != nil {
-					return nil, err
-				}
-			}
-		}
-		return left, nil
-	})
-}
-
-// loadBalancersGone removes the Services that have a load balancer in the
-// cloud, which would be left behind, and keep the VPC from going.
-func (r *Reconciler) loadBalancersGone(ctx context.Context, s *scope) error {
-	return r.step(s, skipLoadBalancers, controlplanev1.LoadBalancersGoneCondition, func() ([]string, error) {
-		c, err := r.workloadClient(ctx, s)
-		if err != nil || c == nil {
-			return nil, err
-		}
-		var services corev1.ServiceList
-		if err := c.List(ctx, &services); err != nil {
-			return nil, fmt.Errorf("listing Services: %w", err)
-		}
-		var left []string
-		for i := range services.Items {
-			service := &services.Items[i]
-			if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-				continue
-			}
-			left = append(left, describe(service))
-			if err := remove(ctx, c, service); err != nil {
-				return nil, err
-			}
-		}
-		return left, nil
-	})
-}
-
-func remove(ctx context.Context, c client.Client, obj client.Object) error {
-	if !obj.GetDeletionTimestamp().IsZero() {
-		return nil
-	}
-	if err := client.IgnoreNotFound(c.Delete(ctx, obj)); err != nil {
-		return fmt.Errorf("deleting %s: %w", describe(obj), err)
-	}
-	return nil
-}
-
-// describe names an object and what keeps it.
-func describe(obj client.Object) string {
-	kind := obj.GetObjectKind().GroupVersionKind().Kind
-	if kind == "" {
-		kind = "Service"
-	}
-	text := kind + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")
-	if finalizers := obj.GetFinalizers(); !obj.GetDeletionTimestamp().IsZero() && len(finalizers) > 0 {
-		text += " (kept by " + strings.Join(finalizers, ", ") + ")"
-	}
-	return text
-}
-
-// destroy takes the control plane away.
+// destroy deletes the workspace, and with it the control plane.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	return r.Workspaces.Remove(ctx, s.controlPlane, false)
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// httpsPort is the port of an address that names none.
+// httpsPort is the port of an address without one.
 const httpsPort = 443
 
-// endpoint takes over the API server's address.
-func (r *Reconciler) endpoint(_ context.Context, s *scope) error {
+// endpoint publishes the address of the API server. Cluster API does not accept a
+// change of it.
+func endpoint(_ context.Context, s *scope) error {
 	if s.apply == nil || !workspace.Applied(s.apply) {
-		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The outputs of the workspace are not known")
+		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no outputs yet")
 	}
 	var address string
 	if err := workspace.Output(s.apply, desired.EndpointOutput, &address); err != nil {
@@ -35,27 +36,27 @@ func (r *Reconciler) endpoint(_ context.Context, s *scope) error {
 	if err != nil {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", desired.EndpointOutput, s.apply.Name, err)
 	}
-	if known := s.controlPlane.Spec.ControlPlaneEndpoint; known.IsValid() && known != found {
-		return fault.Stall(controlplanev1.EndpointChangedReason, "The API server is at %s now, but Cluster API knows it at %s, which cannot change: create a new Cluster, or bring the old address back", found.String(), known.String())
+	if published := s.controlPlane.Spec.ControlPlaneEndpoint; published.IsValid() && published != found {
+		return fault.Stall(controlplanev1.EndpointChangedReason, "The address of the API server changed from %s to %s, which Cluster API does not support: restore the old address, or create a new Cluster", published.String(), found.String())
 	}
 	s.controlPlane.Spec.ControlPlaneEndpoint = found
 	return nil
 }
 
-// parseEndpoint reads an address with or without scheme and port.
+// parseEndpoint parses an address with or without scheme and port.
 func parseEndpoint(address string) (clusterv1.APIEndpoint, error) {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return clusterv1.APIEndpoint{}, fmt.Errorf("%q is no address such as https://api.example.com:6443", address)
+		return clusterv1.APIEndpoint{}, fmt.Errorf("%q is not an address such as https://api.example.com:6443", address)
 	}
 	endpoint := clusterv1.APIEndpoint{Host: u.Hostname(), Port: httpsPort}
 	if text := u.Port(); text != "" {
 		port, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || port < 1 || port > 65535 {
-			return clusterv1.APIEndpoint{}, fmt.Errorf("%q has no valid port", address)
+			return clusterv1.APIEndpoint{}, fmt.Errorf("%q has an invalid port", address)
 		}
 		endpoint.Port = int32(port)
 	}

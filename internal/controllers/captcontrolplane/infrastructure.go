@@ -12,7 +12,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// infrastructure waits until the VPC is there and what it is called is known.
+// infrastructure waits until the infrastructure is provisioned and, if CAPT
+// creates it, until the ID of the VPC is known.
 func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.InfrastructureRef
 	if !infrav1.IsCAPTCluster(ref) {
@@ -28,7 +29,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s does not exist: create it, or change spec.infrastructureRef of the Cluster", ref.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the infrastructure: %w", err)
+		return fmt.Errorf("reading CAPTCluster %s: %w", ref.Name, err)
 	}
 	s.infra = infra
 	if done := infra.Status.Initialization.Provisioned; done == nil || !*done || infra.Status.VPCID == "" {
@@ -44,8 +45,8 @@ func infrastructureMessage(s *scope) string {
 	return "VPC " + s.infra.Status.VPCID
 }
 
-// spotRole makes sure of the account-wide role, once: it is asked for until it
-// has been seen.
+// spotRole ensures that the EC2 Spot service-linked role exists. It calls the
+// cloud until that has succeeded once.
 func (r *Reconciler) spotRole(ctx context.Context, s *scope) error {
 	if !s.wantsSpotRole() || s.isTrue(controlplanev1.SpotRoleReadyCondition) {
 		return nil
@@ -58,6 +59,7 @@ func (r *Reconciler) spotRole(ctx context.Context, s *scope) error {
 	return err
 }
 
+// wantsSpotRole reports whether the role is required. By default it is for EKS.
 func (s *scope) wantsSpotRole() bool {
 	switch s.controlPlane.Spec.SpotServiceLinkedRole {
 	case controlplanev1.SpotRoleEnsure:
@@ -65,7 +67,7 @@ func (s *scope) wantsSpotRole() bool {
 	case controlplanev1.SpotRoleSkip:
 		return false
 	default:
-		return s.source().Source == controlplanev1.KubeconfigSourceEKS
+		return s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS
 	}
 }
 

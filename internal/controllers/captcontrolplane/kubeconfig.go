@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,153 +22,164 @@ import (
 )
 
 const (
-	// userKubeconfig is the purpose of the Secret for people.
+	// userKubeconfig is the purpose of the Secret with the kubeconfig for users.
 	userKubeconfig secret.Purpose = "user-kubeconfig"
-	// defaultTokenLifetime is how long a token is used.
+	// defaultTokenLifetime is the time after which a token is replaced.
 	defaultTokenLifetime = 10 * time.Minute
 )
 
-// kubeconfig keeps the Secret by which Cluster API reaches the cluster.
+// kubeconfig maintains the Secret with which Cluster API connects to the cluster.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *scope) error {
 	found, err := r.findSecret(ctx, s, secret.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	if found != nil {
-		// What is there serves until there is better.
-		s.config = found.Data[secret.KubeconfigDataName]
+		// The existing kubeconfig is used until it is replaced.
+		s.kubeconfig = found.Data[secret.KubeconfigDataName]
 	}
 	if s.apply == nil || !workspace.Applied(s.apply) {
-		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The outputs of the workspace are not known")
+		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no outputs yet")
 	}
-	if s.source().Source == controlplanev1.KubeconfigSourceOutput {
+	if s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceOutput {
 		return r.outputKubeconfig(ctx, s, found)
 	}
 	return r.tokenKubeconfig(ctx, s, found)
 }
 
-// outputKubeconfig takes the kubeconfig from an output.
+// outputKubeconfig copies the kubeconfig from an output.
 func (r *Reconciler) outputKubeconfig(ctx context.Context, s *scope, found *corev1.Secret) error {
 	name := s.desired().KubeconfigOutput()
 	var connection corev1.Secret
 	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.apply.Status.ConnectionSecretName}
-	if err := r.Client.Get(ctx, key, &connection); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the connection Secret: %w", err)
-	} else if err != nil {
-		return fault.WaitFor(secretLook, controlplanev1.WaitingForOutputsReason, "Secret %s does not exist yet", key.Name)
+	err := r.Client.Get(ctx, key, &connection)
+	if apierrors.IsNotFound(err) {
+		return fault.WaitFor(secretRetryInterval, controlplanev1.WaitingForOutputsReason, "Secret %s does not exist yet", key.Name)
 	}
-	text := connection.Data[name]
-	if len(text) == 0 {
+	if err != nil {
+		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	content := connection.Data[name]
+	if len(content) == 0 {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty: it must be a kubeconfig", name, s.apply.Name)
 	}
-	expires, err := workload.CheckKubeconfig(text)
+	expires, err := workload.CheckKubeconfig(content)
 	if err != nil {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", name, s.apply.Name, err)
 	}
-	s.config = text
-	marks := secretMarks{inputs: fingerprint(string(text)), expiresAt: expires}
-	return r.keepKubeconfig(ctx, s, found, text, marks)
+	s.kubeconfig = content
+	version := kubeconfigVersion{inputs: fingerprint(string(content)), renewedAt: s.now, expiresAt: expires}
+	if previous := versionOf(found); previous.inputs == version.inputs {
+		version.renewedAt = previous.renewedAt
+	}
+	if err := r.ensureKubeconfig(ctx, s, found, version); err != nil {
+		return err
+	}
+	s.recordKubeconfig(version)
+	return nil
 }
 
-// tokenKubeconfig signs a token when the one that is there is old, or is for
-// something else.
+// tokenKubeconfig signs a new token if the existing one is old, or was created
+// from other inputs.
 func (r *Reconciler) tokenKubeconfig(ctx context.Context, s *scope, found *corev1.Secret) error {
-	target, err := s.target()
+	cluster, err := s.tokenCluster()
 	if err != nil {
 		return err
 	}
-	marks := marksOf(found)
-	inputs := fingerprint(target.Endpoint, target.CA, target.Name, s.region(), s.source().RoleARN, s.tokenLifetime().String())
-	s.renewAt = marks.renewAt
-	if found == nil || marks.inputs != inputs || !s.now.Before(s.renewAt) {
+	role := s.kubeconfigConfig().RoleARN
+	inputs := fingerprint(cluster.Endpoint, cluster.CA, cluster.Name, s.region(), role, s.tokenLifetime().String())
+	version := versionOf(found)
+	if found == nil || version.isOutdated(inputs, s.now) {
 		credentials, err := r.credentials(ctx, s)
 		if err != nil {
 			return err
 		}
-		token, err := r.Cloud.Token(ctx, credentials, s.region(), s.source().RoleARN, target.Name)
+		token, err := r.Cloud.Token(ctx, credentials, s.region(), role, cluster.Name)
 		if err != nil {
 			return err
 		}
-		text, err := aws.TokenKubeconfig(target, token)
+		content, err := aws.TokenKubeconfig(cluster, token)
 		if err != nil {
-			return fault.Stall(controlplanev1.MissingOutputReason, "The outputs of WorkspaceTemplateApply %s make no kubeconfig: %w", s.apply.Name, err)
+			return fault.Stall(controlplanev1.MissingOutputReason, "The outputs of WorkspaceTemplateApply %s do not describe a cluster: %w", s.apply.Name, err)
 		}
-		s.config = text
-		// Credentials that end soon end the token with them.
-		used := min(s.tokenLifetime(), token.ExpiresAt.Sub(s.now)*2/3)
-		s.renewAt = s.now.Add(used)
-		marks = secretMarks{inputs: inputs, renewedAt: s.now, renewAt: s.renewAt, expiresAt: token.ExpiresAt}
-		if err := r.keepKubeconfig(ctx, s, found, text, marks); err != nil {
+		s.kubeconfig = content
+		version = newTokenVersion(inputs, s.now, token.ExpiresAt, s.tokenLifetime())
+		if err := r.ensureKubeconfig(ctx, s, found, version); err != nil {
 			return err
 		}
-	} else {
-		s.show(found.Name, marks)
 	}
-	return r.keepUserKubeconfig(ctx, s, target)
+	s.renewAt = version.renewAt
+	s.recordKubeconfig(version)
+	return r.ensureUserKubeconfig(ctx, s, cluster)
 }
 
-// target is the cluster that a token is for.
-func (s *scope) target() (aws.Cluster, error) {
-	t := aws.Cluster{Name: s.clusterName()}
-	for name, into := range map[string]*string{desired.EndpointOutput: &t.Endpoint, desired.ClusterNameOutput: &t.Name, desired.CertificateAuthorityOutput: &t.CA} {
+// newTokenVersion returns the version of a kubeconfig with a new token. The token
+// is replaced after the lifetime, or earlier if its credentials expire soon.
+func newTokenVersion(inputs string, now, expiresAt time.Time, lifetime time.Duration) kubeconfigVersion {
+	used := min(lifetime, expiresAt.Sub(now)*2/3)
+	return kubeconfigVersion{inputs: inputs, renewedAt: now, renewAt: now.Add(used), expiresAt: expiresAt}
+}
+
+// tokenCluster returns the cluster that a token is for, from the outputs of the
+// workspace.
+func (s *scope) tokenCluster() (aws.Cluster, error) {
+	cluster := aws.Cluster{Name: s.clusterName()}
+	for name, into := range map[string]*string{
+		desired.EndpointOutput: &cluster.Endpoint, desired.ClusterNameOutput: &cluster.Name, desired.CertificateAuthorityOutput: &cluster.CA,
+	} {
 		if err := workspace.Output(s.apply, name, into); err != nil {
-			return t, err
+			return cluster, err
 		}
 	}
-	if t.CA == "" {
-		return t, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the certificate authority of the API server", desired.CertificateAuthorityOutput, s.apply.Name)
+	if cluster.CA == "" {
+		return cluster, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: it must be the certificate authority of the API server", desired.CertificateAuthorityOutput, s.apply.Name)
 	}
-	return t, nil
+	return cluster, nil
 }
 
+// tokenLifetime returns the time after which a token is replaced.
 func (s *scope) tokenLifetime() time.Duration {
-	if lifetime := s.source().TokenLifetime; lifetime != nil {
+	if lifetime := s.kubeconfigConfig().TokenLifetime; lifetime != nil {
 		return lifetime.Duration
 	}
 	return defaultTokenLifetime
 }
 
-// renewal tells when the token is to be made anew.
-func (r *Reconciler) renewal(s *scope) time.Duration {
+// renewsIn returns the time until the token has to be replaced, or zero for a
+// kubeconfig without a token.
+func renewsIn(s *scope) time.Duration {
 	if s.renewAt.IsZero() {
 		return 0
 	}
 	return s.renewAt.Sub(s.now)
 }
 
-func (r *Reconciler) keepKubeconfig(ctx context.Context, s *scope, found *corev1.Secret, text []byte, marks secretMarks) error {
-	if marks.renewedAt.IsZero() {
-		marks.renewedAt = s.now
-		if had := marksOf(found); had.inputs == marks.inputs {
-			marks.renewedAt = had.renewedAt
-		}
-	}
-	wanted := s.newSecret(secret.Kubeconfig, text)
-	marks.put(wanted)
-	if err := r.keepSecret(ctx, s, found, wanted); err != nil {
-		return err
-	}
-	s.show(wanted.Name, marks)
-	return nil
+// ensureKubeconfig writes the Secret with the kubeconfig.
+func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope, found *corev1.Secret, version kubeconfigVersion) error {
+	wanted := s.newSecret(secret.Kubeconfig, s.kubeconfig)
+	version.annotate(wanted)
+	return r.ensureSecret(ctx, s, found, wanted)
 }
 
-// keepUserKubeconfig keeps a kubeconfig that people may use as themselves.
-func (r *Reconciler) keepUserKubeconfig(ctx context.Context, s *scope, t aws.Cluster) error {
-	text, err := aws.UserKubeconfig(t, s.region(), s.source().RoleARN)
+// ensureUserKubeconfig writes a kubeconfig that users can use with their own
+// credentials.
+func (r *Reconciler) ensureUserKubeconfig(ctx context.Context, s *scope, cluster aws.Cluster) error {
+	content, err := aws.UserKubeconfig(cluster, s.region(), s.kubeconfigConfig().RoleARN)
 	if err != nil {
-		return fmt.Errorf("making the kubeconfig for people: %w", err)
+		return fmt.Errorf("creating the kubeconfig for users: %w", err)
 	}
 	found, err := r.findSecret(ctx, s, userKubeconfig)
 	if err != nil {
 		return err
 	}
-	return r.keepSecret(ctx, s, found, s.newSecret(userKubeconfig, text))
+	return r.ensureSecret(ctx, s, found, s.newSecret(userKubeconfig, content))
 }
 
-// show tells how fresh the kubeconfig is.
-func (s *scope) show(name string, marks secretMarks) {
+// recordKubeconfig writes the age of the kubeconfig to the status.
+func (s *scope) recordKubeconfig(version kubeconfigVersion) {
 	s.controlPlane.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{
-		SecretName: name, RenewedAt: metav1.NewTime(marks.renewedAt), ExpiresAt: metav1.NewTime(marks.expiresAt),
+		SecretName: secret.Name(s.clusterName(), secret.Kubeconfig),
+		RenewedAt:  metav1.NewTime(version.renewedAt), ExpiresAt: metav1.NewTime(version.expiresAt),
 	}
 }
 
@@ -175,6 +187,7 @@ func kubeconfigMessage(s *scope) string {
 	return "Secret " + secret.Name(s.clusterName(), secret.Kubeconfig)
 }
 
+// fingerprint returns a short hash of a list of texts.
 func fingerprint(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -182,7 +195,3 @@ func fingerprint(parts ...string) string {
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
-
-// componentKubeconfig marks the Secrets that hold kubeconfigs, so that they are
-// cached and watched.
-const componentKubeconfig = "kubeconfig"

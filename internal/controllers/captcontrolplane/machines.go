@@ -3,20 +3,22 @@ package captcontrolplane
 import (
 	"context"
 	"fmt"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// adopt makes the control plane the owner of the machine deployments of its
-// cluster, so that the tree of the cluster is one.
-func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
+// adoptDeployments makes the control plane the owner of the CAPTMachineDeployments
+// of its cluster, so that clusterctl and garbage collection see one tree.
+func (r *Reconciler) adoptDeployments(ctx context.Context, s *scope) error {
 	var list infrav1.CAPTMachineDeploymentList
 	if err := r.Client.List(ctx, &list, s.members()...); err != nil {
 		return fmt.Errorf("listing machine deployments: %w", err)
@@ -38,68 +40,55 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// members selects the objects of the cluster.
 func (s *scope) members() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.clusterName()},
 	}
 }
 
-// machinesGone takes the machines of the cluster away and waits for them. Those
-// that another object controls go with it.
-func (r *Reconciler) machinesGone(ctx context.Context, s *scope) error {
-	return r.step(s, skipMachines, controlplanev1.MachinesGoneCondition, func() ([]string, error) {
-		var left []string
+// deleteMachines deletes the machines of the cluster and waits for their deletion.
+func (r *Reconciler) deleteMachines(ctx context.Context, s *scope) error {
+	return s.deletionStep(skipMachines, controlplanev1.MachinesGoneCondition, func() ([]string, error) {
+		var remaining []string
 		for _, list := range []client.ObjectList{
 			&infrav1.CAPTMachineDeploymentList{}, &infrav1.CAPTMachineSetList{}, &infrav1.CAPTMachineList{}, &infrav1.CAPTMachinePoolList{},
 		} {
 			if err := r.Client.List(ctx, list, s.members()...); err != nil {
 				return nil, fmt.Errorf("listing machines: %w", err)
 			}
-			objects, err := items(list)
+			err := meta.EachListItem(list, func(item runtime.Object) error {
+				name, err := r.deleteMachine(ctx, s, item.(client.Object))
+				remaining = append(remaining, name)
+				return err
+			})
 			if err != nil {
 				return nil, err
 			}
-			for _, obj := range objects {
-				left = append(left, kindOf(obj)+" "+obj.GetName())
-				owner := metav1.GetControllerOf(obj)
-				if !obj.GetDeletionTimestamp().IsZero() || owner != nil && owner.UID != s.controlPlane.UID {
-					continue
-				}
-				if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj)); err != nil {
-					return nil, fmt.Errorf("deleting %s %s: %w", kindOf(obj), obj.GetName(), err)
-				}
-			}
 		}
-		return left, nil
+		return remaining, nil
 	})
 }
 
-func items(list client.ObjectList) ([]client.Object, error) {
-	var objects []client.Object
-	switch list := list.(type) {
-	case *infrav1.CAPTMachineDeploymentList:
-		for i := range list.Items {
-			objects = append(objects, &list.Items[i])
-		}
-	case *infrav1.CAPTMachineSetList:
-		for i := range list.Items {
-			objects = append(objects, &list.Items[i])
-		}
-	case *infrav1.CAPTMachineList:
-		for i := range list.Items {
-			objects = append(objects, &list.Items[i])
-		}
-	case *infrav1.CAPTMachinePoolList:
-		for i := range list.Items {
-			objects = append(objects, &list.Items[i])
-		}
-	default:
-		return nil, fmt.Errorf("%T is no list of machines", list)
+// deleteMachine deletes one object of the cluster and returns its name.
+func (r *Reconciler) deleteMachine(ctx context.Context, s *scope, obj client.Object) (string, error) {
+	gvk, err := apiutil.GVKForObject(obj, r.Client.Scheme())
+	if err != nil {
+		return "", fmt.Errorf("identifying %T: %w", obj, err)
 	}
-	return objects, nil
+	name := gvk.Kind + " " + obj.GetName()
+	if !s.mustDelete(obj) {
+		return name, nil
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj)); err != nil {
+		return "", fmt.Errorf("deleting %s: %w", name, err)
+	}
+	return name, nil
 }
 
-func kindOf(obj client.Object) string {
-	name := fmt.Sprintf("%T", obj)
-	return name[strings.LastIndex(name, ".")+1:]
+// mustDelete reports whether the control plane has to delete an object. Objects
+// with another controlling owner are deleted with it.
+func (s *scope) mustDelete(obj client.Object) bool {
+	owner := metav1.GetControllerOf(obj)
+	return obj.GetDeletionTimestamp().IsZero() && (owner == nil || owner.UID == s.controlPlane.UID)
 }

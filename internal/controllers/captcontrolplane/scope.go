@@ -13,39 +13,40 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at a control plane.
+// scope holds what one reconciliation of a control plane reads.
 type scope struct {
 	controlPlane *controlplanev1.CAPTControlPlane
 	cluster      *clusterv1.Cluster
 	now          time.Time
-	// addressed tells that Cluster API can read the endpoint by now.
-	addressed bool
+	// endpointPublished reports whether the endpoint was written before this
+	// reconciliation, so that Cluster API can read it.
+	endpointPublished bool
 
-	// infra is nil when another provider makes the infrastructure.
+	// infra is nil if another provider creates the infrastructure.
 	infra *infrav1.CAPTCluster
-	// template and apply are filled by the step of the workspace.
+	// template and apply are set by the workspace step.
 	template *infrav1.WorkspaceTemplate
 	apply    *infrav1.WorkspaceTemplateApply
-	// spotRoleCreated tells that the role was missing.
+	// spotRoleCreated reports whether this reconciliation created the role.
 	spotRoleCreated bool
-	// config is the kubeconfig of the workload cluster, renewAt when it is to be
-	// made anew.
-	config  []byte
+	// kubeconfig is the kubeconfig of the workload cluster.
+	kubeconfig []byte
+	// renewAt is the time to replace the token in it, or zero.
 	renewAt time.Time
 }
 
-// scope waits for the Cluster that owns the control plane. One that is being
-// deleted needs none.
+// scope returns the scope of a reconciliation. It waits for the owning Cluster,
+// unless the control plane is being deleted.
 func (r *Reconciler) scope(_ context.Context, controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
 	owned := cluster != nil && util.IsOwnedByObject(controlPlane, cluster, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind())
 	if !owned && controlPlane.DeletionTimestamp.IsZero() {
 		return nil, fault.Wait(infrav1.WaitingForClusterReason, "No Cluster owns this CAPTControlPlane: name it in spec.controlPlaneRef of a Cluster")
 	}
 	controlPlane.Status.ExternalManagedControlPlane = new(true)
-	return &scope{controlPlane: controlPlane, cluster: cluster, now: r.Now(), addressed: controlPlane.Spec.ControlPlaneEndpoint.IsValid()}, nil
+	return &scope{controlPlane: controlPlane, cluster: cluster, now: r.Now(), endpointPublished: controlPlane.Spec.ControlPlaneEndpoint.IsValid()}, nil
 }
 
-// clusterName is the name of the Cluster, which may be gone.
+// clusterName returns the name of the Cluster, which may be deleted already.
 func (s *scope) clusterName() string {
 	if s.cluster != nil {
 		return s.cluster.Name
@@ -61,5 +62,5 @@ func (s *scope) desired() *desired.ControlPlane {
 // region returns the region of the control plane.
 func (s *scope) region() string { return s.desired().Region() }
 
-// source returns how the kubeconfig is created.
-func (s *scope) source() controlplanev1.KubeconfigConfig { return s.desired().Kubeconfig() }
+// kubeconfigConfig returns how the kubeconfig is created.
+func (s *scope) kubeconfigConfig() controlplanev1.KubeconfigConfig { return s.desired().Kubeconfig() }

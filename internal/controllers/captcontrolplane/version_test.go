@@ -22,8 +22,8 @@ func TestObservedVersion_hasNoSuffix(t *testing.T) {
 	}
 }
 
-func TestReportedVersion_isNeverBelowTheWantedPatchOfItsMinor(t *testing.T) {
-	tests := []struct{ observed, wanted, told, want string }{
+func TestReportedVersion_isNeverBelowThePatchOfTheSpec(t *testing.T) {
+	tests := []struct{ observed, spec, reported, want string }{
 		{"v1.33.5", "v1.33.0", "", "v1.33.5"},
 		{"v1.33.5", "v1.33.9", "", "v1.33.9"},
 		{"v1.33.5", "v1.33.9-eks-1", "", "v1.33.9"},
@@ -33,6 +33,6 @@ func TestReportedVersion_isNeverBelowTheWantedPatchOfItsMinor(t *testing.T) {
 		{"v1.33.5", "nonsense", "", "v1.33.5"},
 	}
 	for _, tt := range tests {
-		NewWithT(t).Expect(reportedVersion(tt.observed, tt.wanted, tt.told)).To(Equal(tt.want), "%+v", tt)
+		NewWithT(t).Expect(reportedVersion(tt.observed, tt.spec, tt.reported)).To(Equal(tt.want), "%+v", tt)
 	}
 }

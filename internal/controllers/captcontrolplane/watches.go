@@ -12,8 +12,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// ofCluster finds the control plane of a Cluster.
-func ofCluster(_ context.Context, obj client.Object) []ctrl.Request {
+// requestsForCluster returns the control plane of a Cluster.
+func requestsForCluster(_ context.Context, obj client.Object) []ctrl.Request {
 	cluster, ok := obj.(*clusterv1.Cluster)
 	if !ok {
 		return nil
@@ -25,8 +25,9 @@ func ofCluster(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}
 }
 
-// ofMember finds the control plane of the cluster that an object belongs to.
-func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForMember returns the control plane of the cluster that an object belongs
+// to.
+func (r *Reconciler) requestsForMember(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
@@ -35,24 +36,24 @@ func (r *Reconciler) ofMember(ctx context.Context, obj client.Object) []ctrl.Req
 		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 }
 
-// ofLeaving finds the control plane that waits for an object to go.
-func (r *Reconciler) ofLeaving(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForDeleting returns the control plane of an object that is being deleted.
+func (r *Reconciler) requestsForDeleting(ctx context.Context, obj client.Object) []ctrl.Request {
 	if obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	return r.ofMember(ctx, obj)
+	return r.requestsForMember(ctx, obj)
 }
 
-// ofAddon finds the control planes that wait for an add-on: to go with them, or
-// to fit a newer version.
-func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForAddon returns the control planes that can wait for an add-on: for its
+// removal, or for its support of a newer version.
+func (r *Reconciler) requestsForAddon(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
 		return !c.DeletionTimestamp.IsZero() || conditions.IsFalse(c, controlplanev1.WorkspaceReadyCondition)
 	}, client.InNamespace(obj.GetNamespace()))
 }
 
-// ofTemplate finds the control planes that a template makes.
-func (r *Reconciler) ofTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
+// requestsForTemplate returns the control planes that a template creates.
+func (r *Reconciler) requestsForTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *controlplanev1.CAPTControlPlane) bool {
 		return c.Spec.WorkspaceTemplateRef.Key(c.Namespace) == client.ObjectKeyFromObject(obj)
 	})
