@@ -23,28 +23,31 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 var (
-	seed = flag.Uint64("seed", 0, "seed of the randomised test; 0 takes the time")
-	long = flag.Duration("random", 8*time.Second, "how long the randomised test changes things")
+	seed = flag.Uint64("seed", 0, "seed of the randomized test; 0 uses the current time")
+	long = flag.Duration("random", 8*time.Second, "duration of the changes of the randomized test")
 )
 
 const drain = "test.capt.appthrust.io/drain"
 
-// scenario is a deployment to which things happen.
+// scenario is a deployment with random changes and failures.
 type scenario struct {
-	*promises
-	d        *infrav1.CAPTMachineDeployment
-	failures bool
-	calm     bool
-	kubelet  *rand.Rand
-	person   *rand.Rand
+	*guarantees
+	d *infrav1.CAPTMachineDeployment
+	// machinesFail reports whether machines fail.
+	machinesFail bool
+	// undisturbed reports whether machines no longer fail.
+	undisturbed bool
+	kubelet     *rand.Rand
+	user        *rand.Rand
 }
 
-// TestDeployments_keepTheirPromises lets people, machines and restarts do what
-// they like to some deployments, and checks each event of their machines.
-func TestDeployments_keepTheirPromises(t *testing.T) {
+// TestDeployments_keepGuarantees changes deployments, machines fail and controllers
+// restart at random. It checks each event of the machines.
+func TestDeployments_keepGuarantees(t *testing.T) {
 	g := NewWithT(t)
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
@@ -64,7 +67,7 @@ func TestDeployments_keepTheirPromises(t *testing.T) {
 	restarts := 0
 	for deadline := time.Now().Add(*long); time.Now().Before(deadline); {
 		for _, s := range all {
-			s.act(t)
+			s.change(t)
 		}
 		if rng.IntN(10) == 0 {
 			stop()
@@ -72,19 +75,19 @@ func TestDeployments_keepTheirPromises(t *testing.T) {
 			restarts++
 		}
 		s := all[rng.IntN(len(all))]
-		waitAWhile(t, time.Duration(rng.IntN(400))*time.Millisecond, func() bool { return s.settles(t) })
+		waitAtMost(t, time.Duration(rng.IntN(400))*time.Millisecond, func() bool { return s.observe(t) })
 		for _, s := range all {
-			if broken := s.verdict(); broken != "" {
-				t.Fatalf("seed %d: %s", *seed, broken)
+			if violation := s.firstViolation(); violation != "" {
+				t.Fatalf("seed %d: %s", *seed, violation)
 			}
 		}
 	}
 	for _, s := range all {
-		s.rest(t)
+		s.finish(t)
 	}
 	for _, s := range all {
-		g.Eventually(func(g Gomega) { s.isComplete(t, g) }, 2*patience, often).Should(Succeed(), "seed %d", *seed)
-		g.Expect(s.verdict()).To(BeEmpty(), "seed %d", *seed)
+		g.Eventually(func(g Gomega) { s.expectComplete(t, g) }, 2*objecttest.Timeout, objecttest.Interval).Should(Succeed(), "seed %d", *seed)
+		g.Expect(s.firstViolation()).To(BeEmpty(), "seed %d", *seed)
 		t.Logf("%d events of machines, sets grew %d and shrank %d times, settled %d times, %d restarts", s.events, s.grown, s.shrunk, s.settled, restarts)
 	}
 	stop()
@@ -93,26 +96,26 @@ func TestDeployments_keepTheirPromises(t *testing.T) {
 func newScenario(t *testing.T, seed uint64, failures bool) *scenario {
 	t.Helper()
 	s := &scenario{
-		promises: newPromises(), failures: failures,
-		kubelet: rand.New(rand.NewPCG(seed, 1)), person: rand.New(rand.NewPCG(seed, 2)),
+		guarantees: newGuarantees(), machinesFail: failures,
+		kubelet: rand.New(rand.NewPCG(seed, 1)), user: rand.New(rand.NewPCG(seed, 2)),
 	}
 	s.d = deploymentIn(newCluster(t).Namespace, 3, func(d *infrav1.CAPTMachineDeployment) {
 		d.Labels[clusterv1.WatchLabel] = byRestarts
 		d.Spec.RevisionHistoryLimit = new(int32(3))
-		d.Spec.Strategy = s.anyStrategy()
+		d.Spec.Strategy = s.randomStrategy()
 	})
 	s.bounds = []bound{boundOf(s.d)}
 	return s
 }
 
-// startControllers runs both controllers in a manager of their own, until the
-// result is called.
+// startControllers starts both controllers in a manager of their own. It returns a
+// function that stops them.
 func startControllers(t *testing.T) func() {
 	t.Helper()
 	options := ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
 	options.Controller.SkipNameValidation = new(true)
-	// Controller-runtime's priority queue sometimes never stops: it hands out an
-	// item, holding its lock, to a worker that has left.
+	// The priority queue of controller-runtime sometimes never stops: it hands an item
+	// to a worker that has exited, while it holds its lock.
 	options.Controller.UsePriorityQueue = new(false)
 	mgr, err := ctrl.NewManager(env.Config, options)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -120,7 +123,7 @@ func startControllers(t *testing.T) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	// Who stops before the caches are there may have to wait for them.
+	// Stopping before the caches are synchronized may block.
 	NewWithT(t).Expect(mgr.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 	stop := sync.OnceFunc(func() {
 		cancel()
@@ -132,8 +135,7 @@ func startControllers(t *testing.T) func() {
 	return stop
 }
 
-// watchAll follows machines and sets, and plays the machines, until the test
-// ends.
+// watchAll watches machines and sets and simulates kubelets until the test ends.
 func watchAll(t *testing.T, all []*scenario) {
 	t.Helper()
 	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
@@ -141,12 +143,12 @@ func watchAll(t *testing.T, all []*scenario) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	follow := func(list client.ObjectList, namespace string, take func(watch.Event)) {
+	follow := func(list client.ObjectList, namespace string, observe func(watch.Event)) {
 		w, err := c.Watch(ctx, list, client.InNamespace(namespace))
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		wg.Go(func() {
 			for e := range w.ResultChan() {
-				take(e)
+				observe(e)
 			}
 			if ctx.Err() == nil {
 				t.Error("a watch ended")
@@ -154,25 +156,25 @@ func watchAll(t *testing.T, all []*scenario) {
 		})
 	}
 	for _, s := range all {
-		follow(&infrav1.CAPTMachineList{}, s.d.Namespace, s.machine)
-		follow(&infrav1.CAPTMachineSetList{}, s.d.Namespace, s.set)
-		wg.Go(func() { s.playKubelet(ctx) })
+		follow(&infrav1.CAPTMachineList{}, s.d.Namespace, s.observeMachine)
+		follow(&infrav1.CAPTMachineSetList{}, s.d.Namespace, s.observeSet)
+		wg.Go(func() { s.simulateKubelet(ctx) })
 	}
 }
 
-// playKubelet makes machines ready, lets them fail, and lets them go slowly.
-func (s *scenario) playKubelet(ctx context.Context) {
+// simulateKubelet makes machines ready, lets them fail, and delays their deletion.
+func (s *scenario) simulateKubelet(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		var all []*infrav1.CAPTMachine
 		for _, m := range s.machines {
 			all = append(all, m.DeepCopy())
 		}
-		calm := s.calm
+		undisturbed := s.undisturbed
 		s.mu.Unlock()
 		slices.SortFunc(all, func(a, b *infrav1.CAPTMachine) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 		for _, m := range all {
-			s.happen(ctx, m, calm)
+			s.changeMachine(ctx, m, undisturbed)
 		}
 		select {
 		case <-ctx.Done():
@@ -181,8 +183,8 @@ func (s *scenario) playKubelet(ctx context.Context) {
 	}
 }
 
-// happen lets something happen to a machine. What others wrote meanwhile wins.
-func (s *scenario) happen(ctx context.Context, m *infrav1.CAPTMachine, calm bool) {
+// changeMachine changes a machine at random. Conflicts are ignored.
+func (s *scenario) changeMachine(ctx context.Context, m *infrav1.CAPTMachine, undisturbed bool) {
 	n := s.kubelet.IntN(100)
 	ready := machines.MachineOf(m).Ready
 	switch {
@@ -194,15 +196,15 @@ func (s *scenario) happen(ctx context.Context, m *infrav1.CAPTMachine, calm bool
 		_ = setReady(ctx, m, metav1.ConditionTrue)
 	case ready && n < 30 && controllerutil.AddFinalizer(m, drain):
 		_ = env.Client.Update(ctx, m)
-	case ready && s.failures && !calm && n == 99:
-		s.fails(m.Name)
+	case ready && s.machinesFail && !undisturbed && n == 99:
+		s.recordFailure(m.Name)
 		_ = setReady(ctx, m, metav1.ConditionFalse)
 	}
 }
 
-func (s *scenario) anyStrategy() *infrav1.MachineDeploymentStrategy {
-	surge, unavailable := intstr.FromInt32(s.person.Int32N(3)), intstr.FromInt32(s.person.Int32N(3))
-	if s.person.IntN(3) == 0 {
+func (s *scenario) randomStrategy() *infrav1.MachineDeploymentStrategy {
+	surge, unavailable := intstr.FromInt32(s.user.Int32N(3)), intstr.FromInt32(s.user.Int32N(3))
+	if s.user.IntN(3) == 0 {
 		surge = intstr.FromString("25%")
 	}
 	if surge.IntValue() == 0 && unavailable.IntValue() == 0 && surge.Type == intstr.Int {
@@ -214,25 +216,25 @@ func (s *scenario) anyStrategy() *infrav1.MachineDeploymentStrategy {
 	}
 }
 
-// act lets a person change something, or not.
-func (s *scenario) act(t *testing.T) {
+// change changes the spec at random, or does nothing.
+func (s *scenario) change(t *testing.T) {
 	t.Helper()
 	var change changeOf
 	scaling := false
-	switch s.person.IntN(16) {
+	switch s.user.IntN(16) {
 	case 0, 1:
-		n := s.person.Int32N(7)
+		n := s.user.Int32N(7)
 		scaling = true
 		change = func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = &n }
 	case 2, 3:
-		n := s.person.IntN(1000)
+		n := s.user.IntN(1000)
 		change = instanceType("m7g." + strconv.Itoa(n))
 	case 4:
 		change = instanceType(broken)
 	case 5:
 		change = func(d *infrav1.CAPTMachineDeployment) { d.Spec.RollbackTo = new(int64(0)) }
 	case 6:
-		n := s.person.IntN(1000)
+		n := s.user.IntN(1000)
 		change = func(d *infrav1.CAPTMachineDeployment) {
 			d.Spec.Template.Spec.Tags = map[string]string{"n": strconv.Itoa(n)}
 		}
@@ -241,26 +243,26 @@ func (s *scenario) act(t *testing.T) {
 		change = func(d *infrav1.CAPTMachineDeployment) { d.Spec.Paused = new(!ptr.Deref(d.Spec.Paused, false)) }
 	case 8:
 		scaling = true
-		strategy := s.anyStrategy()
+		strategy := s.randomStrategy()
 		change = func(d *infrav1.CAPTMachineDeployment) { d.Spec.Strategy = strategy }
 	default:
 		return
 	}
-	s.ask(t, change, scaling)
+	s.updateSpec(t, change, scaling)
 }
 
-func (s *scenario) ask(t *testing.T, change changeOf, scaling bool) {
+func (s *scenario) updateSpec(t *testing.T, change changeOf, scaling bool) {
 	t.Helper()
 	update(t, s.d, func(d *infrav1.CAPTMachineDeployment) {
-		// A wish that cannot be fulfilled would hold everything up.
+		// A rollback to a revision that does not exist would block the rollout.
 		d.Spec.RollbackTo = nil
 		change(d)
-		s.asked(d, scaling)
+		s.recordSpec(d, scaling)
 	})
 }
 
-// settles sees whether everybody has done what there was to do.
-func (s *scenario) settles(t *testing.T) bool {
+// observe reports whether the controllers have nothing to do.
+func (s *scenario) observe(t *testing.T) bool {
 	t.Helper()
 	ctx := t.Context()
 	var d infrav1.CAPTMachineDeployment
@@ -271,11 +273,11 @@ func (s *scenario) settles(t *testing.T) bool {
 		env.Client.List(ctx, &all, client.InNamespace(s.d.Namespace)) != nil {
 		return false
 	}
-	return s.settle(&d, sets.Items, all.Items)
+	return s.dropOldBounds(&d, sets.Items, all.Items)
 }
 
-// waitAWhile waits until the time is over, or the condition is met.
-func waitAWhile(t *testing.T, d time.Duration, met func() bool) {
+// waitAtMost waits until the condition is met or the time is over.
+func waitAtMost(t *testing.T, d time.Duration, met func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(d); time.Now().Before(deadline) && !met(); {
 		select {
@@ -285,19 +287,19 @@ func waitAWhile(t *testing.T, d time.Duration, met func() bool) {
 	}
 }
 
-// rest asks for something that works and leaves it alone.
-func (s *scenario) rest(t *testing.T) {
+// finish writes a working spec and stops the disturbances.
+func (s *scenario) finish(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
-	s.calm = true
+	s.undisturbed = true
 	s.mu.Unlock()
-	s.ask(t, func(d *infrav1.CAPTMachineDeployment) {
+	s.updateSpec(t, func(d *infrav1.CAPTMachineDeployment) {
 		d.Spec.Paused, d.Spec.RollbackTo, d.Spec.Replicas = nil, nil, new(int32(4))
 		d.Spec.Template.Spec.InstanceType = "m7g.last"
 	}, true)
 }
 
-func (s *scenario) isComplete(t *testing.T, g Gomega) {
+func (s *scenario) expectComplete(t *testing.T, g Gomega) {
 	t.Helper()
 	var d infrav1.CAPTMachineDeployment
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.d), &d)).To(Succeed())
@@ -305,5 +307,5 @@ func (s *scenario) isComplete(t *testing.T, g Gomega) {
 	g.Expect(d.Status.Conditions).To(ContainElement(And(HaveField("Type", infrav1.ReadyCondition), HaveField("Status", metav1.ConditionTrue))))
 	g.Expect(d.Status.UpdatedReplicas).To(HaveValue(BeEquivalentTo(4)))
 	g.Expect(alive(t, s.d.Namespace)).To(And(HaveLen(4), HaveEach(HaveField("Spec.InstanceType", "m7g.last"))))
-	g.Expect(len(setsOf(t, s.d.Namespace))).To(BeNumerically("<=", 1+3), "history is kept within its limit")
+	g.Expect(len(setsOf(t, s.d.Namespace))).To(BeNumerically("<=", 1+3), "the history should be limited")
 }

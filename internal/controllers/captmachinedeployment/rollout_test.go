@@ -13,9 +13,10 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
-func TestDeployment_makesASetForItsTemplate(t *testing.T) {
+func TestDeployment_createsSetForTemplate(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 3, func(d *infrav1.CAPTMachineDeployment) { d.Spec.MinReadySeconds = new(int32(1)) })
 
@@ -41,7 +42,7 @@ func TestDeployment_makesASetForItsTemplate(t *testing.T) {
 	g.Expect(meta.IsStatusConditionTrue(d.Status.Conditions, infrav1.AvailableCondition)).To(BeTrue())
 }
 
-func TestDeployment_replacesMachinesWhenTheTemplateChanges(t *testing.T) {
+func TestDeployment_replacesMachinesWhenTemplateChanges(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 3)
 	waitRolledOut(t, d)
@@ -49,7 +50,7 @@ func TestDeployment_replacesMachinesWhenTheTemplateChanges(t *testing.T) {
 	update(t, d, instanceType("m7g.xlarge"))
 	waitRolledOut(t, d)
 
-	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 3 m7g.xlarge"}), "the old set stays, to roll back to")
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 3 m7g.xlarge"}), "the old set should stay for a rollback")
 	g.Expect(alive(t, d.Namespace)).To(And(HaveLen(3), HaveEach(HaveField("Spec.InstanceType", "m7g.xlarge"))))
 	g.Expect(d.Status.Revision).To(BeEquivalentTo(2))
 	g.Eventually(func(g Gomega) {
@@ -58,10 +59,10 @@ func TestDeployment_replacesMachinesWhenTheTemplateChanges(t *testing.T) {
 		g.Expect(all.Items).To(ContainElements(HaveField("Reason", "SetCreated"), HaveField("Reason", "RolloutComplete"),
 			And(HaveField("Reason", "ScaledUp"), HaveField("Regarding.Kind", "CAPTMachineDeployment")),
 			And(HaveField("Reason", "ScaledDown"), HaveField("Regarding.Kind", "CAPTMachineDeployment"))))
-	}, patience, often).Should(Succeed())
+	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
 }
 
-func TestDeployment_changesInPlaceWhatNeedsNoNewMachine(t *testing.T) {
+func TestDeployment_updatesMachinesInPlace(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 2)
 	waitRolledOut(t, d)
@@ -77,13 +78,12 @@ func TestDeployment_changesInPlaceWhatNeedsNoNewMachine(t *testing.T) {
 	})
 
 	for _, m := range before {
-		g.Eventually(func(g Gomega) {
-			reread(t, m)
+		tester(t).WaitFor(m, "the existing machine should be updated", func(g Gomega) {
 			g.Expect(m.Labels).To(HaveKeyWithValue("tier", "two"))
 			g.Expect(m.Annotations).To(HaveKeyWithValue("note", "new"))
 			g.Expect(m.Spec).To(And(HaveField("Labels", HaveKeyWithValue("node", "label")), HaveField("Taints", HaveLen(1)),
 				HaveField("Tags", HaveKeyWithValue("cost", "7")), HaveField("Drain.Mode", infrav1.DrainModeSkip)))
-		}, patience, often).Should(Succeed(), "the machine that is there takes it over")
+		})
 	}
 	waitRolledOut(t, d)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 2 m7g.large"}))
@@ -100,26 +100,24 @@ func TestDeployment_rollsBack(t *testing.T) {
 	waitRolledOut(t, d)
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RollbackTo = new(int64(0)) })
-	g.Eventually(func(g Gomega) {
-		reread(t, d)
+	tester(t).WaitFor(d, "spec.rollbackTo should be cleared", func(g Gomega) {
 		g.Expect(d.Spec.RollbackTo).To(BeNil())
-	}, patience, often).Should(Succeed(), "the wish is cleared when it is fulfilled")
+	})
 	g.Expect(d.Spec.Template.Spec.InstanceType).To(Equal("m7g.large"))
 	g.Expect(d.Spec.Template.Spec.Tags).To(Equal(map[string]string{"cost": "1"}))
 	waitRolledOut(t, d)
-	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"2: 0 m7g.xlarge", "3: 2 m7g.large"}), "the set is used again, as a new revision")
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"2: 0 m7g.xlarge", "3: 2 m7g.large"}), "the set should be reused with a new revision")
 	g.Expect(d.Status.Revision).To(BeEquivalentTo(3))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RollbackTo = new(int64(2)) })
-	g.Eventually(func(g Gomega) {
-		reread(t, d)
+	tester(t).WaitFor(d, "the revision should be 4", func(g Gomega) {
 		g.Expect(d.Status.Revision).To(BeEquivalentTo(4))
-	}, patience, often).Should(Succeed())
+	})
 	waitRolledOut(t, d)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"3: 0 m7g.large", "4: 2 m7g.xlarge"}))
 }
 
-func TestDeployment_saysWhichRevisionsThereAre(t *testing.T) {
+func TestDeployment_reportsExistingRevisions(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 1)
 	waitRolledOut(t, d)
@@ -130,22 +128,22 @@ func TestDeployment_saysWhichRevisionsThereAre(t *testing.T) {
 		d.Spec.Template.Spec.InstanceType = "m7g.xlarge"
 	})
 
-	c := waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
+	c := tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
 	g.Expect(c.Message).To(Equal("Revision 7 does not exist: remove spec.rollbackTo, or set it to one of 1"))
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 2 m7g.large"}), "it scales, and rolls nothing out")
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large"}), "it should scale but not roll out")
 	g.Eventually(func(g Gomega) {
 		var all eventsv1.EventList
 		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(d.Namespace))).To(Succeed())
 		g.Expect(all.Items).To(ContainElement(And(HaveField("Reason", infrav1.RevisionNotFoundReason), HaveField("Type", "Warning"))))
-	}, patience, often).Should(Succeed())
+	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RollbackTo = nil })
 	waitRolledOut(t, d)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 2 m7g.xlarge"}))
 }
 
-func TestDeployment_scalesButRollsNothingOutWhilePaused(t *testing.T) {
+func TestDeployment_scalesOnlyWhilePaused(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 2)
 	waitRolledOut(t, d)
@@ -157,11 +155,11 @@ func TestDeployment_scalesButRollsNothingOutWhilePaused(t *testing.T) {
 		d.Spec.Template.Spec.Tags = map[string]string{"later": "too"}
 	})
 
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 4 m7g.large"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(4))
-	g.Consistently(func() []string { return sizes(t, d.Namespace) }, calm, often).Should(Equal([]string{"1: 4 m7g.large"}), "paused")
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 4 m7g.large"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(4))
+	g.Consistently(func() []string { return sizes(t, d.Namespace) }, quiet, objecttest.Interval).Should(Equal([]string{"1: 4 m7g.large"}), "paused")
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
 	g.Expect(alive(t, d.Namespace)).To(HaveEach(HaveField("Spec.Tags", BeEmpty())))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Paused = nil })
@@ -169,34 +167,34 @@ func TestDeployment_scalesButRollsNothingOutWhilePaused(t *testing.T) {
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 4 m7g.xlarge"}))
 }
 
-func TestDeployment_reportsARolloutThatStandsStill(t *testing.T) {
+func TestDeployment_reportsExceededDeadline(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 3, func(d *infrav1.CAPTMachineDeployment) { d.Spec.ProgressDeadlineSeconds = new(int32(600)) })
 	waitRolledOut(t, d)
 	t.Cleanup(func() { ahead.Store(0) })
 
 	update(t, d, instanceType(broken))
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 3 m7g.large", "2: 1 broken.large"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(4))
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RollingOutReason)
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 3 m7g.large", "2: 1 broken.large"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(4))
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RollingOutReason)
 
 	ahead.Store(int64(time.Hour))
 	touch(t, d)
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.ProgressDeadlineExceededReason)
-	g.Expect(meta.IsStatusConditionTrue(d.Status.Conditions, infrav1.AvailableCondition)).To(BeTrue(), "the old machines still serve")
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProgressDeadlineExceededReason)
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.ProgressDeadlineExceededReason)
+	g.Expect(meta.IsStatusConditionTrue(d.Status.Conditions, infrav1.AvailableCondition)).To(BeTrue(), "the old machines should be available")
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ProgressDeadlineExceededReason)
 
 	for _, m := range alive(t, d.Namespace) {
 		if m.Spec.InstanceType == broken {
 			g.Expect(setReady(t.Context(), m, metav1.ConditionTrue)).To(Succeed())
 		}
 	}
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 2 m7g.large", "2: 2 broken.large"}))
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 2 broken.large"}))
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
 }
 
-// touch brings a deployment back to its controller.
+// touch triggers a reconcile of a deployment.
 func touch(t *testing.T, d *infrav1.CAPTMachineDeployment) {
 	t.Helper()
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) {
@@ -204,7 +202,7 @@ func touch(t *testing.T, d *infrav1.CAPTMachineDeployment) {
 	})
 }
 
-func TestDeployment_replacesOnlyWhatIsDeletedWithOnDelete(t *testing.T) {
+func TestDeployment_replacesOnlyDeletedMachinesWithOnDelete(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 3, func(d *infrav1.CAPTMachineDeployment) {
 		d.Spec.Strategy = &infrav1.MachineDeploymentStrategy{Type: infrav1.OnDeleteStrategy}
@@ -212,21 +210,21 @@ func TestDeployment_replacesOnlyWhatIsDeletedWithOnDelete(t *testing.T) {
 	waitRolledOut(t, d)
 
 	update(t, d, instanceType("m7g.xlarge"))
-	c := waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
+	c := tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
 	g.Expect(c.Message).To(ContainSubstring("0 of 3 machines are up to date"))
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 3 m7g.large", "2: 0 m7g.xlarge"}))
 
-	gone := alive(t, d.Namespace)[0]
-	g.Expect(env.Client.Delete(t.Context(), gone)).To(Succeed())
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(3))
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
+	deleted := alive(t, d.Namespace)[0]
+	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(3))
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
 	g.Expect(d.Status.UpdatedReplicas).To(HaveValue(BeEquivalentTo(1)))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = new(int32(5)) })
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"1: 2 m7g.large", "2: 3 m7g.xlarge"}), "what is new is up to date")
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(5))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 3 m7g.xlarge"}), "new machines should be up to date")
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(5))
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = new(int32(3)) })
 	waitRolledOut(t, d)
-	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 3 m7g.xlarge"}), "the old ones go first")
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 3 m7g.xlarge"}), "old machines should go first")
 }

@@ -15,9 +15,10 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
-func TestDeployment_keepsAsMuchHistoryAsAsked(t *testing.T) {
+func TestDeployment_limitsHistory(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 1, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RevisionHistoryLimit = new(int32(1)) })
 	waitRolledOut(t, d)
@@ -26,10 +27,10 @@ func TestDeployment_keepsAsMuchHistoryAsAsked(t *testing.T) {
 		waitRolledOut(t, d)
 	}
 
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, patience, often).Should(Equal([]string{"3: 0 m7g.2xlarge", "4: 1 m7g.4xlarge"}))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"3: 0 m7g.2xlarge", "4: 1 m7g.4xlarge"}))
 }
 
-func TestDeployment_takesAnotherNameWhenItsOwnIsTaken(t *testing.T) {
+func TestDeployment_usesAnotherNameOnCollision(t *testing.T) {
 	g := NewWithT(t)
 	d := deploymentIn(newCluster(t).Namespace, 1)
 	taken := &infrav1.CAPTMachineSet{ObjectMeta: metav1.ObjectMeta{
@@ -41,18 +42,18 @@ func TestDeployment_takesAnotherNameWhenItsOwnIsTaken(t *testing.T) {
 	}
 	create(t, taken)
 	create(t, d)
-	playMachines(t, d.Namespace)
+	simulateMachines(t, d.Namespace)
 
 	waitRolledOut(t, d)
 
 	g.Expect(d.Status.CollisionCount).To(HaveValue(BeEquivalentTo(1)))
 	g.Expect(setsOf(t, d.Namespace)).To(ConsistOf(HaveField("Name", taken.Name),
 		HaveField("Name", machines.SetName(d.Name, machines.Hash(&d.Spec.Template.Spec, new(int32(1)))))))
-	reread(t, taken)
+	tester(t).Get(taken)
 	g.Expect(taken.OwnerReferences).To(BeEmpty())
 }
 
-func TestDeployment_adoptsASetOfItsTemplate(t *testing.T) {
+func TestDeployment_adoptsSetOfItsTemplate(t *testing.T) {
 	g := NewWithT(t)
 	d := deploymentIn(newCluster(t).Namespace, 2)
 	orphan := &infrav1.CAPTMachineSet{
@@ -63,7 +64,7 @@ func TestDeployment_adoptsASetOfItsTemplate(t *testing.T) {
 	}
 	create(t, orphan)
 	create(t, d)
-	playMachines(t, d.Namespace)
+	simulateMachines(t, d.Namespace)
 
 	waitRolledOut(t, d)
 
@@ -74,13 +75,13 @@ func TestDeployment_adoptsASetOfItsTemplate(t *testing.T) {
 
 	update(t, sets[0], func(s *infrav1.CAPTMachineSet) { s.Labels["pool"] = "mine" })
 	g.Eventually(func(g Gomega) {
-		reread(t, sets[0])
+		tester(t).Get(sets[0])
 		g.Expect(metav1.GetControllerOf(sets[0])).To(BeNil())
-	}, patience, often).Should(Succeed(), "a set that does not match any more is let go")
-	g.Eventually(func() int { return len(setsOf(t, d.Namespace)) }, patience, often).Should(Equal(2))
+	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "a set that no longer matches should be released")
+	g.Eventually(func() int { return len(setsOf(t, d.Namespace)) }, objecttest.Timeout, objecttest.Interval).Should(Equal(2))
 }
 
-func TestDeployment_replacesASetThatSomebodyDeletesAtOnce(t *testing.T) {
+func TestDeployment_replacesDeletedSetAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 2)
 	waitRolledOut(t, d)
@@ -89,19 +90,19 @@ func TestDeployment_replacesASetThatSomebodyDeletesAtOnce(t *testing.T) {
 		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
 	}
 
-	gone := setsOf(t, d.Namespace)[0]
-	g.Expect(env.Client.Delete(t.Context(), gone)).To(Succeed())
+	deleted := setsOf(t, d.Namespace)[0]
+	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
 
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(And(HaveLen(2), HaveEach(
-		HaveField("Name", Not(BeElementOf(draining[0].Name, draining[1].Name))))), "pods need somewhere to go before a node can be drained")
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(And(HaveLen(2), HaveEach(
+		HaveField("Name", Not(BeElementOf(draining[0].Name, draining[1].Name))))), "pods need other nodes before a node can be drained")
 	waitRolledOut(t, d)
 	for _, m := range draining {
 		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
 	}
-	waitGone(t, gone)
+	tester(t).WaitUntilGone(deleted, "it should be deleted")
 }
 
-func TestDeployment_deletesItsSetsAndWaits(t *testing.T) {
+func TestDeployment_waitsForDeletionOfSets(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 2)
 	waitRolledOut(t, d)
@@ -110,29 +111,27 @@ func TestDeployment_deletesItsSetsAndWaits(t *testing.T) {
 
 	g.Expect(env.Client.Delete(t.Context(), d)).To(Succeed())
 
-	g.Eventually(func(g Gomega) {
-		reread(t, d)
+	tester(t).WaitFor(d, "the deployment should wait for its sets", func(g Gomega) {
 		c := meta.FindStatusCondition(d.Status.Conditions, infrav1.ReadyCondition)
 		g.Expect(c).To(And(HaveField("Reason", infrav1.DeletingReason), HaveField("Message", HavePrefix("Waiting for 1 machines of 1 sets"))))
-	}, patience, often).Should(Succeed())
+	})
 	update(t, held, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
-	waitGone(t, d)
+	tester(t).WaitUntilGone(d, "it should be deleted")
 	g.Expect(setsOf(t, d.Namespace)).To(BeEmpty())
 	g.Expect(alive(t, d.Namespace)).To(BeEmpty())
 }
 
-func TestDeployment_leavesItsSetsWhenOrphaned(t *testing.T) {
+func TestDeployment_keepsSetsWhenOrphaned(t *testing.T) {
 	g := NewWithT(t)
 	d := newDeployment(t, 1)
 	waitRolledOut(t, d)
 
 	g.Expect(env.Client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 
-	// The garbage collector, which is not here, would take its finalizer away.
-	g.Eventually(func(g Gomega) {
-		reread(t, d)
+	// There is no garbage collector to remove its finalizer.
+	tester(t).WaitFor(d, "only the finalizer of the garbage collector should be left", func(g Gomega) {
 		g.Expect(d.Finalizers).To(ConsistOf(metav1.FinalizerOrphanDependents))
-	}, patience, often).Should(Succeed())
+	})
 	g.Expect(setsOf(t, d.Namespace)).To(ConsistOf(HaveField("DeletionTimestamp", BeNil())))
 }
 
@@ -147,16 +146,16 @@ func TestDeployment_followsKubectlScale(t *testing.T) {
 		"-n", d.Namespace, "scale", "captmachinedeployment/workers", "--replicas", "3").CombinedOutput()
 
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, patience, often).Should(HaveLen(3))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(3))
 	waitRolledOut(t, d)
-	g.Expect(d.Status.Revision).To(BeEquivalentTo(1), "scaling is no rollout")
+	g.Expect(d.Status.Revision).To(BeEquivalentTo(1), "scaling should not create a revision")
 }
 
-func TestDeployment_waitsForItsClusterAndPausesWithIt(t *testing.T) {
+func TestDeployment_waitsForClusterAndPausesWithIt(t *testing.T) {
 	g := NewWithT(t)
 	d := create(t, deploymentIn(env.Namespace(t), 1))
-	playMachines(t, d.Namespace)
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForClusterReason)
+	simulateMachines(t, d.Namespace)
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForClusterReason)
 	g.Expect(setsOf(t, d.Namespace)).To(BeEmpty())
 
 	cluster := create(t, &clusterv1.Cluster{
@@ -168,9 +167,9 @@ func TestDeployment_waitsForItsClusterAndPausesWithIt(t *testing.T) {
 	waitRolledOut(t, d)
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	waitFor(t, d, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	tester(t).WaitForCondition(d, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	update(t, d, instanceType("m7g.xlarge"))
-	g.Consistently(func() int { return len(setsOf(t, d.Namespace)) }, calm, often).Should(Equal(1), "paused")
+	g.Consistently(func() int { return len(setsOf(t, d.Namespace)) }, quiet, objecttest.Interval).Should(Equal(1), "paused")
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	waitRolledOut(t, d)
@@ -184,7 +183,7 @@ func TestDeployment_writesNothingAtRest(t *testing.T) {
 	update(t, d, instanceType("m7g.xlarge"))
 	waitRolledOut(t, d)
 	versions := func() string {
-		reread(t, d)
+		tester(t).Get(d)
 		all := []string{d.ResourceVersion}
 		for _, set := range setsOf(t, d.Namespace) {
 			all = append(all, set.Name+set.ResourceVersion)
@@ -196,14 +195,14 @@ func TestDeployment_writesNothingAtRest(t *testing.T) {
 	}
 	var before string
 	g.Eventually(func() bool {
-		was := before
+		previous := before
 		before = versions()
-		return was == before
-	}, patience, calm).Should(BeTrue(), "everything comes to rest")
+		return previous == before
+	}, objecttest.Timeout, quiet).Should(BeTrue(), "everything should come to rest")
 
-	g.Consistently(versions, calm, often).Should(Equal(before))
+	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
 
 	touch(t, d)
 	before = versions()
-	g.Consistently(versions, calm, often).Should(Equal(before), "a look that finds nothing to do writes nothing")
+	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before), "a reconcile without a change should not write")
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/appthrust/capt/internal/cluster/ownership"
 )
 
-// lagging is a cache that shows sets and machines as they once were.
-type lagging struct {
+// staleCache is a cache with outdated sets and machines.
+type staleCache struct {
 	client.Client
 	sets     []infrav1.CAPTMachineSet
 	machines []infrav1.CAPTMachine
 }
 
-func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (l *staleCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	controlledBy := func(obj client.Object, index string) bool {
@@ -51,8 +51,8 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return nil
 }
 
-// show makes the cache show what there is now.
-func (l *lagging) show(t *testing.T, namespace string) {
+// refresh updates the cache.
+func (l *staleCache) refresh(t *testing.T, namespace string) {
 	t.Helper()
 	var sets infrav1.CAPTMachineSetList
 	var all infrav1.CAPTMachineList
@@ -61,16 +61,16 @@ func (l *lagging) show(t *testing.T, namespace string) {
 	l.sets, l.machines = sets.Items, all.Items
 }
 
-func TestDeployment_decidesNothingOnAStaleCache(t *testing.T) {
+func TestDeployment_decidesNothingWithStaleCache(t *testing.T) {
 	g := NewWithT(t)
 	const byHand = "hand"
 	d := create(t, deploymentIn(newCluster(t).Namespace, 3, rolling(1, 0), func(d *infrav1.CAPTMachineDeployment) {
 		d.Labels[clusterv1.WatchLabel] = byHand
 	}))
-	cache := &lagging{Client: env.Client}
-	look := func(times int) {
+	cache := &staleCache{Client: env.Client}
+	reconcile := func(times int) {
 		for range times {
-			// Each time a manager that remembers nothing.
+			// Each time a new manager without memory.
 			frame := (&Reconciler{
 				Client: cache, APIReader: env.Client, Recorder: events.NewFakeRecorder(1000), WatchFilter: byHand, Now: time.Now,
 			}).frame()
@@ -78,49 +78,48 @@ func TestDeployment_decidesNothingOnAStaleCache(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 		}
 	}
-	// obey plays the sets' controller: each set has the machines it is told to.
-	obey := func() {
+	// resizeSets gives each set its machines, as the controller of sets does.
+	resizeSets := func() {
 		for _, set := range setsOf(t, d.Namespace) {
 			set.Status.ObservedGeneration = set.Generation
 			g.Expect(env.Client.Status().Update(t.Context(), set)).To(Succeed())
-			has := 0
+			existing := 0
 			for _, m := range alive(t, d.Namespace) {
 				if metav1.IsControlledBy(m, set) {
-					if has++; has > int(*set.Spec.Replicas) {
+					if existing++; existing > int(*set.Spec.Replicas) {
 						g.Expect(env.Client.Delete(t.Context(), m)).To(Succeed())
 					}
 				}
 			}
-			for ; has < int(*set.Spec.Replicas); has++ {
+			for ; existing < int(*set.Spec.Replicas); existing++ {
 				m := create(t, machineOf(set))
 				g.Expect(setReady(t.Context(), m, metav1.ConditionTrue)).To(Succeed())
 			}
 		}
 	}
 
-	look(3)
-	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 3 m7g.large"}), "a set that the cache does not show is not made again")
-	reread(t, d)
-	g.Expect(d.Status.CollisionCount).To(BeNil(), "nor is its name taken by somebody else")
+	reconcile(3)
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 3 m7g.large"}), "a set that the cache does not have should not be created again")
+	tester(t).Get(d)
+	g.Expect(d.Status.CollisionCount).To(BeNil(), "the existing set is not a collision")
 
-	obey()
-	cache.show(t, d.Namespace)
+	resizeSets()
+	cache.refresh(t, d.Namespace)
 	update(t, d, instanceType("m7g.xlarge"))
-	look(3)
+	reconcile(3)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 3 m7g.large", "2: 1 m7g.xlarge"}))
-	obey()
-	cache.show(t, d.Namespace)
+	resizeSets()
+	cache.refresh(t, d.Namespace)
 
-	// One old machine may go. A cache that never shows it gone must not make
-	// another one go.
-	look(4)
+	// One old machine may go. While the cache still has it, no other may go.
+	reconcile(4)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
-	obey()
-	look(4)
-	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 2 m7g.large", "2: 2 m7g.xlarge"}), "what it still shows is asked of the API server")
+	resizeSets()
+	reconcile(4)
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 2 m7g.large", "2: 2 m7g.xlarge"}), "the API server should decide, not the stale cache")
 }
 
-// machineOf is a machine as the set would make it.
+// machineOf returns a machine as the set creates it.
 func machineOf(set *infrav1.CAPTMachineSet) *infrav1.CAPTMachine {
 	return machines.NewMachine(set, machines.MachineName(set.Name))
 }

@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
-// machineIn is a machine that nobody owns.
+// machineIn returns a machine without a controller.
 func machineIn(namespace, name string, labels map[string]string, owners ...metav1.OwnerReference) *infrav1.CAPTMachine {
 	return &infrav1.CAPTMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, OwnerReferences: owners},
@@ -21,7 +22,7 @@ func machineIn(namespace, name string, labels map[string]string, owners ...metav
 	}
 }
 
-func TestSet_adoptsOrphansThatMatch(t *testing.T) {
+func TestSet_adoptsMatchingOrphans(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newCluster(t).Namespace
 	matching := map[string]string{"pool": "workers"}
@@ -29,10 +30,10 @@ func TestSet_adoptsOrphansThatMatch(t *testing.T) {
 	foreign := []*infrav1.CAPTMachine{
 		create(t, machineIn(namespace, "other-labels", map[string]string{"pool": "others"})),
 		create(t, machineIn(namespace, "other-cluster", map[string]string{"pool": "workers", clusterv1.ClusterNameLabel: "staging"})),
-		create(t, machineIn(namespace, "of-a-machine", matching, metav1.OwnerReference{
+		create(t, machineIn(namespace, "owned-by-machine", matching, metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true),
 		})),
-		create(t, machineIn(namespace, "made-for-a-machine", matching, metav1.OwnerReference{
+		create(t, machineIn(namespace, "created-for-machine", matching, metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "ms",
 		})),
 	}
@@ -40,28 +41,27 @@ func TestSet_adoptsOrphansThatMatch(t *testing.T) {
 	set := create(t, setIn(namespace, 2))
 
 	waitForMachines(t, namespace, len(foreign)+2)
-	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
-	g.Eventually(func(g Gomega) {
-		reread(t, orphan)
+	tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	tester(t).WaitFor(orphan, "it should count as one of the two", func(g Gomega) {
 		g.Expect(metav1.IsControlledBy(orphan, set)).To(BeTrue())
 		g.Expect(orphan.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "production"))
-	}, patience, often).Should(Succeed(), "it counts as one of the two")
+	})
 	for _, m := range foreign {
-		reread(t, m)
+		tester(t).Get(m)
 		g.Expect(metav1.IsControlledBy(m, set)).To(BeFalse(), m.Name)
 	}
 	g.Eventually(func(g Gomega) {
 		var all eventsv1.EventList
 		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(all.Items).To(ContainElement(And(HaveField("Reason", "MachineAdopted"), HaveField("Note", ContainSubstring("orphan")))))
-	}, patience, often).Should(Succeed())
+	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
 
-	// One too many: an orphan that comes later is adopted, and one machine goes.
+	// A later orphan is adopted too, and one machine is deleted.
 	create(t, machineIn(namespace, "late", matching))
 	waitForMachines(t, namespace, len(foreign)+2)
 }
 
-func TestSet_releasesWhatDoesNotMatchAnyMore(t *testing.T) {
+func TestSet_releasesMachinesThatNoLongerMatch(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 2)
 	quarantined := waitForMachines(t, set.Namespace, 2)[0]
@@ -69,16 +69,15 @@ func TestSet_releasesWhatDoesNotMatchAnyMore(t *testing.T) {
 	update(t, quarantined, func(m *infrav1.CAPTMachine) { m.Labels["pool"] = "quarantine" })
 
 	waitForMachines(t, set.Namespace, 3)
-	reread(t, quarantined)
+	tester(t).Get(quarantined)
 	g.Expect(quarantined.OwnerReferences).To(BeEmpty())
 	g.Expect(quarantined.Labels).To(HaveKeyWithValue("pool", "quarantine"))
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	tester(t).WaitFor(set, "the released machine should not count", func(g Gomega) {
 		g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(2)))
-	}, patience, often).Should(Succeed())
+	})
 }
 
-func TestSet_changesMachinesInPlace(t *testing.T) {
+func TestSet_updatesMachinesInPlace(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) {
 		s.Spec.Template.ObjectMeta.Labels["tier"] = "one"
@@ -100,57 +99,54 @@ func TestSet_changesMachinesInPlace(t *testing.T) {
 		s.Spec.Template.Spec.InstanceType = "m7g.xlarge"
 	})
 
-	g.Eventually(func(g Gomega) {
-		reread(t, m)
+	tester(t).WaitFor(m, "the machine should be updated", func(g Gomega) {
 		g.Expect(m.Spec.Taints).To(HaveLen(1))
-	}, patience, often).Should(Succeed())
+	})
 	g.Expect(m.Labels).To(And(Not(HaveKey("tier")), HaveKeyWithValue("mine", "kept"), HaveKeyWithValue("pool", "workers")))
 	g.Expect(m.Annotations).To(And(HaveKeyWithValue("note", "new"), Not(HaveKey("only-old")), HaveKeyWithValue("mine", "kept")))
 	g.Expect(m.Spec.Labels).To(HaveKeyWithValue("node", "label"))
 	g.Expect(m.Spec.Tags).To(HaveKeyWithValue("cost", "7"))
 	g.Expect(m.Spec.Drain).To(HaveField("Mode", infrav1.DrainModeSkip))
 	g.Expect(m.Spec.ProviderID).To(Equal("aws:///a/i-1"))
-	g.Expect(m.Spec.InstanceType).To(Equal("m7g.large"), "another type needs another machine")
-	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	g.Expect(m.Spec.InstanceType).To(Equal("m7g.large"), "another type requires another machine")
+	tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
 	g.Expect(set.Status.FullyLabeledReplicas).To(HaveValue(BeEquivalentTo(1)))
 }
 
-func TestSet_deletesItsMachinesAndWaits(t *testing.T) {
+func TestSet_waitsForDeletionOfMachines(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 3)
 	found := waitForMachines(t, set.Namespace, 3)
-	stranger := create(t, machineIn(set.Namespace, "stranger", map[string]string{"pool": "others"}))
+	unrelated := create(t, machineIn(set.Namespace, "unrelated", map[string]string{"pool": "others"}))
 	for _, m := range found[:2] {
 		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
 	}
 
 	g.Expect(env.Client.Delete(t.Context(), set)).To(Succeed())
 
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	tester(t).WaitFor(set, "the set should wait for its machines", func(g Gomega) {
 		c := meta.FindStatusCondition(set.Status.Conditions, infrav1.ReplicasInSyncCondition)
 		g.Expect(c).To(And(HaveField("Reason", infrav1.DeletingReason), HaveField("Message", HavePrefix("Waiting for 2 machines to be deleted: "))))
 		ready := meta.FindStatusCondition(set.Status.Conditions, infrav1.ReadyCondition)
 		g.Expect(ready).To(HaveField("Reason", infrav1.DeletingReason))
-	}, patience, often).Should(Succeed())
+	})
 	for _, m := range found[:2] {
 		update(t, m, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
 	}
-	waitGone(t, set)
-	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", stranger.Name)))
+	tester(t).WaitUntilGone(set, "it should be deleted")
+	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", unrelated.Name)))
 }
 
-func TestSet_leavesItsMachinesWhenOrphaned(t *testing.T) {
+func TestSet_keepsMachinesWhenOrphaned(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 2)
 	waitForMachines(t, set.Namespace, 2)
 
 	g.Expect(env.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 
-	// The garbage collector, which is not here, would take its finalizer away.
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	// There is no garbage collector to remove its finalizer.
+	tester(t).WaitFor(set, "only the finalizer of the garbage collector should be left", func(g Gomega) {
 		g.Expect(set.Finalizers).To(ConsistOf(metav1.FinalizerOrphanDependents))
-	}, patience, often).Should(Succeed())
+	})
 	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
 }

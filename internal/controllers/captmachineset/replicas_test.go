@@ -16,9 +16,10 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
-func TestSet_makesItsMachines(t *testing.T) {
+func TestSet_createsMachines(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 3, func(s *infrav1.CAPTMachineSet) {
 		s.Spec.Template.ObjectMeta.Annotations = map[string]string{"team": "a"}
@@ -27,7 +28,7 @@ func TestSet_makesItsMachines(t *testing.T) {
 
 	found := waitForMachines(t, set.Namespace, 3)
 
-	reread(t, set)
+	tester(t).Get(set)
 	for _, m := range found {
 		g.Expect(m.Name).To(MatchRegexp(`^workers-[a-z0-9]{6}$`))
 		g.Expect(m.Labels).To(And(HaveKeyWithValue("pool", "workers"), HaveKeyWithValue(clusterv1.ClusterNameLabel, "production"),
@@ -37,16 +38,16 @@ func TestSet_makesItsMachines(t *testing.T) {
 		g.Expect(m.Spec.InstanceType).To(Equal("m7g.large"))
 		g.Expect(m.Spec.Tags).To(HaveKeyWithValue("cost", "42"))
 	}
-	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
-	waitFor(t, set, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.MachinesNotReadyReason)
+	tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	tester(t).WaitForCondition(set, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.MachinesNotReadyReason)
 
 	setReady(t, found[0], metav1.ConditionTrue)
-	c := waitFor(t, set, infrav1.MachinesReadyCondition, metav1.ConditionFalse, infrav1.MachinesNotReadyReason)
+	c := tester(t).WaitForCondition(set, infrav1.MachinesReadyCondition, metav1.ConditionFalse, infrav1.MachinesNotReadyReason)
 	g.Expect(c.Message).To(ContainSubstring("machines are not ready"))
 	for _, m := range found[1:] {
 		setReady(t, m, metav1.ConditionTrue)
 	}
-	waitFor(t, set, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
+	tester(t).WaitForCondition(set, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
 	g.Expect(set.Status).To(And(HaveField("Replicas", HaveValue(BeEquivalentTo(3))), HaveField("ReadyReplicas", HaveValue(BeEquivalentTo(3))),
 		HaveField("AvailableReplicas", HaveValue(BeEquivalentTo(3))), HaveField("FullyLabeledReplicas", HaveValue(BeEquivalentTo(3))),
 		HaveField("Selector", "pool=workers"), HaveField("ObservedGeneration", set.Generation)))
@@ -69,7 +70,7 @@ func TestSet_followsKubectlScale(t *testing.T) {
 	scale("0")
 	waitForMachines(t, set.Namespace, 0)
 
-	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
 	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(0)))
 	g.Eventually(func(g Gomega) {
 		var all eventsv1.EventList
@@ -78,7 +79,7 @@ func TestSet_followsKubectlScale(t *testing.T) {
 			And(HaveField("Reason", "ScaledUp"), HaveField("Note", ContainSubstring("Created 3 machines"))),
 			And(HaveField("Reason", "ScaledDown"), HaveField("Note", ContainSubstring("Deleted 4 machines")), HaveField("Type", corev1.EventTypeNormal)),
 		))
-	}, patience, often).Should(Succeed(), "scaling is told")
+	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "scaling should be announced")
 }
 
 func TestSet_deletesMarkedThenUnreadyMachinesFirst(t *testing.T) {
@@ -94,36 +95,36 @@ func TestSet_deletesMarkedThenUnreadyMachinesFirst(t *testing.T) {
 	})
 
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(3)) })
-	g.Expect(waitForMachines(t, set.Namespace, 3)).NotTo(ContainElement(HaveField("Name", marked.Name)), "what is marked goes first")
+	g.Expect(waitForMachines(t, set.Namespace, 3)).NotTo(ContainElement(HaveField("Name", marked.Name)), "the marked machine should go first")
 
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(2)) })
-	g.Expect(waitForMachines(t, set.Namespace, 2)).NotTo(ContainElement(HaveField("Name", unready.Name)), "then what is not ready")
+	g.Expect(waitForMachines(t, set.Namespace, 2)).NotTo(ContainElement(HaveField("Name", unready.Name)), "the machine that is not ready should go next")
 }
 
-func TestSet_replacesWhatIsDeleted(t *testing.T) {
+func TestSet_replacesDeletedMachines(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 2)
-	gone := waitForMachines(t, set.Namespace, 2)[0]
-	update(t, gone, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
+	deleted := waitForMachines(t, set.Namespace, 2)[0]
+	update(t, deleted, func(m *infrav1.CAPTMachine) { m.Finalizers = []string{"test.capt.appthrust.io/drain"} })
 
-	g.Expect(env.Client.Delete(t.Context(), gone)).To(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
 
-	g.Expect(waitForMachines(t, set.Namespace, 2)).NotTo(ContainElement(HaveField("Name", gone.Name)))
-	c := waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.ScalingDownReason)
-	g.Expect(c.Message).To(ContainSubstring(gone.Name))
-	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(2)), "what is on its way does not count")
+	g.Expect(waitForMachines(t, set.Namespace, 2)).NotTo(ContainElement(HaveField("Name", deleted.Name)))
+	c := tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.ScalingDownReason)
+	g.Expect(c.Message).To(ContainSubstring(deleted.Name))
+	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(2)), "machines being deleted should not count")
 
-	update(t, gone, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
-	waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
+	update(t, deleted, func(m *infrav1.CAPTMachine) { m.Finalizers = nil })
+	tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionTrue, infrav1.ReplicasInSyncCondition)
 }
 
-func TestSet_makesNothingWhileThatIsDisabled(t *testing.T) {
+func TestSet_createsNothingWhileDisabled(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 2, func(s *infrav1.CAPTMachineSet) {
 		s.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 	})
 
-	c := waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.CreationDisabledReason)
+	c := tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.CreationDisabledReason)
 	g.Expect(c.Message).To(ContainSubstring(clusterv1.DisableMachineCreateAnnotation))
 	g.Expect(list(t, set.Namespace)).To(BeEmpty())
 
@@ -131,42 +132,40 @@ func TestSet_makesNothingWhileThatIsDisabled(t *testing.T) {
 	waitForMachines(t, set.Namespace, 2)
 }
 
-func TestSet_countsAvailableMachinesByTheClock(t *testing.T) {
+func TestSet_countsAvailableMachinesAfterMinReady(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) { s.Spec.MinReadySeconds = new(int32(3)) })
 	m := waitForMachines(t, set.Namespace, 1)[0]
 
 	setReady(t, m, metav1.ConditionTrue)
 
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	tester(t).WaitFor(set, "the machine should be ready", func(g Gomega) {
 		g.Expect(set.Status.ReadyReplicas).To(HaveValue(BeEquivalentTo(1)))
-	}, patience, often).Should(Succeed())
-	g.Expect(set.Status.AvailableReplicas).To(HaveValue(BeEquivalentTo(0)), "it has just become ready")
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	})
+	g.Expect(set.Status.AvailableReplicas).To(HaveValue(BeEquivalentTo(0)), "the machine has just become ready")
+	tester(t).WaitFor(set, "the machine should become available without another change", func(g Gomega) {
 		g.Expect(set.Status.AvailableReplicas).To(HaveValue(BeEquivalentTo(1)))
-	}, patience, often).Should(Succeed(), "nothing but the clock makes it available")
+	})
 }
 
-func TestSet_refusesATemplateItsSelectorDoesNotFind(t *testing.T) {
+func TestSet_refusesTemplateThatSelectorDoesNotMatch(t *testing.T) {
 	g := NewWithT(t)
 	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) {
 		s.Spec.Template.ObjectMeta.Labels = map[string]string{"pool": "others"}
 	})
 
-	c := waitFor(t, set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.SelectorMismatchReason)
+	c := tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.SelectorMismatchReason)
 
 	g.Expect(c.Message).To(ContainSubstring("pool=workers"))
-	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, calm, often).Should(BeEmpty(), "no machine could ever be found again")
+	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, quiet, objecttest.Interval).Should(BeEmpty(), "the set could not find the machines")
 }
 
-func TestSet_waitsForItsCluster(t *testing.T) {
+func TestSet_waitsForCluster(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	set := create(t, setIn(namespace, 1))
 
-	c := waitFor(t, set, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForClusterReason)
+	c := tester(t).WaitForCondition(set, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.WaitingForClusterReason)
 	g.Expect(c.Message).To(ContainSubstring("production"))
 	g.Expect(list(t, namespace)).To(BeEmpty())
 
@@ -174,23 +173,22 @@ func TestSet_waitsForItsCluster(t *testing.T) {
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "production"}
 	create(t, cluster)
 	waitForMachines(t, namespace, 1)
-	reread(t, set)
-	g.Expect(set.OwnerReferences).To(ConsistOf(HaveField("UID", cluster.UID)), "a set that nobody controls goes with its Cluster")
+	tester(t).Get(set)
+	g.Expect(set.OwnerReferences).To(ConsistOf(HaveField("UID", cluster.UID)), "the Cluster should own a set without a controller")
 }
 
-func TestSet_pausesWithItsCluster(t *testing.T) {
+func TestSet_pausesWithCluster(t *testing.T) {
 	g := NewWithT(t)
 	cluster := newCluster(t)
 	set := create(t, setIn(cluster.Namespace, 1))
 	waitForMachines(t, set.Namespace, 1)
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	g.Eventually(func(g Gomega) {
-		reread(t, set)
+	tester(t).WaitFor(set, "the set should be paused", func(g Gomega) {
 		g.Expect(meta.IsStatusConditionTrue(set.Status.Conditions, infrav1.PausedCondition)).To(BeTrue())
-	}, patience, often).Should(Succeed())
+	})
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(3)) })
-	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, calm, often).Should(HaveLen(1), "paused")
+	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, quiet, objecttest.Interval).Should(HaveLen(1), "paused")
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
 	waitForMachines(t, set.Namespace, 3)
@@ -202,9 +200,9 @@ func TestSet_writesNothingAtRest(t *testing.T) {
 	for _, m := range waitForMachines(t, set.Namespace, 3) {
 		setReady(t, m, metav1.ConditionTrue)
 	}
-	waitFor(t, set, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
+	tester(t).WaitForCondition(set, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
 	versions := func() string {
-		reread(t, set)
+		tester(t).Get(set)
 		all := []string{set.ResourceVersion}
 		for _, m := range list(t, set.Namespace) {
 			all = append(all, m.Name+m.ResourceVersion)
@@ -213,9 +211,9 @@ func TestSet_writesNothingAtRest(t *testing.T) {
 	}
 	before := versions()
 
-	// A label that is not the template's brings the set back, and is left alone.
-	g.Consistently(versions, calm, often).Should(Equal(before))
+	// Another label triggers a reconcile, which changes nothing.
+	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Labels["other"] = "label" })
 	before = versions()
-	g.Consistently(versions, calm, often).Should(Equal(before))
+	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
 }

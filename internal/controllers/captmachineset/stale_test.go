@@ -18,37 +18,37 @@ import (
 	"github.com/appthrust/capt/internal/cluster/ownership"
 )
 
-// lagging is a cache that shows machines as they once were.
-type lagging struct {
+// staleCache is a cache with outdated machines.
+type staleCache struct {
 	client.Client
-	shown []infrav1.CAPTMachine
-	// creates counts attempts to make a machine; those after allowed fail.
+	machines []infrav1.CAPTMachine
+	// creates counts attempts to create a machine. Those after allowed fail.
 	creates *atomic.Int32
 	allowed int32
-	// set, if set, is what is shown of the set.
+	// set, if not nil, is an outdated version of the set.
 	set *infrav1.CAPTMachineSet
-	// beforeDelete happens between the decision for a machine and its deletion.
+	// beforeDelete is called after the decision to delete a machine.
 	beforeDelete func(client.Object)
 }
 
-func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	machines, ok := list.(*infrav1.CAPTMachineList)
+func (l *staleCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	all, ok := list.(*infrav1.CAPTMachineList)
 	if !ok {
 		return l.Client.List(ctx, list, opts...)
 	}
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	uid, _ := o.FieldSelector.RequiresExactMatch(controllerIndex)
-	for _, m := range l.shown {
+	for _, m := range l.machines {
 		controller := metav1.GetControllerOf(&m)
 		if controller == nil && uid == ownership.NoController || controller != nil && string(controller.UID) == uid {
-			machines.Items = append(machines.Items, m)
+			all.Items = append(all.Items, m)
 		}
 	}
 	return nil
 }
 
-func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (l *staleCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if set, ok := obj.(*infrav1.CAPTMachineSet); ok && l.set != nil {
 		l.set.DeepCopyInto(set)
 		return nil
@@ -56,21 +56,21 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return l.Client.Get(ctx, key, obj, opts...)
 }
 
-func (l *lagging) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (l *staleCache) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	if l.creates != nil && l.creates.Add(1) > l.allowed {
 		return errors.New("quota exceeded")
 	}
 	return l.Client.Create(ctx, obj, opts...)
 }
 
-func (l *lagging) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+func (l *staleCache) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	if l.beforeDelete != nil {
 		l.beforeDelete(obj)
 	}
 	return l.Client.Delete(ctx, obj, opts...)
 }
 
-// handReconciler reconciles sets that only the test keeps.
+// handReconciler returns a reconciler for the sets that tests reconcile.
 func handReconciler(c client.Client) *Reconciler {
 	return &Reconciler{Client: c, APIReader: env.Client, Recorder: events.NewFakeRecorder(1000), WatchFilter: byHand, Now: time.Now}
 }
@@ -81,14 +81,13 @@ func handSet(t *testing.T, replicas int32) (*infrav1.CAPTMachineSet, ctrl.Reques
 	return set, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)}
 }
 
-func TestSet_makesNoMoreThanAskedOnAStaleCache(t *testing.T) {
+func TestSet_createsNoSurplusWithStaleCache(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 3)
-	cache := &lagging{Client: env.Client}
+	cache := &staleCache{Client: env.Client}
 
 	for range 4 {
-		// Each time another manager that remembers nothing, with a cache that has
-		// seen nothing.
+		// Each time a new manager without memory, and with an empty cache.
 		frame := handReconciler(cache).frame()
 		for range 3 {
 			_, err := frame.Reconcile(t.Context(), request)
@@ -98,14 +97,14 @@ func TestSet_makesNoMoreThanAskedOnAStaleCache(t *testing.T) {
 	}
 
 	g.Expect(list(t, set.Namespace)).To(HaveLen(3))
-	reread(t, set)
-	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(3)), "the status tells what is, not what the cache shows")
+	tester(t).Get(set)
+	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(3)), "the status should not depend on the stale cache")
 }
 
-func TestSet_deletesNoMoreThanAskedOnAStaleCache(t *testing.T) {
+func TestSet_deletesNoSurplusWithStaleCache(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 4)
-	cache := &lagging{Client: env.Client}
+	cache := &staleCache{Client: env.Client}
 	frame := handReconciler(cache).frame()
 	for range 2 {
 		_, err := frame.Reconcile(t.Context(), request)
@@ -113,8 +112,8 @@ func TestSet_deletesNoMoreThanAskedOnAStaleCache(t *testing.T) {
 	}
 	var all infrav1.CAPTMachineList
 	g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(set.Namespace))).To(Succeed())
-	cache.shown = all.Items
-	g.Expect(cache.shown).To(HaveLen(4))
+	cache.machines = all.Items
+	g.Expect(cache.machines).To(HaveLen(4))
 
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(2)) })
 	for range 5 {
@@ -126,47 +125,47 @@ func TestSet_deletesNoMoreThanAskedOnAStaleCache(t *testing.T) {
 	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
 }
 
-func TestSet_doesNothingOnAnOldVersionOfItself(t *testing.T) {
+func TestSet_doesNothingWithOldVersionOfItself(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 2)
-	frame := handReconciler(&lagging{Client: env.Client}).frame()
+	frame := handReconciler(&staleCache{Client: env.Client}).frame()
 	for range 2 {
 		_, err := frame.Reconcile(t.Context(), request)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	reread(t, set)
+	tester(t).Get(set)
 	old := set.DeepCopy()
 	old.Spec.Replicas = new(int32(5))
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(1)) })
 
-	// A cache that still shows that five were wanted.
-	_, err := handReconciler(&lagging{Client: env.Client, set: old}).frame().Reconcile(t.Context(), request)
+	// The cache still has five desired machines.
+	_, err := handReconciler(&staleCache{Client: env.Client, set: old}).frame().Reconcile(t.Context(), request)
 
-	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is retried")
 	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
 }
 
-func TestSet_adoptsNothingForOneThatIsBeingDeleted(t *testing.T) {
+func TestSet_adoptsNothingWhileBeingDeleted(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 1)
-	frame := handReconciler(&lagging{Client: env.Client}).frame()
+	frame := handReconciler(&staleCache{Client: env.Client}).frame()
 	_, err := frame.Reconcile(t.Context(), request)
 	g.Expect(err).NotTo(HaveOccurred())
-	reread(t, set)
+	tester(t).Get(set)
 	old := set.DeepCopy()
 	orphan := create(t, machineIn(set.Namespace, "orphan", map[string]string{"pool": "workers"}))
 	g.Expect(env.Client.Delete(t.Context(), set)).To(Succeed())
 
-	// A cache that shows neither the deletion nor the set's own machine.
-	cache := &lagging{Client: env.Client, set: old, shown: []infrav1.CAPTMachine{*orphan}}
+	// The cache has neither the deletion nor the set's own machine.
+	cache := &staleCache{Client: env.Client, set: old, machines: []infrav1.CAPTMachine{*orphan}}
 	_, err = handReconciler(cache).frame().Reconcile(t.Context(), request)
 
-	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
-	reread(t, orphan)
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is retried")
+	tester(t).Get(orphan)
 	g.Expect(orphan.OwnerReferences).To(BeEmpty())
 }
 
-func TestSet_adoptsNothingForAnotherOfItsName(t *testing.T) {
+func TestSet_adoptsNothingForPredecessorWithSameName(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 1)
 	old := set.DeepCopy()
@@ -175,18 +174,18 @@ func TestSet_adoptsNothingForAnotherOfItsName(t *testing.T) {
 	create(t, setIn(set.Namespace, 1, func(s *infrav1.CAPTMachineSet) { s.Labels[clusterv1.WatchLabel] = byHand }))
 	orphan := create(t, machineIn(set.Namespace, "orphan", map[string]string{"pool": "workers"}))
 
-	// A cache that still shows the first one.
-	_, err := handReconciler(&lagging{Client: env.Client, set: old, shown: []infrav1.CAPTMachine{*orphan}}).frame().Reconcile(t.Context(), request)
+	// The cache still has the first set.
+	_, err := handReconciler(&staleCache{Client: env.Client, set: old, machines: []infrav1.CAPTMachine{*orphan}}).frame().Reconcile(t.Context(), request)
 
-	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
-	reread(t, orphan)
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is retried")
+	tester(t).Get(orphan)
 	g.Expect(orphan.OwnerReferences).To(BeEmpty())
 }
 
-func TestSet_sparesAMachineThatBecomesReady(t *testing.T) {
+func TestSet_keepsMachineThatBecomesReady(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 2)
-	cache := &lagging{Client: env.Client}
+	cache := &staleCache{Client: env.Client}
 	frame := handReconciler(cache).frame()
 	for range 2 {
 		_, err := frame.Reconcile(t.Context(), request)
@@ -202,26 +201,26 @@ func TestSet_sparesAMachineThatBecomesReady(t *testing.T) {
 	}
 
 	_, err := frame.Reconcile(t.Context(), request)
-	g.Expect(err).NotTo(HaveOccurred(), "a conflict is looked at again")
+	g.Expect(err).NotTo(HaveOccurred(), "a conflict is retried")
 	g.Expect(list(t, set.Namespace)).To(HaveLen(2))
 	_, err = frame.Reconcile(t.Context(), request)
 	g.Expect(err).NotTo(HaveOccurred())
 
-	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", chosen)), "the other one goes, which is not ready")
+	g.Expect(list(t, set.Namespace)).To(ConsistOf(HaveField("Name", chosen)), "the machine that is not ready should go")
 }
 
-func TestSet_stopsMakingMachinesAtAFailure(t *testing.T) {
+func TestSet_stopsCreatingMachinesAfterFailure(t *testing.T) {
 	g := NewWithT(t)
 	set, request := handSet(t, 100)
-	cache := &lagging{Client: env.Client, creates: &atomic.Int32{}, allowed: 5}
+	cache := &staleCache{Client: env.Client, creates: &atomic.Int32{}, allowed: 5}
 	frame := handReconciler(cache).frame()
 
 	_, err := frame.Reconcile(t.Context(), request)
 
 	g.Expect(err).To(MatchError(ContainSubstring("quota exceeded")))
-	g.Expect(cache.creates.Load()).To(BeEquivalentTo(1+2+4), "the batch with the failure is the last one")
+	g.Expect(cache.creates.Load()).To(BeEquivalentTo(1+2+4), "the batch with the failure should be the last one")
 	g.Expect(list(t, set.Namespace)).To(HaveLen(5))
-	reread(t, set)
+	tester(t).Get(set)
 	g.Expect(set.Status.Replicas).To(HaveValue(BeEquivalentTo(5)))
 	g.Expect(set.Status.Conditions).To(ContainElement(And(
 		HaveField("Type", infrav1.ReplicasInSyncCondition), HaveField("Status", metav1.ConditionUnknown), HaveField("Message", ContainSubstring("quota exceeded")))))

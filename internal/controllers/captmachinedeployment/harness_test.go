@@ -10,7 +10,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -24,28 +23,26 @@ import (
 	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
 var env *testenv.Environment
 
 const (
-	// byManager marks what the manager of the tests keeps, byRestarts what the
-	// managers of the randomised test do.
+	// byManager is the watch filter of the manager of the tests, byRestarts that of
+	// the managers of the randomized test.
 	byManager  = "manager"
 	byRestarts = "restarts"
-	// patience is how long anything may take on a busy machine.
-	patience = 30 * time.Second
-	often    = 50 * time.Millisecond
-	// calm is how long nothing has to happen to count as rest: several times what
-	// a look at an object takes.
-	calm = 1500 * time.Millisecond
+	// quiet is how long tests check that nothing happens. It is several times the
+	// duration of a reconcile.
+	quiet = 1500 * time.Millisecond
 
 	// broken is an instance type whose machines never become ready.
 	broken = "broken.large"
 )
 
-// ahead is by how much the clock of the controllers is ahead.
+// ahead is how far the clock of the controllers is ahead.
 var ahead atomic.Int64
 
 func clock() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -71,13 +68,21 @@ func TestMain(m *testing.M) {
 	})))
 }
 
+func tester(t *testing.T) *objecttest.Tester { return objecttest.New(t, env.Client) }
+
 func create[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	NewWithT(t).Expect(env.Client.Create(t.Context(), obj)).To(Succeed())
+	tester(t).Create(obj)
 	return obj
 }
 
-// newCluster makes a namespace with a Cluster of the name production.
+// update changes an object, and repeats that after a conflict.
+func update[T client.Object](t *testing.T, obj T, change func(T)) {
+	t.Helper()
+	tester(t).Update(obj, func() { change(obj) })
+}
+
+// newCluster creates a namespace with a Cluster named production.
 func newCluster(t *testing.T) *clusterv1.Cluster {
 	t.Helper()
 	return create(t, &clusterv1.Cluster{
@@ -108,12 +113,12 @@ func deploymentIn(namespace string, replicas int32, change ...changeOf) *infrav1
 	return d
 }
 
-// newDeployment makes a deployment in a namespace of its own, where machines
+// newDeployment creates a deployment in a namespace of its own, where machines
 // become ready unless they are broken.
 func newDeployment(t *testing.T, replicas int32, change ...changeOf) *infrav1.CAPTMachineDeployment {
 	t.Helper()
 	d := create(t, deploymentIn(newCluster(t).Namespace, replicas, change...))
-	playMachines(t, d.Namespace)
+	simulateMachines(t, d.Namespace)
 	return d
 }
 
@@ -128,8 +133,8 @@ func rolling(surge, unavailable int32) changeOf {
 	}
 }
 
-// playMachines plays the machines' controller until the test ends.
-func playMachines(t *testing.T, namespace string) {
+// simulateMachines makes machines ready until the test ends.
+func simulateMachines(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -157,7 +162,7 @@ func setReady(ctx context.Context, m *infrav1.CAPTMachine, status metav1.Conditi
 	return env.Client.Status().Update(ctx, m)
 }
 
-// alive lists the machines of a namespace that are not being deleted.
+// alive returns the machines of a namespace that are not being deleted.
 func alive(t *testing.T, namespace string) []*infrav1.CAPTMachine {
 	t.Helper()
 	var all infrav1.CAPTMachineList
@@ -171,7 +176,7 @@ func alive(t *testing.T, namespace string) []*infrav1.CAPTMachine {
 	return found
 }
 
-// setsOf lists the sets of a namespace by revision.
+// setsOf returns the sets of a namespace by revision.
 func setsOf(t *testing.T, namespace string) []*infrav1.CAPTMachineSet {
 	t.Helper()
 	var all infrav1.CAPTMachineSetList
@@ -181,7 +186,7 @@ func setsOf(t *testing.T, namespace string) []*infrav1.CAPTMachineSet {
 	return found
 }
 
-// sizes tells revision and size of each set, and of which type its machines are.
+// sizes returns the revision, the size and the instance type of each set.
 func sizes(t *testing.T, namespace string) []string {
 	t.Helper()
 	var text []string
@@ -191,47 +196,9 @@ func sizes(t *testing.T, namespace string) []string {
 	return text
 }
 
-func reread(t *testing.T, obj client.Object) {
-	t.Helper()
-	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
-}
-
-// update changes an object, again if somebody else writes first.
-func update[T client.Object](t *testing.T, obj T, change func(T)) {
-	t.Helper()
-	NewWithT(t).Eventually(func(g Gomega) {
-		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
-		change(obj)
-		g.Expect(env.Client.Update(t.Context(), obj)).To(Succeed())
-	}, patience, often).Should(Succeed())
-}
-
-// waitFor waits for a condition of the latest generation.
-func waitFor(t *testing.T, d *infrav1.CAPTMachineDeployment, condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
-	t.Helper()
-	var c metav1.Condition
-	NewWithT(t).Eventually(func(g Gomega) {
-		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d)).To(Succeed())
-		found := meta.FindStatusCondition(d.Status.Conditions, condition)
-		g.Expect(found).NotTo(BeNil())
-		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
-		g.Expect(found.Reason).To(Equal(reason), found.Message)
-		g.Expect(found.ObservedGeneration).To(Equal(d.Generation))
-		c = *found
-	}, patience, often).Should(Succeed(), "%s is to be %s because of %s", condition, status, reason)
-	return c
-}
-
 // waitRolledOut waits until every machine is available and up to date.
 func waitRolledOut(t *testing.T, d *infrav1.CAPTMachineDeployment) {
 	t.Helper()
-	waitFor(t, d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RolloutCompleteReason)
-	waitFor(t, d, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
-}
-
-func waitGone(t *testing.T, obj client.Object) {
-	t.Helper()
-	NewWithT(t).Eventually(func() bool {
-		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, patience, often).Should(BeTrue(), "%s is to go", obj.GetName())
+	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RolloutCompleteReason)
+	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
 }
