@@ -1,6 +1,6 @@
-// Package targetpath reads the paths by which add-ons put Terraform outputs
-// into a chart's values. A path is what Flux and Helm's --set take: names
-// divided by dots, a dot inside a name written as \., list items as [0].
+// Package targetpath parses the paths at which add-ons set Terraform outputs in
+// the values of a chart. The syntax is that of Flux and of Helm's --set: names are
+// separated by dots, a dot inside a name is \., and a list item is [0].
 package targetpath
 
 import (
@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxDepth is how many names deep Helm follows a path.
+	// maxDepth is the number of names that Helm accepts in a path.
 	maxDepth = 30
-	// maxIndex is the greatest list index that Helm takes.
+	// maxIndex is the largest list index that Helm accepts.
 	maxIndex = 65536
 )
 
@@ -20,34 +20,33 @@ const (
 type Segment struct {
 	// Name is the key of a map, unescaped. It is empty for a list item.
 	Name string
-	// Index is the position in a list. It has no meaning where Name is set.
+	// Index is the position in a list. It is unused if Name is set.
 	Index int
 }
 
-// IsIndex tells whether the segment is a list item.
+// IsIndex reports whether the segment is a list item.
 func (s Segment) IsIndex() bool { return s.Name == "" }
 
 // SyntaxError is a path that does not parse.
 type SyntaxError struct {
-	// Position is the character at which it fails, counted from 1.
+	// Position is the number of the invalid character, counted from 1.
 	Position int
-	// Problem says what is wrong and what to write.
+	// Problem is what is wrong and what to write instead.
 	Problem string
 }
 
-// Error says where the path fails, what is wrong and what to write.
+// Error returns the position and the problem.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("at character %d: %s", e.Position, e.Problem)
 }
 
-// Parse splits a path into its segments. A path that does not parse is a
-// *SyntaxError.
+// Parse returns the segments of a path. Its error is a *SyntaxError.
 func Parse(path string) ([]Segment, error) {
 	p := &parser{rest: []rune(path)}
 	return p.parse()
 }
 
-// Format writes segments as a path that Parse reads back.
+// Format returns segments as a path that Parse accepts.
 func Format(segments []Segment) string {
 	var b strings.Builder
 	for i, s := range segments {
@@ -75,7 +74,7 @@ func (p *parser) parse() ([]Segment, error) {
 	var segments []Segment
 	for names := 1; ; names++ {
 		if names > maxDepth {
-			return nil, p.fail("the path is more than %d names deep: Helm follows no deeper one", maxDepth)
+			return nil, p.fail("the path has more than %d names, which Helm does not accept", maxDepth)
 		}
 		name, err := p.name()
 		if err != nil {
@@ -95,12 +94,12 @@ func (p *parser) parse() ([]Segment, error) {
 		case '.':
 			p.next()
 		default:
-			return nil, p.fail("%q follows a list item: write a dot between them, for example items[0].name", p.peek())
+			return nil, p.fail("%q follows a list item: insert a dot, for example items[0].name", p.peek())
 		}
 	}
 }
 
-// name reads up to the next unescaped dot or bracket.
+// name consumes the characters up to the next unescaped dot or bracket.
 func (p *parser) name() (string, error) {
 	var b strings.Builder
 	for {
@@ -112,16 +111,16 @@ func (p *parser) name() (string, error) {
 			return b.String(), nil
 		case c == '\\':
 			if len(p.rest) < 2 || p.rest[1] != '.' {
-				return "", p.fail(`a backslash stands only before a dot: write \. for a dot inside a name`)
+				return "", p.fail(`a backslash is allowed only before a dot: write \. for a dot inside a name`)
 			}
 			p.next()
 			b.WriteRune(p.next())
 		case isNameRune(c):
 			b.WriteRune(p.next())
 		case c == ']':
-			return "", p.fail("']' closes nothing: write list items as [0]")
+			return "", p.fail("unexpected ']': write list items as [0]")
 		default:
-			return "", p.fail("%q cannot stand in a name: Flux takes letters, digits, '_', '-' and '/'", c)
+			return "", p.fail("%q is not allowed in a name: use letters, digits, '_', '-' and '/'", c)
 		}
 	}
 }
@@ -131,7 +130,7 @@ func (p *parser) emptyName(c rune) error {
 	case c == '[' && p.position == 0:
 		return p.fail("the path begins with a list item: write the name of the list first, for example items[0]")
 	case c == '[':
-		return p.fail("a dot stands before a list item: remove it, for example items[0]")
+		return p.fail("a dot precedes a list item: remove it, for example items[0]")
 	case c == end:
 		return p.fail("the path ends with a dot: remove it, or write the name that follows")
 	case p.position == 0:
@@ -141,7 +140,7 @@ func (p *parser) emptyName(c rune) error {
 	}
 }
 
-// index reads a list item such as [0].
+// index consumes a list item such as [0].
 func (p *parser) index() (int, error) {
 	closing := strings.IndexRune(string(p.rest), ']')
 	if closing < 0 {
@@ -150,15 +149,15 @@ func (p *parser) index() (int, error) {
 	digits := string(p.rest)[1:closing]
 	for _, c := range digits {
 		if c < '0' || c > '9' {
-			return 0, p.fail("[%s] is no list item: write a number, for example [0]; names go behind a dot", digits)
+			return 0, p.fail("[%s] is not a list item: write a number, for example [0], or a name after a dot", digits)
 		}
 	}
 	if digits == "" {
-		return 0, p.fail("[] holds no number: write list items as [0]")
+		return 0, p.fail("[] has no number: write list items as [0]")
 	}
 	index, err := strconv.Atoi(digits)
 	if err != nil || index > maxIndex {
-		return 0, p.fail("[%s] is too great: a list index goes up to %d", digits, maxIndex)
+		return 0, p.fail("[%s] is too large: the largest list index is %d", digits, maxIndex)
 	}
 	for range len(digits) + 2 {
 		p.next()
@@ -166,7 +165,7 @@ func (p *parser) index() (int, error) {
 	return index, nil
 }
 
-// end is what peek returns behind the last character.
+// end is the result of peek after the last character.
 const end = rune(-1)
 
 func (p *parser) peek() rune {

@@ -37,7 +37,7 @@ func TestMinor_ordersByNumbers(t *testing.T) {
 	g.Expect(old.Next()).To(Equal(recent))
 }
 
-func TestMinor_readsStringsAndNumbersOfJSON(t *testing.T) {
+func TestMinor_unmarshalsStringsAndNumbers(t *testing.T) {
 	var minors []kubeversion.Minor
 	NewWithT(t).Expect(json.Unmarshal([]byte(`["1.34", 1.33]`), &minors)).To(Succeed())
 	NewWithT(t).Expect(minors).To(Equal([]kubeversion.Minor{{Major: 1, Minor: 34}, {Major: 1, Minor: 33}}))

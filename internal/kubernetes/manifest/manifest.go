@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Documents yields the YAML documents of a text with their numbers, which begin
-// at 1. Empty documents are among them. Iteration ends at the first error.
+// Documents yields the YAML documents of a text, including empty ones. Iteration
+// ends at the first error.
 func Documents(text []byte) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -43,9 +43,9 @@ type Document struct {
 	Text   []byte
 }
 
-// Parse returns the objects of a YAML stream. The items of a List stand for the
-// List. Every object needs apiVersion, kind and metadata.name. Errors quote
-// nothing of the text, which may hold secrets.
+// Parse returns the objects of a YAML stream. A List is replaced by its items.
+// Every other object needs apiVersion, kind and metadata.name. Errors do not
+// quote the text, which may contain secrets.
 func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for document, err := range Documents(text) {

@@ -31,10 +31,10 @@ items:
 		names = append(names, obj.GetKind()+"/"+obj.GetName())
 	}
 	g.Expect(names).To(Equal([]string{"A/a", "B/b", "C/c", "D/d"}))
-	g.Expect(objects[3].Object["data"]).To(HaveKeyWithValue("n", int64(12345678901)), "numbers are those of the API server")
+	g.Expect(objects[3].Object["data"]).To(HaveKeyWithValue("n", int64(12345678901)), "integers stay integers")
 }
 
-func TestParse_saysWhichDocumentIsWrongAndQuotesNothing(t *testing.T) {
+func TestParse_namesTheDocumentAndQuotesNothing(t *testing.T) {
 	const good = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n"
 	for text, want := range map[string]string{
 		good + "s3cret: [":                                "document 2 is not the YAML of a Kubernetes object, see line 1",

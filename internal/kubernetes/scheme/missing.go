@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// NotInstalled tells whether an error says that the cluster does not know a
-// kind, and which group it is of.
-func NotInstalled(err error) (group string, is bool) {
+// NotInstalled reports whether an error means that a kind is not installed in the
+// cluster, and returns the API group of the kind.
+func NotInstalled(err error) (group string, missing bool) {
 	var kind *meta.NoKindMatchError
 	var resource *meta.NoResourceMatchError
 	var discovery *apiutil.ErrResourceDiscoveryFailed

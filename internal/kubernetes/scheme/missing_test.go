@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
-func TestNotInstalled_tellsAMissingKindFromOtherErrors(t *testing.T) {
+func TestNotInstalled_recognisesMissingKinds(t *testing.T) {
 	version := schema.GroupVersion{Group: "g", Version: "v1"}
 	for name, tc := range map[string]struct {
 		err  error
@@ -27,9 +27,9 @@ func TestNotInstalled_tellsAMissingKindFromOtherErrors(t *testing.T) {
 		"none":          {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			group, is := scheme.NotInstalled(tc.err)
+			group, missing := scheme.NotInstalled(tc.err)
 			NewWithT(t).Expect(group).To(Equal(tc.want))
-			NewWithT(t).Expect(is).To(Equal(tc.want != ""))
+			NewWithT(t).Expect(missing).To(Equal(tc.want != ""))
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Package scheme knows every kind that CAPT reads or writes.
+// Package scheme registers the kinds that CAPT reads or writes.
 package scheme
 
 import (
@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// New returns a scheme with Kubernetes', Cluster API's and CAPT's kinds.
+// New returns a scheme with the kinds of Kubernetes, Cluster API and CAPT.
 func New() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(s))
