@@ -37,8 +37,8 @@ var captAddonRules = rules[*addonsv1.CAPTAddon]{
 	},
 }
 
-// checkMatrix refuses a version that the matrix does not know, which would never
-// be installed.
+// checkMatrix rejects versions that are not in the version matrix: the controller
+// would never install them.
 func checkMatrix(path *field.Path, a *addonsv1.CAPTAddon) field.ErrorList {
 	if a.Spec.Versions == nil || a.Spec.Versions.Matrix == "" {
 		return nil
@@ -54,20 +54,20 @@ func checkMatrix(path *field.Path, a *addonsv1.CAPTAddon) field.ErrorList {
 			at = path.Child("helm", "chart", "version")
 		}
 		if value == "" {
-			return field.ErrorList{field.Required(at, "the matrix is about versions: write which version the manifests are, for example 2.9.5")}
+			return field.ErrorList{field.Required(at, "required by versions.matrix: set the version that the manifests install, for example 2.9.5")}
 		}
 	}
 	if _, err := matrix.Requires(a.Spec.Versions.Matrix, value); err != nil {
-		return field.ErrorList{invalid(at, value, err.Error()+"; to go on without the check, remove versions.matrix")}
+		return field.ErrorList{invalid(at, value, err.Error()+"; to skip the check, remove versions.matrix")}
 	}
 	return nil
 }
 
-// clusterPlaceholders have a value in every cluster.
+// clusterPlaceholders are the placeholders that every cluster has.
 var clusterPlaceholders = []string{workspaceName, "CLUSTER_NAME", "CLUSTER_NAMESPACE", "KUBERNETES_VERSION"}
 
-// addonPlaceholders are the names that have a value when the add-on is rendered
-// for a cluster.
+// addonPlaceholders returns the placeholders that have a value when the add-on is
+// rendered for a cluster.
 func addonPlaceholders(spec *addonsv1.CAPTAddonSpec) []string {
 	known := slices.Clone(clusterPlaceholders)
 	if spec.Connection != nil {
@@ -83,8 +83,8 @@ func addonPlaceholders(spec *addonsv1.CAPTAddonSpec) []string {
 	return known
 }
 
-// checkConnectionSecret checks the name of the Secret that defines the other
-// placeholders, so it takes only those that every cluster has.
+// checkConnectionSecret checks the name of the connection Secret. The Secret
+// defines the other placeholders, so its name can use only those of the cluster.
 func checkConnectionSecret(path *field.Path, name string) field.ErrorList {
 	if errs := checkKnownPlaceholders(path, name, clusterPlaceholders); len(errs) > 0 {
 		return errs
@@ -102,8 +102,7 @@ func checkHelm(path *field.Path, h *addonsv1.HelmRelease, known []string) field.
 	return append(errs, checkTargetPaths(path.Child("valuesFrom"), h.ValuesFrom)...)
 }
 
-// checkTargetPaths refuses paths that do not parse, and those where one value
-// would overwrite another.
+// checkTargetPaths rejects paths that do not parse, and overlapping paths.
 func checkTargetPaths(path *field.Path, values []addonsv1.OutputValue) field.ErrorList {
 	var errs field.ErrorList
 	paths := make([][]targetpath.Segment, len(values))
@@ -117,7 +116,7 @@ func checkTargetPaths(path *field.Path, values []addonsv1.OutputValue) field.Err
 		for j, other := range paths[:i] {
 			if other != nil && (startsWith(segments, other) || startsWith(other, segments)) {
 				errs = append(errs, invalid(at, v.TargetPath, fmt.Sprintf(
-					"one of this and %s (valuesFrom[%d]) would overwrite the other: write paths of which none lies inside another", values[j].TargetPath, j)))
+					"overlaps with %s (valuesFrom[%d]), and one value would overwrite the other: use separate paths", values[j].TargetPath, j)))
 			}
 		}
 		paths[i] = segments

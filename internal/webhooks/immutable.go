@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// immutableTemplate refuses changes of spec.template, which content returns.
-// Cluster API's topology controller tries changes of templates by dry runs
-// before it makes a new template; those go through.
+// immutableTemplate rejects changes of spec.template, which content returns. It
+// allows the dry runs of Cluster API's topology controller, which tries a change
+// before it creates a new template.
 func immutableTemplate[T client.Object](kind string, content func(T) any) func(context.Context, T, T) field.ErrorList {
 	return func(ctx context.Context, before, after T) field.ErrorList {
 		if apiequality.Semantic.DeepEqual(content(before), content(after)) {
@@ -23,6 +23,6 @@ func immutableTemplate[T client.Object](kind string, content func(T) any) func(c
 			return nil
 		}
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
-			"the template of a %s cannot be changed: create a new %s under another name, and refer to that one", kind, kind))}
+			"the template of a %s is immutable: create a new %s with another name and reference it", kind, kind))}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// checkManifests refuses manifests that cannot be applied after their
+// checkManifests rejects manifests that cannot be applied after their
 // placeholders are resolved.
 func checkManifests(path *field.Path, text string, known []string) field.ErrorList {
 	if text == "" {

@@ -5,26 +5,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// offline are the rules of every kind; each answers for its own objects only.
+// offline are the checks of all kinds. Each ignores objects of other kinds.
 var offline = []func(client.Object) field.ErrorList{
-	checking(captClusterRules),
-	checking(captClusterTemplateRules),
-	checking(captMachineRules),
-	checking(captMachineTemplateRules),
-	checking(captMachineSetRules),
-	checking(captMachineDeploymentRules),
-	checking(captMachinePoolRules),
-	checking(captMachinePoolTemplateRules),
-	checking(workspaceTemplateRules),
-	checking(workspaceTemplateApplyRules),
-	checking(workspaceProviderConfigRules),
-	checking(captControlPlaneRules),
-	checking(captControlPlaneTemplateRules),
-	checking(captBootstrapConfigTemplateRules),
-	checking(captAddonRules),
+	checkOf(captClusterRules),
+	checkOf(captClusterTemplateRules),
+	checkOf(captMachineRules),
+	checkOf(captMachineTemplateRules),
+	checkOf(captMachineSetRules),
+	checkOf(captMachineDeploymentRules),
+	checkOf(captMachinePoolRules),
+	checkOf(captMachinePoolTemplateRules),
+	checkOf(workspaceTemplateRules),
+	checkOf(workspaceTemplateApplyRules),
+	checkOf(workspaceProviderConfigRules),
+	checkOf(captControlPlaneRules),
+	checkOf(captControlPlaneTemplateRules),
+	checkOf(captBootstrapConfigTemplateRules),
+	checkOf(captAddonRules),
 }
 
-func checking[T client.Object](r rules[T]) func(client.Object) field.ErrorList {
+func checkOf[T client.Object](r rules[T]) func(client.Object) field.ErrorList {
 	return func(obj client.Object) field.ErrorList {
 		if typed, ok := obj.(T); ok && r.object != nil {
 			return r.object(typed)
@@ -33,8 +33,8 @@ func checking[T client.Object](r rules[T]) func(client.Object) field.ErrorList {
 	}
 }
 
-// Check returns what the webhooks would refuse in a new object, without a
-// cluster.
+// Check returns the errors that the webhooks would return for a new object. It
+// needs no cluster.
 func Check(obj client.Object) field.ErrorList {
 	var errs field.ErrorList
 	for _, check := range offline {
@@ -43,16 +43,16 @@ func Check(obj client.Object) field.ErrorList {
 	return errs
 }
 
-// FillDefaults fills in what the webhooks would fill in, without a cluster.
-func FillDefaults(obj client.Object) {
-	for _, fill := range []func(client.Object){
-		filling(defaultMachineSet), filling(defaultMachineDeployment), filling(defaultControlPlane),
+// SetDefaults sets the defaults that the webhooks would set. It needs no cluster.
+func SetDefaults(obj client.Object) {
+	for _, set := range []func(client.Object){
+		defaultsOf(defaultMachineSet), defaultsOf(defaultMachineDeployment), defaultsOf(defaultControlPlane),
 	} {
-		fill(obj)
+		set(obj)
 	}
 }
 
-func filling[T client.Object](d defaulter[T]) func(client.Object) {
+func defaultsOf[T client.Object](d defaulter[T]) func(client.Object) {
 	return func(obj client.Object) {
 		if typed, ok := obj.(T); ok {
 			d(typed)

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// checkPlaceholders refuses malformed placeholders.
+// checkPlaceholders rejects malformed placeholders.
 func checkPlaceholders(path *field.Path, text string) field.ErrorList {
 	if _, err := placeholder.Parse(text); err != nil {
 		return field.ErrorList{invalid(path, text, err.Error())}
@@ -20,8 +20,7 @@ func checkPlaceholders(path *field.Path, text string) field.ErrorList {
 	return nil
 }
 
-// checkKnownPlaceholders refuses malformed placeholders and those that are none
-// of the known names.
+// checkKnownPlaceholders rejects malformed and unknown placeholders.
 func checkKnownPlaceholders(path *field.Path, text string, known []string) field.ErrorList {
 	names, err := placeholder.Names(text)
 	if err != nil {
@@ -32,9 +31,9 @@ func checkKnownPlaceholders(path *field.Path, text string, known []string) field
 		if slices.Contains(known, name) {
 			continue
 		}
-		detail := fmt.Sprintf("nothing defines this placeholder: known are %s; write $${ for a literal ${", strings.Join(known, ", "))
+		detail := fmt.Sprintf("unknown placeholder: known are %s; write $${ for a literal ${", strings.Join(known, ", "))
 		if nearest, ok := message.Nearest(name, known); ok {
-			detail = fmt.Sprintf("nothing defines this placeholder: did you mean ${%s}? Known are %s", nearest, strings.Join(known, ", "))
+			detail = fmt.Sprintf("unknown placeholder: did you mean ${%s}? Known are %s", nearest, strings.Join(known, ", "))
 		}
 		errs = append(errs, invalid(path, "${"+name+"}", detail))
 	}

@@ -4,23 +4,23 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
-// invalid is an error that quotes no more of the value than a person wants to
-// read.
+// maxQuoted is the number of characters of a value in an error.
+const maxQuoted = 80
+
+// invalid returns an error that quotes the start of the first line of the value.
 func invalid(path *field.Path, value, detail string) *field.Error {
-	const most = 80
-	line, _, cut := strings.Cut(strings.TrimSpace(value), "\n")
-	if runes := []rune(line); len(runes) > most {
-		line, cut = string(runes[:most]), true
-	}
-	if cut {
+	line, _, more := strings.Cut(strings.TrimSpace(value), "\n")
+	if more {
 		line += "…"
 	}
-	return field.Invalid(path, line, detail)
+	return field.Invalid(path, message.TruncateWidth(line, maxQuoted), detail)
 }
 
-// duplicate is an error that says what to do about an entry that is there twice.
+// duplicate returns the error of a list with two equal entries.
 func duplicate(path *field.Path, value string) *field.Error {
 	err := field.Duplicate(path, value)
 	err.Detail = "remove one of the two entries"

@@ -10,8 +10,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// checkName refuses what cannot become the name of an object once its
-// placeholders are resolved.
+// checkName rejects names that are not valid after their placeholders are
+// resolved.
 func checkName(path *field.Path, kind, name string) field.ErrorList {
 	resolved, err := placeholder.Expand(name, func(string) (string, bool) { return "x", true })
 	if err != nil {
@@ -19,18 +19,18 @@ func checkName(path *field.Path, kind, name string) field.ErrorList {
 	}
 	if len(validation.IsDNS1123Subdomain(resolved)) > 0 {
 		return field.ErrorList{invalid(path, name, fmt.Sprintf(
-			"must be the name of a %s: lower-case letters, digits, '-' and '.', and ${...} for what varies", kind))}
+			"must be the name of a %s: lower-case letters, digits, '-' and '.', and ${...} placeholders", kind))}
 	}
 	return nil
 }
 
-// checkOwnNamespace refuses a namespace other than that of the object itself.
+// checkOwnNamespace rejects a namespace other than that of the object itself.
 func checkOwnNamespace(path *field.Path, kind, namespace, own string) field.ErrorList {
 	if namespace == "" || namespace == own {
 		return nil
 	}
 	return field.ErrorList{invalid(path, namespace, fmt.Sprintf(
-		"must be %s, the namespace of this object, or be left out: CAPT touches no %s of another namespace", own, kind))}
+		"must be %s, the namespace of this object, or empty: a %s in another namespace cannot be used", own, kind))}
 }
 
 // checkKey checks a reference to a key of a Secret or ConfigMap.
@@ -42,8 +42,7 @@ func checkKey(path *field.Path, kind string, ref *infrav1.KeyReference, own stri
 		checkOwnNamespace(path.Child("namespace"), kind, ref.Namespace, own)...)
 }
 
-// checkList checks the references of a list and refuses those that are there
-// twice.
+// checkList checks the references of a list and rejects duplicates.
 func checkList(path *field.Path, kind string, refs []infrav1.ObjectReference, own string) field.ErrorList {
 	var errs field.ErrorList
 	seen := make(map[infrav1.ObjectReference]bool, len(refs))

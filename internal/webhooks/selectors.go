@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// checkSelector refuses selectors that do not parse.
+// checkSelector rejects selectors that do not parse.
 func checkSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	errs := metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
 	for _, err := range errs {
@@ -22,8 +22,8 @@ func checkSelector(path *field.Path, selector *metav1.LabelSelector) field.Error
 	return errs
 }
 
-// checkMachineLabels refuses a template whose machines the selector would not
-// find, or that would put them into another cluster.
+// checkMachineLabels rejects a template whose machines the selector does not
+// match, or that names another cluster.
 func checkMachineLabels(spec *field.Path, selector *metav1.LabelSelector, template *clusterv1.ObjectMeta, clusterName string) field.ErrorList {
 	errs := checkSelector(spec.Child("selector"), selector)
 	path := spec.Child("template", "metadata")
@@ -38,23 +38,23 @@ func checkMachineLabels(spec *field.Path, selector *metav1.LabelSelector, templa
 	}
 	if !parsed.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, invalid(path.Child("labels"), labels.FormatLabels(template.Labels), fmt.Sprintf(
-			"must match spec.selector, or the machines are not found again: add labels for %s", parsed)))
+			"must match spec.selector, which finds the machines: add labels for %s", parsed)))
 	}
 	return errs
 }
 
-// checkClusterLabel refuses a cluster label that contradicts spec.clusterName.
+// checkClusterLabel rejects a cluster label that contradicts spec.clusterName.
 func checkClusterLabel(path *field.Path, set map[string]string, clusterName string) field.ErrorList {
 	value, ok := set[clusterv1.ClusterNameLabel]
 	if !ok || value == clusterName {
 		return nil
 	}
 	return field.ErrorList{invalid(path.Key(clusterv1.ClusterNameLabel), value, fmt.Sprintf(
-		"must be %s, as spec.clusterName says; remove the label, and CAPT sets it", clusterName))}
+		"must be %s, the value of spec.clusterName: remove the label, which CAPT sets itself", clusterName))}
 }
 
-// defaultClusterLabel names the cluster in the labels of a set or deployment and
-// of its machines, unless the selector would then no longer find them.
+// defaultClusterLabel sets the cluster label of a set or deployment and of its
+// machines, unless the selector would then no longer match them.
 func defaultClusterLabel(clusterName string, meta *metav1.ObjectMeta, template *clusterv1.ObjectMeta, selector *metav1.LabelSelector) {
 	if clusterName == "" {
 		return
@@ -68,8 +68,8 @@ func defaultClusterLabel(clusterName string, meta *metav1.ObjectMeta, template *
 	template.Labels = labelled
 }
 
-// withClusterLabel returns the labels with the cluster's name, which an existing
-// label wins over.
+// withClusterLabel returns the labels with the cluster label. An existing cluster
+// label is kept.
 func withClusterLabel(set map[string]string, clusterName string) map[string]string {
 	return labels.Merge(labels.Set{clusterv1.ClusterNameLabel: clusterName}, set)
 }

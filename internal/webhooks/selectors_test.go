@@ -21,24 +21,24 @@ func TestDefaultClusterLabel_neverBreaksTheSelector(t *testing.T) {
 			cluster: "production", selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 			labels: map[string]string{"pool": "a"}, want: labelled,
 		},
-		"completes what the selector asks for": {
+		"sets a label that the selector requires": {
 			cluster: "production", selector: metav1.LabelSelector{MatchLabels: labelled},
 			labels: map[string]string{"pool": "a"}, want: labelled,
 		},
-		"keeps another value, which is refused later": {
+		"keeps another value, which is rejected later": {
 			cluster: "production", selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 			labels: map[string]string{"pool": "a", clusterv1.ClusterNameLabel: "x"},
 			want:   map[string]string{"pool": "a", clusterv1.ClusterNameLabel: "x"},
 		},
-		"leaves a selector alone that forbids the label": {
+		"sets no label that the selector forbids": {
 			cluster: "production", selector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{absent}},
 			labels: map[string]string{"pool": "a"}, want: map[string]string{"pool": "a"},
 		},
-		"leaves a selector alone that does not parse": {
+		"sets no label with an invalid selector": {
 			cluster: "production", selector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Operator: "?"}}},
 			labels: map[string]string{"pool": "a"}, want: map[string]string{"pool": "a"},
 		},
-		"has no label without a cluster": {
+		"sets no label without a cluster": {
 			selector: metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 			labels:   map[string]string{"pool": "a"}, want: map[string]string{"pool": "a"},
 		},

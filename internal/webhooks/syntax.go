@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxSyntaxErrors is how many errors of one text are worth reading at once.
+// maxSyntaxErrors limits the number of errors per text.
 const maxSyntaxErrors = 3
 
-// checkHCL refuses text that is no HCL.
+// checkHCL rejects text that is not valid HCL.
 func checkHCL(path *field.Path, filename, text string) field.ErrorList {
 	_, diags := hclparse.NewParser().ParseHCL([]byte(text), filename)
 	return syntaxErrors(path, text, diags)
 }
 
-// checkJSONModule refuses text that is no HCL in its JSON form.
+// checkJSONModule rejects text that is not valid HCL in JSON syntax.
 func checkJSONModule(path *field.Path, filename, text string) field.ErrorList {
 	_, diags := hclparse.NewParser().ParseJSON([]byte(text), filename)
 	return syntaxErrors(path, text, diags)

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What AWS takes as a tag.
+// The limits of AWS for tags.
 const (
 	maxTagKey   = 128
 	maxTagValue = 256
 )
 
-// checkTags refuses tags that AWS would refuse in the middle of a run.
+// checkTags rejects tags that AWS does not accept, before a run fails.
 func checkTags(path *field.Path, tags map[string]string) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range sortedKeys(tags) {
@@ -23,7 +23,7 @@ func checkTags(path *field.Path, tags map[string]string) field.ErrorList {
 		case key == "" || utf8.RuneCountInString(key) > maxTagKey:
 			errs = append(errs, invalid(at, key, fmt.Sprintf("a tag's key must have 1 to %d characters", maxTagKey)))
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			errs = append(errs, invalid(at, key, "AWS keeps keys that start with aws: for itself; choose another, for example team"))
+			errs = append(errs, invalid(at, key, "keys that start with aws: are reserved by AWS: use another key, for example team"))
 		}
 		if utf8.RuneCountInString(tags[key]) > maxTagValue {
 			errs = append(errs, invalid(at, tags[key], fmt.Sprintf("a tag's value must have at most %d characters", maxTagValue)))

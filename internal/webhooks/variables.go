@@ -13,35 +13,36 @@ import (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_]*$`)
 
-// terraformNames are what Terraform does not let a module call its variables.
+// terraformNames are the names that Terraform reserves: no module can declare such
+// a variable.
 var terraformNames = []string{"source", "version", "providers", "count", "for_each", "lifecycle", "depends_on", "locals"}
 
-// workspaceName is the placeholder that CAPT itself gives a value.
+// workspaceName is the placeholder that CAPT sets.
 const workspaceName = "WORKSPACE_NAME"
 
-// checkVariables refuses names that no variable of a module can have.
+// checkVariables rejects names that no variable of a module can have.
 func checkVariables(path *field.Path, variables map[string]infrav1.Value) field.ErrorList {
 	errs := checkNames(path, variables)
 	for _, name := range terraformNames {
 		if _, ok := variables[name]; ok {
 			errs = append(errs, invalid(path.Key(name), name,
-				"Terraform keeps this name for itself, so no module declares such a variable; choose another, for example kubernetes_version"))
+				"the name is reserved by Terraform: use another one, for example kubernetes_version"))
 		}
 	}
 	return errs
 }
 
-// checkNames refuses names that neither a variable nor a placeholder can have.
+// checkNames rejects names that neither a variable nor a placeholder can have.
 func checkNames(path *field.Path, variables map[string]infrav1.Value) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedKeys(variables) {
 		switch {
 		case len(name) > 128 || !variableName.MatchString(name):
 			errs = append(errs, invalid(path.Key(name), name,
-				"a variable's name must start with a letter or '_' and hold up to 128 letters, digits, '_' and '-'"))
+				"the name of a variable must start with a letter or '_' and have up to 128 letters, digits, '_' and '-'"))
 		case name == workspaceName:
 			errs = append(errs, invalid(path.Key(name), name,
-				fmt.Sprintf("CAPT sets ${%s} itself; remove it", workspaceName)))
+				fmt.Sprintf("${%s} is set by CAPT: remove it", workspaceName)))
 		}
 	}
 	return errs

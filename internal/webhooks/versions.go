@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// parseVersion reads a Kubernetes version; without a patch it stands for every
-// patch of its minor.
+// parseVersion parses a Kubernetes version and reports whether it has a patch.
+// Without one, the patch is 0.
 func parseVersion(text string) (v *version.Version, patch bool, err error) {
 	text = strings.TrimPrefix(text, "v")
 	core, _, _ := strings.Cut(strings.ReplaceAll(text, "+", "-"), "-")
@@ -21,7 +21,7 @@ func parseVersion(text string) (v *version.Version, patch bool, err error) {
 	return v, patch, err
 }
 
-// checkVersion refuses what is no version.
+// checkVersion rejects text that is not a version.
 func checkVersion(path *field.Path, text string) field.ErrorList {
 	if _, _, err := parseVersion(text); err != nil {
 		return field.ErrorList{invalid(path, text, "must be a semantic version such as v1.33.0: numbers without leading zeros")}
@@ -29,14 +29,15 @@ func checkVersion(path *field.Path, text string) field.ErrorList {
 	return nil
 }
 
-// checkDowngrade refuses a version below the current one. Versions that do not
-// parse are another rule's concern.
-func checkDowngrade(path *field.Path, current, wanted string) field.ErrorList {
+// checkDowngrade rejects a version below the current one. A version without a
+// patch is every patch of its minor version. Versions that do not parse are left
+// to checkVersion.
+func checkDowngrade(path *field.Path, current, desired string) field.ErrorList {
 	from, _, err := parseVersion(current)
 	if err != nil {
 		return nil
 	}
-	to, patch, err := parseVersion(wanted)
+	to, patch, err := parseVersion(desired)
 	if err != nil {
 		return nil
 	}
@@ -44,11 +45,11 @@ func checkDowngrade(path *field.Path, current, wanted string) field.ErrorList {
 	if !to.LessThan(from) || sameMinor && !patch {
 		return nil
 	}
-	return field.ErrorList{invalid(path, wanted, fmt.Sprintf(
-		"a control plane cannot be downgraded: it is at %s, and %s is wanted; write %s or a later version", current, wanted, current))}
+	return field.ErrorList{invalid(path, desired, fmt.Sprintf(
+		"a control plane cannot be downgraded from %s to %s: set %s or a later version", current, desired, current))}
 }
 
-// withPrefix puts the v before a version that lacks it.
+// withPrefix returns a version with a leading v.
 func withPrefix(text string) string {
 	if text != "" && text[0] >= '0' && text[0] <= '9' {
 		return "v" + text

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestCheckVersion_takesSemanticVersions(t *testing.T) {
+func TestCheckVersion_acceptsSemanticVersions(t *testing.T) {
 	tests := map[string]bool{
 		"v1.33.0":           true,
 		"1.33.0":            true,
@@ -33,10 +33,10 @@ func TestCheckVersion_takesSemanticVersions(t *testing.T) {
 	}
 }
 
-func TestCheckDowngrade_refusesOnlyLowerVersions(t *testing.T) {
+func TestCheckDowngrade_rejectsOnlyLowerVersions(t *testing.T) {
 	tests := []struct {
-		current, wanted string
-		ok              bool
+		current, desired string
+		ok               bool
 	}{
 		{"v1.33.0", "v1.33.0", true},
 		{"v1.33.0", "v1.34.0", true},
@@ -53,14 +53,14 @@ func TestCheckDowngrade_refusesOnlyLowerVersions(t *testing.T) {
 		{"v1.33.0", "v1.33.0-rc.1", false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.current+" to "+tt.wanted, func(t *testing.T) {
-			errs := checkDowngrade(field.NewPath("spec", "version"), tt.current, tt.wanted)
+		t.Run(tt.current+" to "+tt.desired, func(t *testing.T) {
+			errs := checkDowngrade(field.NewPath("spec", "version"), tt.current, tt.desired)
 			NewWithT(t).Expect(len(errs) == 0).To(Equal(tt.ok), "%v", errs)
 		})
 	}
 }
 
-func TestWithPrefix_addsOnlyWhatIsMissing(t *testing.T) {
+func TestWithPrefix_addsAMissingPrefix(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(withPrefix("1.33.0")).To(Equal("v1.33.0"))
 	g.Expect(withPrefix("v1.33.0")).To(Equal("v1.33.0"))

@@ -1,5 +1,5 @@
-// Package webhooks refuses what the schemas and CEL rules of CAPT's kinds cannot
-// see, in sentences that say what to write instead, and fills in defaults.
+// Package webhooks validates what the schemas and CEL rules of CAPT's kinds cannot
+// express, and sets defaults. Each error states what to write instead.
 package webhooks
 
 import (
@@ -21,46 +21,46 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Setup serves the webhooks of every kind from the manager's webhook server.
+// Setup registers the webhooks of all kinds with the webhook server of a manager.
 func Setup(mgr ctrl.Manager) error {
 	return errors.Join(
-		validate(mgr, &infrav1.CAPTCluster{}, captClusterRules),
-		validate(mgr, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
-		validate(mgr, &infrav1.CAPTMachine{}, captMachineRules),
-		validate(mgr, &infrav1.CAPTMachineTemplate{}, captMachineTemplateRules),
-		validate(mgr, &infrav1.CAPTMachineSet{}, captMachineSetRules),
-		validate(mgr, &infrav1.CAPTMachineDeployment{}, captMachineDeploymentRules),
-		validate(mgr, &infrav1.CAPTMachinePool{}, captMachinePoolRules),
-		validate(mgr, &infrav1.CAPTMachinePoolTemplate{}, captMachinePoolTemplateRules),
-		validate(mgr, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
-		validate(mgr, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
-		validate(mgr, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
-		validate(mgr, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
-		validate(mgr, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
-		validate(mgr, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
-		validate(mgr, &addonsv1.CAPTAddon{}, captAddonRules),
+		registerValidator(mgr, &infrav1.CAPTCluster{}, captClusterRules),
+		registerValidator(mgr, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
+		registerValidator(mgr, &infrav1.CAPTMachine{}, captMachineRules),
+		registerValidator(mgr, &infrav1.CAPTMachineTemplate{}, captMachineTemplateRules),
+		registerValidator(mgr, &infrav1.CAPTMachineSet{}, captMachineSetRules),
+		registerValidator(mgr, &infrav1.CAPTMachineDeployment{}, captMachineDeploymentRules),
+		registerValidator(mgr, &infrav1.CAPTMachinePool{}, captMachinePoolRules),
+		registerValidator(mgr, &infrav1.CAPTMachinePoolTemplate{}, captMachinePoolTemplateRules),
+		registerValidator(mgr, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
+		registerValidator(mgr, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
+		registerValidator(mgr, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
+		registerValidator(mgr, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
+		registerValidator(mgr, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
+		registerValidator(mgr, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
+		registerValidator(mgr, &addonsv1.CAPTAddon{}, captAddonRules),
 
-		fillIn(mgr, &infrav1.CAPTMachineSet{}, defaultMachineSet),
-		fillIn(mgr, &infrav1.CAPTMachineDeployment{}, defaultMachineDeployment),
-		fillIn(mgr, &controlplanev1.CAPTControlPlane{}, defaultControlPlane),
+		registerDefaulter(mgr, &infrav1.CAPTMachineSet{}, defaultMachineSet),
+		registerDefaulter(mgr, &infrav1.CAPTMachineDeployment{}, defaultMachineDeployment),
+		registerDefaulter(mgr, &controlplanev1.CAPTControlPlane{}, defaultControlPlane),
 	)
 }
 
-// rules are what the objects of a kind must fulfil beyond schema and CEL.
+// rules are the validation rules of a kind beyond schema and CEL.
 type rules[T client.Object] struct {
-	// object returns what is wrong with an object, whatever it was before.
+	// object returns the errors of an object.
 	object func(obj T) field.ErrorList
-	// change returns what is wrong with a change; nil allows every change.
+	// change returns the errors of an update. Nil allows all updates.
 	change func(ctx context.Context, before, after T) field.ErrorList
 }
 
-// validator puts the rules of a kind before its objects.
+// validator applies the rules of a kind to its objects.
 type validator[T client.Object] struct {
 	kind  schema.GroupKind
 	rules rules[T]
 }
 
-func validate[T client.Object](mgr ctrl.Manager, obj T, r rules[T]) error {
+func registerValidator[T client.Object](mgr ctrl.Manager, obj T, r rules[T]) error {
 	gvk, err := apiutil.GVKForObject(obj, mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("finding the kind of %T: %w", obj, err)
@@ -72,23 +72,23 @@ func validate[T client.Object](mgr ctrl.Manager, obj T, r rules[T]) error {
 	return nil
 }
 
-// ValidateCreate refuses an object that breaks a rule.
+// ValidateCreate rejects an object that violates a rule.
 func (v *validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
-	return nil, v.refuse(obj, v.rules.object(obj))
+	return nil, v.reject(obj, v.rules.object(obj))
 }
 
-// ValidateUpdate refuses a change that breaks a rule. What was already wrong
-// with the object before stays allowed, so that a newer CAPT's rules do not
-// lock older objects; and nothing stands in the way of a deletion.
+// ValidateUpdate rejects an update that violates a rule. Violations that the
+// object already had are allowed, so that the rules of a newer CAPT do not lock
+// older objects. Objects that are being deleted can always be updated.
 func (v *validator[T]) ValidateUpdate(ctx context.Context, before, after T) (admission.Warnings, error) {
 	if !after.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	errs := without(v.rules.object(after), v.rules.object(before))
+	errs := subtract(v.rules.object(after), v.rules.object(before))
 	if v.rules.change != nil {
 		errs = append(errs, v.rules.change(ctx, before, after)...)
 	}
-	return nil, v.refuse(after, errs)
+	return nil, v.reject(after, errs)
 }
 
 // ValidateDelete allows every deletion.
@@ -96,15 +96,15 @@ func (v *validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, e
 	return nil, nil
 }
 
-func (v *validator[T]) refuse(obj T, errs field.ErrorList) error {
+func (v *validator[T]) reject(obj T, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
 	return apierrors.NewInvalid(v.kind, obj.GetName(), errs)
 }
 
-// without returns the errors that are not among the known ones.
-func without(errs, known field.ErrorList) field.ErrorList {
+// subtract returns the errors that are not among the known ones.
+func subtract(errs, known field.ErrorList) field.ErrorList {
 	seen := make(map[string]bool, len(known))
 	for _, err := range known {
 		seen[err.Error()] = true

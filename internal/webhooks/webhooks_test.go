@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestValidator_keepsOldObjectsEditable(t *testing.T) {
 	_, err := v.ValidateCreate(ctx, clusterWith("count"))
 	g.Expect(err).To(MatchError(ContainSubstring("spec.variables[count]")))
 	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "fine"))
-	g.Expect(err).NotTo(HaveOccurred(), "what was wrong before may stay")
+	g.Expect(err).NotTo(HaveOccurred(), "existing violations are allowed")
 	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "version"))
 	g.Expect(err).To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
 }
@@ -46,7 +47,7 @@ func TestValidator_neverBlocksDeletion(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestLeaveToSchema_passesOnlyWhatDoesNotDecode(t *testing.T) {
+func TestAllowUndecodable_allowsOnlyDecodeErrors(t *testing.T) {
 	tests := map[string]struct {
 		response admission.Response
 		allowed  bool
@@ -58,7 +59,7 @@ func TestLeaveToSchema_passesOnlyWhatDoesNotDecode(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := leaveToSchema(admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return tt.response }))
+			h := allowUndecodable(admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return tt.response }))
 			NewWithT(t).Expect(h.Handle(context.Background(), admission.Request{}).Allowed).To(Equal(tt.allowed))
 		})
 	}
@@ -68,6 +69,8 @@ func TestInvalid_quotesOneShortLine(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(invalid(nil, "short", "").BadValue).To(Equal("short"))
 	g.Expect(invalid(nil, "  first\nsecond", "").BadValue).To(Equal("first…"))
+	g.Expect(invalid(nil, strings.Repeat("x", 80), "").BadValue).To(HaveLen(80))
+	g.Expect(invalid(nil, strings.Repeat("x", 80)+"\nsecond", "").BadValue).To(HaveSuffix("x…"))
 	long := invalid(nil, string(make([]rune, 500)), "").BadValue.(string)
-	g.Expect([]rune(long)).To(HaveLen(81))
+	g.Expect([]rune(long)).To(HaveLen(80))
 }

@@ -19,8 +19,8 @@ var workspaceTemplateRules = rules[*infrav1.WorkspaceTemplate]{
 	},
 }
 
-// checkModule checks a module with what it is given. Which placeholders have a
-// value is known only where the template is applied.
+// checkModule checks a module and its inputs. It cannot check that placeholders
+// have a value, which depends on the workspace.
 func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) field.ErrorList {
 	var errs field.ErrorList
 	if m.Source == infrav1.ModuleSourceInline {
@@ -49,8 +49,7 @@ func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) fiel
 	return errs
 }
 
-// checkVar checks a variable: where its value comes from is known to exactly one
-// of its fields.
+// checkVar checks a variable, whose value must come from exactly one field.
 func checkVar(path *field.Path, v *infrav1.Variable, own string) field.ErrorList {
 	errs := checkKey(path.Child("configMapKeyRef"), "ConfigMap", v.ConfigMapKeyReference, own)
 	errs = append(errs, checkKey(path.Child("secretKeyRef"), "Secret", v.SecretKeyReference, own)...)

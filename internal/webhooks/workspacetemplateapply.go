@@ -28,7 +28,7 @@ func checkWaitForSecrets(path *field.Path, a *infrav1.WorkspaceTemplateApply) fi
 		errs = append(errs, checkOwnNamespace(path.Index(i).Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
 		if own := a.Spec.WriteConnectionSecretToRef; own != nil && own.Name == ref.Name {
 			errs = append(errs, invalid(path.Index(i).Child("name"), ref.Name,
-				"this is the Secret that the workspace itself writes (writeConnectionSecretToRef), so it would wait for ever; remove it"))
+				"the workspace writes this Secret itself (writeConnectionSecretToRef) and would wait forever: remove it"))
 		}
 	}
 	return errs
@@ -39,7 +39,7 @@ func checkWaitForWorkspaces(path *field.Path, a *infrav1.WorkspaceTemplateApply)
 	for i, ref := range a.Spec.WaitForWorkspaces {
 		if ref.Name == a.Name && (ref.Namespace == "" || ref.Namespace == a.Namespace) {
 			errs = append(errs, invalid(path.Index(i).Child("name"), ref.Name,
-				"a workspace cannot wait for itself; remove it"))
+				"a workspace cannot wait for itself: remove it"))
 		}
 	}
 	return errs

@@ -162,7 +162,7 @@ func (s *set) fillIn(working map[string]any, o *Object) {
 		return
 	}
 	before, errBefore := json.Marshal(typed)
-	webhooks.FillDefaults(typed.(client.Object))
+	webhooks.SetDefaults(typed.(client.Object))
 	after, errAfter := json.Marshal(typed)
 	if errBefore != nil || errAfter != nil || string(before) == string(after) {
 		return
