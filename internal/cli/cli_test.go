@@ -26,7 +26,7 @@ func TestErrors_haveTheNextStepInOneLine(t *testing.T) {
 		"no name":            {[]string{"describe", "cluster"}, "expected the name of one cluster: captctl describe cluster NAME", 2},
 		"no context":         {[]string{"plan", "x", "--context", "none"}, "see kubectl config get-contexts", 1},
 		"unreachable":        {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 is unreachable (connect: connection refused): check --context", 1},
-		"not allowed":        {[]string{"plan", "x", "--as", "nobody"}, "cannot get resource", 1},
+		"not allowed":        {[]string{"plan", "x", "--as", "stranger"}, "cannot get resource", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -33,11 +33,11 @@ func TestDoctor_exitCode(t *testing.T) {
 	g.Expect(problem).To(Equal("1 problem found; see the fix below it"))
 	var report struct {
 		Healthy bool
-		Results []struct{ Check, Status, Mend string }
+		Results []struct{ Check, Status, Fix string }
 	}
 	g.Expect(json.Unmarshal([]byte(out), &report)).To(Succeed())
 	g.Expect(report.Healthy).To(BeFalse())
-	g.Expect(report.Results).To(ContainElement(And(HaveField("Check", "locks"), HaveField("Status", "fail"), HaveField("Mend", ContainSubstring("kubectl annotate workspacetemplateapply -n default demo")))))
+	g.Expect(report.Results).To(ContainElement(And(HaveField("Check", "locks"), HaveField("Status", "fail"), HaveField("Fix", ContainSubstring("kubectl annotate workspacetemplateapply -n default demo")))))
 
 	_, problem, code = captctl(t, "", "doctor", "--kubeconfig", "/does/not/exist")
 	g.Expect(code).To(Equal(1))

@@ -45,7 +45,7 @@ type Result struct {
 	// Message describes the problem in one line.
 	Message string `json:"message"`
 	// Fix is the command that fixes the problem, or a description of what to do.
-	Fix string `json:"mend,omitempty"`
+	Fix string `json:"fix,omitempty"`
 }
 
 // Doctor checks a management cluster.
