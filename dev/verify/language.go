@@ -28,7 +28,6 @@ var phrases = compile(map[string]string{
 	`people`:                              `"users"`,
 	`a person|the person`:                 `"a user"`,
 	`(tells?|says?) whether`:              `"reports whether"`,
-	`tells? (a|the) (user|reader)`:        `"shows"`,
 	`(is|are) to be had`:                  `"exists" or "is available"`,
 	`cannot be asked`:                     `"is unreachable"`,
 	`mend(s|ed|ing)?`:                     `"fix"`,

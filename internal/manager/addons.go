@@ -41,10 +41,10 @@ func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 // charts reads charts from where add-ons name them.
 type charts struct{ cache *chart.Cache }
 
-// chartTimeout is how long a look at an add-on waits for its chart.
+// chartTimeout is how long a reconcile of an add-on waits for its chart.
 const chartTimeout = 5 * time.Second
 
-// CheckPath tells whether a chart takes a value. One that cannot be read takes
+// CheckPath reports whether a chart takes a value. One that cannot be read takes
 // everything: Flux may reach what this manager does not.
 func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path string) error {
 	segments, err := targetpath.Parse(path)

@@ -49,7 +49,7 @@ func trim(in any) (any, error) {
 	return in, nil
 }
 
-// clientOptions reads people's ConfigMaps from the API server: they are read
+// clientOptions reads ConfigMaps from the API server: they are read
 // once per change, so caching them would only cost memory.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{
@@ -57,14 +57,14 @@ func clientOptions() client.Options {
 	}}
 }
 
-// metadataCache watches the Secrets and ConfigMaps that people may refer to, by
-// name only, so that a workspace that waits for one goes on at once when it
-// appears or changes. The Secrets of runs and states are left out: there are
-// many, they change all the time, and nobody refers to them.
+// metadataCache watches the metadata of the Secrets and ConfigMaps that users may
+// refer to, so that a workspace that waits for one continues as soon as it appears
+// or changes. The Secrets of runs and states are excluded: there are many, they
+// change all the time, and no object refers to them.
 func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
-	people, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, append(record.InternalComponents(), addonsv1.ComponentAddon))
+	foreign, err := labels.NewRequirement(infrav1.ComponentLabel, selection.NotIn, append(record.InternalComponents(), addonsv1.ComponentAddon))
 	if err != nil {
-		return nil, fmt.Errorf("selecting people's objects: %w", err)
+		return nil, fmt.Errorf("selecting users' objects: %w", err)
 	}
 	options := cache.Options{
 		Scheme:     mgr.GetScheme(),
@@ -72,7 +72,7 @@ func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
 		HTTPClient: mgr.GetHTTPClient(),
 		SyncPeriod: &o.SyncPeriod,
 		// A ConfigMap has no such label, and so is never left out.
-		DefaultLabelSelector: labels.NewSelector().Add(*people),
+		DefaultLabelSelector: labels.NewSelector().Add(*foreign),
 		DefaultTransform: func(in any) (any, error) {
 			if obj, ok := in.(*metav1.PartialObjectMetadata); ok {
 				obj.ManagedFields, obj.Annotations, obj.Labels, obj.OwnerReferences = nil, nil, nil, nil

@@ -83,7 +83,7 @@ func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
 		err := mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "credentials"}, &corev1.Secret{})
 		NewWithT(t).Expect(apierrors.IsNotFound(err)).To(BeTrue())
 	})
-	t.Run("the names of what people refer to", func(t *testing.T) {
+	t.Run("the names of what users refer to", func(t *testing.T) {
 		g := NewWithT(t)
 		for kind, names := range map[string][]string{"Secret": {"outputs", "credentials"}, "ConfigMap": {"vars"}} {
 			for _, name := range names {
@@ -96,6 +96,6 @@ func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
 		}
 		run := &metav1.PartialObjectMetadata{}
 		run.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		g.Expect(apierrors.IsNotFound(objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "run"}, run))).To(BeTrue(), "nobody refers to a run")
+		g.Expect(apierrors.IsNotFound(objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "run"}, run))).To(BeTrue(), "no object refers to a run")
 	})
 }

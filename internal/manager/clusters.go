@@ -66,7 +66,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	return setupAddons(ctx, mgr, o, objects, reader, clusters, matrix)
 }
 
-// hasControlPlane tells whether there is a CAPT control plane to connect to.
+// hasControlPlane reports whether there is a CAPT control plane to connect to.
 // Before it has taken a request there is nothing, and each attempt would only
 // delay the next.
 func hasControlPlane(cluster *clusterv1.Cluster) bool {

@@ -22,7 +22,7 @@ const (
 type EngineOptions struct {
 	// Executor runs Terraform unless a WorkspaceProviderConfig says otherwise.
 	Executor string
-	// MaxRuns is how many runs go on at once.
+	// MaxRuns is the largest number of runs at the same time.
 	MaxRuns int
 	// Binary is OpenTofu or Terraform.
 	Binary string
@@ -38,8 +38,8 @@ type EngineOptions struct {
 // AddFlags registers the flags.
 func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster.")
-	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Terraform runs that go on at once.")
-	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform. Empty looks at the environment variable CAPT_TERRAFORM_BINARY, then for tofu and terraform on PATH.")
+	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Largest number of Terraform runs at the same time.")
+	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
 	fs.StringVar(&o.Runner, "runner-binary", "", "The runner program of the process executor. Empty looks beside the manager.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
 	fs.StringVar(&o.WorkDir, "work-dir", filepath.Join(os.TempDir(), "capt"), "Working directories and plugin cache of the process executor.")
@@ -78,7 +78,7 @@ func (o *EngineOptions) findBinary() error {
 		}
 	}
 	if o.Binary != "" {
-		return fmt.Errorf("--terraform-binary is %q, which is no program: name OpenTofu or Terraform", o.Binary)
+		return fmt.Errorf("--terraform-binary is %q, which is not a program: name OpenTofu or Terraform", o.Binary)
 	}
 	return errors.New("neither tofu nor terraform is on PATH: set --terraform-binary")
 }
@@ -92,7 +92,7 @@ func (o *EngineOptions) findRunner() error {
 		o.Runner = filepath.Join(filepath.Dir(self), "runner")
 	}
 	if _, err := exec.LookPath(o.Runner); err != nil {
-		return fmt.Errorf("--runner-binary is %q, which is no program: name the runner that comes with the manager", o.Runner)
+		return fmt.Errorf("--runner-binary is %q, which is not a program: name the runner that comes with the manager", o.Runner)
 	}
 	return nil
 }

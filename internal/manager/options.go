@@ -20,7 +20,7 @@ type Options struct {
 	WatchFilter string
 	// Concurrency is how many objects of a kind are reconciled at once.
 	Concurrency int
-	// SyncPeriod is how often every object is looked at without a reason.
+	// SyncPeriod is the periodic resync interval.
 	SyncPeriod time.Duration
 
 	// QPS and Burst limit the requests to the API server.
@@ -73,10 +73,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
 	fs.StringVar(&o.WatchFilter, "watch-filter", "", "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.")
 	fs.IntVar(&o.Concurrency, "concurrency", 10, "Objects of each kind that are reconciled at once.")
-	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour, "How often every object is looked at without a reason.")
+	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour, "Periodic resync interval.")
 	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Requests per second to the API server.")
 	fs.IntVar(&o.Burst, "kube-api-burst", 200, "Requests to the API server that may be made at once.")
-	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager act in AWS as itself, for tokens, the Spot role and existing VPCs, where a WorkspaceProviderConfig has no credentials. Whoever may write templates then acts with its permissions.")
+	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager use its own AWS identity, for tokens, the Spot role and existing VPCs, where a WorkspaceProviderConfig has no credentials. Every author of templates then acts with its permissions.")
 	fs.BoolVar(&o.ReadCharts, "read-charts", true, "Read the charts of add-ons from their repositories, to check that they take the values that are set.")
 	fs.StringVar(&o.HealthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
 	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 serves none.")

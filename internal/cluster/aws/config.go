@@ -41,7 +41,7 @@ const (
 	attemptTimeout = 10 * time.Second
 	patience       = 30 * time.Second
 	attempts       = 3
-	// longestBackoff is short because whoever calls comes back anyway.
+	// longestBackoff is short because the caller retries anyway.
 	longestBackoff = time.Second
 	// sessionDuration is what every role allows, also when one role assumes
 	// another, and outlives a token.
@@ -73,7 +73,7 @@ type Config struct {
 	text     string
 }
 
-// Load makes a Config. It calls nobody: credentials are fetched when they are
+// Load returns a Config. It sends no request: credentials are fetched when they are
 // first needed, and kept while they are valid and the Config is in use.
 func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 	sdk, err := config.LoadDefaultConfig(ctx, loadOptions(c, o)...)
@@ -154,7 +154,7 @@ func (c *Config) first(given Credentials) (sdkaws.CredentialsProvider, error) {
 
 // ownWebIdentity signs with the token of the manager's own service account. No
 // other file is read, and the token goes to no address that a provider config
-// names: whoever gets it could act as the manager.
+// names: with it a tenant could act as the manager.
 func (c *Config) ownWebIdentity(given Credentials) (sdkaws.CredentialsProvider, error) {
 	file := os.Getenv(identityFileEnv)
 	if file == "" && given.tokenFile == "" {

@@ -56,7 +56,7 @@ func TestLoad_assumesTheRole(t *testing.T) {
 
 	cfg := load(g, server.Env(), aws.Options{RoleARN: role})
 
-	g.Expect(server.Calls("AssumeRole")).To(BeZero(), "loading calls nobody")
+	g.Expect(server.Calls("AssumeRole")).To(BeZero(), "loading sends no request")
 	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "deployer")))
 	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "deployer")))
 	g.Expect(server.Calls("AssumeRole")).To(Equal(1), "a session is kept")
@@ -170,7 +170,7 @@ func TestLoad_signsWithTheManagersOwnToken(t *testing.T) {
 	g.Expect(signer(g, t, server, load(g, map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file}, options))).To(Equal(sessionARN(server, "own")))
 }
 
-// Whoever may write a provider config must not get the manager's token.
+// The author of a provider config must not get the manager's token.
 func TestLoad_sendsTheManagersTokenNowhereElse(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
@@ -252,7 +252,7 @@ func TestErrors_sayWhatIsWrong(t *testing.T) {
 			kind: aws.KindBadCredentials, text: []string{"the secret access key does not fit"},
 		},
 		{
-			name: "nobody there", env: given(server.Env(), "AWS_ENDPOINT_URL_STS", refused.URL), role: role,
+			name: "no server", env: given(server.Env(), "AWS_ENDPOINT_URL_STS", refused.URL), role: role,
 			kind: aws.KindNetwork, text: []string{"assuming role", "does not answer", "connection refused"},
 		},
 		{

@@ -104,7 +104,7 @@ func FromEnv(env map[string]string, files map[string][]byte) (Credentials, error
 	return c, nil
 }
 
-// Given tells whether the provider config itself says who signs. If it does
+// Given reports whether the provider config itself has credentials. If it does
 // not, the manager's own identity does.
 func (c Credentials) Given() bool {
 	return c.accessKeyID != "" || c.webIdentityRole != "" || c.tokenFile != "" || c.profile != ""

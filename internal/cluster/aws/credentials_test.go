@@ -30,7 +30,7 @@ func keys() map[string]string {
 
 func TestFromEnv(t *testing.T) {
 	ini := []byte("[default]\naws_access_key_id = " + keyID + "\naws_secret_access_key=" + secretKey + " # mine\nregion = eu-west-3\n")
-	two := []byte("# people\n[work]\naws_access_key_id = A\naws_secret_access_key = " + secretKey + "\ns3 =\n  max_queue_size = 10\n[home]\naws_access_key_id = B\naws_secret_access_key = " + secretKey + "\n")
+	two := []byte("# users\n[work]\naws_access_key_id = A\naws_secret_access_key = " + secretKey + "\ns3 =\n  max_queue_size = 10\n[home]\naws_access_key_id = B\naws_secret_access_key = " + secretKey + "\n")
 	chain := []byte("[profile top]\nrole_arn = arn:top\nsource_profile = middle\nregion = eu-west-3\n[profile middle]\nrole_arn = arn:middle\nsource_profile = base\n" +
 		"[profile base]\naws_access_key_id = A\naws_secret_access_key = " + secretKey + "\n")
 	tests := []struct {
@@ -77,7 +77,7 @@ func TestFromEnv(t *testing.T) {
 		{name: "a broken file", files: map[string][]byte{"a": append([]byte("[default\n"), ini...)}, err: "the file a: line 1: ] is missing"},
 		{name: "a file without sections", files: map[string][]byte{"a": []byte("\naws_access_key_id = hunter2")}, err: "the file a: line 2 is no setting of a profile"},
 		{name: "half of the keys", files: map[string][]byte{"a": []byte("[x]\naws_access_key_id = A")}, err: "profile x needs aws_access_key_id and aws_secret_access_key"},
-		{name: "a role of nobody", files: map[string][]byte{"a": []byte("[x]\nrole_arn = arn:x\n# aws_access_key_id")}, err: "profile x has a role_arn without a source_profile"},
+		{name: "a role without a source", files: map[string][]byte{"a": []byte("[x]\nrole_arn = arn:x\n# aws_access_key_id")}, err: "profile x has a role_arn without a source_profile"},
 		{
 			name:  "roles in a circle",
 			files: map[string][]byte{"a": []byte("[default]\nrole_arn = arn:x\nsource_profile = y\n[y]\nrole_arn = arn:y\nsource_profile = default\n# aws_access_key_id")},

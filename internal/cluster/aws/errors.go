@@ -43,9 +43,9 @@ const (
 	KindOther Kind = "Other"
 )
 
-// Error is what every function of this package fails with. Its text is for
-// people: it holds no request id and no secret. What it wraps is for errors.Is
-// and errors.As, and not to be shown.
+// Error is the error of every function of this package. Its text is for users: it
+// contains no request id and no secret. The wrapped error is for errors.Is and
+// errors.As only and must not be shown.
 type Error struct {
 	Kind Kind
 	// Op is what was being done, as an -ing phrase.
@@ -67,7 +67,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// Temporary tells whether the same call may succeed later although nobody has
+// Temporary reports whether the same call may succeed later although no user has
 // changed anything.
 func (e *Error) Temporary() bool {
 	return slices.Contains([]Kind{KindNetwork, KindThrottled, KindOther}, e.Kind)
@@ -214,7 +214,7 @@ func explainRole(role string) func(error) error {
 	}
 }
 
-// unanswered tells whether no answer of AWS has come.
+// unanswered reports whether AWS did not respond.
 func unanswered(err error) bool {
 	var send *smithyhttp.RequestSendError
 	var network net.Error
@@ -249,7 +249,7 @@ func innermost(err error) error {
 // longestText is as much as a condition can show.
 const longestText = 300
 
-// tidy keeps what a person can read: EC2 appends a long encoded text.
+// tidy keeps the readable part: EC2 appends a long encoded text.
 func tidy(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	text, _, _ = strings.Cut(text, " Encoded authorization failure message")

@@ -30,7 +30,7 @@ func TokenKubeconfig(cluster Cluster, token Token) ([]byte, error) {
 	return kubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Value.Reveal()})
 }
 
-// UserKubeconfig returns a kubeconfig for people, who sign with credentials of
+// UserKubeconfig returns a kubeconfig for users, who sign with credentials of
 // their own. It holds no secret. A role is assumed if one is given.
 func UserKubeconfig(cluster Cluster, region, roleARN string) ([]byte, error) {
 	if region == "" {

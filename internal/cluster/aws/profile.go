@@ -21,7 +21,7 @@ const (
 )
 
 // refusedSettings change who signs in ways that the manager does not follow:
-// they start a program, read a file, or ask a person.
+// they start a program, read a file, or prompt the user.
 var refusedSettings = []string{
 	"credential_process", "credential_source", "web_identity_token_file", "external_id", "mfa_serial",
 	"sso_session", "sso_start_url", "login_session",

@@ -31,7 +31,7 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsZero tells whether there is no value.
+// IsZero reports whether there is no value.
 func (s Secret) IsZero() bool { return s.value == nil }
 
 // String returns the mask, or nothing where there is no value.

@@ -18,7 +18,7 @@ const (
 )
 
 // EnsureSpotRole makes sure that the account has the EC2 Spot service-linked
-// role, and tells whether this call created it. It never deletes the role.
+// role, and reports whether this call created it. It never deletes the role.
 //
 // It may be called as often as one likes: that the role exists is remembered for
 // each identity as long as the process lives, and callers with the same identity

@@ -35,7 +35,7 @@ type Subnet struct {
 	ID   string
 	Zone string
 	CIDR string
-	// Public tells whether its route table leads to an internet gateway.
+	// Public reports whether its route table leads to an internet gateway.
 	Public bool
 }
 
@@ -206,7 +206,7 @@ func (c *choice) subnets(named []string) ([]Subnet, error) {
 	return result, nil
 }
 
-// choose returns the subnets that nobody named, and how they were chosen.
+// choose returns the subnets to use if none are named, and how they were chosen.
 func (c *choice) choose() ([]types.Subnet, string) {
 	tag := clusterTagPrefix + c.cluster
 	ways := []struct {
@@ -241,7 +241,7 @@ func tagged(subnet types.Subnet, key string, values ...string) bool {
 	})
 }
 
-// ordinary tells whether a subnet is in a zone of the region itself, whose name
+// ordinary reports whether a subnet is in a zone of the region itself, whose name
 // is the region's and one letter more.
 func (c *choice) ordinary(subnet types.Subnet) bool {
 	letter, inRegion := strings.CutPrefix(sdkaws.ToString(subnet.AvailabilityZone), c.region)

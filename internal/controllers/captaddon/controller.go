@@ -1,6 +1,6 @@
 // Package captaddon installs add-ons in clusters: for each cluster that an
 // add-on selects it renders a ClusterResourceSet, watches in the workload
-// cluster what becomes of it, and mends what does not last.
+// cluster the result, and repairs what drifts.
 package captaddon
 
 import (
@@ -52,9 +52,9 @@ type Charts interface {
 // Reconciler installs add-ons.
 type Reconciler struct {
 	Client client.Client
-	// Live reads people's Secrets and ConfigMaps past the cache.
+	// Live reads users' Secrets and ConfigMaps past the cache.
 	Live client.Reader
-	// Metadata knows the versions of people's Secrets and ConfigMaps.
+	// Metadata knows the versions of users' Secrets and ConfigMaps.
 	Metadata cache.Cache
 	// Clusters are the connections to the workload clusters.
 	Clusters clustercache.ClusterCache

@@ -19,7 +19,7 @@ var transitionEvents = reconcile.EventTable{
 	}},
 }
 
-// failures are the reasons that a person should hear of.
+// failures are the reasons that need a user's attention.
 var failures = map[string]bool{
 	addonsv1.ApplyFailedReason: true, addonsv1.TimedOutReason: true, addonsv1.ReleaseStalledReason: true,
 	addonsv1.MissingKeyReason: true, addonsv1.InvalidTargetPathReason: true, addonsv1.VersionUnsupportedReason: true,

@@ -131,7 +131,7 @@ func (st *standing) reasonBefore() string {
 	return st.was.Reason
 }
 
-// mayChange tells whether the cluster's turn has come: what the add-on depends
+// mayChange reports whether the cluster may change now: what the add-on depends
 // on is ready there, and not too many others are changing.
 func (r *Reconciler) mayChange(s *scope, st *standing, turns *int) error {
 	if ring := render.DependencyCycle(s.addon.Name, s.all); ring != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// The timeout goes on while the reasons change, and begins anew with each
+// The timeout keeps running while the reasons change, and restarts with each
 // application.
 func TestAgain_countsTheTimeoutWhateverTheReasonsAre(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -67,11 +67,11 @@ func TestSilent_isAClusterThatHasNotAnsweredForAWhile(t *testing.T) {
 		answered time.Duration
 		says     string
 	}{
-		"it answers":               {0, time.Second, ""},
-		"it is asked seldom":       {0, time.Hour, ""},
-		"it has just begun":        {2, 20 * time.Second, ""},
-		"it has not for a while":   {3, 30 * time.Second, "The cluster has not answered since 2026-11-15T11:59:30Z"},
-		"it goes on for some time": {9, time.Minute, "The cluster has not answered since 2026-11-15T11:59:00Z"},
+		"it answers":             {0, time.Second, ""},
+		"it is asked seldom":     {0, time.Hour, ""},
+		"it has just begun":      {2, 20 * time.Second, ""},
+		"it has not for a while": {3, 30 * time.Second, "The cluster has not answered since 2026-11-15T11:59:30Z"},
+		"for some time":          {9, time.Minute, "The cluster has not answered since 2026-11-15T11:59:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -87,7 +87,7 @@ func TestSilent_isAClusterThatHasNotAnsweredForAWhile(t *testing.T) {
 	}
 }
 
-// Somebody has deleted the rendered Secret too, and it is not made again.
+// The rendered Secret was deleted too, and is not created again.
 func TestAgain_leavesWhatIsAppliedOnce(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{addon: &addonsv1.CAPTAddon{Spec: addonsv1.CAPTAddonSpec{Strategy: addonsv1.StrategyApplyOnce}}, now: time.Now()}

@@ -60,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, st *standing) error 
 	return nil
 }
 
-// silent tells whether a cluster does not answer, although what is known of it
+// silent reports whether a cluster does not respond, although what is known of it
 // from before can still be read.
 func silent(state clustercache.HealthCheckingState, now time.Time) error {
 	if state.ConsecutiveFailures == 0 || now.Sub(state.LastProbeSuccessTime) < probeFailure {
@@ -78,7 +78,7 @@ type witness struct {
 	cluster client.ObjectKey
 }
 
-// watched tells whether objects of a kind are watched: what runs, what makes
+// watched reports whether objects of a kind are watched: what runs, what makes
 // kinds, what is secret, and the objects of such kinds. The rest, such as roles,
 // is applied again with them.
 func watched(gvk schema.GroupVersionKind) bool {
@@ -139,7 +139,7 @@ func (w *witness) release(ctx context.Context, want *render.Release) error {
 	return nil
 }
 
-// check looks at what a readiness check names.
+// check evaluates a readiness check.
 func (w *witness) check(ctx context.Context, check addonsv1.ReadinessCheck) error {
 	gvk := schema.FromAPIVersionAndKind(check.APIVersion, check.Kind)
 	if check.Name != "" {

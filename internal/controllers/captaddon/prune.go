@@ -29,7 +29,7 @@ func (r *Reconciler) dropped(ctx context.Context, s *scope, st *standing, render
 	}
 	pending, err := render.DecodeObjects(before.Annotations[addonsv1.PruneAnnotation])
 	if err != nil {
-		// Somebody has edited it: what it named is not known any more.
+		// It was edited: the objects that it named are unknown.
 		pending = nil
 	}
 	return render.EncodeObjects(render.Dropped(append(render.ObjectsOf(before.Data), pending...), rendered.Objects))

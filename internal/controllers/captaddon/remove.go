@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// removalLook is how often what is being removed is looked at, where no
+	// removalLook is how often objects that are being removed are observed, where no
 	// watch tells.
 	removalLook = 5 * time.Second
 	// namespacePatience is how long a removal may take before a namespace is
@@ -77,7 +77,7 @@ func (r *Reconciler) takeBack(ctx context.Context, s *scope, st *standing) error
 	return nil
 }
 
-// kept tells whether somebody wants what was installed to stay in this cluster.
+// kept reports whether the installed objects must stay in this cluster.
 // In one that is deleted nothing can.
 func (st *standing) kept(addon string) bool {
 	if st.leaving() {
@@ -91,10 +91,10 @@ func (st *standing) kept(addon string) bool {
 	return false
 }
 
-// leaving tells whether the cluster itself is being deleted.
+// leaving reports whether the cluster itself is being deleted.
 func (st *standing) leaving() bool { return !st.cluster.DeletionTimestamp.IsZero() }
 
-// emptied tells whether the deletion of the cluster has come to its add-ons.
+// emptied reports whether the deletion of the cluster has reached its add-ons.
 func (st *standing) emptied() bool {
 	if st.controlPlane == nil {
 		return true
@@ -102,7 +102,7 @@ func (st *standing) emptied() bool {
 	return conditions.IsTrue(st.controlPlane, controlplanev1.LoadBalancersGoneCondition) && !st.controlPlane.DeletionTimestamp.IsZero()
 }
 
-// connected tells whether there is somebody to talk to.
+// connected reports whether there is a connection to the cluster.
 func (st *standing) connected() bool {
 	return initialized(st) && (!st.leaving() || st.controlPlane != nil)
 }
@@ -198,7 +198,7 @@ func (r *removal) stage(ctx context.Context, objects []*unstructured.Unstructure
 		case err != nil:
 			return fmt.Errorf("reading %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		case live.GetLabels()[addonsv1.AddonLabel] != r.addon:
-			// Somebody has taken it over.
+			// Another owner has adopted it.
 			continue
 		}
 		if live.GetKind() == "Namespace" && live.GetDeletionTimestamp().IsZero() {
@@ -227,7 +227,7 @@ func (r *removal) stage(ctx context.Context, objects []*unstructured.Unstructure
 	return fault.WaitFor(removalLook, addonsv1.RemovingReason, "Waiting for %s", strings.Join(left[:min(len(left), mostNamed)], ", "))
 }
 
-// remove deletes an object, and tells whether it is gone at once. What belongs
+// remove deletes an object, and reports whether it is gone at once. What belongs
 // to an object of an add-on's own kind goes first, as the nodes of a node pool:
 // who ends them may be the next add-on to go.
 func (r *removal) remove(ctx context.Context, live *unstructured.Unstructured) (gone bool, err error) {
@@ -238,7 +238,7 @@ func (r *removal) remove(ctx context.Context, live *unstructured.Unstructured) (
 	if custom(live.GroupVersionKind()) {
 		policy = metav1.DeletePropagationForeground
 	}
-	// Nothing else of the same name, that somebody has made meanwhile.
+	// Never a new object of the same name that was created meanwhile.
 	this := client.Preconditions{UID: new(live.GetUID())}
 	if err := client.IgnoreNotFound(r.c.Delete(ctx, live, this, client.PropagationPolicy(policy))); err != nil {
 		return false, fmt.Errorf("deleting %s %s: %w", live.GetKind(), live.GetName(), err)
@@ -311,7 +311,7 @@ func (r *removal) unused(ctx context.Context, definitions, ours []*unstructured.
 	return nil
 }
 
-// occupied tells whether a namespace holds what is not ours to lose. Pods that
+// occupied reports whether a namespace contains objects that are not the add-on's. Pods that
 // are ending are lost anyway.
 func occupied(ctx context.Context, c client.Client, namespace string) (bool, error) {
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}} {
@@ -341,7 +341,7 @@ func choose(objects []*unstructured.Unstructured, match func(schema.GroupVersion
 
 func isDefinition(gvk schema.GroupVersionKind) bool { return gvk.Kind == "CustomResourceDefinition" }
 
-// custom tells whether a kind comes from a CustomResourceDefinition.
+// custom reports whether a kind comes from a CustomResourceDefinition.
 func custom(gvk schema.GroupVersionKind) bool {
 	return strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io")
 }

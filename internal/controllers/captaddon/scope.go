@@ -21,7 +21,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one look at an add-on.
+// scope is what was read for one reconcile of an add-on.
 type scope struct {
 	addon *addonsv1.CAPTAddon
 	// all are the add-ons of the namespace.
@@ -39,7 +39,7 @@ type standing struct {
 	cluster *clusterv1.Cluster
 	// controlPlane is nil when it is gone or another provider's.
 	controlPlane *controlplanev1.CAPTControlPlane
-	// matched tells whether the cluster is to have the add-on.
+	// matched reports whether the add-on selects the cluster.
 	matched bool
 	// set and secret are what Cluster API applies, or nil. The secret is without
 	// its data.
@@ -159,7 +159,7 @@ func (st *standing) report(s *scope, ready bool, reason, message string) {
 
 func (st *standing) ready() bool { return st.is.Ready != nil && *st.is.Ready }
 
-// lookAgain has the add-on looked at again after a while.
+// lookAgain requeues the add-on after a while.
 func (s *scope) lookAgain(after time.Duration) {
 	after = max(after, time.Second)
 	if s.again == 0 || after < s.again {

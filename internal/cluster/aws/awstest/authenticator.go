@@ -197,7 +197,7 @@ func (a *Authenticator) verify(ctx context.Context, token string, now time.Time,
 	case date.Sub(now) > clockSkew:
 		return Keys{}, errors.New("the token is from the future")
 	}
-	// Whoever signed another cluster's name signed something else.
+	// A signature for another cluster's name does not match.
 	return a.aws.presigned(ctx, signed, http.Header{http.CanonicalHeaderKey(clusterHeader): {a.cluster}}, date)
 }
 

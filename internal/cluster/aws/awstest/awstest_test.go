@@ -197,7 +197,7 @@ func TestAuthenticator_acceptsOnlyWhatEKSDoes(t *testing.T) {
 		{name: "no validity", change: func(s *signed) { s.query.Del("X-Amz-Expires") }, reason: "X-Amz-Expires"},
 		{name: "no cluster", change: func(s *signed) { s.headers = http.Header{} }, reason: "not both signed"},
 		{name: "another cluster", change: func(s *signed) { s.headers.Set("x-k8s-aws-id", "other") }, reason: "SignatureDoesNotMatch"},
-		{name: "a header that nobody sends", change: func(s *signed) { s.headers.Set("x-more", "y") }, reason: "SignatureDoesNotMatch"},
+		{name: "an unexpected header", change: func(s *signed) { s.headers.Set("x-more", "y") }, reason: "SignatureDoesNotMatch"},
 		{name: "another service", change: func(s *signed) { s.service = "iam" }, reason: "IncompleteSignature"},
 		{name: "an old date", change: func(s *signed) { s.date = now.Add(-15*time.Minute - 2*time.Second) }, reason: "expired"},
 		{name: "a date to come", change: func(s *signed) { s.date = now.Add(6 * time.Minute) }, reason: "from the future"},

@@ -9,14 +9,14 @@ import (
 // serviceLinkedRoles are the names of roles by the service they belong to.
 var serviceLinkedRoles = map[string]string{"spot.amazonaws.com": "AWSServiceRoleForEC2Spot"}
 
-// HasRole tells whether a service-linked role exists.
+// HasRole reports whether a service-linked role exists.
 func (s *Server) HasRole(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.roles[name]
 }
 
-// CreateRole creates a service-linked role, as somebody else would.
+// CreateRole creates a service-linked role, as another client would.
 func (s *Server) CreateRole(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,7 +108,7 @@ func (s *Server) SetClock(now func() time.Time) {
 	s.now = now
 }
 
-// Calls returns how often an action, such as GetRole, was asked for by somebody
+// Calls returns how often an action, such as GetRole, was called by a client
 // with valid keys.
 func (s *Server) Calls(action string) int {
 	s.mu.Lock()
@@ -286,7 +286,7 @@ func failed(service string, err error) (int, any) {
 	}{Error: item, RequestID: requestID}
 }
 
-// requestID is in every answer, so that tests can see that nobody repeats it.
+// requestID is in every answer, so that tests can check that it is never repeated.
 const requestID = "7a62c49f-347e-4fc4-9331-6e8eEXAMPLE0"
 
 // digits returns a random number of so many digits.

@@ -16,7 +16,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Keys let somebody sign.
+// Keys are credentials that can sign.
 type Keys struct {
 	AccessKeyID     string
 	SecretAccessKey string
