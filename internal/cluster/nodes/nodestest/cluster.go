@@ -56,16 +56,18 @@ func NewCluster(ctx context.Context, c client.Client, namespace, name string, ku
 	return created, nil
 }
 
-// Provision marks the infrastructure as provisioned.
+// Provision marks the infrastructure as provisioned. It patches the object, because
+// Cluster API writes it at the same time.
 func (c *Cluster) Provision(ctx context.Context) error {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.Infra), c.Infra); err != nil {
 		return err
 	}
+	previous := c.Infra.DeepCopy()
 	status := &c.Infra.Status
 	status.Initialization.Provisioned = new(true)
 	status.VPCID, status.SubnetIDs = c.Infra.Spec.ExistingVPCID, []string{"subnet-1", "subnet-2"}
 	conditions.Set(c.Infra, metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
-	return c.Client.Status().Update(ctx, c.Infra)
+	return c.Client.Status().Patch(ctx, c.Infra, client.MergeFrom(previous))
 }
 
 // Initialize marks the control plane as initialized and creates its workspace.
@@ -73,8 +75,9 @@ func (c *Cluster) Initialize(ctx context.Context) error {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(c.ControlPlane), c.ControlPlane); err != nil {
 		return err
 	}
+	previous := c.ControlPlane.DeepCopy()
 	c.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 443}
-	if err := c.Client.Update(ctx, c.ControlPlane); err != nil {
+	if err := c.Client.Patch(ctx, c.ControlPlane, client.MergeFrom(previous)); err != nil {
 		return err
 	}
 	apply := &infrav1.WorkspaceTemplateApply{
@@ -87,12 +90,13 @@ func (c *Cluster) Initialize(ctx context.Context) error {
 	if err := c.Client.Create(ctx, apply); err != nil {
 		return err
 	}
+	previous = c.ControlPlane.DeepCopy()
 	status := &c.ControlPlane.Status
 	status.ExternalManagedControlPlane = new(true)
 	status.Initialization.ControlPlaneInitialized = new(true)
 	status.Version, status.Versions = Version, []clusterv1.StatusVersion{{Version: Version}}
 	conditions.Set(c.ControlPlane, metav1.Condition{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
-	return c.Client.Status().Update(ctx, c.ControlPlane)
+	return c.Client.Status().Patch(ctx, c.ControlPlane, client.MergeFrom(previous))
 }
 
 // ControlPlaneOutputs returns the outputs of the workspace of a control plane.
