@@ -15,23 +15,23 @@ import (
 	"github.com/appthrust/capt/internal/addon/versions"
 )
 
-// checkAddons checks what add-ons put into charts, and their versions.
-func (s *set) checkAddons(ctx context.Context) {
-	objects, addons := all[*addonsv1.CAPTAddon](s)
+// checkAddons checks the target paths and the versions of add-ons.
+func (c *checker) checkAddons(ctx context.Context) {
+	objects, addons := all[*addonsv1.CAPTAddon](c)
 	for i, addon := range addons {
-		s.checkTargetPaths(ctx, objects[i], addon)
-		s.checkVersions(objects[i], addon)
+		c.checkTargetPaths(ctx, objects[i], addon)
+		c.checkVersions(objects[i], addon)
 	}
 }
 
-func (s *set) checkTargetPaths(ctx context.Context, o *Object, addon *addonsv1.CAPTAddon) {
+func (c *checker) checkTargetPaths(ctx context.Context, o *Object, addon *addonsv1.CAPTAddon) {
 	helm := addon.Spec.Helm
 	if helm == nil || len(helm.ValuesFrom) == 0 {
 		return
 	}
-	known, err := s.chart(ctx, helm.Chart)
+	known, err := c.chart(ctx, helm.Chart)
 	if err != nil {
-		s.add(o.fail(RuleChart, "spec.helm.chart", "%v", err))
+		c.add(o.fail(RuleChart, "spec.helm.chart", "%v", err))
 		return
 	}
 	if known == nil {
@@ -40,48 +40,48 @@ func (s *set) checkTargetPaths(ctx context.Context, o *Object, addon *addonsv1.C
 	for i, v := range helm.ValuesFrom {
 		path, err := targetpath.Parse(v.TargetPath)
 		if err != nil {
-			// The webhook has said so.
+			// The webhook check has reported it.
 			continue
 		}
 		if err := known.CheckPath(path); err != nil {
-			s.add(o.fail(RuleTargetPath, "spec.helm.valuesFrom"+indexed(i)+".targetPath", "%v", err))
+			c.add(o.fail(RuleTargetPath, "spec.helm.valuesFrom"+indexed(i)+".targetPath", "%v", err))
 		}
 	}
 }
 
-// chart is the chart of an add-on, or nil if it cannot be known here.
-func (s *set) chart(ctx context.Context, source addonsv1.ChartSource) (*chart.Chart, error) {
-	if given := s.Given[source.Name]; given != nil {
+// chart returns the chart of an add-on, or nil if it is not available.
+func (c *checker) chart(ctx context.Context, source addonsv1.ChartSource) (*chart.Chart, error) {
+	if given := c.Given[source.Name]; given != nil {
 		return given, nil
 	}
-	if s.Charts == nil {
+	if c.Charts == nil {
 		return nil, nil
 	}
-	return s.Charts.Fetch(ctx, source.Repository, source.Name, source.Version, source.Insecure != nil && *source.Insecure)
+	return c.Charts.Fetch(ctx, source.Repository, source.Name, source.Version, source.Insecure != nil && *source.Insecure)
 }
 
-// checkVersions holds an add-on against its own range and the version matrix,
-// for every given cluster that it selects. Versions that the matrix does not
-// know may fit all the same.
-func (s *set) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
-	if s.Versions == nil || addon.Spec.Versions == nil {
+// checkVersions checks the versions of an add-on, and its compatibility with every
+// cluster among the manifests that it selects. A version that the matrix does not know
+// is a warning, because it may be compatible.
+func (c *checker) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
+	if c.Versions == nil || addon.Spec.Versions == nil {
 		return
 	}
 	path := "spec.versions"
 	if addon.Spec.Helm != nil {
 		path = "spec.helm.chart.version"
 	}
-	told := s.kubernetesVersions(addon)
-	for _, kubernetes := range told {
-		s.addVersion(o, path, s.Versions.CheckAddon(addon, kubernetes))
+	kubernetesVersions := c.kubernetesVersions(addon)
+	for _, kubernetes := range kubernetesVersions {
+		c.addVersion(o, path, c.Versions.CheckAddon(addon, kubernetes))
 	}
-	if of := versions.AddonVersion(addon); len(told) == 0 && addon.Spec.Versions.Matrix != "" && of != "" {
-		_, err := s.Versions.Requires(addon.Spec.Versions.Matrix, of)
-		s.addVersion(o, path, err)
+	if version := versions.AddonVersion(addon); len(kubernetesVersions) == 0 && addon.Spec.Versions.Matrix != "" && version != "" {
+		_, err := c.Versions.Requires(addon.Spec.Versions.Matrix, version)
+		c.addVersion(o, path, err)
 	}
 }
 
-func (s *set) addVersion(o *Object, path string, err error) {
+func (c *checker) addVersion(o *Object, path string, err error) {
 	if err == nil {
 		return
 	}
@@ -89,24 +89,24 @@ func (s *set) addVersion(o *Object, path string, err error) {
 	if _, unknown := errors.AsType[*versions.UnknownError](err); unknown {
 		severity = Warning
 	}
-	s.add(o.finding(severity, RuleVersion, path, err.Error()))
+	c.add(o.finding(severity, RuleVersion, path, err.Error()))
 }
 
-// kubernetesVersions are those of the given clusters that an add-on selects.
-func (s *set) kubernetesVersions(addon *addonsv1.CAPTAddon) []string {
+// kubernetesVersions returns the versions of the clusters that an add-on selects.
+func (c *checker) kubernetesVersions(addon *addonsv1.CAPTAddon) []string {
 	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
 	if err != nil {
 		return nil
 	}
 	var found []string
-	_, clusters := all[*clusterv1.Cluster](s)
+	_, clusters := all[*clusterv1.Cluster](c)
 	for _, cluster := range clusters {
 		if cluster.Namespace != addon.Namespace || !selector.Matches(labels.Set(cluster.Labels)) {
 			continue
 		}
 		version := cluster.Spec.Topology.Version
 		k := key{group: controlplanev1.GroupVersion.Group, kind: "CAPTControlPlane", namespace: cluster.Namespace, name: cluster.Spec.ControlPlaneRef.Name}
-		if controlPlane := find[*controlplanev1.CAPTControlPlane](s, k); controlPlane != nil {
+		if controlPlane := find[*controlplanev1.CAPTControlPlane](c, k); controlPlane != nil {
 			version = controlPlane.Spec.Version
 		}
 		if version != "" {

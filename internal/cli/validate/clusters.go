@@ -9,18 +9,17 @@ import (
 	"github.com/appthrust/capt/internal/cli/render"
 )
 
-// checkClusters has CAPT work out what it would make of clusters and nodes, and
-// finds fields that their templates have no variable for, and variables that
-// they leave without a value.
-func (s *set) checkClusters(ctx context.Context) error {
-	if Failed(s.findings) {
-		// What is made of something wrong tells nothing more.
+// checkClusters renders the workspaces of clusters and nodes. It reports fields without
+// a variable in the template, and variables without a value.
+func (c *checker) checkClusters(ctx context.Context) error {
+	if Failed(c.findings) {
+		// The result of invalid objects would be misleading.
 		return nil
 	}
 	origin := map[client.Object]*Object{}
 	var objects []client.Object
-	for _, o := range s.objects {
-		if typed := s.typed[o]; typed != nil {
+	for _, o := range c.objects {
+		if typed := c.typed[o]; typed != nil {
 			typed.GetObjectKind().SetGroupVersionKind(o.GroupVersionKind())
 			objects = append(objects, typed)
 			origin[typed] = o
@@ -32,11 +31,11 @@ func (s *set) checkClusters(ctx context.Context) error {
 	}
 	for _, p := range rendering.Problems {
 		if _, isWorkspace := p.Object.(*infrav1.WorkspaceTemplateApply); isWorkspace {
-			// It was looked at more closely.
+			// checkWorkspaces reports it in more detail.
 			continue
 		}
 		if o := origin[p.Object]; o != nil {
-			s.add(o.finding(Error, RuleVariable, "spec", p.Message))
+			c.add(o.finding(Error, RuleVariable, "spec", p.Message))
 		}
 	}
 	return nil

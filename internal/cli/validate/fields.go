@@ -14,7 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// unknownField words a field that a kind does not have.
+// unknownField returns the message for a field that a kind does not have.
 func unknownField(path string, known []string) string {
 	name := path[strings.LastIndexAny(path, ".")+1:]
 	text := fmt.Sprintf("unknown field %q", path)
@@ -24,28 +24,23 @@ func unknownField(path string, known []string) string {
 	if len(known) == 0 {
 		return text + ": remove it"
 	}
-	slices.Sort(known)
-	const most = 12
-	more := ""
-	if len(known) > most {
-		known, more = known[:most], " …"
-	}
-	return text + ": known are " + strings.Join(known, ", ") + more
+	const limit = 12
+	return text + ": the known fields are " + message.List(known, limit)
 }
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// schemaPath is the path to the parent of a field, as a schema goes.
+// schemaPath returns the path to the parent of a field in a schema.
 func schemaPath(path string) []string {
 	parts := strings.Split(index.ReplaceAllString(path, ".[]"), ".")
 	return parts[:len(parts)-1]
 }
 
-// strictError is how the JSON library words a field that a type does not have.
+// strictError matches the JSON library's error for an unknown field.
 var strictError = regexp.MustCompile(`^unknown field "(.*)"$`)
 
-// decode reads an object into its Go type. Fields that the type does not have
-// are findings; an object that cannot be read at all has an error.
+// decode decodes an object into its Go type. Unknown fields are findings. An object that
+// cannot be decoded is an error.
 func (o *Object) decode(scheme *runtime.Scheme) (runtime.Object, []Finding, error) {
 	typed, err := scheme.New(o.GroupVersionKind())
 	if err != nil {
@@ -71,7 +66,7 @@ func (o *Object) decode(scheme *runtime.Scheme) (runtime.Object, []Finding, erro
 	return typed, findings, nil
 }
 
-// knownKinds are the kinds of a group, for a kind that it does not have.
+// knownKinds returns the kinds and versions of a group.
 func knownKinds(all map[schema.GroupVersionKind]*kind, scheme *runtime.Scheme, group string) (kinds, versions []string) {
 	for gvk := range all {
 		if gvk.Group == group {

@@ -1,6 +1,5 @@
-// Package validate checks CAPT's manifests without a cluster: what the API
-// server and the webhooks would refuse, and what would only fail later, when
-// Terraform or Helm meets it.
+// Package validate checks CAPT's manifests without a cluster. It reports what the API
+// server and the webhooks would reject, and what would fail later in Terraform or Helm.
 package validate
 
 import (
@@ -9,17 +8,17 @@ import (
 	"slices"
 )
 
-// Severity tells whether a finding has to be mended.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is a manifest that would be refused, or would not work.
+	// Error means that the manifest would be rejected or would not work.
 	Error Severity = "error"
-	// Warning is something that cannot be known without a cluster.
+	// Warning means that only a cluster shows whether the manifest works.
 	Warning Severity = "warning"
 )
 
-// Rule names what a finding is about.
+// Rule is the rule that a finding violates.
 type Rule string
 
 // The rules.
@@ -42,43 +41,43 @@ const (
 	RuleVersion         Rule = "version"
 )
 
-// Descriptions says of every rule what it holds.
+// Descriptions are the descriptions of all rules.
 var Descriptions = map[Rule]string{
-	RuleYAML:            "The file is YAML.",
-	RuleDuplicateKey:    "A key stands once in a mapping.",
-	RuleDuplicateObject: "An object is given once.",
+	RuleYAML:            "The file is valid YAML.",
+	RuleDuplicateKey:    "The keys of a mapping are unique.",
+	RuleDuplicateObject: "An object is defined once.",
 	RuleNoObject:        "A document is a Kubernetes object.",
 	RuleUnknownKind:     "The kind exists.",
 	RuleUnknownField:    "The kind has the field.",
-	RuleSchema:          "The object fulfils the schema and the CEL rules of its kind.",
-	RuleAdmission:       "The object fulfils the rules of CAPT's webhooks.",
-	RuleReference:       "What an object refers to exists.",
-	RuleCycle:           "Objects do not wait for each other in a circle.",
+	RuleSchema:          "The object satisfies the schema and the CEL rules of its kind.",
+	RuleAdmission:       "The object satisfies the rules of CAPT's webhooks.",
+	RuleReference:       "The objects of references exist.",
+	RuleCycle:           "Objects do not depend on each other in a cycle.",
 	RuleModule:          "An inline module is valid.",
-	RuleVariable:        "The values fit the variables of the module.",
+	RuleVariable:        "The values match the variables of the module.",
 	RulePlaceholder:     "Every placeholder has a value.",
-	RuleTargetPath:      "The chart takes the value.",
-	RuleChart:           "The chart can be read.",
-	RuleVersion:         "The versions fit together.",
+	RuleTargetPath:      "The chart has the value of the target path.",
+	RuleChart:           "The chart can be loaded.",
+	RuleVersion:         "The versions are compatible.",
 }
 
-// Finding is one thing that is wrong.
+// Finding is a problem in a manifest.
 type Finding struct {
-	// File is the file as it was named, Line and Column where in it.
+	// File is the path as the user gave it. Line and Column are the position in it.
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
-	// Object is kind and name.
+	// Object is the kind and name of the object.
 	Object string `json:"object,omitempty"`
-	// Path is the field.
+	// Path is the path of the field.
 	Path     string   `json:"path,omitempty"`
 	Severity Severity `json:"severity"`
 	Rule     Rule     `json:"rule"`
-	// Message says what is wrong and what to write instead.
+	// Message is what is wrong and how to fix it.
 	Message string `json:"message"`
 }
 
-// String is the finding on one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	where := f.File
 	if f.Line > 0 {
@@ -94,12 +93,12 @@ func (f Finding) String() string {
 	return text + f.Message
 }
 
-// Failed tells whether any finding has to be mended.
+// Failed reports whether any finding is an error.
 func Failed(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == Error })
 }
 
-// sorted puts findings in the order of the files, each once.
+// sorted returns the findings sorted by position, without duplicates.
 func sorted(findings []Finding) []Finding {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(

@@ -28,7 +28,7 @@ func root(t testing.TB) string {
 	return dir
 }
 
-func TestCheck_passesTheRepositorysManifests(t *testing.T) {
+func TestCheck_acceptsTheManifestsOfTheRepository(t *testing.T) {
 	g := NewWithT(t)
 	var paths []string
 	for _, pattern := range []string{"examples/*.yaml", "templates/*.yaml", "clusterclasses/*.yaml", "test/api/testdata/good/*.yaml"} {
@@ -47,9 +47,8 @@ func TestCheck_passesTheRepositorysManifests(t *testing.T) {
 	}
 }
 
-// refusals are bad manifests: an object that is accepted as it stands, and
-// changes that make it bad.
-type refusals struct {
+// invalidManifests are a valid object and changes that make it invalid.
+type invalidManifests struct {
 	Object map[string]any `json:"object"`
 	Cases  []struct {
 		Name   string         `json:"name"`
@@ -59,16 +58,16 @@ type refusals struct {
 	} `json:"cases"`
 }
 
-// bad calls test for every bad manifest. A refused change needs an object that
-// is there, so only what is refused at creation can be known without a cluster.
-func bad(t *testing.T, test func(t *testing.T, manifest []byte, want []string)) {
+// forEachInvalid calls test for every manifest that is rejected at creation. Those that
+// are rejected only as an update need a cluster.
+func forEachInvalid(t *testing.T, test func(t *testing.T, manifest []byte, want []string)) {
 	t.Helper()
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(root(t), "test/api/testdata/bad/*.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	total := 0
 	for _, file := range files {
-		var r refusals
+		var r invalidManifests
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(yaml.Unmarshal(text, &r)).To(Succeed())
@@ -97,8 +96,8 @@ func check(t testing.TB, text string, options validate.Options) []validate.Findi
 	return append(findings, checked...)
 }
 
-func TestCheck_refusesBadManifests(t *testing.T) {
-	bad(t, func(t *testing.T, manifest []byte, want []string) {
+func TestCheck_rejectsInvalidManifests(t *testing.T) {
+	forEachInvalid(t, func(t *testing.T, manifest []byte, want []string) {
 		g := NewWithT(t)
 		var all strings.Builder
 		for _, f := range check(t, string(manifest), validate.Options{}) {
@@ -112,11 +111,11 @@ func TestCheck_refusesBadManifests(t *testing.T) {
 	})
 }
 
-// Whatever the API server says of a manifest is said without it, word for word.
-func TestCheck_speaksAsTheAPIServerDoes(t *testing.T) {
+// The messages are those of the API server.
+func TestCheck_reportsTheErrorsOfTheAPIServer(t *testing.T) {
 	env := testenv.New(t, testenv.WithWebhooks(webhooks.Setup))
 	namespace := env.Namespace(t)
-	bad(t, func(t *testing.T, manifest []byte, _ []string) {
+	forEachInvalid(t, func(t *testing.T, manifest []byte, _ []string) {
 		g := NewWithT(t)
 		objects, _ := validate.Parse("given.yaml", manifest, true)
 		g.Expect(objects).To(HaveLen(1))
@@ -127,17 +126,17 @@ func TestCheck_speaksAsTheAPIServerDoes(t *testing.T) {
 
 		findings := check(t, string(manifest), validate.Options{Namespace: namespace})
 
-		var said []string
+		var messages []string
 		for _, f := range findings {
-			said = append(said, f.Path+": "+f.Message)
+			messages = append(messages, f.Path+": "+f.Message)
 		}
 		for _, cause := range causes(err) {
-			g.Expect(said).To(ContainElement(ContainSubstring(cause)))
+			g.Expect(messages).To(ContainElement(ContainSubstring(cause)))
 		}
 	})
 }
 
-// causes are what the API server says, one by one.
+// causes returns the causes of an error of the API server.
 func causes(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -153,8 +152,8 @@ func causes(err error) []string {
 	}
 	var all []string
 	for _, c := range details.Causes {
-		// Whether other rules were looked at as well is nothing to mend, and the
-		// scale subresource repeats what the schema has said of its field.
+		// That other rules were not evaluated is not a finding, and the scale
+		// subresource repeats the errors of its field.
 		if c.Field == "<nil>" || strings.HasPrefix(c.Field, ".") || strings.Contains(c.Message, "some validation rules were not checked") {
 			continue
 		}

@@ -3,6 +3,8 @@ package validate
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -24,7 +26,7 @@ import (
 	"github.com/appthrust/capt/config/crd"
 )
 
-// kind is one version of a kind of CAPT's, with what the API server checks.
+// kind is a version of one of CAPT's kinds with the checks of the API server.
 type kind struct {
 	crd     *apiextensionsv1.CustomResourceDefinition
 	version apiextensionsv1.CustomResourceDefinitionVersion
@@ -36,7 +38,7 @@ type kind struct {
 	cel        *cel.Validator
 }
 
-// kinds are CAPT's kinds.
+// kinds returns CAPT's kinds.
 var kinds = sync.OnceValues(func() (map[schema.GroupVersionKind]*kind, error) {
 	entries, err := crd.Bases.ReadDir("bases")
 	if err != nil {
@@ -60,7 +62,7 @@ var kinds = sync.OnceValues(func() (map[schema.GroupVersionKind]*kind, error) {
 	return all, nil
 })
 
-// prepare compiles the schema and its CEL rules, which takes its time.
+// prepare compiles the schema and its CEL rules once, because that is slow.
 func (k *kind) prepare() error {
 	k.once.Do(func() { k.err = k.compile() })
 	return k.err
@@ -82,15 +84,15 @@ func (k *kind) compile() error {
 	return nil
 }
 
-// unknownFields returns the fields that the kind does not have, and takes them
-// out of the object. The error is about metadata that is none.
+// unknownFields removes the fields that the kind does not have from the object, and
+// returns their paths. The error is about invalid metadata.
 func (k *kind) unknownFields(object map[string]any) ([]string, *field.Error) {
 	unknown := pruning.PruneWithOptions(object, k.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	err, inMetadata := objectmeta.CoerceWithOptions(nil, object, k.structural, true, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	return append(unknown, inMetadata...), err
 }
 
-// names are the fields that the kind has at a path.
+// names returns the fields that the kind has at a path.
 func (k *kind) names(path []string) []string {
 	at := k.structural
 	for _, segment := range path {
@@ -105,15 +107,11 @@ func (k *kind) names(path []string) []string {
 			return nil
 		}
 	}
-	var names []string
-	for name := range at.Properties {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(at.Properties))
 }
 
-// check returns what the API server would refuse in a new object, and leaves
-// the object with its defaults filled in.
+// check sets the defaults of the object, and returns the errors for which the API server
+// would reject it.
 func (k *kind) check(ctx context.Context, object *unstructured.Unstructured) field.ErrorList {
 	if k.version.Subresources != nil && k.version.Subresources.Status != nil {
 		unstructured.RemoveNestedField(object.Object, "status")
@@ -123,15 +121,16 @@ func (k *kind) check(ctx context.Context, object *unstructured.Unstructured) fie
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.schema)...)
 	errs = append(errs, objectmeta.Validate(nil, object.Object, k.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object.Object)...)
-	if k.cel == nil || blocks(errs) {
+	if k.cel == nil || preventsCEL(errs) {
 		return errs
 	}
-	broken, _ := k.cel.Validate(ctx, nil, k.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
-	return append(errs, broken...)
+	violations, _ := k.cel.Validate(ctx, nil, k.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, violations...)
 }
 
-// blocks tells whether errors keep the CEL rules from being looked at.
-func blocks(errs field.ErrorList) bool {
+// preventsCEL reports whether the API server does not evaluate CEL rules because of the
+// errors.
+func preventsCEL(errs field.ErrorList) bool {
 	for _, err := range errs {
 		switch err.Type {
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:

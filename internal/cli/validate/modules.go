@@ -13,13 +13,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// modulePath is where a template holds its module.
+// modulePath is the path of a template's module.
 const modulePath = "spec.template.spec.forProvider.module"
 
-// checkTemplates inspects inline modules and compares them with the templates'
-// own values.
-func (s *set) checkTemplates() {
-	objects, templates := all[*infrav1.WorkspaceTemplate](s)
+// checkTemplates checks inline modules and the values that their templates set.
+func (c *checker) checkTemplates() {
+	objects, templates := all[*infrav1.WorkspaceTemplate](c)
 	for i, t := range templates {
 		module := template.ParseModule(t)
 		if module == nil {
@@ -27,26 +26,26 @@ func (s *set) checkTemplates() {
 		}
 		o := objects[i]
 		if errs := module.Diagnostics.Errors(); len(errs) > 0 {
-			if s.found(o, modulePath) {
-				// It is no HCL, and was said to be none.
+			if c.hasFinding(o, modulePath) {
+				// The webhook check has reported the syntax error.
 				continue
 			}
 			for _, d := range errs {
 				f := o.fail(RuleModule, modulePath, "%s:%d: %s", d.File, d.Line, strings.TrimSpace(d.Summary+": "+d.Detail))
 				f.Line += o.textLine(modulePath, d.Line)
-				s.add(f)
+				c.add(f)
 			}
 			continue
 		}
 		for _, p := range template.CheckVars(module, t.Spec.Template.Spec.ForProvider.Vars) {
-			s.add(o.finding(Error, RuleVariable, varPath(t, p), p.Message))
+			c.add(o.finding(Error, RuleVariable, varPath(t, p), p.Message))
 		}
 	}
 }
 
-// found tells whether something is known to be wrong with a field.
-func (s *set) found(o *Object, path string) bool {
-	for _, f := range s.findings {
+// hasFinding reports whether a field has a finding.
+func (c *checker) hasFinding(o *Object, path string) bool {
+	for _, f := range c.findings {
 		if f.File == o.File && f.Object == o.name() && f.Path == path {
 			return true
 		}
@@ -54,12 +53,12 @@ func (s *set) found(o *Object, path string) bool {
 	return false
 }
 
-// textLine is how far a line of a text is from the field that holds it. Only a
-// literal block keeps its lines.
+// textLine returns the offset of a line of a text from the field that contains it. It is
+// 0 unless the text is a literal block, which preserves its lines.
 func (o *Object) textLine(path string, line int) int {
 	node := o.node
 	for path != "" && node != nil {
-		_, node, path = follow(node, path)
+		_, node, path = descend(node, path)
 	}
 	if node == nil || node.Style != yaml3.LiteralStyle {
 		return 0
@@ -77,50 +76,49 @@ func varPath(t *infrav1.WorkspaceTemplate, p inspect.Problem) string {
 	return vars
 }
 
-// checkWorkspaces compares what workspaces are given with what their templates
-// take.
-func (s *set) checkWorkspaces() {
-	objects, applies := all[*infrav1.WorkspaceTemplateApply](s)
+// checkWorkspaces checks the variables of workspaces against their templates.
+func (c *checker) checkWorkspaces() {
+	objects, applies := all[*infrav1.WorkspaceTemplateApply](c)
 	for i, apply := range applies {
-		s.checkWorkspace(objects[i], apply)
+		c.checkWorkspace(objects[i], apply)
 	}
 }
 
-func (s *set) checkWorkspace(o *Object, apply *infrav1.WorkspaceTemplateApply) {
-	sources, ok := s.sources(apply)
+func (c *checker) checkWorkspace(o *Object, apply *infrav1.WorkspaceTemplateApply) {
+	sources, ok := c.sources(apply)
 	if !ok {
 		return
 	}
-	for _, short := range template.Check(sources) {
+	for _, problem := range template.Check(sources) {
 		rule, path := RuleVariable, "spec.templateRef"
-		if short.Reason == infrav1.UnresolvedPlaceholderReason {
+		if problem.Reason == infrav1.UnresolvedPlaceholderReason {
 			rule = RulePlaceholder
 		}
-		if _, given := apply.Spec.Variables[short.Variable]; given {
-			path = "spec.variables[" + short.Variable + "]"
+		if _, given := apply.Spec.Variables[problem.Variable]; given {
+			path = "spec.variables[" + problem.Variable + "]"
 		} else if len(apply.Spec.Variables) > 0 {
 			path = "spec.variables"
 		}
-		if short.Reason == infrav1.UnknownOutputReason {
+		if problem.Reason == infrav1.UnknownOutputReason {
 			path = "spec.requiredOutputs"
 		}
-		s.add(o.finding(Error, rule, path, "with WorkspaceTemplate "+sources.Template.Name+": "+short.Message))
+		c.add(o.finding(Error, rule, path, "with WorkspaceTemplate "+sources.Template.Name+": "+problem.Message))
 	}
 }
 
-// sources gathers what a workspace is made from, as far as it is given.
-func (s *set) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sources, bool) {
+// sources returns the inputs of a workspace that are among the manifests.
+func (c *checker) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sources, bool) {
 	at, group := apply.Spec.TemplateRef.Key(apply.Namespace), infrav1.GroupVersion.Group
-	t := find[*infrav1.WorkspaceTemplate](s, key{group: group, kind: "WorkspaceTemplate", namespace: at.Namespace, name: at.Name})
+	t := find[*infrav1.WorkspaceTemplate](c, key{group: group, kind: "WorkspaceTemplate", namespace: at.Namespace, name: at.Name})
 	if t == nil {
 		return template.Sources{}, false
 	}
 	sources := template.Sources{Apply: apply, Template: t, Secrets: map[string]map[string][]byte{}, ConfigMaps: map[string]map[string][]byte{}}
 	if ref := t.Spec.Template.Spec.ProviderConfigRef; ref != nil {
-		sources.ProviderConfig = find[*infrav1.WorkspaceProviderConfig](s, key{group: group, kind: "WorkspaceProviderConfig", namespace: apply.Namespace, name: ref.Name})
+		sources.ProviderConfig = find[*infrav1.WorkspaceProviderConfig](c, key{group: group, kind: "WorkspaceProviderConfig", namespace: apply.Namespace, name: ref.Name})
 	}
-	for _, o := range s.objects {
-		typed := s.typed[o]
+	for _, o := range c.objects {
+		typed := c.typed[o]
 		if typed == nil || typed.GetNamespace() != apply.Namespace {
 			continue
 		}
@@ -129,7 +127,7 @@ func (s *set) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sources, 
 	return sources, true
 }
 
-// collect adds the contents of a Secret or ConfigMap.
+// collect adds the content of a Secret or ConfigMap.
 func collect(sources *template.Sources, typed client.Object) {
 	data := map[string][]byte{}
 	switch v := typed.(type) {

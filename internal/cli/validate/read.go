@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// standardInput is the name by which standard input is asked for.
+// standardInput is the path that means standard input.
 const standardInput = "-"
 
-// Read reads the objects of files and of everything in directories; "-" is
-// standard input. Its error is about files that cannot be read.
+// Read returns the objects of files and of all manifests in directories. The path "-" is
+// standard input. It returns an error only if a file cannot be read.
 func Read(paths []string, stdin io.Reader) ([]*Object, []Finding, error) {
 	var objects []*Object
 	var findings []Finding
 	read := func(name string, text []byte, named bool) {
-		found, wrong := Parse(name, text, named)
-		objects, findings = append(objects, found...), append(findings, wrong...)
+		found, problems := Parse(name, text, named)
+		objects, findings = append(objects, found...), append(findings, problems...)
 	}
 	for _, path := range paths {
 		if path == standardInput {
@@ -47,14 +47,14 @@ func Read(paths []string, stdin io.Reader) ([]*Object, []Finding, error) {
 	return objects, findings, nil
 }
 
-// manifests are the endings of files that are read in directories.
-var manifests = []string{".yaml", ".yml", ".json"}
+// extensions are the extensions of the files that are read in directories.
+var extensions = []string{".yaml", ".yml", ".json"}
 
-// list lists the files of a path. A path that is a file is named.
+// list returns the files of a path. named reports whether the path itself is a file.
 func list(path string) (files []string, named bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, fmt.Errorf("%s does not exist: give a file, a directory or - for standard input", path)
+		return nil, false, fmt.Errorf("%s does not exist: pass a file, a directory or - for standard input", path)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("reading manifests: %w", err)
@@ -69,7 +69,7 @@ func list(path string) (files []string, named bool, err error) {
 			return err
 		case entry.IsDir() && hidden:
 			return filepath.SkipDir
-		case !entry.IsDir() && !hidden && slices.Contains(manifests, filepath.Ext(file)):
+		case !entry.IsDir() && !hidden && slices.Contains(extensions, filepath.Ext(file)):
 			files = append(files, file)
 		}
 		return nil
@@ -78,7 +78,7 @@ func list(path string) (files []string, named bool, err error) {
 		return nil, false, fmt.Errorf("reading manifests: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, false, fmt.Errorf("%s holds no .yaml, .yml or .json file: give a directory with manifests", path)
+		return nil, false, fmt.Errorf("%s contains no .yaml, .yml or .json files: pass a directory with manifests", path)
 	}
 	return files, false, nil
 }

@@ -12,54 +12,54 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// reference is what a field refers to.
+// reference is a field and the object it refers to.
 type reference struct {
 	path string
 	key
 }
 
-// checkReferences looks for what objects refer to among what was given.
-func (s *set) checkReferences() {
-	for _, o := range s.objects {
-		typed := s.typed[o]
+// checkReferences reports references to objects that are not among the manifests.
+func (c *checker) checkReferences() {
+	for _, o := range c.objects {
+		typed := c.typed[o]
 		if typed == nil {
 			continue
 		}
 		for _, r := range references(typed, typed.GetNamespace()) {
-			s.checkReference(o, r)
+			c.checkReference(o, r)
 		}
 	}
 }
 
-func (s *set) checkReference(o *Object, r reference) {
-	if s.byKey[r.key] != nil || strings.Contains(r.name, "${") {
+func (c *checker) checkReference(o *Object, r reference) {
+	if c.byKey[r.key] != nil || strings.Contains(r.name, "${") {
 		return
 	}
 	severity := Warning
-	if s.Strict {
+	if c.Strict {
 		severity = Error
 	}
-	text := fmt.Sprintf("%s %s is not among the given manifests: it must exist in namespace %s of the cluster", r.kind, r.name, r.namespace)
+	text := fmt.Sprintf("%s %s is not among the manifests: it must exist in namespace %s of the cluster", r.kind, r.name, r.namespace)
 	var names []string
-	for k := range s.byKey {
+	for k := range c.byKey {
 		switch {
 		case k.group != r.group || k.kind != r.kind:
 		case k.namespace == r.namespace:
 			names = append(names, k.name)
 		case k.name == r.name && r.kind == "WorkspaceProviderConfig":
-			// It is looked for where workspaces are, not where their template is.
+			// Its namespace is that of the workspace, not of the template.
 			return
 		case k.name == r.name:
-			text = fmt.Sprintf("%s %s is not in namespace %s but in %s: write its namespace, or move it", r.kind, r.name, r.namespace, k.namespace)
+			text = fmt.Sprintf("%s %s is not in namespace %s but in %s: set the namespace of the reference, or move the object", r.kind, r.name, r.namespace, k.namespace)
 		}
 	}
 	if nearest, found := message.Nearest(r.name, names); found {
-		text = fmt.Sprintf("%s %s is not among the given manifests: did you mean %s?", r.kind, r.name, nearest)
+		text = fmt.Sprintf("%s %s is not among the manifests: did you mean %s?", r.kind, r.name, nearest)
 	}
-	s.add(o.finding(severity, RuleReference, r.path, text))
+	c.add(o.finding(severity, RuleReference, r.path, text))
 }
 
-// references are what an object's spec refers to.
+// references returns the references in the spec of an object.
 func references(typed any, namespace string) []reference {
 	spec := reflect.Indirect(reflect.ValueOf(typed)).FieldByName("Spec")
 	if !spec.IsValid() {
@@ -67,7 +67,7 @@ func references(typed any, namespace string) []reference {
 	}
 	var found []reference
 	walk(spec, "spec", "spec", func(path, name string, value any) bool {
-		r, isReference := read(name, value, namespace)
+		r, isReference := referenceOf(name, value, namespace)
 		if r.path = path; isReference && r.name != "" && r.kind != "" {
 			found = append(found, r)
 		}
@@ -76,8 +76,8 @@ func references(typed any, namespace string) []reference {
 	return found
 }
 
-// named are the kinds that fields with these names refer to.
-var named = map[string]key{
+// kindOfField are the kinds that fields with these names refer to.
+var kindOfField = map[string]key{
 	"providerConfigRef": {group: infrav1.GroupVersion.Group, kind: "WorkspaceProviderConfig"},
 	"nodeGroupRef":      {group: infrav1.GroupVersion.Group, kind: "CAPTMachinePool"},
 	"configMapRef":      {kind: "ConfigMap"},
@@ -86,19 +86,20 @@ var named = map[string]key{
 	"clusterName":       {group: clusterv1.GroupVersion.Group, kind: "Cluster"},
 }
 
-// read tells what a field refers to, if it refers to anything. Secrets are
-// seldom kept in files, so references to them are left alone.
-func read(name string, value any, namespace string) (r reference, isReference bool) {
+// referenceOf returns the reference of a field, and whether the field is one. References
+// to Secrets have no kind and are not checked, because Secrets are rarely among the
+// manifests.
+func referenceOf(name string, value any, namespace string) (r reference, isReference bool) {
 	r.namespace = namespace
-	elsewhere := ""
+	explicit := ""
 	switch v := value.(type) {
 	case infrav1.TemplateReference:
-		r.group, r.kind, r.name, elsewhere = infrav1.GroupVersion.Group, "WorkspaceTemplate", v.Name, v.Namespace
+		r.group, r.kind, r.name, explicit = infrav1.GroupVersion.Group, "WorkspaceTemplate", v.Name, v.Namespace
 	case infrav1.LocalReference:
-		r.key, r.name = named[name], v.Name
+		r.key, r.name = kindOfField[name], v.Name
 		r.namespace = namespace
 	case infrav1.ObjectReference:
-		r.key, r.name, elsewhere = named[name], v.Name, v.Namespace
+		r.key, r.name, explicit = kindOfField[name], v.Name, v.Namespace
 		r.namespace = namespace
 	case infrav1.KeyReference:
 	case clusterv1.ContractVersionedObjectReference:
@@ -107,24 +108,24 @@ func read(name string, value any, namespace string) (r reference, isReference bo
 		r.group, _, _ = strings.Cut(v.APIVersion, "/")
 		r.kind, r.name = v.Kind, v.Name
 	case clusterv1.ClusterClassRef:
-		r.group, r.kind, r.name, elsewhere = clusterv1.GroupVersion.Group, "ClusterClass", v.Name, v.Namespace
+		r.group, r.kind, r.name, explicit = clusterv1.GroupVersion.Group, "ClusterClass", v.Name, v.Namespace
 	case string:
 		if name != "clusterName" {
 			return r, false
 		}
-		r.key, r.name = named[name], v
+		r.key, r.name = kindOfField[name], v
 		r.namespace = namespace
 	default:
 		return r, false
 	}
-	if elsewhere != "" {
-		r.namespace = elsewhere
+	if explicit != "" {
+		r.namespace = explicit
 	}
 	return r, true
 }
 
-// walk visits every field of a value with its path and its name in JSON, until
-// visit says that a field needs no closer look.
+// walk calls visit for every field of a value with its path and JSON name. It does not
+// descend into fields for which visit returns true.
 func walk(value reflect.Value, path, name string, visit func(path, name string, value any) bool) {
 	for value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface {
 		if value.IsNil() {
@@ -163,39 +164,39 @@ func walk(value reflect.Value, path, name string, visit func(path, name string, 
 	}
 }
 
-// checkCycles finds objects that wait for each other in a circle.
-func (s *set) checkCycles() {
+// checkCycles reports objects that depend on each other in a cycle.
+func (c *checker) checkCycles() {
 	for _, field := range []string{"dependsOn", "waitForWorkspaces"} {
-		waits := map[key][]reference{}
-		for k, o := range s.byKey {
-			typed := s.typed[o]
-			if typed == nil || k.kind != named[field].kind || k.group != named[field].group {
+		dependencies := map[key][]reference{}
+		for k, o := range c.byKey {
+			typed := c.typed[o]
+			if typed == nil || k.kind != kindOfField[field].kind || k.group != kindOfField[field].group {
 				continue
 			}
 			for _, r := range references(typed, k.namespace) {
 				if r.kind == k.kind && r.group == k.group {
-					waits[k] = append(waits[k], r)
+					dependencies[k] = append(dependencies[k], r)
 				}
 			}
 		}
-		for k := range waits {
-			if circle := circleFrom(waits, k); circle != nil {
-				s.add(s.byKey[k].fail(RuleCycle, waits[k][0].path, "these wait for each other: %s: remove one of the references", strings.Join(circle, " → ")))
+		for k := range dependencies {
+			if cycle := cycleFrom(dependencies, k); cycle != nil {
+				c.add(c.byKey[k].fail(RuleCycle, dependencies[k][0].path, "dependency cycle %s: remove one of the references", strings.Join(cycle, " → ")))
 			}
 		}
 	}
 }
 
-// circleFrom is the way back to where it began, if there is one of several
-// steps; an object that waits for itself is refused by the schema.
-func circleFrom(waits map[key][]reference, start key) []string {
+// cycleFrom returns the names on a path from start back to start, or nil. It ignores an
+// object that depends on itself, which the schema rejects.
+func cycleFrom(dependencies map[key][]reference, start key) []string {
 	seen := map[key]bool{}
-	var follow func(at key, way []string) []string
-	follow = func(at key, way []string) []string {
-		for _, r := range waits[at] {
+	var follow func(at key, path []string) []string
+	follow = func(at key, path []string) []string {
+		for _, r := range dependencies[at] {
 			if r.key == start {
-				if len(way) > 1 {
-					return append(way, start.name)
+				if len(path) > 1 {
+					return append(path, start.name)
 				}
 				continue
 			}
@@ -203,8 +204,8 @@ func circleFrom(waits map[key][]reference, start key) []string {
 				continue
 			}
 			seen[r.key] = true
-			if circle := follow(r.key, append(way, r.name)); circle != nil {
-				return circle
+			if cycle := follow(r.key, append(path, r.name)); cycle != nil {
+				return cycle
 			}
 		}
 		return nil

@@ -3,10 +3,11 @@ package validate
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
-// fieldsOf are the JSON fields of a type at the parent of a path.
+// fieldsOf returns the JSON names of the fields of a type at the parent of a path.
 func fieldsOf(typed any, path string) []string {
 	at := reflect.TypeOf(typed)
 	for _, segment := range schemaPath(path) {
@@ -27,13 +28,10 @@ func fieldsOf(typed any, path string) []string {
 	if at = element(at); at.Kind() != reflect.Struct {
 		return nil
 	}
-	var names []string
-	for name := range fields(at) {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(fields(at)))
 }
 
+// element returns the type that a pointer type points to, or the type itself.
 func element(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -41,7 +39,7 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fields are the fields of a struct by their names in JSON.
+// fields returns the types of a struct's fields by their JSON names.
 func fields(t reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for f := range t.Fields() {

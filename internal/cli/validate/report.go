@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Formats are the ways in which findings can be written, the one for people
-// first.
+// Formats are the output formats. The first is the default.
 var Formats = []string{"text", "json", "sarif", "github"}
 
-// Write writes findings in one of the formats.
+// Write writes findings in a format.
 func Write(w io.Writer, format string, findings []Finding) error {
 	switch format {
 	case "text", "":
@@ -35,7 +34,7 @@ func Write(w io.Writer, format string, findings []Finding) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("there is no format %q: write %s", format, strings.Join(Formats, ", "))
+		return fmt.Errorf("unknown output format %q: use %s", format, strings.Join(Formats, ", "))
 	}
 }
 
@@ -49,7 +48,7 @@ func writeJSON(w io.Writer, value any) error {
 	return nil
 }
 
-// annotation is a finding as GitHub shows it beside the line.
+// annotation returns the workflow command that makes GitHub show a finding at its line.
 func annotation(f Finding) string {
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
@@ -70,7 +69,7 @@ func annotation(f Finding) string {
 	return fmt.Sprintf("::%s %s,title=%s::%s", f.Severity, at, property.Replace("captctl "+string(f.Rule)), message.Replace(text))
 }
 
-// The parts of SARIF 2.1.0 that are used.
+// The used subset of SARIF 2.1.0.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

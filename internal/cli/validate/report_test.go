@@ -22,7 +22,7 @@ func written(t *testing.T, format string, findings []validate.Finding) string {
 	return out.String()
 }
 
-func TestWrite_forPeople(t *testing.T) {
+func TestWrite_asText(t *testing.T) {
 	NewWithT(t).Expect(written(t, "text", sample)).To(Equal("a,b.yaml:3: error: CAPTAddon x: spec.helm: 100% wrong\nwrite b (schema)\n"))
 }
 
@@ -65,9 +65,9 @@ func TestWrite_asSARIF(t *testing.T) {
 	g.Expect(result.Level).To(Equal("error"))
 	g.Expect(result.Locations[0].PhysicalLocation.ArtifactLocation.URI).To(Equal("a,b.yaml"))
 	g.Expect(result.Locations[0].PhysicalLocation.Region.StartLine).To(Equal(3))
-	g.Expect(written(t, "sarif", nil)).To(ContainSubstring(`"results": []`), "a run without results has found nothing")
+	g.Expect(written(t, "sarif", nil)).To(ContainSubstring(`"results": []`), "no findings are an empty list")
 }
 
-func TestWrite_refusesOtherFormats(t *testing.T) {
-	NewWithT(t).Expect(validate.Write(&bytes.Buffer{}, "xml", nil)).To(MatchError(ContainSubstring("write text, json, sarif, github")))
+func TestWrite_rejectsUnknownFormats(t *testing.T) {
+	NewWithT(t).Expect(validate.Write(&bytes.Buffer{}, "xml", nil)).To(MatchError(ContainSubstring("use text, json, sarif, github")))
 }

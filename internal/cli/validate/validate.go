@@ -1,14 +1,17 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,145 +22,148 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// Charts reads charts from where add-ons name them. It blocks until the chart
-// is there.
+// Charts fetches the charts of add-ons. Fetch blocks until it has downloaded the
+// chart.
 type Charts interface {
 	Fetch(ctx context.Context, repository, name, version string, insecure bool) (*chart.Chart, error)
 }
 
-// Options is what a check goes by.
+// Options configures a check.
 type Options struct {
-	// Namespace is where objects go that name none; default if empty.
+	// Namespace is the namespace of objects without one. The default is "default".
 	Namespace string
-	// Strict makes references to objects that are not given errors.
+	// Strict reports references to objects that are not among the manifests as
+	// errors.
 	Strict bool
-	// Given are charts by their name, used whatever repository is named.
+	// Given are charts by their name. They are used whatever the repository.
 	Given map[string]*chart.Chart
-	// Charts fetches charts that are not given; nil fetches none.
+	// Charts fetches the charts that are not given. If it is nil, they are not
+	// checked.
 	Charts Charts
-	// Versions is the version matrix; nil checks no versions.
+	// Versions is the version matrix. If it is nil, versions are not checked.
 	Versions *versions.Matrix
 }
 
-// set is everything that was given, and what was found.
-type set struct {
+// checker contains the objects and the findings of a check.
+type checker struct {
 	Options
 	scheme  *runtime.Scheme
 	objects []*Object
-	// typed are the objects that could be read.
+	// typed are the objects that could be decoded.
 	typed    map[*Object]client.Object
 	byKey    map[key]*Object
 	findings []Finding
 }
 
-// key is what a reference names.
+// key identifies the object of a reference.
 type key struct{ group, kind, namespace, name string }
 
-// Check checks objects on their own and together.
+// Check returns the findings about objects and about the references between them.
 func Check(ctx context.Context, objects []*Object, options Options) ([]Finding, error) {
-	s, err := check(ctx, objects, options)
+	c, err := check(ctx, objects, options)
 	if err != nil {
 		return nil, err
 	}
-	return sorted(s.findings), nil
+	return sorted(c.findings), nil
 }
 
-// Decode checks objects as Check does, and returns those that could be read, as
-// the API server would store them.
+// Decode checks objects like Check, and also returns those that could be decoded, as the
+// API server would store them.
 func Decode(ctx context.Context, objects []*Object, options Options) ([]client.Object, []Finding, error) {
-	s, err := check(ctx, objects, options)
+	c, err := check(ctx, objects, options)
 	if err != nil {
 		return nil, nil, err
 	}
 	var decoded []client.Object
 	for _, o := range objects {
-		if typed := s.typed[o]; typed != nil {
+		if typed := c.typed[o]; typed != nil {
 			typed.GetObjectKind().SetGroupVersionKind(o.GroupVersionKind())
 			decoded = append(decoded, typed)
 		}
 	}
-	return decoded, sorted(s.findings), nil
+	return decoded, sorted(c.findings), nil
 }
 
-func check(ctx context.Context, objects []*Object, options Options) (*set, error) {
+func check(ctx context.Context, objects []*Object, options Options) (*checker, error) {
 	if options.Namespace == "" {
 		options.Namespace = "default"
 	}
-	s := &set{
+	c := &checker{
 		Options: options, scheme: scheme.New(), objects: objects,
 		typed: map[*Object]client.Object{}, byKey: map[key]*Object{},
 	}
 	for _, o := range objects {
-		if err := s.checkObject(ctx, o); err != nil {
+		if err := c.checkObject(ctx, o); err != nil {
 			return nil, err
 		}
 	}
-	s.index()
-	s.checkReferences()
-	s.checkCycles()
-	s.checkTemplates()
-	s.checkWorkspaces()
-	s.checkTopologies()
-	s.checkAddons(ctx)
-	return s, s.checkClusters(ctx)
+	c.index()
+	c.checkReferences()
+	c.checkCycles()
+	c.checkTemplates()
+	c.checkWorkspaces()
+	c.checkTopologies()
+	c.checkAddons(ctx)
+	return c, c.checkClusters(ctx)
 }
 
-func (s *set) add(findings ...Finding) { s.findings = append(s.findings, findings...) }
+func (c *checker) add(findings ...Finding) { c.findings = append(c.findings, findings...) }
 
-// checkObject checks an object as the API server would.
-func (s *set) checkObject(ctx context.Context, o *Object) error {
+// checkObject checks an object like the API server.
+func (c *checker) checkObject(ctx context.Context, o *Object) error {
 	all, err := kinds()
 	if err != nil {
 		return err
 	}
 	gvk := o.GroupVersionKind()
-	k, ours := all[gvk]
-	if !ours {
-		s.checkForeign(o)
+	k, isCAPT := all[gvk]
+	if !isCAPT {
+		c.checkForeign(o)
 		return nil
 	}
 	if err := k.prepare(); err != nil {
 		return err
 	}
-	// What follows fills in and prunes, and what a person wrote stays.
+	// Defaulting and pruning change the copy only.
 	working := o.DeepCopy()
 	if working.GetNamespace() == "" {
-		working.SetNamespace(s.Namespace)
+		working.SetNamespace(c.Namespace)
 	}
 	unknown, problem := k.unknownFields(working.Object)
 	for _, path := range unknown {
-		s.add(o.finding(Error, RuleUnknownField, path, unknownField(path, k.names(schemaPath(path)))))
+		c.add(o.finding(Error, RuleUnknownField, path, unknownField(path, k.names(schemaPath(path)))))
 	}
 	if problem != nil {
-		s.add(o.finding(Error, RuleSchema, problem.Field, problem.ErrorBody()))
+		c.add(o.finding(Error, RuleSchema, problem.Field, problem.ErrorBody()))
 		return nil
 	}
-	s.fillIn(working.Object, o)
+	c.applyDefaults(working.Object, o)
 	if errs := k.check(ctx, working); len(errs) > 0 {
-		s.refuse(o, RuleSchema, errs)
+		c.addErrors(o, RuleSchema, errs)
 		return nil
 	}
-	typed, _, err := o.with(working).decode(s.scheme)
+	typed, _, err := o.with(working).decode(c.scheme)
 	if err != nil {
-		s.add(o.fail(RuleSchema, "", "%v", err))
+		c.add(o.fail(RuleSchema, "", "%v", err))
 		return nil
 	}
 	object := typed.(client.Object)
-	s.typed[o] = object
-	s.refuse(o, RuleAdmission, webhooks.Check(object))
+	c.typed[o] = object
+	c.addErrors(o, RuleAdmission, webhooks.Check(object))
 	return nil
 }
 
-func (s *set) refuse(o *Object, rule Rule, errs field.ErrorList) {
+func (c *checker) addErrors(o *Object, rule Rule, errs field.ErrorList) {
 	for _, err := range errs {
-		s.add(o.finding(Error, rule, err.Field, err.ErrorBody()))
+		c.add(o.finding(Error, rule, err.Field, err.ErrorBody()))
 	}
 }
 
-// fillIn fills in what the webhooks fill in before the schema is checked. An
-// object that they could not read is left to the schema.
-func (s *set) fillIn(working map[string]any, o *Object) {
-	typed, _, err := o.decode(s.scheme)
+// applyDefaults sets the defaults of the webhooks, which run before the schema is
+// checked. It does not change an object that cannot be decoded, which the schema check
+// reports.
+func (c *checker) applyDefaults(working map[string]any, o *Object) {
+	typed, _, err := o.decode(c.scheme)
 	if err != nil {
 		return
 	}
@@ -178,113 +184,90 @@ func (s *set) fillIn(working map[string]any, o *Object) {
 	if text, err = jsonpatch.MergePatch(text, patch); err != nil {
 		return
 	}
-	filled := map[string]any{}
-	if err := json.Unmarshal(text, &filled); err != nil {
+	// Unlike encoding/json, it decodes whole numbers as integers.
+	defaulted := map[string]any{}
+	if err := utiljson.Unmarshal(text, &defaulted); err != nil {
 		return
 	}
 	clear(working)
-	for name, value := range filled {
-		working[name] = normalise(value)
-	}
+	maps.Copy(working, defaulted)
 }
 
-// normalise makes whole numbers those of the API server.
-func normalise(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, inside := range v {
-			v[name] = normalise(inside)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = normalise(item)
-		}
-	case float64:
-		if whole := int64(v); float64(whole) == v {
-			return whole
-		}
-	}
-	return value
-}
-
-// checkForeign checks an object of Kubernetes' or Cluster API's by its Go type.
-// Kinds of others are nobody's business here.
-func (s *set) checkForeign(o *Object) {
+// checkForeign checks an object of Kubernetes or Cluster API by its Go type. It does not
+// check objects of other kinds.
+func (c *checker) checkForeign(o *Object) {
 	gvk := o.GroupVersionKind()
-	if !s.scheme.Recognizes(gvk) {
+	if !c.scheme.Recognizes(gvk) {
 		all, err := kinds()
 		if err != nil {
 			return
 		}
-		known, versions := knownKinds(all, s.scheme, gvk.Group)
+		known, versions := knownKinds(all, c.scheme, gvk.Group)
 		switch {
 		case len(known) == 0:
 		case slices.Contains(known, gvk.Kind):
-			s.add(o.fail(RuleUnknownKind, "apiVersion", "%s has no version %s: write apiVersion: %s", gvk.Kind, gvk.Version, strings.Join(versions, " or ")))
+			c.add(o.fail(RuleUnknownKind, "apiVersion", "%s has no version %s: write apiVersion: %s", gvk.Kind, gvk.Version, strings.Join(versions, " or ")))
 		default:
 			if nearest, found := message.Nearest(gvk.Kind, known); found {
-				s.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: did you mean %s?", o.GetAPIVersion(), gvk.Kind, nearest))
-			} else if strings.HasSuffix(gvk.Group, ".cluster.x-k8s.io") && isOurs(gvk.Group) {
-				s.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: known are %s", o.GetAPIVersion(), gvk.Kind, strings.Join(known, ", ")))
+				c.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: did you mean %s?", o.GetAPIVersion(), gvk.Kind, nearest))
+			} else if strings.HasSuffix(gvk.Group, ".cluster.x-k8s.io") && isComplete(gvk.Group) {
+				c.add(o.fail(RuleUnknownKind, "kind", "%s has no kind %s: the known kinds are %s", o.GetAPIVersion(), gvk.Kind, strings.Join(known, ", ")))
 			}
 		}
 		return
 	}
-	typed, findings, err := o.decode(s.scheme)
-	s.add(findings...)
+	typed, findings, err := o.decode(c.scheme)
+	c.add(findings...)
 	if err != nil {
-		s.add(o.fail(RuleSchema, "", "%v", err))
+		c.add(o.fail(RuleSchema, "", "%v", err))
 		return
 	}
 	if object, ok := typed.(client.Object); ok {
 		if object.GetNamespace() == "" {
-			object.SetNamespace(s.Namespace)
+			object.SetNamespace(c.Namespace)
 		}
-		s.typed[o] = object
+		c.typed[o] = object
 	}
 }
 
-// isOurs tells whether all kinds of a group are known: other providers have
-// kinds in the groups of Cluster API.
-func isOurs(group string) bool { return group == "addons.cluster.x-k8s.io" }
+// isComplete reports whether all kinds of a group are known. Other providers have kinds
+// in the other groups of Cluster API.
+func isComplete(group string) bool { return group == "addons.cluster.x-k8s.io" }
 
-// index lets references find objects.
-func (s *set) index() {
-	for _, o := range s.objects {
-		namespace := o.GetNamespace()
-		if namespace == "" {
-			namespace = s.Namespace
-		}
+// index records the objects by key and reports duplicates.
+func (c *checker) index() {
+	for _, o := range c.objects {
+		namespace := cmp.Or(o.GetNamespace(), c.Namespace)
 		gvk := o.GroupVersionKind()
 		k := key{group: gvk.Group, kind: gvk.Kind, namespace: namespace, name: o.GetName()}
-		if first, found := s.byKey[k]; found && o.GetName() != "" {
+		if first, found := c.byKey[k]; found && o.GetName() != "" {
 			severity := Warning
 			if first.File == o.File {
 				severity = Error
 			}
 			line, _ := first.locate("")
-			s.add(o.finding(severity, RuleDuplicateObject, "metadata.name",
-				fmt.Sprintf("%s is also given in %s, line %d: rename or remove one of them", o.name(), first.File, line)))
+			c.add(o.finding(severity, RuleDuplicateObject, "metadata.name",
+				fmt.Sprintf("%s is already defined in %s, line %d: rename or remove one of them", o.name(), first.File, line)))
 			continue
 		}
-		s.byKey[k] = o
+		c.byKey[k] = o
 	}
 }
 
-// all are the objects of a type, in the order in which they were given.
-func all[T client.Object](s *set) (objects []*Object, typed []T) {
-	for _, o := range s.objects {
-		if t, ok := s.typed[o].(T); ok {
+// all returns the objects of a type in their order.
+func all[T client.Object](c *checker) (objects []*Object, typed []T) {
+	for _, o := range c.objects {
+		if t, ok := c.typed[o].(T); ok {
 			objects, typed = append(objects, o), append(typed, t)
 		}
 	}
 	return objects, typed
 }
 
-// find is the object of a type that a reference names, or nil.
-func find[T client.Object](s *set, k key) (found T) {
-	if o := s.byKey[k]; o != nil {
-		found, _ = s.typed[o].(T)
+// find returns the object of a key, or nil if it does not exist or has another type.
+func find[T client.Object](c *checker, k key) (found T) {
+	if o := c.byKey[k]; o != nil {
+		found, _ = c.typed[o].(T)
 	}
 	return found
 }

@@ -85,18 +85,18 @@ spec:
       targetPath: settings.clusterNam
 `
 
-func wrong(severity validate.Severity, rule validate.Rule, line int, path, message string) types.GomegaMatcher {
+func finding(severity validate.Severity, rule validate.Rule, line int, path, message string) types.GomegaMatcher {
 	return And(
 		HaveField("Severity", severity), HaveField("Rule", rule), HaveField("Line", line),
 		HaveField("Path", path), HaveField("Message", ContainSubstring(message)),
 	)
 }
 
-func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
+func TestCheck_reportsPositionAndFix(t *testing.T) {
 	type want struct {
 		severity validate.Severity
 		rule     validate.Rule
-		// at is on the line that the finding names, the last such line.
+		// at is a text whose last occurrence is on the line of the finding.
 		at, path, message string
 	}
 	failed := func(rule validate.Rule, at, path, message string) want {
@@ -109,9 +109,9 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 		text string
 		want want
 	}{
-		"no YAML":                 {"a: [\nb: c\n", failed(validate.RuleYAML, "b: c", "", "this is no YAML")},
-		"no object":               {"# nothing\na: b\n", failed(validate.RuleNoObject, "a: b", "", "write apiVersion and kind")},
-		"a key twice":             {network + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: 1a\n  x: 2a\n", failed(validate.RuleDuplicateKey, "x: 2a", "data.x", "remove one of them")},
+		"invalid YAML":            {"a: [\nb: c\n", failed(validate.RuleYAML, "b: c", "", "invalid YAML")},
+		"not an object":           {"# nothing\na: b\n", failed(validate.RuleNoObject, "a: b", "", "set apiVersion and kind")},
+		"a duplicate key":         {network + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: 1a\n  x: 2a\n", failed(validate.RuleDuplicateKey, "x: 2a", "data.x", "remove one of them")},
 		"an unknown field":        {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  aproval: Manual\n"), failed(validate.RuleUnknownField, "aproval", "spec.aproval", `unknown field "spec.aproval": did you mean approval?`)},
 		"an unknown nested field": {strings.Replace(network, "providerConfigRef:\n        name: aws", "providerConfigRef:\n        nmae: aws", 1), failed(validate.RuleUnknownField, "nmae", "spec.template.spec.providerConfigRef.nmae", "did you mean name?")},
 		"an unknown field of Cluster API's": {
@@ -120,7 +120,7 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 		},
 		"an unknown kind":      {"apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAdon\nmetadata: {name: a}\n", failed(validate.RuleUnknownKind, "CAPTAdon", "kind", "did you mean CAPTAddon?")},
 		"an unknown version":   {"apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1\nkind: CAPTCluster\nmetadata: {name: a}\n", failed(validate.RuleUnknownKind, "v1alpha1", "apiVersion", "write apiVersion: infrastructure.cluster.x-k8s.io/v1beta1")},
-		"an object twice":      {network + network, failed(validate.RuleDuplicateObject, "name: network", "metadata.name", "is also given in given.yaml, line 1")},
+		"a duplicate object":   {network + network, failed(validate.RuleDuplicateObject, "name: network", "metadata.name", "is already defined in given.yaml, line 1")},
 		"a module":             {strings.Replace(network, "type = string", "type = strnig", 1), failed(validate.RuleModule, "strnig", "spec.template.spec.forProvider.module", `main.tf:2: Invalid type specification`)},
 		"a template's value":   {strings.Replace(network, "key: tags", "key: tagz", 1), failed(validate.RuleVariable, "tagz", "spec.template.spec.forProvider.vars[0]", `the module has no variable "tagz": did you mean "tags"?`)},
 		"a missing variable":   {apply("  templateRef: {name: network}\n  variables: {team: b}\n"), failed(validate.RuleVariable, "variables: {", "spec.variables", `with WorkspaceTemplate network: variable "cidr" is required and has no value`)},
@@ -128,12 +128,12 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 		"a wrong type":         {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `requires type number`)},
 		"an unknown output":    {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  requiredOutputs: [vpc]\n"), failed(validate.RuleVariable, "requiredOutputs", "spec.requiredOutputs", `the module has no output "vpc"`)},
 		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it in spec.variables")},
-		"a circle of workspaces": {
+		"a cycle of workspaces": {
 			apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: other}]\n") +
 				"---\napiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplateApply\nmetadata: {name: other}\nspec:\n  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  waitForWorkspaces: [{name: demo}]\n",
 			failed(validate.RuleCycle, "waitForWorkspaces: [{name: other", "spec.waitForWorkspaces[0]", "demo → other → demo"),
 		},
-		"a reference that is missed by a letter": {
+		"a misspelled reference": {
 			apply("  templateRef: {name: netwrok}\n"),
 			warned(validate.RuleReference, "netwrok", "spec.templateRef", "did you mean network?"),
 		},
@@ -152,17 +152,17 @@ func TestCheck_saysWhereAndWhatToWrite(t *testing.T) {
 			w := test.want
 			g.Expect(test.text).To(ContainSubstring(w.at))
 			line := 1 + strings.Count(test.text[:strings.LastIndex(test.text, w.at)], "\n")
-			g.Expect(check(t, test.text, validate.Options{})).To(ContainElement(wrong(w.severity, w.rule, line, w.path, w.message)))
+			g.Expect(check(t, test.text, validate.Options{})).To(ContainElement(finding(w.severity, w.rule, line, w.path, w.message)))
 		})
 	}
 }
 
-func TestCheck_findsNothingWrongWhereNothingIs(t *testing.T) {
+func TestCheck_acceptsValidManifests(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(check(t, apply("  templateRef: {name: network}\n  variables: {cidr: 10.0.0.0/16, team: a}\n"), validate.Options{Strict: true})).To(BeEmpty())
 }
 
-func TestCheck_takesValuesOfSecretsThatAreElsewhere(t *testing.T) {
+func TestCheck_acceptsValuesOfMissingSecrets(t *testing.T) {
 	g := NewWithT(t)
 	withSecret := strings.Replace(apply("  templateRef: {name: network}\n  variables: {team: a}\n"),
 		"        vars:\n", "        vars:\n        - key: cidr\n          secretKeyRef: {name: network, key: cidr}\n", 1)
@@ -171,17 +171,17 @@ func TestCheck_takesValuesOfSecretsThatAreElsewhere(t *testing.T) {
 		"        vars:\n", "        varFiles:\n        - source: ConfigMapKey\n          configMapKeyRef: {name: network, key: vars}\n        vars:\n", 1)
 	g.Expect(check(t, withFile, validate.Options{})).To(BeEmpty())
 	given := withFile + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: network}\ndata: {vars: 'zones = 3'}\n"
-	g.Expect(check(t, given, validate.Options{})).To(ContainElement(HaveField("Message", ContainSubstring(`"cidr" is required`))), "what is given is read")
+	g.Expect(check(t, given, validate.Options{})).To(ContainElement(HaveField("Message", ContainSubstring(`"cidr" is required`))), "the ConfigMap is read")
 }
 
-func TestCheck_makesMissingReferencesErrorsIfStrict(t *testing.T) {
+func TestCheck_reportsMissingReferencesAsErrorsIfStrict(t *testing.T) {
 	text := apply("  templateRef: {name: elsewhere}\n")
 	g := NewWithT(t)
 	g.Expect(validate.Failed(check(t, text, validate.Options{}))).To(BeFalse())
 	g.Expect(validate.Failed(check(t, text, validate.Options{Strict: true}))).To(BeTrue())
 }
 
-func TestCheck_comparesClustersWithTheirClass(t *testing.T) {
+func TestCheck_checksClustersAgainstTheirClass(t *testing.T) {
 	class, err := os.ReadFile(filepath.Join(root(t), "examples", "cluster-class.yaml"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	tests := map[string]struct{ change, to, path, message string }{
@@ -189,7 +189,7 @@ func TestCheck_comparesClustersWithTheirClass(t *testing.T) {
 		"an unknown one":     {"    - name: region\n      value", "    - {name: regoin, value: x}\n    - name: region\n      value", "spec.topology.variables[0]", "ClusterClass eks has no variable regoin: did you mean region?"},
 		"an unknown class of workers": {
 			"    version: v1.33.0", "    version: v1.33.0\n    workers: {machinePools: [{class: a, name: b}]}",
-			"spec.topology.workers.machinePools[0].class", "ClusterClass eks has no class of machine pools a: it has none",
+			"spec.topology.workers.machinePools[0].class", "ClusterClass eks has no machine pool class a: it has none",
 		},
 	}
 	for name, test := range tests {
@@ -203,36 +203,36 @@ func TestCheck_comparesClustersWithTheirClass(t *testing.T) {
 	}
 }
 
-func TestCheck_holdsAddonsAgainstTheirChart(t *testing.T) {
+func TestCheck_checksAddonsAgainstTheirChart(t *testing.T) {
 	g := NewWithT(t)
 	known := &chart.Chart{Name: "karpenter", Version: "1.14.1", Values: map[string]any{"settings": map[string]any{"clusterName": ""}}}
 
-	g.Expect(check(t, addon, validate.Options{})).To(BeEmpty(), "nothing is known of the chart")
+	g.Expect(check(t, addon, validate.Options{})).To(BeEmpty(), "the chart is not available")
 	g.Expect(check(t, addon, validate.Options{Given: map[string]*chart.Chart{"karpenter": known}})).To(ConsistOf(
-		wrong(validate.Error, validate.RuleTargetPath, 19, "spec.helm.valuesFrom[0].targetPath",
+		finding(validate.Error, validate.RuleTargetPath, 19, "spec.helm.valuesFrom[0].targetPath",
 			"settings.clusterNam does not exist in chart karpenter 1.14.1: did you mean settings.clusterName?")))
 }
 
-func TestCheck_asksTheVersionMatrix(t *testing.T) {
+func TestCheck_usesTheVersionMatrix(t *testing.T) {
 	g := NewWithT(t)
 	matrix, err := versions.Default()
 	g.Expect(err).NotTo(HaveOccurred())
 	cluster := func(version string) string {
 		return "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, labels: {karpenter.sh/enabled: \"true\"}}\nspec:\n  topology: {classRef: {name: eks}, version: " + version + "}\n"
 	}
-	unfit := func(severity validate.Severity, message string) types.GomegaMatcher {
-		return ContainElement(wrong(severity, validate.RuleVersion, 16, "spec.helm.chart.version", message))
+	incompatible := func(severity validate.Severity, message string) types.GomegaMatcher {
+		return ContainElement(finding(severity, validate.RuleVersion, 16, "spec.helm.chart.version", message))
 	}
 
 	g.Expect(check(t, addon+cluster("v1.33.0"), validate.Options{Versions: matrix})).NotTo(ContainElement(HaveField("Rule", validate.RuleVersion)))
-	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "not 1.20"))
+	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(incompatible(validate.Error, "not 1.20"))
 	newer := strings.Replace(addon, "version: 1.14.1", "version: 99.0.0", 1)
-	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(unfit(validate.Warning, "the nearest known version is"))
+	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(incompatible(validate.Warning, "the nearest known version is"))
 	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
-	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(unfit(validate.Error, "it supports Kubernetes >=1.34, not v1.33.0"))
+	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(incompatible(validate.Error, "it supports Kubernetes >=1.34, not v1.33.0"))
 }
 
-func TestCheck_isQuickWithManyFiles(t *testing.T) {
+func TestCheck_isFastWithManyFiles(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	for i := range 1000 {
