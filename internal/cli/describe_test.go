@@ -101,7 +101,7 @@ func TestDescribe_showsTheNodesOfTheWorkloadCluster(t *testing.T) {
 	h.create(c)
 	h.setStatus(c, func() { c.Status.Initialization.ControlPlaneInitialized = new(true) })
 	a := h.run("describe", "cluster", "demo")
-	h.Expect(a.out).To(MatchRegexp(`(?m)^  └─Nodes +\? NotSeen +Nodes cannot be listed: Secret demo-kubeconfig does not exist yet$`))
+	h.Expect(a.out).To(MatchRegexp(`(?m)^  └─Nodes +\? NotSeen +Nodes cannot be listed: the Secret demo-kubeconfig does not exist yet$`))
 
 	// The API server is its own workload cluster.
 	text, err := os.ReadFile(env.Kubeconfig)

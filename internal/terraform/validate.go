@@ -92,7 +92,7 @@ func (m Module) validate() error {
 			return fmt.Errorf("module address %q is relative: use an absolute path or a remote address", m.Address)
 		}
 		if m.Entrypoint != "" && !localPath(m.Entrypoint) {
-			return fmt.Errorf("entrypoint %q is outside the module: write a relative path without ..", m.Entrypoint)
+			return fmt.Errorf("entrypoint %q is outside the module: write a relative path without '..'", m.Entrypoint)
 		}
 		return nil
 	default:
@@ -122,7 +122,7 @@ func (b Backend) validate() error {
 
 func validateFile(name string) error {
 	if !localPath(name) {
-		return fmt.Errorf("file %q is outside the module's directory: write a relative path without ..", name)
+		return fmt.Errorf("file %q is outside the module's directory: write a relative path without '..'", name)
 	}
 	first, _, _ := strings.Cut(path.Clean(name), "/")
 	if first == ".terraform" || strings.HasPrefix(path.Base(name), ReservedFilePrefix) {

@@ -62,7 +62,7 @@ func assemble(contents files, depth int) (*Chart, error) {
 		return nil, fmt.Errorf("reading Chart.yaml: %w", err)
 	}
 	if d.Name == "" {
-		return nil, errors.New("Chart.yaml has no name")
+		return nil, errors.New("file Chart.yaml has no name")
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
 	if err := yaml.Unmarshal(contents["values.yaml"], &c.Values); err != nil {

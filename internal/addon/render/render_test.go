@@ -178,7 +178,7 @@ func TestRender_listsTheKeysOfTheSecret(t *testing.T) {
 	g.Expect(err).To(MatchError("MissingKey: Add-on mine: connection.keys refers to key endpoint, which Secret demo-outputs does not have: add an output of that name to the template, or a default. The Secret has no keys"))
 
 	many := map[string]string{}
-	for _, key := range strings.Split("abcdefghijklmn", "") {
+	for key := range strings.SplitSeq("abcdefghijklmn", "") {
 		many[key] = "hunter2"
 	}
 	_, err = Render(input(addon, many))

@@ -38,14 +38,14 @@ func workloadKubeconfig(ctx context.Context, c client.Reader, cluster client.Obj
 	err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("Secret %s does not exist yet", name)
+		return nil, fmt.Errorf("the Secret %s does not exist yet", name)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("you are not allowed to read Secret %s", name)
 	case err != nil:
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if len(secret.Data["value"]) == 0 {
-		return nil, fmt.Errorf("Secret %s has no kubeconfig in key value", name)
+		return nil, fmt.Errorf("the Secret %s has no kubeconfig in key value", name)
 	}
 	if _, err := workload.CheckKubeconfig(secret.Data["value"]); err != nil {
 		return nil, err

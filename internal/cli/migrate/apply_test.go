@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -24,8 +23,10 @@ func TestCompareWorkloads(t *testing.T) {
 		"no workloads were recorded": {edit: func(s *clusterState) { s.record.Before = nil }, text: "revision 4 of the release is running"},
 		"same revision":              {edit: func(*clusterState) {}, text: "the same Deployment and the same 2 pods are running, still at revision 4"},
 		"next revision":              {edit: func(s *clusterState) { s.release.Revision = 5 }, text: "the same Deployment and the same 2 pods are running, revision 4 became 5"},
-		"other pods": {edit: func(s *clusterState) { s.running.Pods["karpenter/karpenter"] = []string{"p1", "p3"} },
-			text: "the same Deployment is running, some of its pods were replaced, still at revision 4"},
+		"other pods": {
+			edit: func(s *clusterState) { s.running.Pods["karpenter/karpenter"] = []string{"p1", "p3"} },
+			text: "the same Deployment is running, some of its pods were replaced, still at revision 4",
+		},
 		"no release":       {edit: func(s *clusterState) { s.release = nil }, failure: "demo: the release no longer exists"},
 		"other Deployment": {edit: func(s *clusterState) { s.running.Deployments["karpenter/karpenter"] = "d2" }, failure: "demo: the Deployments were replaced"},
 		"earlier revision": {edit: func(s *clusterState) { s.release.Revision = 1 }, failure: "demo: the release was reinstalled: its revision was 4 and is 1"},
@@ -79,7 +80,7 @@ func TestAddonPending(t *testing.T) {
 		"not observed": {[]func(*clusterState){withReady(flux), func(s *clusterState) { s.flux.Status.Clusters = s.flux.Status.Clusters[:1] }}, "CAPT has not observed add-on fluxcd yet"},
 		"unknown":      {[]func(*clusterState){withReady(flux), func(s *clusterState) { s.flux.Status.Clusters[1].Ready = nil }}, "add-on fluxcd: Ready "},
 		"not ready": {[]func(*clusterState){withReady(flux), func(s *clusterState) {
-			s.flux.Status.Clusters[1] = addonsv1.ClusterAddonStatus{Name: "demo", Ready: ptr.To(false), Reason: "Applying", Message: "Waiting for CRDs"}
+			s.flux.Status.Clusters[1] = addonsv1.ClusterAddonStatus{Name: "demo", Ready: new(false), Reason: "Applying", Message: "Waiting for CRDs"}
 		}}, "add-on fluxcd: Applying Waiting for CRDs"},
 		"changed since": {[]func(*clusterState){withReady(flux), func(s *clusterState) { s.flux.Generation++ }}, "add-on fluxcd: Ready "},
 		"ready":         {[]func(*clusterState){withReady(flux)}, ""},

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -15,7 +14,7 @@ import (
 func withPlan(reason string) func(*infrav1.WorkspaceTemplateApply) {
 	return func(ws *infrav1.WorkspaceTemplateApply) {
 		setConditions(ws, metav1.ConditionFalse, reason)
-		ws.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: ptr.To(true)}
+		ws.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: new(true)}
 	}
 }
 
@@ -41,7 +40,7 @@ func TestChange_progress(t *testing.T) {
 		"plan does not pass":            {edit: withPlan(infrav1.WaitingForApprovalReason), check: errCheck, failure: "nothing was applied: would destroy 1 resource", notApplied: true},
 		"plan waits no longer": {edit: func(ws *infrav1.WorkspaceTemplateApply) {
 			withPlan(infrav1.WaitingForApprovalReason)(ws)
-			ws.Status.Plan.Waiting = ptr.To(false)
+			ws.Status.Plan.Waiting = new(false)
 		}, pending: "Message of WaitingForApproval"},
 		"plan is of an older generation": {edit: func(ws *infrav1.WorkspaceTemplateApply) {
 			withPlan(infrav1.WaitingForApprovalReason)(ws)

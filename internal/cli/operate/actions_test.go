@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -104,9 +105,7 @@ func TestApprove_setsOnlyWhatTheApprovalModeNeeds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			apply := workspace("net")
-			for key, value := range tc.annotations {
-				apply.Annotations[key] = value
-			}
+			maps.Copy(apply.Annotations, tc.annotations)
 			approve(apply, &infrav1.PlanStatus{ID: "plan-1"}, tc.approval, tc.allowDestroy)
 			g.Expect(apply.Spec.ApprovedPlan).To(Equal(tc.wantPlan))
 			if len(tc.want) == 0 {
@@ -249,9 +248,7 @@ func TestActions_writeAnnotations(t *testing.T) {
 			stored := &infrav1.WorkspaceTemplateApply{}
 			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(apply), stored)).To(Succeed())
 			want := map[string]string{}
-			for key, value := range tc.want {
-				want[key] = value
-			}
+			maps.Copy(want, tc.want)
 			if tc.requested != "" {
 				g.Expect(request).NotTo(BeEmpty())
 				want[tc.requested] = request

@@ -252,7 +252,7 @@ func TestRender_rendersAddonsForOneCluster(t *testing.T) {
 
 	delete(outputs, "karpenter_queue_name")
 	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
-	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("asks for karpenter_queue_name"))))
+	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key karpenter_queue_name"))))
 	g.Expect(rendered(t, given(t, "addons/fluxcd.yaml"), render.Options{Cluster: "demo"}).Notes).To(ContainElement(ContainSubstring("manifests crds")))
 }
 

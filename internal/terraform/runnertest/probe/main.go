@@ -23,7 +23,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args)%2 != 1 {
-		return errors.New("usage: probe SERVER STEP ARGUMENT [STEP ARGUMENT]...")
+		return errors.New("usage: probe SERVER STEP ARGUMENT [STEP ARGUMENT …]")
 	}
 	server := args[0]
 	for steps := args[1:]; len(steps) > 0; steps = steps[2:] {
