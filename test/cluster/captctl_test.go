@@ -60,6 +60,6 @@ func TestCaptctl_followsAClusterFromNothingToNothing(t *testing.T) {
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  Run/` + name + `-r1  … Applying +[█░]+ \d/3`))
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  CAPTControlPlane/` + name + `  ✓ Ready  Kubernetes v1.37.1 at 127.0.0.1$`))
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  Workspace/` + name + `  … Deleting`))
-	w.Expect(log).To(HaveSuffix("Cluster " + name + " is gone\n"))
+	w.Expect(log).To(HaveSuffix("Cluster " + name + " was deleted\n"))
 	w.Expect(log).NotTo(ContainSubstring("create it"))
 }

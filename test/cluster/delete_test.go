@@ -96,7 +96,7 @@ func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) 
 
 	w.delete(w.apply("demo-vpc"))
 	c := waitCondition(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, infrav1.DestroyedCondition, "False HeldByOwner")
-	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo needs this workspace"))
+	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo uses this workspace"))
 	w.Consistently(order, 2*time.Second).ShouldNot(ContainElement(HavePrefix("destroy")))
 
 	w.delete(cluster)
