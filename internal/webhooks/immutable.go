@@ -23,6 +23,6 @@ func immutableTemplate[T client.Object](kind string, content func(T) any) func(c
 			return nil
 		}
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
-			"the template of a %s is immutable: create a new %s with another name and reference it", kind, kind))}
+			"the template of a %s cannot be changed: create a new %s with another name and reference it", kind, kind))}
 	}
 }

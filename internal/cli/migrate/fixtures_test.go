@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,7 +101,7 @@ func withReady(choose func(*clusterState) *addonsv1.CAPTAddon) func(*clusterStat
 			s.cluster.Labels = map[string]string{}
 		}
 		maps.Copy(s.cluster.Labels, addon.Spec.ClusterSelector.MatchLabels)
-		addon.Status.Clusters = []addonsv1.ClusterAddonStatus{{Name: "other"}, {Name: "demo", Ready: ptr.To(true), Reason: "Ready"}}
+		addon.Status.Clusters = []addonsv1.ClusterAddonStatus{{Name: "other"}, {Name: "demo", Ready: new(true), Reason: "Ready"}}
 	}
 }
 

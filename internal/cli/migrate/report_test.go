@@ -21,7 +21,7 @@ func TestPlanMigration_stages(t *testing.T) {
 		"add-ons only of the files select the cluster already": {[]func(*clusterState){withReady(flux), withTemplate("v2"), withReady(karpenter), func(s *clusterState) { s.addonsExist = false }}, StageAddons},
 		"Flux does not select the cluster":                     {nil, StageFlux},
 		"Flux is not ready": {[]func(*clusterState){withReady(flux), func(s *clusterState) {
-			s.flux.Status.Clusters[1].Ready = ptr.To(false)
+			s.flux.Status.Clusters[1].Ready = new(false)
 		}}, StageFlux},
 		"Flux is ready":                     {[]func(*clusterState){withReady(flux)}, StageForget},
 		"the new template is applied":       {[]func(*clusterState){withReady(flux), withTemplate("v2")}, StageAdopt},
@@ -54,7 +54,7 @@ func TestPlanMigration_blockers(t *testing.T) {
 		blocker string
 	}{
 		"no CAPTControlPlane":  {func(_ *Migration, s *clusterState) { s.controlPlane = nil }, "not a CAPTControlPlane"},
-		"paused":               {func(_ *Migration, s *clusterState) { s.cluster.Spec.Paused = ptr.To(true) }, "is paused"},
+		"paused":               {func(_ *Migration, s *clusterState) { s.cluster.Spec.Paused = new(true) }, "is paused"},
 		"deleted":              {func(_ *Migration, s *clusterState) { s.cluster.DeletionTimestamp = &now }, "is being deleted"},
 		"no workspace":         {func(_ *Migration, s *clusterState) { s.workspace = nil }, "no workspace yet"},
 		"unknown template":     {func(_ *Migration, s *clusterState) { withTemplate("mine")(s) }, "uses template mine, neither v1 nor v2"},
@@ -145,7 +145,7 @@ func TestPlanMigration_isNotBlockedWhenTheStageNoLongerNeedsIt(t *testing.T) {
 		"existing output":                {func(_ *Migration, s *clusterState) { needsOutput(s); s.connection = map[string][]byte{"queue": nil} }},
 		"optional output": {func(_ *Migration, s *clusterState) {
 			needsOutput(s)
-			s.addon.Spec.Helm.ValuesFrom[0].Optional = ptr.To(true)
+			s.addon.Spec.Helm.ValuesFrom[0].Optional = new(true)
 		}},
 		"output with a default": {func(_ *Migration, s *clusterState) {
 			needsOutput(s)

@@ -36,7 +36,7 @@ func (r *Runner) ensureState(ctx context.Context, run *execution) error {
 	if request.ExpectState && request.Operation != terraform.OperationRestoreState {
 		run.result.StateMissing = true
 		return terminal("State missing", fmt.Errorf(
-			"Secret %s with the state is missing or empty, so nothing was done. Restore the state: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot",
+			"the Secret %s with the state is missing or empty, so nothing was done. Restore the state: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot",
 			request.Backend.StateSecretName()))
 	}
 	reserved := err == nil
