@@ -171,7 +171,7 @@ func try(ctx context.Context, o options, pkg string, m mutant) (outcome, error) 
 	if err != nil {
 		return 0, fmt.Errorf("making a directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	changed := filepath.Join(dir, filepath.Base(m.file))
 	if err := os.WriteFile(changed, m.source(), 0o600); err != nil {
 		return 0, fmt.Errorf("writing a changed file: %w", err)
@@ -220,8 +220,7 @@ func test(ctx context.Context, o options, pkg, overlay string) (result outcome, 
 
 // explain adds what a program printed to its exit code.
 func explain(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	return err

@@ -63,7 +63,7 @@ func verifyLanguage(root string) error {
 		return fmt.Errorf("listing the files: %w", err)
 	}
 	var errs []error
-	for _, file := range strings.Split(strings.TrimRight(string(list), "\x00"), "\x00") {
+	for file := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
 		if slices.Contains(unchecked, file) || !slices.ContainsFunc(checked, func(ending string) bool { return strings.HasSuffix(file, ending) }) {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -149,7 +148,7 @@ func TestPlanMigration_isNotBlockedWhenTheStageNoLongerNeedsIt(t *testing.T) {
 		}},
 		"output with a default": {func(_ *Migration, s *clusterState) {
 			needsOutput(s)
-			s.addon.Spec.Helm.ValuesFrom[0].Default = ptr.To("")
+			s.addon.Spec.Helm.ValuesFrom[0].Default = new("")
 		}},
 		"output of the new template":      {func(_ *Migration, s *clusterState) { needsOutput(s); declaresOutput(s, "queue") }},
 		"template that was not inspected": {func(_ *Migration, s *clusterState) { needsOutput(s) }},
