@@ -243,7 +243,7 @@ func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(os.WriteFile(filepath.Join(w.dir, "moved.tfstate"), text, 0o600)).To(Succeed())
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(w.get("hello")), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
-	accept := regexp.MustCompile(`to (local-[0-9a-f]{8});`).FindStringSubmatch(changed.Message)
+	accept := regexp.MustCompile(`to (local-[0-9a-f]{8}),`).FindStringSubmatch(changed.Message)
 	w.Expect(accept).To(HaveLen(2))
 	w.annotate("hello", infrav1.BackendMovedAnnotation, accept[1])
 	a := w.waitReady("hello")

@@ -248,6 +248,10 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
+		if len(results) == 0 && s.apply.Status.Runs > 0 {
+			// An earlier attempt has deleted the records and made this decision.
+			return nil
+		}
 		if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
 			return err
 		}
