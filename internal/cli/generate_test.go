@@ -27,7 +27,7 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-existing-vpc\neks-node-group\nlocal\n"},
 		"no name":           {code: 2, want: "expected the name of the cluster"},
 		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
-		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: give it by --set VPC_ID=VALUE"},
+		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: pass --set VPC_ID=VALUE"},
 		"an unknown flavor": {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
 	}
 	for name, test := range tests {

@@ -1,4 +1,5 @@
-// Package flavor fills the templates of clusters, as clusterctl does.
+// Package flavor lists cluster templates and replaces their variables, like
+// clusterctl.
 package flavor
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// Default is the flavor that is taken when none is named.
+// Default is the default flavor.
 const Default = "eks"
 
 const (
@@ -23,7 +24,7 @@ const (
 	suffix = ".yaml"
 )
 
-// Names are the flavors, in order.
+// Names returns the names of the flavors, sorted.
 func Names() ([]string, error) {
 	files, err := fs.Glob(flavors.Files, prefix+"*"+suffix)
 	if err != nil {
@@ -41,7 +42,7 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Template is the template of a flavor.
+// Template returns the template of a flavor.
 func Template(name string) ([]byte, error) {
 	file := prefix + "-" + name + suffix
 	if name == Default || name == "" {
@@ -54,9 +55,9 @@ func Template(name string) ([]byte, error) {
 			return nil, err
 		}
 		if nearest, found := message.Nearest(name, names); found {
-			return nil, fmt.Errorf("there is no flavor %s: did you mean %s?", name, nearest)
+			return nil, fmt.Errorf("unknown flavor %s: did you mean %s?", name, nearest)
 		}
-		return nil, fmt.Errorf("there is no flavor %s: write one of %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown flavor %s: use one of %s", name, strings.Join(names, ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading flavor %s: %w", name, err)
@@ -67,15 +68,15 @@ func Template(name string) ([]byte, error) {
 // Variable is a variable of a template.
 type Variable struct {
 	Name string `json:"name"`
-	// Default is nil for a variable that must be given.
+	// Default is nil if the variable is required.
 	Default *string `json:"default,omitempty"`
 }
 
-// Variables are the variables of a template, those that must be given first.
+// Variables returns the variables of a template, the required ones first.
 func Variables(template []byte) ([]Variable, error) {
 	found, err := yamlprocessor.NewSimpleProcessor().GetVariableMap(template)
 	if err != nil {
-		return nil, fmt.Errorf("reading the template's variables: %w", err)
+		return nil, fmt.Errorf("reading the variables of the template: %w", err)
 	}
 	var required, optional []Variable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -88,8 +89,8 @@ func Variables(template []byte) ([]Variable, error) {
 	return append(required, optional...), nil
 }
 
-// Fill fills a template. Values are looked up in the given ones, then by
-// lookup, as in the environment.
+// Fill replaces the variables of a template. A value comes from given, else from
+// lookup, such as os.LookupEnv, else it is the default.
 func Fill(template []byte, given map[string]string, lookup func(string) (string, bool)) ([]byte, error) {
 	variables, err := Variables(template)
 	if err != nil {
@@ -104,7 +105,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if slices.Contains(known, name) || slices.Contains(implied, name) {
+		if slices.Contains(known, name) || slices.Contains(common, name) {
 			continue
 		}
 		if nearest, found := message.Nearest(name, known); found {
@@ -113,7 +114,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		return nil, fmt.Errorf("the template has no variable %s: it has %s", name, strings.Join(known, ", "))
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("no value for %s: give it by --set %s=VALUE, or in the environment", strings.Join(missing, ", "), missing[0])
+		return nil, fmt.Errorf("no value for %s: pass --set %s=VALUE, or set the environment variable", strings.Join(missing, ", "), missing[0])
 	}
 	filled, err := yamlprocessor.NewSimpleProcessor().Process(template, func(name string) (string, error) {
 		if value, found := given[name]; found {
@@ -122,7 +123,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		if value, found := lookup(name); found {
 			return value, nil
 		}
-		return "", fmt.Errorf("no value for %s", name)
+		return "", fmt.Errorf("variable %s has no value", name)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("filling the template: %w", err)
@@ -130,7 +131,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 	return filled, nil
 }
 
-// The variables that every template may use and that arguments and flags give.
+// The variables that arguments and flags of captctl set.
 const (
 	ClusterName       = "CLUSTER_NAME"
 	Namespace         = "NAMESPACE"
@@ -138,5 +139,5 @@ const (
 	WorkerCount       = "WORKER_MACHINE_COUNT"
 )
 
-// implied may be given to templates that do not use them.
-var implied = []string{ClusterName, Namespace, KubernetesVersion, WorkerCount}
+// common are the variables that may be given to a template that does not use them.
+var common = []string{ClusterName, Namespace, KubernetesVersion, WorkerCount}

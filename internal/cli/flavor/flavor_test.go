@@ -13,19 +13,19 @@ import (
 
 func none(string) (string, bool) { return "", false }
 
-// answers are values for what flavors ask.
+// answers are values for the required variables of flavors.
 var answers = map[string]string{flavor.ClusterName: "demo", "AWS_REGION": "eu-west-1", "VPC_ID": "vpc-0123456789abcdef0"}
 
-// Whatever a flavor makes must be right, with the templates and classes it uses.
-func TestFlavors_passTheCheck(t *testing.T) {
+// A filled flavor must be valid together with the templates and classes it uses.
+func TestFlavors_areValid(t *testing.T) {
 	g := NewWithT(t)
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())
-	var around []string
+	var others []string
 	for _, pattern := range []string{"templates/*.yaml", "clusterclasses/*.yaml", "examples/provider-config-aws.yaml"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		g.Expect(err).NotTo(HaveOccurred())
-		around = append(around, found...)
+		others = append(others, found...)
 	}
 	names, err := flavor.Names()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -47,7 +47,7 @@ func TestFlavors_passTheCheck(t *testing.T) {
 			filled, err := flavor.Fill(template, given, none)
 			g.Expect(err).NotTo(HaveOccurred())
 
-			objects, _, err := validate.Read(around, nil)
+			objects, _, err := validate.Read(others, nil)
 			g.Expect(err).NotTo(HaveOccurred())
 			own, findings := validate.Parse(name, filled, true)
 			g.Expect(findings).To(BeEmpty())
@@ -59,7 +59,7 @@ func TestFlavors_passTheCheck(t *testing.T) {
 	}
 }
 
-func TestFill_takesValuesInOrder(t *testing.T) {
+func TestFill_prefersGivenValues(t *testing.T) {
 	g := NewWithT(t)
 	environment := func(name string) (string, bool) { return "environment", name == "B" || name == "A" }
 	filled, err := flavor.Fill([]byte("a: ${A:=default}\nb: ${B:=default}\nc: ${C:=default}\n"), map[string]string{"A": "given"}, environment)
@@ -67,15 +67,15 @@ func TestFill_takesValuesInOrder(t *testing.T) {
 	g.Expect(string(filled)).To(Equal("a: given\nb: environment\nc: default\n"))
 }
 
-func TestFill_saysWhatIsMissing(t *testing.T) {
+func TestFill_reportsProblems(t *testing.T) {
 	tests := map[string]struct {
 		template string
 		given    map[string]string
 		want     string
 	}{
-		"values":            {"a: ${A}\nb: ${B}\n", nil, "no value for A, B: give it by --set A=VALUE, or in the environment"},
+		"values":            {"a: ${A}\nb: ${B}\n", nil, "no value for A, B: pass --set A=VALUE, or set the environment variable"},
 		"a variable":        {"a: ${AWS_REGION}\n", map[string]string{"AWS_REGOIN": "x"}, "the template has no variable AWS_REGOIN: did you mean AWS_REGION?"},
-		"a closing bracket": {"a: ${A\n", nil, "reading the template's variables"},
+		"a closing bracket": {"a: ${A\n", nil, "reading the variables of the template"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,10 +85,10 @@ func TestFill_saysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestTemplate_namesTheNearestFlavor(t *testing.T) {
+func TestTemplate_suggestsTheNearestFlavor(t *testing.T) {
 	g := NewWithT(t)
 	_, err := flavor.Template("locla")
-	g.Expect(err).To(MatchError("there is no flavor locla: did you mean local?"))
+	g.Expect(err).To(MatchError("unknown flavor locla: did you mean local?"))
 	_, err = flavor.Template("something")
-	g.Expect(err).To(MatchError(ContainSubstring("write one of eks, eks-existing-vpc, eks-node-group, local")))
+	g.Expect(err).To(MatchError(ContainSubstring("use one of eks, eks-existing-vpc, eks-node-group, local")))
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// addons renders add-ons for the cluster that was named.
+// addons renders the add-ons for Options.Cluster.
 func (r *renderer) addons() {
 	found := all[*addonsv1.CAPTAddon](r)
 	if len(found) == 0 {
 		return
 	}
 	if r.Cluster == "" {
-		r.note("add-ons are rendered for one cluster: name it by --cluster, with its Terraform outputs by --outputs")
+		r.note("add-ons are rendered for one cluster: pass its name with --cluster and its Terraform outputs with --outputs")
 		return
 	}
 	for _, addon := range found {
@@ -33,8 +33,8 @@ func (r *renderer) addons() {
 	}
 }
 
-// addon shows the ClusterResourceSet of an add-on and its Secret, whose texts
-// are shown as such.
+// addon renders the ClusterResourceSet of an add-on and its Secret. The content of the
+// Secret is readable, and the values of Secrets in it are masked.
 func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 	in := addonrender.Input{
 		Addon: addon, Connection: r.Outputs, Sources: map[string]map[string][]byte{},
@@ -46,7 +46,7 @@ func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 		}
 		data, found := r.source(addon.Namespace, m)
 		if !found {
-			r.note("CAPTAddon %s: where its manifests %s come from is not among the given manifests", addon.Name, m.Name)
+			r.note("the source of manifests %[2]s of CAPTAddon %[1]s is not among the manifests", addon.Name, m.Name)
 			return
 		}
 		in.Sources[m.Name] = data
@@ -62,20 +62,20 @@ func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 	secret := addonrender.Secret(addon, r.Cluster, rendered, 0, time.Time{})
 	secret.Annotations, secret.Data, secret.StringData = nil, nil, map[string]string{}
 	for key, text := range rendered.Data {
-		shown, err := veiled(text)
+		masked, err := maskSecrets(text)
 		r.problem(addon, err)
-		secret.StringData[key] = shown
+		secret.StringData[key] = masked
 	}
 	r.out.Objects = append(r.out.Objects, addonrender.ResourceSet(addon, r.Cluster), secret)
 }
 
-// veiled is the text of manifests without the values of Secrets among them.
-func veiled(text []byte) (string, error) {
+// maskSecrets returns manifests with the values of Secrets masked.
+func maskSecrets(text []byte) (string, error) {
 	objects, err := manifest.Parse(text)
 	if err != nil {
-		return "", fmt.Errorf("reading what was rendered: %w", err)
+		return "", fmt.Errorf("reading the rendered add-on: %w", err)
 	}
-	var shown strings.Builder
+	var masked strings.Builder
 	for _, obj := range objects {
 		if obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1" {
 			values := map[string]any{}
@@ -90,15 +90,16 @@ func veiled(text []byte) (string, error) {
 		}
 		document, err := yaml.Marshal(obj.Object)
 		if err != nil {
-			return "", fmt.Errorf("writing what was rendered: %w", err)
+			return "", fmt.Errorf("writing the rendered add-on: %w", err)
 		}
-		shown.WriteString("---\n")
-		shown.Write(document)
+		masked.WriteString("---\n")
+		masked.Write(document)
 	}
-	return shown.String(), nil
+	return masked.String(), nil
 }
 
-// version is the Kubernetes version of the cluster, if it is given.
+// version returns the Kubernetes version of the cluster, or an empty string if the
+// cluster is not among the manifests.
 func (r *renderer) version(namespace string) string {
 	cluster := find[*clusterv1.Cluster](r, namespace, r.Cluster)
 	if cluster == nil {
@@ -110,7 +111,7 @@ func (r *renderer) version(namespace string) string {
 	return cluster.Spec.Topology.Version
 }
 
-// source is the content of the ConfigMap or Secret with manifests.
+// source returns the content of the ConfigMap or Secret with manifests.
 func (r *renderer) source(namespace string, m addonsv1.ManifestSource) (map[string][]byte, bool) {
 	data := map[string][]byte{}
 	switch {

@@ -12,19 +12,18 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// cluster renders the workspaces of a cluster, and first what Cluster API makes
-// of its topology.
+// cluster renders the objects of a cluster's topology and its workspaces.
 func (r *renderer) cluster(ctx context.Context, cluster *clusterv1.Cluster) {
 	if cluster.Spec.Topology.IsDefined() {
-		made, err := r.topology(ctx, cluster)
-		if err != nil || made == nil {
+		generated, err := r.topology(ctx, cluster)
+		if err != nil || generated == nil {
 			r.problem(cluster, err)
 			return
 		}
-		// What follows finds them as if they had been given.
-		r.out.Objects = append(r.out.Objects, made.objects...)
-		r.objects = append(r.objects, made.objects...)
-		cluster = made.cluster
+		// The objects are used like given ones from here on.
+		r.out.Objects = append(r.out.Objects, generated.objects...)
+		r.objects = append(r.objects, generated.objects...)
+		cluster = generated.cluster
 	}
 	infra := r.infrastructure(cluster)
 	apply := r.controlPlane(cluster, infra)
@@ -33,21 +32,21 @@ func (r *renderer) cluster(ctx context.Context, cluster *clusterv1.Cluster) {
 		r.problem(cluster, err)
 		return
 	}
-	around := around{ClusterInfo: info, open: apply == nil || len(apply.Status.Outputs) == 0}
-	r.pools(cluster, around)
-	r.machines(cluster, around)
+	facts := clusterFacts{ClusterInfo: info, incomplete: apply == nil || len(apply.Status.Outputs) == 0}
+	r.pools(cluster, facts)
+	r.machines(cluster, facts)
 }
 
-// around is what is known of a cluster where nodes are made.
-type around struct {
+// clusterFacts is what is known about a cluster when its nodes are rendered.
+type clusterFacts struct {
 	*desired.ClusterInfo
-	// open tells that the control plane's outputs are not known, of which nodes
-	// may be given any.
-	open bool
+	// incomplete reports that the outputs of the control plane are unknown. They may
+	// set variables of nodes.
+	incomplete bool
 }
 
-// infrastructure renders the VPC, and returns the infrastructure as it will be
-// once the VPC is there.
+// infrastructure renders the workspace of the VPC. It returns the CAPTCluster as it will
+// be when the VPC exists, with placeholders for unknown values.
 func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTCluster {
 	ref := cluster.Spec.InfrastructureRef
 	if !infrav1.IsCAPTCluster(ref) {
@@ -55,7 +54,7 @@ func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTClust
 	}
 	infra := find[*infrav1.CAPTCluster](r, cluster.Namespace, ref.Name)
 	if infra == nil {
-		r.note("CAPTCluster %s/%s is not among the given manifests", cluster.Namespace, ref.Name)
+		r.note("CAPTCluster %s/%s is not among the manifests", cluster.Namespace, ref.Name)
 		return nil
 	}
 	known := infra.DeepCopy()
@@ -82,8 +81,8 @@ func (r *renderer) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CA
 	return find[*controlplanev1.CAPTControlPlane](r, cluster.Namespace, ref.Name)
 }
 
-// controlPlane renders the control plane, and returns its workspace as it will
-// be once it is applied.
+// controlPlane renders the workspace of the control plane. It returns the workspace as
+// it will be when it is applied, with placeholders for its outputs.
 func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster) *infrav1.WorkspaceTemplateApply {
 	controlPlane := r.controlPlaneOf(cluster)
 	if controlPlane == nil {
@@ -98,7 +97,7 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 	applied := &infrav1.WorkspaceTemplateApply{}
 	applied.Status.Outputs = map[string]infrav1.Value{}
 	for _, output := range template.Status.Outputs {
-		// What the cluster is called is known already.
+		// The name of the cluster is known already.
 		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
 			continue
 		}
@@ -109,8 +108,7 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 	return applied
 }
 
-// newControlPlane returns the workspace of a control plane that does not exist
-// yet.
+// newControlPlane returns the workspace of a new control plane.
 func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
 	d := &desired.ControlPlane{Cluster: cluster, ControlPlane: controlPlane, Infra: infra}
 	version, err := d.Version()
@@ -120,8 +118,8 @@ func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CA
 	return d.Workspace(template, version.Next)
 }
 
-// pools renders the node groups of a cluster.
-func (r *renderer) pools(cluster *clusterv1.Cluster, around around) {
+// pools renders the workspaces of a cluster's machine pools.
+func (r *renderer) pools(cluster *clusterv1.Cluster, facts clusterFacts) {
 	for _, owner := range all[*clusterv1.MachinePool](r) {
 		ref := owner.Spec.Template.Spec.InfrastructureRef
 		pool := find[*infrav1.CAPTMachinePool](r, owner.Namespace, ref.Name)
@@ -129,15 +127,15 @@ func (r *renderer) pools(cluster *clusterv1.Cluster, around around) {
 			continue
 		}
 		if template := r.template(pool.Namespace, pool.Spec.WorkspaceTemplateRef); template != nil {
-			wanted, err := (&desired.MachinePool{Cluster: cluster, Pool: pool, Owner: owner, Info: around.ClusterInfo}).Workspace(template)
-			r.workspace(pool, wanted, err, around.open)
+			wanted, err := (&desired.MachinePool{Cluster: cluster, Pool: pool, Owner: owner, Info: facts.ClusterInfo}).Workspace(template)
+			r.workspace(pool, wanted, err, facts.incomplete)
 		}
 	}
 }
 
-// machines renders the given machines of a cluster. Those that deployments and
-// sets make have names that only a cluster gives.
-func (r *renderer) machines(cluster *clusterv1.Cluster, around around) {
+// machines renders the workspaces of a cluster's machines. It leaves out the machines of
+// deployments and sets, whose names are generated in the cluster.
+func (r *renderer) machines(cluster *clusterv1.Cluster, facts clusterFacts) {
 	for _, machine := range all[*infrav1.CAPTMachine](r) {
 		if machine.Namespace != cluster.Namespace || machine.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
 			continue
@@ -150,7 +148,7 @@ func (r *renderer) machines(cluster *clusterv1.Cluster, around around) {
 		if ref := machine.Spec.NodeGroupRef; ref != nil {
 			pool = find[*infrav1.CAPTMachinePool](r, machine.Namespace, ref.Name)
 		}
-		wanted, err := (&desired.Machine{Cluster: cluster, Machine: machine, Pool: pool, Info: around.ClusterInfo}).Workspace(template)
-		r.workspace(machine, wanted, err, around.open)
+		wanted, err := (&desired.Machine{Cluster: cluster, Machine: machine, Pool: pool, Info: facts.ClusterInfo}).Workspace(template)
+		r.workspace(machine, wanted, err, facts.incomplete)
 	}
 }

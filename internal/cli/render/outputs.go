@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Outputs reads Terraform outputs: from the manifest of a connection Secret,
-// from what terraform output -json prints, or from a plain map. Values are as
-// CAPT writes them into a Secret: strings as they are, others as JSON.
+// Outputs parses Terraform outputs: the manifest of a connection Secret, the output of
+// terraform output -json, or a plain map. The values have the form of a connection
+// Secret: strings are unquoted, others are JSON.
 func Outputs(text []byte) (map[string][]byte, error) {
 	var secret corev1.Secret
 	if err := yaml.Unmarshal(text, &secret); err == nil && secret.Kind == "Secret" {
@@ -25,7 +25,7 @@ func Outputs(text []byte) (map[string][]byte, error) {
 	}
 	var values map[string]json.RawMessage
 	if err := yaml.Unmarshal(text, &values); err != nil || values == nil {
-		return nil, errors.New("the outputs are no mapping: give a connection Secret, or what terraform output -json prints")
+		return nil, errors.New("the outputs are not a mapping: pass a connection Secret, or the output of terraform output -json")
 	}
 	outputs := map[string][]byte{}
 	for name, raw := range values {
@@ -33,11 +33,11 @@ func Outputs(text []byte) (map[string][]byte, error) {
 			Value     json.RawMessage `json:"value"`
 			Sensitive *bool           `json:"sensitive"`
 		}
-		// Terraform prints every output with whether it is sensitive.
+		// Terraform prints the field sensitive for every output.
 		if err := json.Unmarshal(raw, &printed); err == nil && printed.Sensitive != nil {
 			raw = printed.Value
 		}
-		value, err := plain(raw)
+		value, err := secretValue(raw)
 		if err != nil {
 			return nil, fmt.Errorf("reading output %s: %w", name, err)
 		}
@@ -46,7 +46,8 @@ func Outputs(text []byte) (map[string][]byte, error) {
 	return outputs, nil
 }
 
-func plain(raw json.RawMessage) ([]byte, error) {
+// secretValue returns a JSON value in the form of a connection Secret.
+func secretValue(raw json.RawMessage) ([]byte, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err == nil {
 		return []byte(text), nil

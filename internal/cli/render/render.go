@@ -1,5 +1,5 @@
-// Package render shows what CAPT would make of manifests, without a cluster. It
-// asks the same functions that the controllers ask.
+// Package render computes the objects that CAPT would create from manifests, without a
+// cluster. It uses the same functions as the controllers.
 package render
 
 import (
@@ -21,48 +21,48 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// Options is what to render.
+// Options configures what to render.
 type Options struct {
-	// Runs shows what the runs of rendered workspaces would be given, and not
-	// only those of given ones.
+	// Runs includes the runs of rendered workspaces, in addition to those of given
+	// ones.
 	Runs bool
-	// Cluster names the cluster that add-ons are rendered for.
+	// Cluster is the name of the cluster for which add-ons are rendered.
 	Cluster string
 	// Outputs are the Terraform outputs of that cluster.
 	Outputs map[string][]byte
 }
 
-// Run is what a run of a workspace would be given.
+// Run is the input of Terraform for a run of a workspace.
 type Run struct {
-	// Workspace is the WorkspaceTemplateApply, as namespace/name.
+	// Workspace is the namespace/name of the WorkspaceTemplateApply.
 	Workspace string `json:"workspace"`
-	// Template is the WorkspaceTemplate.
+	// Template is the namespace/name of the WorkspaceTemplate.
 	Template string `json:"template"`
 	*template.Preview
 
-	// rendered tells that the workspace was not given.
+	// rendered reports whether the workspace is not among the given objects.
 	rendered bool
 }
 
-// Rendering is what CAPT would make.
+// Rendering is the result of Render.
 type Rendering struct {
-	// Objects would be created.
+	// Objects are the objects that CAPT would create.
 	Objects []client.Object
-	// Runs are what Terraform would be given.
+	// Runs are the inputs of Terraform.
 	Runs []Run
-	// Notes say what could not be rendered for want of manifests.
+	// Notes report what could not be rendered because manifests are missing.
 	Notes []string
-	// Problems are what keeps something from being made.
+	// Problems are the errors that prevent CAPT from creating an object.
 	Problems []Problem
 }
 
-// Problem is something wrong with a given object.
+// Problem is an error in a given object.
 type Problem struct {
 	Object  client.Object
 	Message string
 }
 
-// Render renders objects.
+// Render returns what CAPT would create from objects.
 func Render(ctx context.Context, objects []client.Object, options Options) (*Rendering, error) {
 	r := &renderer{Options: options, scheme: scheme.New(), objects: slices.Clone(objects), given: objects, out: &Rendering{}}
 	for _, cluster := range all[*clusterv1.Cluster](r) {
@@ -89,23 +89,23 @@ func Render(ctx context.Context, objects []client.Object, options Options) (*Ren
 type renderer struct {
 	Options
 	scheme *runtime.Scheme
-	// objects are those that were given, and those that Cluster API makes of
+	// objects are the given objects and those that Cluster API creates from
 	// topologies.
 	objects, given []client.Object
 	rendered       []rendered
 	out            *Rendering
 }
 
-// rendered is a workspace and the given object it is for.
+// rendered is a workspace and its owner.
 type rendered struct {
 	apply *infrav1.WorkspaceTemplateApply
 	owner client.Object
-	// open tells that it is given more than is known here.
-	open bool
+	// incomplete reports that not all variables of the workspace are known.
+	incomplete bool
 }
 
-// problem takes down what is wrong with an object. What Cluster API makes of a
-// topology is the Cluster's fault.
+// problem records an error in an object. An error in an object of a topology is recorded
+// for the Cluster.
 func (r *renderer) problem(obj client.Object, err error) {
 	if err == nil {
 		return
@@ -119,7 +119,7 @@ func (r *renderer) problem(obj client.Object, err error) {
 	r.out.Problems = append(r.out.Problems, Problem{Object: r.givenFor(obj), Message: message})
 }
 
-// givenFor is the given object that an object is for.
+// givenFor returns the given object from which an object was created.
 func (r *renderer) givenFor(obj client.Object) client.Object {
 	if slices.Contains(r.given, obj) {
 		return obj
@@ -136,7 +136,7 @@ func (r *renderer) note(format string, args ...any) {
 	}
 }
 
-// all are the given objects of a type.
+// all returns the objects of a type.
 func all[T client.Object](r *renderer) []T {
 	var found []T
 	for _, obj := range r.objects {
@@ -147,7 +147,7 @@ func all[T client.Object](r *renderer) []T {
 	return found
 }
 
-// find is the given object of a type with a name, or nil.
+// find returns the object of a type with a name, or nil.
 func find[T client.Object](r *renderer, namespace, name string) (found T) {
 	for _, obj := range all[T](r) {
 		if obj.GetNamespace() == namespace && obj.GetName() == name {
@@ -157,12 +157,12 @@ func find[T client.Object](r *renderer, namespace, name string) (found T) {
 	return found
 }
 
-// template is a given template as its controller would show it, or nil.
+// template returns a template with the status that its controller would set, or nil.
 func (r *renderer) template(namespace string, ref infrav1.TemplateReference) *infrav1.WorkspaceTemplate {
 	key := ref.Key(namespace)
 	found := find[*infrav1.WorkspaceTemplate](r, key.Namespace, key.Name)
 	if found == nil {
-		r.note("WorkspaceTemplate %s is not among the given manifests: give it too, to see what is made from it", key)
+		r.note("WorkspaceTemplate %s is not among the manifests: add it to see the objects that use it", key)
 		return nil
 	}
 	inspected := found.DeepCopy()
@@ -173,8 +173,8 @@ func (r *renderer) template(namespace string, ref infrav1.TemplateReference) *in
 	return inspected
 }
 
-// workspace renders a workspace, if it could be worked out.
-func (r *renderer) workspace(owner client.Object, wanted workspace.Wanted, err error, open bool) {
+// workspace renders a desired workspace, or records the error of computing it.
+func (r *renderer) workspace(owner client.Object, wanted workspace.Wanted, err error, incomplete bool) {
 	if err != nil {
 		r.problem(owner, err)
 		return
@@ -184,19 +184,19 @@ func (r *renderer) workspace(owner client.Object, wanted workspace.Wanted, err e
 		r.problem(owner, err)
 		return
 	}
-	// Who owns it is known by a UID, which is given by a cluster.
+	// An owner reference needs a UID, which only the API server assigns.
 	apply.OwnerReferences, apply.Annotations = nil, nil
 	r.out.Objects = append(r.out.Objects, apply)
-	r.rendered = append(r.rendered, rendered{apply, owner, open})
+	r.rendered = append(r.rendered, rendered{apply, owner, incomplete})
 }
 
-// run shows what a run of a workspace would be given.
+// run adds the input of Terraform for a workspace.
 func (r *renderer) run(w rendered) {
 	apply := w.apply
 	key := apply.Spec.TemplateRef.Key(apply.Namespace)
 	t := find[*infrav1.WorkspaceTemplate](r, key.Namespace, key.Name)
 	if t == nil {
-		r.note("WorkspaceTemplate %s is not among the given manifests: give it too, to see the runs of WorkspaceTemplateApply %s", key, apply.Name)
+		r.note("WorkspaceTemplate %s is not among the manifests: add it to see the input of WorkspaceTemplateApply %s", key, apply.Name)
 		return
 	}
 	sources := template.Sources{Apply: apply, Template: t, ConfigMaps: map[string]map[string][]byte{}}
@@ -212,12 +212,12 @@ func (r *renderer) run(w rendered) {
 	if ref := t.Spec.Template.Spec.ProviderConfigRef; ref != nil {
 		sources.ProviderConfig = find[*infrav1.WorkspaceProviderConfig](r, apply.Namespace, ref.Name)
 		if sources.ProviderConfig == nil {
-			r.note("WorkspaceProviderConfig %s/%s is not among the given manifests: its credentials and backend are not shown", apply.Namespace, ref.Name)
+			r.note("WorkspaceProviderConfig %s/%s is not among the manifests: its credentials and backend are not shown", apply.Namespace, ref.Name)
 		}
 	}
 	preview, problems := template.PreviewOf(sources)
 	for _, p := range problems {
-		if w.open && p.Reason == infrav1.MissingVariableReason {
+		if w.incomplete && p.Reason == infrav1.MissingVariableReason {
 			continue
 		}
 		r.problem(w.owner, fmt.Errorf("with WorkspaceTemplate %s: %s", t.Name, p.Message))

@@ -19,7 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// given reads manifests of the repository, and texts.
+// given decodes manifests: files of the repository, or texts.
 func given(t *testing.T, manifests ...string) []client.Object {
 	t.Helper()
 	g := NewWithT(t)
@@ -51,7 +51,7 @@ func rendered(t *testing.T, objects []client.Object, options render.Options) *re
 	return r
 }
 
-// expectValid holds what was rendered against schema, CEL rules and webhooks.
+// expectValid checks rendered objects with schema, CEL rules and webhooks.
 func expectValid(t *testing.T, r *render.Rendering) {
 	t.Helper()
 	g := NewWithT(t)
@@ -78,12 +78,12 @@ func haveVariable(name, value string) types.GomegaMatcher {
 	return HaveField("Spec.Variables", HaveKeyWithValue(name, WithTransform(func(v infrav1.Value) string { return string(v.Raw) }, MatchJSON(value))))
 }
 
-func TestRender_showsTheWorkspacesOfACluster(t *testing.T) {
+func TestRender_workspacesOfACluster(t *testing.T) {
 	g := NewWithT(t)
 	r := rendered(t, given(t, "examples/cluster.yaml", "examples/machine-pool.yaml", "templates/vpc.yaml", "templates/eks-controlplane-template-v2.yaml", "templates/eks-node-group.yaml"), render.Options{})
 
 	g.Expect(r.Problems).To(BeEmpty())
-	g.Expect(r.Runs).To(BeEmpty(), "they are shown if asked for")
+	g.Expect(r.Runs).To(BeEmpty(), "runs are not requested")
 	vpc := workspaceNamed(r, "production-vpc")
 	g.Expect(vpc).To(And(haveVariable("nat_gateway", `"Single"`), haveVariable("name", `"production-vpc"`)))
 	controlPlane := workspaceNamed(r, "production")
@@ -97,7 +97,7 @@ func TestRender_showsTheWorkspacesOfACluster(t *testing.T) {
 	expectValid(t, r)
 }
 
-func TestRender_usesTheVPCThatIsThere(t *testing.T) {
+func TestRender_usesAnExistingVPC(t *testing.T) {
 	g := NewWithT(t)
 	r := rendered(t, given(t, "examples/cluster-existing-vpc.yaml", "templates/eks-controlplane-template-v2.yaml"), render.Options{})
 	g.Expect(r.Objects).To(HaveLen(1))
@@ -105,7 +105,7 @@ func TestRender_usesTheVPCThatIsThere(t *testing.T) {
 		haveVariable("vpc_id", `"vpc-0123456789abcdef0"`), haveVariable("subnet_ids", `["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]`)))
 }
 
-func TestRender_worksTopologiesOutAsClusterAPIDoes(t *testing.T) {
+func TestRender_topology(t *testing.T) {
 	g := NewWithT(t)
 	cluster := `apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
@@ -125,7 +125,7 @@ spec:
 	g.Expect(r.Problems).To(BeEmpty())
 	g.Expect(workspaceNamed(r, "demo")).To(And(
 		haveVariable("tags", `{"team": "a"}`), haveVariable("with", `["controller-manager", "scheduler", "kwok", "workloads"]`), haveVariable("kubernetes_version", `"1.36"`),
-	), "patches are applied, with the defaults of variables")
+	), "patches use the defaults of variables")
 	g.Expect(workspaceNamed(r, "demo-vpc")).To(haveVariable("tags", `{"team": "a"}`))
 	g.Expect(workspaceNamed(r, "demo-group")).To(haveVariable("desired_size", "3"))
 	g.Expect(r.Objects).To(ContainElement(And(BeAssignableToTypeOf(&clusterv1.MachineDeployment{}), HaveField("Name", "demo-nodes"))))
@@ -133,7 +133,7 @@ spec:
 	expectValid(t, r)
 
 	again := rendered(t, given(t, cluster, "clusterclasses/local.yaml", "templates/local-vpc.yaml", "templates/local-controlplane.yaml", "templates/local-node-group.yaml"), render.Options{Runs: true})
-	g.Expect(asJSON(t, again)).To(Equal(asJSON(t, r)), "the same manifests render the same")
+	g.Expect(asJSON(t, again)).To(Equal(asJSON(t, r)), "rendering is deterministic")
 }
 
 func asJSON(t *testing.T, r *render.Rendering) string {
@@ -194,7 +194,7 @@ metadata: {name: demo}
 stringData: {password: hunter2}
 `
 
-func TestRender_showsWhatTerraformIsGivenAndNoSecret(t *testing.T) {
+func TestRender_inputOfTerraformWithoutSecrets(t *testing.T) {
 	g := NewWithT(t)
 	r := rendered(t, given(t, workspaceManifests), render.Options{})
 
@@ -216,13 +216,13 @@ func TestRender_showsWhatTerraformIsGivenAndNoSecret(t *testing.T) {
 	g.Expect(out.String()).NotTo(ContainSubstring("hush-hush"))
 }
 
-func TestRender_saysWhatATemplateDoesNotTake(t *testing.T) {
+func TestRender_reportsFieldsWithoutAVariable(t *testing.T) {
 	g := NewWithT(t)
 	cluster := strings.NewReplacer("name: vpc", "name: spot-role").Replace(read(t, "examples/cluster.yaml"))
 	r := rendered(t, given(t, cluster, "templates/spot-role.yaml"), render.Options{})
 	g.Expect(r.Problems).To(ContainElement(And(
 		HaveField("Object", BeAssignableToTypeOf(&infrav1.CAPTCluster{})), HaveField("Message", ContainSubstring("WorkspaceTemplate spot-role has no variable for spec.vpcConfig.availabilityZones")))))
-	g.Expect(r.Notes).To(ContainElement(ContainSubstring("WorkspaceTemplate default/eks-controlplane-template-v2 is not among the given manifests")))
+	g.Expect(r.Notes).To(ContainElement(ContainSubstring("WorkspaceTemplate default/eks-controlplane-template-v2 is not among the manifests")))
 }
 
 func read(t *testing.T, path string) string {
@@ -234,13 +234,13 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestRender_rendersAddonsForOneCluster(t *testing.T) {
+func TestRender_addonsOfACluster(t *testing.T) {
 	g := NewWithT(t)
 	addon := given(t, "addons/karpenter.yaml")
 	outputs := map[string][]byte{
 		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://hidden.example.com"), "karpenter_iam_role_arn": []byte("arn"), "karpenter_queue_name": []byte("queue"),
 	}
-	g.Expect(rendered(t, addon, render.Options{}).Notes).To(ContainElement(ContainSubstring("name it by --cluster")))
+	g.Expect(rendered(t, addon, render.Options{}).Notes).To(ContainElement(ContainSubstring("pass its name with --cluster")))
 	r := rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
 	g.Expect(r.Problems).To(BeEmpty())
 	g.Expect(r.Objects).To(HaveLen(2))
@@ -256,12 +256,12 @@ func TestRender_rendersAddonsForOneCluster(t *testing.T) {
 	g.Expect(rendered(t, given(t, "addons/fluxcd.yaml"), render.Options{Cluster: "demo"}).Notes).To(ContainElement(ContainSubstring("manifests crds")))
 }
 
-func TestOutputs_readsEveryForm(t *testing.T) {
+func TestOutputs_parsesAllFormats(t *testing.T) {
 	want := map[string]string{"name": "demo", "zones": `["a","b"]`}
 	tests := map[string]string{
-		"a Secret":          "apiVersion: v1\nkind: Secret\ndata: {name: ZGVtbw==}\nstringData: {zones: '[\"a\",\"b\"]'}\n",
-		"Terraform's print": `{"name": {"sensitive": false, "type": "string", "value": "demo"}, "zones": {"sensitive": true, "type": ["list", "string"], "value": ["a", "b"]}}`,
-		"a plain map":       `{"name": "demo", "zones": ["a", "b"]}`,
+		"a Secret":            "apiVersion: v1\nkind: Secret\ndata: {name: ZGVtbw==}\nstringData: {zones: '[\"a\",\"b\"]'}\n",
+		"output of Terraform": `{"name": {"sensitive": false, "type": "string", "value": "demo"}, "zones": {"sensitive": true, "type": ["list", "string"], "value": ["a", "b"]}}`,
+		"a plain map":         `{"name": "demo", "zones": ["a", "b"]}`,
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -276,5 +276,5 @@ func TestOutputs_readsEveryForm(t *testing.T) {
 		})
 	}
 	_, err := render.Outputs([]byte("[]"))
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("give a connection Secret, or what terraform output -json prints")))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("pass a connection Secret, or the output of terraform output -json")))
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/appthrust/capt/config/crd"
 )
 
-// topology is what Cluster API makes of a cluster of a class.
+// topology is the result of a cluster's topology.
 type topology struct {
 	cluster *clusterv1.Cluster
 	objects []client.Object
 }
 
-// topology has Cluster API's own generator work out the objects of a cluster.
+// topology computes the objects of a cluster with Cluster API's own generator.
 func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*topology, error) {
 	ref := cluster.Spec.Topology.ClassRef
 	namespace := cluster.Namespace
@@ -39,39 +39,39 @@ func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*t
 	}
 	class := find[*clusterv1.ClusterClass](r, namespace, ref.Name)
 	if class == nil {
-		r.note("ClusterClass %s/%s is not among the given manifests: give it too, to see what is made of Cluster %s", namespace, ref.Name, cluster.Name)
+		r.note("ClusterClass %s/%s is not among the manifests: add it to see the objects of Cluster %s", namespace, ref.Name, cluster.Name)
 		return nil, nil
 	}
-	blueprint, absent, err := r.blueprint(observed(class))
+	blueprint, missing, err := r.blueprint(withStatus(class))
 	if err != nil {
 		return nil, err
 	}
-	if len(absent) > 0 {
-		r.note("ClusterClass %s refers to %s, not among the given manifests", class.Name, strings.Join(absent, ", "))
+	if len(missing) > 0 {
+		r.note("templates of ClusterClass %s are not among the manifests: %s", class.Name, strings.Join(missing, ", "))
 		return nil, nil
 	}
-	filled := cluster.DeepCopy()
-	if err := fillVariables(filled, class); err != nil {
+	defaulted := cluster.DeepCopy()
+	if err := defaultVariables(defaulted, class); err != nil {
 		return nil, err
 	}
-	blueprint.Topology = filled.Spec.Topology
+	blueprint.Topology = defaulted.Spec.Topology
 	generator, err := desiredstate.NewGenerator(&definitions{scheme: r.scheme}, noClusters{}, nil, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the topology: %w", err)
+		return nil, fmt.Errorf("creating the topology generator: %w", err)
 	}
-	s := topologyscope.New(filled)
+	s := topologyscope.New(defaulted)
 	s.Blueprint = blueprint
 	s.Current.ControlPlane = &topologyscope.ControlPlaneState{}
 	desired, err := generator.Generate(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("working out the topology: %w", err)
+		return nil, fmt.Errorf("computing the topology: %w", err)
 	}
 	return r.collect(desired)
 }
 
-// observed is a class with the status that Cluster API's controller gives it,
-// by which patches find their variables.
-func observed(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
+// withStatus returns a class with the status that Cluster API's controller would set.
+// Patches find their variables in it.
+func withStatus(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
 	class = class.DeepCopy()
 	class.Status.Variables = nil
 	for _, v := range class.Spec.Variables {
@@ -85,35 +85,34 @@ func observed(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
 	return class
 }
 
-// fillVariables gives variables the defaults that Cluster API's webhook would.
-func fillVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
+// defaultVariables sets the defaults of variables like Cluster API's webhook.
+func defaultVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
 	given := map[string]bool{}
 	for _, v := range cluster.Spec.Topology.Variables {
 		given[v.Name] = true
 	}
 	for _, v := range class.Spec.Variables {
 		required := v.Required != nil && *v.Required
-		switch standard := v.Schema.OpenAPIV3Schema.Default; {
+		switch value := v.Schema.OpenAPIV3Schema.Default; {
 		case given[v.Name]:
-		case standard != nil:
-			cluster.Spec.Topology.Variables = append(cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: v.Name, Value: *standard})
+		case value != nil:
+			cluster.Spec.Topology.Variables = append(cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: v.Name, Value: *value})
 		case required:
-			return fmt.Errorf("ClusterClass %s requires variable %s: set it under spec.topology.variables", class.Name, v.Name)
+			return fmt.Errorf("ClusterClass %s requires variable %s: set it in spec.topology.variables", class.Name, v.Name)
 		}
 	}
 	return nil
 }
 
-// blueprint gathers the templates of a class, and the names of those that are
-// not given.
-func (r *renderer) blueprint(class *clusterv1.ClusterClass) (blueprint *topologyscope.ClusterBlueprint, absent []string, err error) {
+// blueprint returns a class with its templates, and the names of missing templates.
+func (r *renderer) blueprint(class *clusterv1.ClusterClass) (blueprint *topologyscope.ClusterBlueprint, missing []string, err error) {
 	get := func(ref clusterv1.ClusterClassTemplateReference) *unstructured.Unstructured {
 		found, problem := r.unstructured(class.Namespace, ref)
 		if problem != nil {
 			err = problem
 		}
-		if name := ref.Kind + " " + ref.Name; found == nil && !slices.Contains(absent, name) {
-			absent = append(absent, name)
+		if name := ref.Kind + " " + ref.Name; found == nil && !slices.Contains(missing, name) {
+			missing = append(missing, name)
 		}
 		return found
 	}
@@ -134,7 +133,7 @@ func (r *renderer) blueprint(class *clusterv1.ClusterClass) (blueprint *topology
 			Metadata: p.Metadata, BootstrapTemplate: get(p.Bootstrap.TemplateRef), InfrastructureMachinePoolTemplate: get(p.Infrastructure.TemplateRef),
 		}
 	}
-	return blueprint, absent, err
+	return blueprint, missing, err
 }
 
 func (r *renderer) unstructured(namespace string, ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
@@ -154,10 +153,10 @@ func (r *renderer) unstructured(namespace string, ref clusterv1.ClusterClassTemp
 	return nil, nil
 }
 
-// collect takes over what was worked out. Cluster API ends names at random;
-// here they end with what they are for.
+// collect returns the objects of a topology. Cluster API appends random suffixes to
+// names; here the suffix is the name of the worker topology.
 func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, error) {
-	made := &topology{cluster: desired.Cluster}
+	result := &topology{cluster: desired.Cluster}
 	add := func(obj client.Object, name string) error {
 		typed, err := r.typed(obj)
 		if err != nil {
@@ -165,7 +164,7 @@ func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, erro
 		}
 		typed.SetName(name)
 		typed.SetOwnerReferences(nil)
-		made.objects = append(made.objects, typed)
+		result.objects = append(result.objects, typed)
 		return nil
 	}
 	name := desired.Cluster.Name
@@ -175,7 +174,7 @@ func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, erro
 	if err := add(desired.ControlPlane.Object, name); err != nil {
 		return nil, err
 	}
-	made.cluster.Spec.InfrastructureRef.Name, made.cluster.Spec.ControlPlaneRef.Name = name, name
+	result.cluster.Spec.InfrastructureRef.Name, result.cluster.Spec.ControlPlaneRef.Name = name, name
 	for _, topologyName := range slices.Sorted(maps.Keys(desired.MachineDeployments)) {
 		d := desired.MachineDeployments[topologyName]
 		member := name + "-" + topologyName
@@ -196,10 +195,10 @@ func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, erro
 			}
 		}
 	}
-	return made, nil
+	return result, nil
 }
 
-// typed reads an object into its Go type, if it has one.
+// typed returns an object as its Go type, if the scheme has one.
 func (r *renderer) typed(obj client.Object) (client.Object, error) {
 	content, isUnstructured := obj.(*unstructured.Unstructured)
 	if !isUnstructured {
@@ -221,13 +220,13 @@ func (r *renderer) typed(obj client.Object) (client.Object, error) {
 	}
 	typed, ok := empty.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object", content.GetKind())
+		return nil, fmt.Errorf("%s is not an object", content.GetKind())
 	}
 	return typed, nil
 }
 
-// definitions is a client that knows CAPT's CRDs, which the generator asks for
-// the version of the contract, and nothing else.
+// definitions is a client that returns only the metadata of CAPT's CRDs. The generator
+// reads the contract version from it.
 type definitions struct {
 	client.Client
 	scheme *runtime.Scheme
@@ -236,7 +235,7 @@ type definitions struct {
 // Scheme returns the scheme.
 func (d *definitions) Scheme() *runtime.Scheme { return d.scheme }
 
-// Get reads the metadata of a CRD.
+// Get returns the metadata of a CRD.
 func (d *definitions) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	metadata, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -263,5 +262,5 @@ func (d *definitions) Get(_ context.Context, key client.ObjectKey, obj client.Ob
 	return apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), key.Name)
 }
 
-// noClusters has no connection to any cluster, and a new one needs none.
+// noClusters has no connections. A new cluster needs none.
 type noClusters struct{ clustercache.ClusterCache }

@@ -9,27 +9,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// WriteYAML writes objects as documents, and behind them a document for each
-// run.
+// WriteYAML writes a document for each object, followed by a document for each run.
 func (r *Rendering) WriteYAML(w io.Writer) error {
 	for _, obj := range r.Objects {
 		content, err := clean(obj)
 		if err != nil {
 			return err
 		}
-		if err := document(w, "", content); err != nil {
+		if err := writeDocument(w, "", content); err != nil {
 			return err
 		}
 	}
 	for _, run := range r.Runs {
-		if err := document(w, "# What Terraform is given for "+run.Workspace+"; this is no object.\n", map[string]any{"run": run}); err != nil {
+		if err := writeDocument(w, "# Input of Terraform for "+run.Workspace+". This is not a Kubernetes object.\n", map[string]any{"run": run}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func document(w io.Writer, comment string, content any) error {
+func writeDocument(w io.Writer, comment string, content any) error {
 	text, err := yaml.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("writing YAML: %w", err)
@@ -40,7 +39,7 @@ func document(w io.Writer, comment string, content any) error {
 	return nil
 }
 
-// WriteJSON writes everything as one object.
+// WriteJSON writes everything as one JSON object.
 func (r *Rendering) WriteJSON(w io.Writer) error {
 	objects := []map[string]any{}
 	for _, obj := range r.Objects {
@@ -64,7 +63,7 @@ func (r *Rendering) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// clean is an object without what only a cluster gives.
+// clean returns an object without the fields that only the API server sets.
 func clean(obj client.Object) (map[string]any, error) {
 	text, err := json.Marshal(obj)
 	if err != nil {
