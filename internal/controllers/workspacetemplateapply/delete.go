@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -195,8 +196,13 @@ func (s *scope) kubernetesBackend() terraform.Backend {
 	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}
 }
 
-// cleanUp deletes or releases the objects of the workspace.
+// cleanUp deletes or releases the objects of the workspace. The stored status must
+// show the last result first: without records and status, a restarted manager
+// would destroy again, forever, because the state is deleted.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+	if s.statusChanged {
+		return fault.WaitFor(1, clusterv1.DeletingReason, "Deleting the Secrets of the workspace")
+	}
 	// Before the records are deleted, which show what is left.
 	if err := r.forget(ctx, s); err != nil {
 		return err

@@ -58,6 +58,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 			}
 		}
 		s.recordResult(run, result)
+		s.statusChanged = true
 		observeRun(run, result)
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
 			"duration", duration(result).String())
@@ -171,6 +172,9 @@ func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
+		if status.State != nil {
+			status.State.Resources = 0
+		}
 	default:
 		status.AppliedInputs, status.AppliedAt = run.inputs(), metav1.NewTime(result.FinishedAt)
 		if status.Drift != nil {

@@ -9,7 +9,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -46,6 +49,15 @@ func TestStatusOutputs_limitsAndSensitiveValues(t *testing.T) {
 	g.Expect(shown["id"].String()).To(Equal("vpc-1"))
 	g.Expect(statusOutputs(nil)).To(BeNil())
 	g.Expect(statusOutputs(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
+
+	sized := func(bytes int) terraform.Output { return output(`"` + strings.Repeat("x", bytes-2) + `"`) }
+	g.Expect(statusOutputs(map[string]terraform.Output{"fits": sized(4 << 10), "large": sized(4<<10 + 1)})).To(And(HaveLen(1), HaveKey("fits")))
+	full := map[string]terraform.Output{}
+	for i := range 16 {
+		full[fmt.Sprintf("o%03d", i)] = sized(4 << 10)
+	}
+	full["z"] = output(`1`)
+	g.Expect(statusOutputs(full)).To(And(HaveLen(16), Not(HaveKey("z"))), "64 KiB in total fit")
 
 	many := map[string]terraform.Output{}
 	for i := range 300 {
@@ -122,4 +134,83 @@ func TestEqualSecrets(t *testing.T) {
 	} {
 		g.Expect(equalSecrets(same, secret(change))).To(BeFalse(), name)
 	}
+}
+
+func TestStateStatus(t *testing.T) {
+	g := NewWithT(t)
+	result := &terraform.Result{State: terraform.StateInfo{Serial: 7, Resources: 3}}
+	kubernetes := terraform.Backend{Type: terraform.BackendKubernetes, SecretSuffix: "hello"}
+	g.Expect(stateStatus(kubernetes, result)).To(Equal(&infrav1.StateStatus{Backend: "kubernetes", SecretName: kubernetes.StateSecretName(), Serial: 7, Resources: 3}))
+
+	s3 := stateStatus(terraform.Backend{Type: "s3", HCL: `key = "1"`}, result)
+	g.Expect(s3.Backend).To(Equal("s3"))
+	g.Expect(s3.Configuration).To(HaveLen(8))
+	g.Expect(s3.SecretName).To(BeEmpty())
+}
+
+func TestConnectionSecret(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.inputs.ConnectionSecret = "hello-connection"
+	data := map[string][]byte{"k": []byte("v")}
+
+	secret := s.connectionSecret(data)
+	g.Expect(secret.Name).To(Equal("hello-connection"))
+	g.Expect(secret.Data).To(Equal(data))
+	g.Expect(secret.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
+	g.Expect(ownsConnection(s.apply, secret)).To(BeTrue())
+
+	s.apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	g.Expect(s.connectionSecret(data).Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+}
+
+func TestOwnsConnection(t *testing.T) {
+	apply := newScope("hello").apply
+	owner := func(uid types.UID, controller bool) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{UID: uid, Controller: &controller}}
+	}
+	label := func(name string) map[string]string { return map[string]string{infrav1.WorkspaceLabel: name} }
+	tests := []struct {
+		name string
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		{"controlled by the workspace", metav1.ObjectMeta{OwnerReferences: owner("u", true)}, true},
+		{"controlled by another object", metav1.ObjectMeta{OwnerReferences: owner("other", true)}, false},
+		{"controlled by another object, with the label", metav1.ObjectMeta{OwnerReferences: owner("other", true), Labels: label("hello")}, false},
+		{"retained by an earlier workspace", metav1.ObjectMeta{Labels: label("hello")}, true},
+		{"retained by another workspace", metav1.ObjectMeta{Labels: label("other")}, false},
+		{"a user's Secret", metav1.ObjectMeta{}, false},
+		{"owned, but not controlled", metav1.ObjectMeta{OwnerReferences: owner("u", false)}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(ownsConnection(apply, newSecret(tt.meta))).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestUpdatedConnection(t *testing.T) {
+	g := NewWithT(t)
+	desired := newSecret(metav1.ObjectMeta{Labels: map[string]string{"a": "new"}, OwnerReferences: []metav1.OwnerReference{{UID: "u"}}})
+	desired.Data = map[string][]byte{"k": []byte("v")}
+
+	found := newSecret(metav1.ObjectMeta{ResourceVersion: "1", Labels: map[string]string{"a": "old", "users": "kept"}})
+	found.Data = map[string][]byte{"removed": nil}
+	updated := updatedConnection(found, desired)
+	g.Expect(updated.Labels).To(Equal(map[string]string{"a": "new", "users": "kept"}))
+	g.Expect(updated.Data).To(Equal(desired.Data))
+	g.Expect(updated.OwnerReferences).To(Equal(desired.OwnerReferences))
+	g.Expect(updated.ResourceVersion).To(Equal("1"))
+	g.Expect(found.Labels).To(HaveKeyWithValue("a", "old"), "the cached object is unchanged")
+
+	g.Expect(updatedConnection(newSecret(metav1.ObjectMeta{}), desired).Labels).To(Equal(map[string]string{"a": "new"}))
+}
+
+func TestOutputsMessage(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	g.Expect(outputsMessage(s)).To(BeEmpty())
+	s.apply.Status.ConnectionSecretName = "c"
+	g.Expect(outputsMessage(s)).To(Equal("Outputs are in Secret c"))
 }

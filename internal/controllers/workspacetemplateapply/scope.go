@@ -34,6 +34,9 @@ type scope struct {
 	// policy is the policy of the runs. It has defaults if the template does not
 	// exist.
 	policy template.Policy
+	// statusChanged is set if the step history recorded a result, which is not in
+	// the stored status yet.
+	statusChanged bool
 }
 
 // runRecord is the Secret of a run.

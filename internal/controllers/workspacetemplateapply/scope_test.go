@@ -3,10 +3,12 @@ package workspacetemplateapply
 import (
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
@@ -184,6 +186,100 @@ func TestBackendName(t *testing.T) {
 		s.apply.Status.State.Resources = 0
 		g.Expect(stateBackend(s.apply.Status.State)).To(BeEmpty(), "an empty state may be in any backend")
 	}
+}
+
+func TestRequest_expectsAStateOnlyWithResources(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state *infrav1.StateStatus
+		want  bool
+	}{
+		"no state": {nil, false}, "an empty state": {&infrav1.StateStatus{}, false}, "a resource": {&infrav1.StateStatus{Resources: 1}, true},
+	} {
+		g := NewWithT(t)
+		s := newScope("hello")
+		s.apply.Status.State = tt.state
+		request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(request.ExpectState).To(Equal(tt.want), name)
+		g.Expect(request.Plan).To(BeNil())
+	}
+}
+
+func TestRequest_listsTheHoldersOfLostRuns(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	claim(g, s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed}), record.Identity{Host: "failed"})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
+	claim(g, s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost, FinishedAt: noon.Add(time.Hour)}), record.Identity{Host: "lost"})
+	claim(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply}), record.Identity{Host: "running"})
+
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.GoneHolders).To(Equal([]terraform.Holder{{Host: "lost", Since: noon, Until: noon.Add(time.Hour)}}))
+	g.Expect(request.GoneRuns).To(HaveLen(4))
+}
+
+func TestStateBackend(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state *infrav1.StateStatus
+		want  string
+	}{
+		"none": {nil, ""}, "empty": {&infrav1.StateStatus{Backend: "s3"}, ""}, "unknown": {&infrav1.StateStatus{Resources: 1}, ""},
+		"without configuration": {&infrav1.StateStatus{Resources: 1, Backend: "local"}, "local"},
+		"with configuration":    {&infrav1.StateStatus{Resources: 1, Backend: "s3", Configuration: "11111111"}, "s3-11111111"},
+	} {
+		NewWithT(t).Expect(stateBackend(tt.state)).To(Equal(tt.want), name)
+	}
+}
+
+func TestRunRecords(t *testing.T) {
+	g := NewWithT(t)
+	apply := newScope("hello").apply
+	secret := func(id string, uid types.UID) corev1.Secret {
+		return *newSecret(metav1.ObjectMeta{Labels: map[string]string{infrav1.RunLabel: id}, OwnerReferences: []metav1.OwnerReference{{UID: uid, Controller: new(true)}}})
+	}
+	ids := func(runs []*runRecord) (ids []string) {
+		for _, run := range runs {
+			ids = append(ids, run.id)
+		}
+		return ids
+	}
+
+	runs, err := runRecords(apply, []corev1.Secret{secret("hello-r2", "u"), secret("hello-r10", "u"), secret("hello-r99", "other"), secret("hello-r1", "u"), *newSecret(metav1.ObjectMeta{})})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(ids(runs)).To(Equal([]string{"hello-r10", "hello-r2", "hello-r1"}), "the newest first, without Secrets that the workspace does not control")
+	g.Expect(runs[0].number).To(BeEquivalentTo(10))
+
+	_, err = runRecords(apply, []corev1.Secret{secret("odd", "u")})
+	g.Expect(err).To(MatchError(ContainSubstring(`"odd" has no number`)))
+}
+
+func TestWithComponent(t *testing.T) {
+	secret := func(name, component string) corev1.Secret {
+		return *newSecret(metav1.ObjectMeta{Name: name, Labels: map[string]string{infrav1.ComponentLabel: component}})
+	}
+	secrets := []corev1.Secret{secret("a", "run"), secret("b", "plan"), secret("c", "run"), *newSecret(metav1.ObjectMeta{Name: "d"})}
+	NewWithT(t).Expect(secretNames(withComponent(secrets, "run"))).To(Equal([]string{"a", "c"}))
+}
+
+func TestExecutor(t *testing.T) {
+	g := NewWithT(t)
+	r := &Reconciler{Default: infrav1.ExecutorProcess}
+	s := newScope("hello")
+	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess))
+	s.inputs.Policy.Executor = infrav1.ExecutorJob
+	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorJob))
+	s.inputs = nil
+	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
+}
+
+func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", ID: "hello-r1"}))
+	run.secret.OwnerReferences = nil
+	g.Expect(run.ref().Workspace).To(BeEmpty())
 }
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {

@@ -21,14 +21,16 @@ import (
 const workspaceIndex = "capt.workspace"
 
 func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, workspaceIndex, func(obj client.Object) []string {
-		if workspace, found := obj.GetLabels()[infrav1.WorkspaceLabel]; found {
-			return []string{workspace}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, workspaceIndex, workspaceOf); err != nil {
 		return fmt.Errorf("indexing Secrets by workspace: %w", err)
+	}
+	return nil
+}
+
+// workspaceOf returns the label of the workspace that an object belongs to.
+func workspaceOf(obj client.Object) []string {
+	if workspace, found := obj.GetLabels()[infrav1.WorkspaceLabel]; found {
+		return []string{workspace}
 	}
 	return nil
 }

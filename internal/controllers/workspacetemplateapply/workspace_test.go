@@ -1,10 +1,12 @@
 package workspacetemplateapply
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -75,4 +77,9 @@ func (s *scope) recordAll(g Gomega) {
 		g.Expect(err).NotTo(HaveOccurred())
 		s.recordResult(run, result)
 	}
+}
+
+// mergeInto applies a merge patch that only adds to a Secret.
+func mergeInto(g Gomega, secret *corev1.Secret, patch []byte) {
+	g.Expect(json.Unmarshal(patch, secret)).To(Succeed())
 }

@@ -1,0 +1,259 @@
+package workspacetemplateapply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestActionFor(t *testing.T) {
+	const apply, destroy = terraform.OperationPlanAndApply, terraform.OperationDestroy
+	cancel := map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
+	unlock := map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
+	tests := []struct {
+		name        string
+		liveness    terraform.Liveness
+		annotations map[string]string
+		deleting    bool
+		operation   terraform.Operation
+		want        action
+	}{
+		{"pending", terraform.LivenessPending, nil, false, apply, actionStart},
+		{"pending and canceled", terraform.LivenessPending, cancel, true, apply, actionStart},
+		{"running", terraform.LivenessRunning, nil, false, apply, actionObserve},
+		{"canceled", terraform.LivenessRunning, cancel, false, apply, actionStop},
+		{"another run canceled", terraform.LivenessRunning, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, actionObserve},
+		{"unlocked while running", terraform.LivenessRunning, unlock, false, apply, actionObserve},
+		{"workspace deleted", terraform.LivenessRunning, nil, true, apply, actionStop},
+		{"destroying", terraform.LivenessRunning, nil, true, destroy, actionObserve},
+		{"destroying, canceled", terraform.LivenessRunning, cancel, true, destroy, actionStop},
+		{"gone", terraform.LivenessGone, nil, false, apply, actionRecordLoss},
+		{"unknown", terraform.LivenessUnknown, nil, false, apply, actionWaitForProof},
+		{"unknown and canceled", terraform.LivenessUnknown, cancel, true, apply, actionWaitForProof},
+		{"unknown and unlocked", terraform.LivenessUnknown, unlock, false, apply, actionRecordLoss},
+		{"unknown, another run unlocked", terraform.LivenessUnknown, map[string]string{infrav1.ForceUnlockAnnotation: "hello-r0"}, false, apply, actionWaitForProof},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			run := s.startRun(g, decision{operation: tt.operation})
+			s.apply.Annotations = tt.annotations
+			if tt.deleting {
+				s.apply.DeletionTimestamp = new(metav1.NewTime(noon))
+			}
+			g.Expect(actionFor(s.apply, run, tt.liveness)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestObserveAgain(t *testing.T) {
+	g := NewWithT(t)
+	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+	g.Expect(observeAgain(run)).To(Equal(10*time.Second), "no watch shows what prevents a pod from starting")
+	claim(g, run, record.Identity{Host: "h"})
+	g.Expect(observeAgain(run)).To(Equal(time.Minute))
+}
+
+func TestLostResult(t *testing.T) {
+	g := NewWithT(t)
+	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+	result := lostResult(run, noon, noon.Add(time.Minute), "")
+	g.Expect(result).To(HaveField("RunID", "hello-r1"))
+	g.Expect(result).To(HaveField("Operation", terraform.OperationPlan))
+	g.Expect(result).To(HaveField("Outcome", outcomeLost))
+	g.Expect(duration(result)).To(Equal(time.Minute))
+	g.Expect(result.Diagnostics[0].Detail).To(HaveSuffix("from the state."))
+	g.Expect(lostResult(run, noon, noon, "The node was removed.").Diagnostics[0].Detail).To(HaveSuffix("from the state. The node was removed."))
+}
+
+func TestSetRunStatus(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+	run.secret.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+
+	s.setRunStatus(run, nil)
+	g.Expect(s.apply.Status.Run).To(Equal(&infrav1.RunStatus{
+		ID: "hello-r1", Operation: "PlanAndApply", Inputs: inputs, StartedAt: metav1.NewTime(noon.Add(-time.Minute)),
+	}))
+
+	run.secret.CreationTimestamp = metav1.Time{}
+	progress := &terraform.Progress{Phase: terraform.PhaseApplying, Done: 1, Total: 20}
+	for i := range 12 {
+		progress.Current = append(progress.Current, terraform.ResourceProgress{Address: strings.Repeat("ß", 1000) + fmt.Sprint(i), Action: terraform.ActionCreate, Since: noon})
+	}
+	s.setRunStatus(run, progress)
+	status := s.apply.Status.Run
+	g.Expect(status.StartedAt.Time).To(Equal(noon), "the API server has not set the creation time yet")
+	g.Expect(status.Progress.Phase).To(BeEquivalentTo(terraform.PhaseApplying))
+	g.Expect(status.Progress.Done).To(BeEquivalentTo(1))
+	g.Expect(status.Progress.Total).To(BeEquivalentTo(20))
+	g.Expect(status.Progress.Current).To(HaveLen(10))
+	g.Expect(len(status.Progress.Current[0].Address)).To(BeNumerically("<=", 1024))
+}
+
+func TestProgressMessage(t *testing.T) {
+	current := []terraform.ResourceProgress{{Address: "aws_vpc.this", Since: noon}, {Address: "other"}}
+	tests := []struct {
+		name     string
+		progress *terraform.Progress
+		want     string
+	}{
+		{"none", nil, "Run hello-r1 (PlanAndApply) is running"},
+		{"a phase", &terraform.Progress{Phase: terraform.PhasePlanning}, "Run hello-r1 is planning"},
+		{"a total", &terraform.Progress{Phase: terraform.PhaseApplying, Done: 0, Total: 1}, "Run hello-r1 is applying: 0 of 1 resources"},
+		{"a resource", &terraform.Progress{Phase: terraform.PhaseApplying, Done: 1, Total: 3, Current: current}, "Run hello-r1 is applying: 1 of 3 resources, now aws_vpc.this since 2026-01-02T12:00:00Z"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlanAndApply})
+			g.Expect(progressMessage(run, tt.progress)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestStoreFault(t *testing.T) {
+	g := NewWithT(t)
+	secrets := schema.GroupResource{Resource: "secrets"}
+
+	waiting, ok := fault.AsWaiting(storeFault("hello-r1", apierrors.NewAlreadyExists(secrets, "s")))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.Reason).To(Equal(infrav1.RunInProgressReason))
+	g.Expect(waiting.RetryAfter).To(Equal(time.Second))
+
+	for _, err := range []error{apierrors.NewRequestEntityTooLargeError("too large"), apierrors.NewInvalid(schema.GroupKind{}, "s", nil)} {
+		stalled, ok := fault.AsStalled(storeFault("hello-r1", err))
+		g.Expect(ok).To(BeTrue())
+		g.Expect(stalled.Reason).To(Equal(infrav1.RunFailedReason))
+	}
+
+	refused := errors.New("connection refused")
+	g.Expect(storeFault("hello-r1", refused)).To(MatchError(refused))
+}
+
+func TestIsCurrent(t *testing.T) {
+	cached := newScope("hello").apply
+	cached.Generation, cached.Finalizers = 2, []string{infrav1.WorkspaceTemplateApplyFinalizer}
+	tests := []struct {
+		name   string
+		change func(*infrav1.WorkspaceTemplateApply)
+		want   bool
+	}{
+		{"same", func(*infrav1.WorkspaceTemplateApply) {}, true},
+		{"new status", func(a *infrav1.WorkspaceTemplateApply) { a.ResourceVersion = "9" }, true},
+		{"new spec", func(a *infrav1.WorkspaceTemplateApply) { a.Generation++ }, false},
+		{"another object", func(a *infrav1.WorkspaceTemplateApply) { a.UID = "other" }, false},
+		{"no finalizer", func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			live := cached.DeepCopy()
+			tt.change(live)
+			NewWithT(t).Expect(isCurrent(cached, live)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestJoinFailure(t *testing.T) {
+	g := NewWithT(t)
+	step, failed := fault.Wait("WaitingForSecret", "s"), errors.New("boom")
+	g.Expect(joinFailure(step, fault.Wait("RunInProgress", "r"))).To(BeIdenticalTo(step), "a run that waits is not reported")
+	g.Expect(joinFailure(step, failed)).To(And(MatchError(step), MatchError(failed)))
+	g.Expect(joinFailure(step, nil)).To(MatchError(step))
+}
+
+func TestUnlessApplied(t *testing.T) {
+	wait, stall := fault.Wait("Queued", "q"), fault.Stall("RunFailed", "f")
+	tests := []struct {
+		name      string
+		operation terraform.Operation
+		applied   string
+		err       error
+		want      error
+	}{
+		{"a drift check of an applied workspace", terraform.OperationCheckDrift, inputs, wait, nil},
+		{"a drift check of a changed workspace", terraform.OperationCheckDrift, "before", wait, wait},
+		{"a drift check that stalled", terraform.OperationCheckDrift, inputs, stall, stall},
+		{"an apply", terraform.OperationPlanAndApply, inputs, wait, wait},
+		{"no error", terraform.OperationCheckDrift, inputs, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Status.AppliedInputs = tt.applied
+			err := s.unlessApplied(tt.operation, tt.err)
+			if tt.want == nil {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(BeIdenticalTo(tt.want))
+		})
+	}
+}
+
+func TestAppliedMessage(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	g.Expect(appliedMessage(s)).To(BeEmpty())
+	s.apply.Status.State = &infrav1.StateStatus{Resources: 3}
+	g.Expect(appliedMessage(s)).To(Equal("3 resources in the state"))
+}
+
+func TestGroup(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	g.Expect(s.group().Limit).To(BeZero(), "no provider config")
+	s.sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "aws"}}
+	g.Expect(s.group().Name).To(BeEmpty(), "no limit")
+	s.inputs.Policy.MaxConcurrent = 2
+	g.Expect(s.group()).To(And(HaveField("Name", "n/aws"), HaveField("Limit", 2)))
+	s.sources.ProviderConfig = nil
+	g.Expect(s.group().Limit).To(BeZero(), "no provider config")
+	s.inputs = nil
+	g.Expect(s.group().Limit).To(BeZero(), "the inputs are unknown")
+}
+
+func TestWithPod(t *testing.T) {
+	g := NewWithT(t)
+	run := terraform.Run{ID: "hello-r1"}
+	s := newScope("hello")
+	s.inputs.Request.Timeout = time.Hour
+	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600}))
+
+	s.sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
+	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600}))
+
+	s.sources.ProviderConfig.Spec.Runner = &infrav1.RunnerConfig{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}
+	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600, Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}))
+
+	s.sources.ProviderConfig.Spec.Runner.Resources = &corev1.ResourceRequirements{}
+	s.sources.ProviderConfig.Spec.Runner.Tolerations = []corev1.Toleration{{Key: "k"}}
+	g.Expect(string(s.withPod(run).Pod.Resources)).To(Equal("{}"))
+	g.Expect(string(s.withPod(run).Pod.Tolerations)).To(Equal(`[{"key":"k"}]`))
+
+	s.inputs = nil
+	g.Expect(s.withPod(run)).To(Equal(run), "the inputs are unknown")
+}
+
+// claim records the runner of a run, as the runner does.
+func claim(g Gomega, run *runRecord, identity record.Identity) {
+	patch, err := record.ClaimPatch("", identity)
+	g.Expect(err).NotTo(HaveOccurred())
+	mergeInto(g, run.secret, patch)
+}

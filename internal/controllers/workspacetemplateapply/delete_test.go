@@ -1,0 +1,204 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestDecideDestroy(t *testing.T) {
+	failedDestroy := func(next time.Duration) func(*situation) {
+		return func(s *situation) { failed(infrav1.RetryingReason, 1, next)(s); s.failure.Inputs = destroyInputs }
+	}
+	tests := []struct {
+		name      string
+		situation situation
+		reason    string
+	}{
+		{"applied", upToDate(), ""},
+		{"changed", upToDate(changed), ""},
+		{"a plan waits", upToDate(changed, manual, waitingPlan), ""},
+		{"an apply failed", upToDate(changed, failedForGood), ""},
+		{"the destroy run failed", upToDate(failedDestroy(time.Minute)), infrav1.RetryingReason},
+		{"the destroy run is retried", upToDate(failedDestroy(0)), ""},
+		{"the destroy run failed, and a run is requested", upToDate(failedDestroy(time.Minute), requested), ""},
+		{"the backend changed", upToDate(func(s *situation) { s.configuredBackend = "s3" }), infrav1.BackendChangedReason},
+		{"the backend changed, and a run is requested", upToDate(requested, func(s *situation) { s.configuredBackend = "s3" }), infrav1.BackendChangedReason},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next, err := decideDestroy(tt.situation)
+			if tt.reason != "" {
+				g.Expect(err).To(MatchError(HavePrefix(tt.reason + ": ")))
+				g.Expect(next).To(Equal(noRun))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(next).To(Equal(decision{operation: terraform.OperationDestroy}))
+		})
+	}
+}
+
+func TestHeldFault(t *testing.T) {
+	owner := &metav1.OwnerReference{Kind: "CAPTCluster", Name: "demo", UID: "u"}
+	now := metav1.Now()
+	tests := []struct {
+		name  string
+		found metav1.ObjectMeta
+		want  string
+	}{
+		{"in use", metav1.ObjectMeta{UID: "u"}, "CAPTCluster demo uses this workspace"},
+		{"being deleted", metav1.ObjectMeta{UID: "u", DeletionTimestamp: &now}, "CAPTCluster demo is being deleted"},
+		{"another object of that name", metav1.ObjectMeta{UID: "other"}, ""},
+		{"another object of that name, being deleted", metav1.ObjectMeta{UID: "other", DeletionTimestamp: &now}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := heldFault(owner, &metav1.PartialObjectMetadata{ObjectMeta: tt.found})
+			if tt.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			waiting, ok := fault.AsWaiting(err)
+			g.Expect(ok).To(BeTrue())
+			g.Expect(waiting.Reason).To(Equal(infrav1.HeldByOwnerReason))
+			g.Expect(waiting.RetryAfter).To(Equal(ownerCheckInterval))
+			g.Expect(waiting.Message()).To(HavePrefix(tt.want))
+		})
+	}
+}
+
+func TestIsDestroyed(t *testing.T) {
+	tests := []struct {
+		name   string
+		result *terraform.Result
+		want   bool
+	}{
+		{"not ended", nil, false},
+		{"destroyed", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded}, true},
+		{"nothing to destroy", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeNoChanges}, true},
+		{"failed to destroy", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeFailed}, false},
+		{"lost", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: outcomeLost}, false},
+		{"applied", &terraform.Result{Operation: terraform.OperationPlanAndApply, Outcome: terraform.OutcomeSucceeded}, false},
+		{"no changes", &terraform.Result{Operation: terraform.OperationPlan, Outcome: terraform.OutcomeNoChanges}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(isDestroyed(tt.result)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestNeverHadState(t *testing.T) {
+	run := func(backend string) *runRecord {
+		return &runRecord{secret: newSecret(metav1.ObjectMeta{Annotations: map[string]string{record.BackendAnnotation: backend}})}
+	}
+	tests := []struct {
+		name  string
+		state *infrav1.StateStatus
+		runs  []*runRecord
+		want  bool
+	}{
+		{"no run", nil, nil, true},
+		{"failed runs", nil, []*runRecord{run("kubernetes"), run("kubernetes")}, true},
+		{"an empty state", &infrav1.StateStatus{}, []*runRecord{run("kubernetes")}, true},
+		{"applied resources", &infrav1.StateStatus{Resources: 1}, []*runRecord{run("kubernetes")}, false},
+		{"another backend", nil, []*runRecord{run("s3")}, false},
+		{"another backend before", nil, []*runRecord{run("kubernetes"), run("s3")}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(neverHadState(tt.state, tt.runs)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestIsHeld(t *testing.T) {
+	g := NewWithT(t)
+	holder := func(identity *string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: identity}}
+	}
+	g.Expect(isHeld(holder(nil))).To(BeFalse())
+	g.Expect(isHeld(holder(new("")))).To(BeFalse())
+	g.Expect(isHeld(holder(new("hello-r1")))).To(BeTrue())
+}
+
+func TestLastRunUnsettled(t *testing.T) {
+	result := func(operation terraform.Operation, outcome terraform.Outcome) *terraform.Result {
+		return &terraform.Result{Operation: operation, Outcome: outcome}
+	}
+	const apply, plan = terraform.OperationPlanAndApply, terraform.OperationPlan
+	lost, lostPlan := result(apply, outcomeLost), result(plan, outcomeLost)
+	failed, interrupted := result(apply, terraform.OutcomeFailed), result(apply, terraform.OutcomeInterrupted)
+	tests := []struct {
+		name string
+		// results are the newest first.
+		results []*terraform.Result
+		want    bool
+	}{
+		{"no run", nil, false},
+		{"not ended", []*terraform.Result{nil}, true},
+		{"applied", []*terraform.Result{result(apply, terraform.OutcomeSucceeded)}, false},
+		{"lost", []*terraform.Result{lost}, true},
+		{"lost while planning", []*terraform.Result{lostPlan}, false},
+		{"lost while planning after a lost apply", []*terraform.Result{lostPlan, lost}, true},
+		{"failed after a lost apply", []*terraform.Result{failed, interrupted, lost}, true},
+		{"applied after a lost apply", []*terraform.Result{result(apply, terraform.OutcomeSucceeded), lost}, false},
+		{"no changes after a lost apply", []*terraform.Result{result(apply, terraform.OutcomeNoChanges), lost}, false},
+		{"planned after a lost apply", []*terraform.Result{result(plan, terraform.OutcomePlanned), lost}, false},
+		{"blocked after a lost apply", []*terraform.Result{result(apply, terraform.OutcomeBlocked), lost}, false},
+		{"lost after an apply", []*terraform.Result{lost, result(apply, terraform.OutcomeSucceeded)}, true},
+		{"only failures", []*terraform.Result{failed, interrupted}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(lastRunUnsettled(tt.results)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestCleanUpComponents(t *testing.T) {
+	g := NewWithT(t)
+
+	deleted, released := cleanUpComponents(false)
+	g.Expect(deleted).To(ConsistOf("run", "plan", "rescue", "snapshot", "connection", "state"))
+	g.Expect(released).To(BeEmpty())
+
+	deleted, released = cleanUpComponents(true)
+	g.Expect(deleted).To(ConsistOf("run", "plan", "rescue"))
+	g.Expect(released).To(ConsistOf("snapshot", "connection", "state"))
+}
+
+func TestDestroyedMessage(t *testing.T) {
+	tests := []struct {
+		name       string
+		retain     bool
+		state      *infrav1.StateStatus
+		connection string
+		want       string
+	}{
+		{"destroyed", false, &infrav1.StateStatus{SecretName: "s"}, "c", ""},
+		{"retained without a state", true, nil, "", "Resources are retained"},
+		{"retained with an empty state", true, &infrav1.StateStatus{}, "", "Resources are retained"},
+		{"state in a Secret", true, &infrav1.StateStatus{SecretName: "s", Backend: "kubernetes"}, "", "Resources are retained, state in Secret s"},
+		{"state in another backend", true, &infrav1.StateStatus{Backend: "s3"}, "c", "Resources are retained, state in backend s3, outputs in Secret c"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScope("hello")
+			s.apply.Spec.RetainWorkspaceOnDelete = tt.retain
+			s.apply.Status.State, s.apply.Status.ConnectionSecretName = tt.state, tt.connection
+			NewWithT(t).Expect(destroyedMessage(s)).To(Equal(tt.want))
+		})
+	}
+}

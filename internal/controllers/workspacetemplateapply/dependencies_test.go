@@ -1,0 +1,203 @@
+package workspacetemplateapply
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+func TestWaitsForOthers(t *testing.T) {
+	now := metav1.NewTime(noon)
+	tests := []struct {
+		name      string
+		appliedAt metav1.Time
+		deletedAt *metav1.Time
+		want      bool
+	}{
+		{"new", metav1.Time{}, nil, true},
+		{"applied", now, nil, false},
+		{"being deleted", metav1.Time{}, &now, false},
+		{"applied and being deleted", now, &now, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScope("hello")
+			s.apply.Status.AppliedAt, s.apply.DeletionTimestamp = tt.appliedAt, tt.deletedAt
+			NewWithT(t).Expect(waitsForOthers(s.apply)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestValueReferences(t *testing.T) {
+	NewWithT(t).Expect(valueReferences("n", template.References{Secrets: []string{"a", "b"}, ConfigMaps: []string{"c"}})).To(Equal([]reference{
+		{"Secret", key("a")}, {"Secret", key("b")}, {"ConfigMap", key("c")},
+	}))
+}
+
+func TestProviderConfigKey(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "library"}}
+	g.Expect(s.providerConfigKey()).To(BeNil())
+
+	s.sources.Template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	g.Expect(s.providerConfigKey()).To(HaveValue(Equal(key("aws"))), "it is in the namespace of the workspace")
+}
+
+func TestConfigMapData(t *testing.T) {
+	data := configMapData(&corev1.ConfigMap{Data: map[string]string{"text": "a"}, BinaryData: map[string][]byte{"binary": {0xff}}})
+	NewWithT(t).Expect(data).To(Equal(map[string][]byte{"text": []byte("a"), "binary": {0xff}}))
+}
+
+func TestNotFoundFault(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(notFoundFault(nil, "Reason", "Secret s", "hint")).To(Succeed())
+
+	notFound := apierrors.NewNotFound(corev1.Resource("secrets"), "s")
+	waiting, ok := fault.AsWaiting(notFoundFault(notFound, "Reason", "Secret s", ""))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.Reason).To(Equal("Reason"))
+	g.Expect(waiting.Message()).To(Equal("Secret s does not exist"))
+
+	waiting, ok = fault.AsWaiting(notFoundFault(notFound, "Reason", "Secret s", "create it"))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.Message()).To(Equal("Secret s does not exist: create it"))
+
+	refused := errors.New("connection refused")
+	for _, hint := range []string{"", "create it"} {
+		err := notFoundFault(refused, "Reason", "Secret s", hint)
+		g.Expect(err).To(MatchError("reading Secret s: connection refused"))
+		g.Expect(err).To(MatchError(refused))
+	}
+}
+
+func TestWorkspaceFault(t *testing.T) {
+	written := func(status metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{{Type: infrav1.OutputsWrittenCondition, Status: status}}
+	}
+	now := metav1.NewTime(noon)
+	tests := []struct {
+		name   string
+		status *infrav1.WorkspaceTemplateApplyStatus
+		want   string
+	}{
+		{"missing", nil, "WorkspaceTemplateApply n/vpc does not exist"},
+		{"new", &infrav1.WorkspaceTemplateApplyStatus{}, "WorkspaceTemplateApply n/vpc is not applied yet"},
+		{"applied, outputs not written", &infrav1.WorkspaceTemplateApplyStatus{AppliedAt: now}, "WorkspaceTemplateApply n/vpc is not applied yet"},
+		{"applied, outputs failed", &infrav1.WorkspaceTemplateApplyStatus{AppliedAt: now, Conditions: written("False")}, "WorkspaceTemplateApply n/vpc is not applied yet"},
+		{"outputs of an earlier object", &infrav1.WorkspaceTemplateApplyStatus{Conditions: written("True")}, "WorkspaceTemplateApply n/vpc is not applied yet"},
+		{"applied and written", &infrav1.WorkspaceTemplateApplyStatus{AppliedAt: now, Conditions: written("True")}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			var other *infrav1.WorkspaceTemplateApply
+			if tt.status != nil {
+				other = &infrav1.WorkspaceTemplateApply{Status: *tt.status}
+			}
+			err := workspaceFault(key("vpc"), other)
+			if tt.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			waiting, ok := fault.AsWaiting(err)
+			g.Expect(ok).To(BeTrue())
+			g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForWorkspaceReason))
+			g.Expect(waiting.Message()).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestFindCycle(t *testing.T) {
+	type waits = map[string][]string
+	tests := []struct {
+		name  string
+		waits waits
+		want  []string
+	}{
+		{"none", waits{"a": nil}, nil},
+		{"itself", waits{"a": {"a"}}, []string{"a", "a"}},
+		{"two", waits{"a": {"b"}, "b": {"a"}}, []string{"a", "b", "a"}},
+		{"three, the second branch", waits{"a": {"x", "b"}, "x": nil, "b": {"x", "c"}, "c": {"a"}}, []string{"a", "b", "c", "a"}},
+		{"a chain", waits{"a": {"b"}, "b": {"c"}, "c": nil}, nil},
+		{"a diamond", waits{"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": nil}, nil},
+		{"a missing workspace", waits{"a": {"missing", "b"}, "b": {"a"}}, []string{"a", "b", "a"}},
+		{"a cycle of others", waits{"a": {"b"}, "b": {"c"}, "c": {"b"}}, nil},
+		{"a placeholder", waits{"a": {"${WORKSPACE_NAME}-vpc"}, "a-vpc": {"a"}}, []string{"a", "a-vpc", "a"}},
+		{"the same name in another namespace", waits{"a": {"other/a"}, "other/a": nil}, nil},
+		{"through another namespace", waits{"a": {"other/b"}, "other/b": {"n/a"}}, []string{"a", "b", "a"}},
+		{"names are relative to the namespace of the waiter", waits{"a": {"other/b"}, "other/b": {"a"}, "other/a": nil}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			workspaces := map[client.ObjectKey]*infrav1.WorkspaceTemplateApply{}
+			for name, others := range tt.waits {
+				apply := &infrav1.WorkspaceTemplateApply{}
+				ref := objectReference(name)
+				apply.Name, apply.Namespace = ref.Name, ref.Namespace
+				if apply.Namespace == "" {
+					apply.Namespace = "n"
+				}
+				for _, other := range others {
+					apply.Spec.WaitForWorkspaces = append(apply.Spec.WaitForWorkspaces, objectReference(other))
+				}
+				workspaces[client.ObjectKeyFromObject(apply)] = apply
+			}
+			reads := 0
+			cycle, err := findCycle(workspaces[key("a")], func(key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
+				reads++
+				return workspaces[key], nil
+			})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(cycle).To(Equal(tt.want))
+			g.Expect(reads).To(BeNumerically("<=", len(tt.waits)), "each workspace is read once")
+		})
+	}
+}
+
+func TestFindCycle_returnsErrors(t *testing.T) {
+	refused := errors.New("connection refused")
+	s := newScope("a")
+	s.apply.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "b"}}
+	_, err := findCycle(s.apply, func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) { return nil, refused })
+	NewWithT(t).Expect(err).To(MatchError(refused))
+}
+
+func objectReference(name string) infrav1.ObjectReference {
+	for i := range name {
+		if name[i] == '/' {
+			return infrav1.ObjectReference{Namespace: name[:i], Name: name[i+1:]}
+		}
+	}
+	return infrav1.ObjectReference{Name: name}
+}
+
+func TestInputsFault(t *testing.T) {
+	g := NewWithT(t)
+
+	stalled, ok := fault.AsStalled(inputsFault(&template.Problem{Reason: infrav1.MissingVariableReason, Message: "name is missing"}))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(stalled.Reason).To(Equal(infrav1.MissingVariableReason))
+	g.Expect(stalled.Message()).To(Equal("name is missing"))
+
+	for secret, reason := range map[bool]string{true: infrav1.WaitingForSecretReason, false: infrav1.WaitingForConfigMapReason} {
+		waiting, ok := fault.AsWaiting(inputsFault(&template.MissingKeyError{Secret: secret, Name: "s", Key: "k"}))
+		g.Expect(ok).To(BeTrue())
+		g.Expect(waiting.Reason).To(Equal(reason))
+		g.Expect(waiting.RetryAfter).To(Equal(time.Duration(0)), "a watch ends the wait")
+	}
+
+	other := errors.New("boom")
+	g.Expect(inputsFault(other)).To(BeIdenticalTo(other))
+}

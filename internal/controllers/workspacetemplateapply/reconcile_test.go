@@ -1,0 +1,709 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+var errRefused = errors.New("connection refused")
+
+// testController is the controller of the workspace n/hello with a fake API
+// server and a fake runner. The call number failAt to either of them fails.
+type testController struct {
+	Gomega
+
+	t             *testing.T
+	server        client.WithWatch // Without failures.
+	reconciler    *Reconciler
+	frame         *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]
+	calls, failAt int
+	// sites has the numbers of the first and the last call of each line that
+	// makes calls.
+	sites map[string][2]int
+
+	// What the runner reports and has been asked for.
+	liveness                             terraform.Liveness
+	explanation                          string
+	started, stopped, forgotten, removed []string
+}
+
+func newTestController(t *testing.T, objects ...client.Object) *testController {
+	c := &testController{Gomega: NewWithT(t), t: t, liveness: terraform.LivenessRunning, sites: map[string][2]int{}}
+	c.server = fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(objects...).
+		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithIndex(&corev1.Secret{}, workspaceIndex, workspaceOf).Build()
+	failing := interceptor.NewClient(c.server, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			return c.call(func() error { return w.Get(ctx, key, obj, opts...) })
+		},
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return c.call(func() error { return w.List(ctx, list, opts...) })
+		},
+		Create: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return c.call(func() error { return w.Create(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return c.call(func() error { return w.Update(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, w client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			return c.call(func() error { return w.Patch(ctx, obj, patch, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return c.call(func() error { return w.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return c.call(func() error { return w.Delete(ctx, obj, opts...) })
+		},
+	})
+	c.reconciler = &Reconciler{
+		Client: failing, Reader: failing, Metadata: metadataCache{Reader: failing},
+		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: c}, Default: infrav1.ExecutorProcess,
+		Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
+		queue: queue.New(1, time.Now, func(queue.Key) {}), tracker: newTracker(),
+	}
+	c.frame = c.reconciler.frame()
+	return c
+}
+
+// testScheme returns a scheme that is smaller, and faster, than the manager's.
+var testScheme = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(corev1.AddToScheme(s))
+	utilruntime.Must(coordinationv1.AddToScheme(s))
+	utilruntime.Must(clusterv1.AddToScheme(s))
+	utilruntime.Must(infrav1.AddToScheme(s))
+	return s
+})
+
+// metadataCache is a cache.Cache that only reads.
+type metadataCache struct {
+	cache.Cache
+	client.Reader
+}
+
+func (m metadataCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return m.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (m metadataCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return m.Reader.List(ctx, list, opts...)
+}
+
+// call counts a call, and fails it if it has the number failAt.
+func (c *testController) call(do func() error) error {
+	c.calls++
+	site := callSite()
+	numbers, found := c.sites[site]
+	if !found {
+		numbers[0] = c.calls
+	}
+	numbers[1] = c.calls
+	c.sites[site] = numbers
+	if c.calls == c.failAt {
+		return errRefused
+	}
+	return do()
+}
+
+// callSite returns the line of the controller that makes a call.
+func callSite() string {
+	pc := make([]uintptr, 32)
+	frames := goruntime.CallersFrames(pc[:goruntime.Callers(2, pc)])
+	for {
+		frame, more := frames.Next()
+		if strings.Contains(frame.Function, "internal/") && !strings.HasSuffix(frame.File, "_test.go") {
+			return fmt.Sprintf("%s:%d", frame.Function, frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+func (c *testController) note(list *[]string, id string) error {
+	return c.call(func() error { *list = append(*list, id); return nil })
+}
+
+func (c *testController) Start(_ context.Context, run terraform.Run) error {
+	return c.note(&c.started, run.ID)
+}
+func (c *testController) Stop(_ context.Context, run terraform.Run) error {
+	return c.note(&c.stopped, run.ID)
+}
+func (c *testController) Forget(_ context.Context, run terraform.Run) error {
+	return c.note(&c.forgotten, run.ID)
+}
+
+func (c *testController) Remove(_ context.Context, workspace terraform.WorkspaceRef) error {
+	return c.note(&c.removed, workspace.Name)
+}
+
+func (c *testController) Observe(_ context.Context, run terraform.Run) (terraform.Liveness, error) {
+	if err := c.call(func() error { return nil }); err != nil {
+		return "", err
+	}
+	if !slices.Contains(c.started, run.ID) {
+		return terraform.LivenessPending, nil
+	}
+	return c.liveness, nil
+}
+
+func (c *testController) Explain(context.Context, terraform.Run) (string, error) {
+	return c.explanation, c.call(func() error { return nil })
+}
+
+// reconcile reconciles the workspace once, and a second time if a call failed on
+// purpose.
+func (c *testController) reconcile() ctrl.Result {
+	c.t.Helper()
+	request := ctrl.Request{NamespacedName: key("hello")}
+	before := c.calls
+	result, err := c.frame.Reconcile(c.t.Context(), request)
+	if before < c.failAt && c.failAt <= c.calls {
+		c.Expect(err).To(MatchError(errRefused), "the error of call %d was ignored", c.failAt)
+		c.failAt = 0
+		result, err = c.frame.Reconcile(c.t.Context(), request)
+	}
+	c.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+func (c *testController) get() *infrav1.WorkspaceTemplateApply {
+	c.t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	c.Expect(c.server.Get(c.t.Context(), key("hello"), apply)).To(Succeed())
+	return apply
+}
+
+func (c *testController) change(change func(*infrav1.WorkspaceTemplateApply)) {
+	c.t.Helper()
+	apply := c.get()
+	change(apply)
+	apply.Generation++
+	c.Expect(c.server.Update(c.t.Context(), apply)).To(Succeed())
+}
+
+// condition returns status and reason of a condition, with its message.
+func (c *testController) condition(conditionType string) (state, message string) {
+	c.t.Helper()
+	found := meta.FindStatusCondition(c.get().Status.Conditions, conditionType)
+	c.Expect(found).NotTo(BeNil(), "no condition %s", conditionType)
+	return string(found.Status) + " " + found.Reason, found.Message
+}
+
+func (c *testController) expect(conditionType, state string) string {
+	c.t.Helper()
+	got, message := c.condition(conditionType)
+	c.Expect(got).To(Equal(state), message)
+	return message
+}
+
+func (c *testController) runSecret(id string) *corev1.Secret {
+	c.t.Helper()
+	secret := &corev1.Secret{}
+	c.Expect(c.server.Get(c.t.Context(), key(record.SecretName(id)), secret)).To(Succeed())
+	return secret
+}
+
+// finish records the result of a run, as its runner does.
+func (c *testController) finish(id string, result terraform.Result) {
+	c.t.Helper()
+	secret := c.runSecret(id)
+	result.RunID, result.StartedAt, result.FinishedAt = id, noon, noon
+	result.Operation = terraform.Operation(secret.Annotations[record.OperationAnnotation])
+	c.Expect(record.SetResult(secret, &result)).To(Succeed())
+	c.Expect(c.server.Update(c.t.Context(), secret)).To(Succeed())
+}
+
+// secrets returns the names of all Secrets.
+func (c *testController) secrets() []string {
+	c.t.Helper()
+	var list corev1.SecretList
+	c.Expect(c.server.List(c.t.Context(), &list)).To(Succeed())
+	return secretNames(list.Items)
+}
+
+// deleted reports whether the workspace does not exist.
+func (c *testController) deleted() bool {
+	return client.IgnoreNotFound(c.server.Get(c.t.Context(), key("hello"), &infrav1.WorkspaceTemplateApply{})) == nil &&
+		c.server.Get(c.t.Context(), key("hello"), &infrav1.WorkspaceTemplateApply{}) != nil
+}
+
+func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "n", Name: name} }
+
+func newApply(changes ...func(*infrav1.WorkspaceTemplateApply)) *infrav1.WorkspaceTemplateApply {
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: objectMeta("hello")}
+	apply.UID, apply.Generation = "u", 1
+	apply.Spec.TemplateRef.Name = "vpc"
+	apply.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: "hello-connection"}
+	for _, change := range changes {
+		change(apply)
+	}
+	return apply
+}
+
+// newTemplate returns a template that takes values from a Secret and a ConfigMap.
+func newTemplate() *infrav1.WorkspaceTemplate {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: objectMeta("vpc")}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{
+		Source: infrav1.ModuleSourceInline, Module: "output \"id\" { value = \"vpc-1\" }\n",
+		Env: []infrav1.EnvVar{
+			{Name: "A", SecretKeyReference: &infrav1.KeyReference{Name: "values", Key: "k"}},
+			{Name: "B", ConfigMapKeyReference: &infrav1.KeyReference{Name: "values", Key: "k"}},
+		},
+	}
+	return template
+}
+
+// values returns the objects that newTemplate refers to.
+func values() []client.Object {
+	return []client.Object{
+		newTemplate(),
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")},
+		&corev1.Secret{ObjectMeta: objectMeta("values"), Data: map[string][]byte{"k": []byte("v")}},
+		&corev1.ConfigMap{ObjectMeta: objectMeta("values"), Data: map[string]string{"k": "v"}},
+	}
+}
+
+// leftovers returns a plan and snapshots of the workspace.
+func leftovers() []client.Object {
+	var objects []client.Object
+	for name, component := range map[string]string{
+		"capt-plan-0000000000000000-0": record.ComponentPlan, "capt-snapshot-hello-r1-0": record.ComponentSnapshot, "capt-snapshot-hello-r2-0": record.ComponentSnapshot,
+	} {
+		secret := newSecret(objectMeta(name))
+		secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: component}
+		if component == record.ComponentSnapshot {
+			secret.Labels[infrav1.RunLabel] = name[len("capt-snapshot-") : len(name)-len("-0")]
+			secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "values", UID: "u"}}
+		}
+		objects = append(objects, secret)
+	}
+	return objects
+}
+
+var outputsResult = terraform.Result{
+	Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 1},
+	Outputs: map[string]terraform.Output{"id": output(`"vpc-1"`)},
+}
+
+// lifecycle applies a workspace, changes it and deletes it.
+func lifecycle(t *testing.T, retain bool, failAt int) *testController {
+	other := &infrav1.WorkspaceTemplateApply{ObjectMeta: objectMeta("network")}
+	other.Status.AppliedAt = metav1.NewTime(noon)
+	other.Status.Conditions = []metav1.Condition{{Type: infrav1.OutputsWrittenCondition, Status: "True", Reason: "R", LastTransitionTime: metav1.NewTime(noon)}}
+	objects := append(append(values(), leftovers()...), other, newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.RetainWorkspaceOnDelete = retain
+		a.Spec.HistoryLimit, a.Spec.SnapshotLimit = new(int32(1)), new(int32(1))
+		a.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "values"}}
+		a.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "network"}}
+	}))
+	c := newTestController(t, objects...)
+	c.failAt = failAt
+
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "True Ready")
+	c.expect(infrav1.InputsValidCondition, "True InputsValid")
+	c.expect(infrav1.AppliedCondition, "False RunInProgress")
+	c.Expect(c.started).To(ContainElement("hello-r1"))
+	c.Expect(c.get().Status.Run.ID).To(Equal("hello-r1"))
+	c.Expect(c.secrets()).NotTo(ContainElements("capt-plan-0000000000000000-0"))
+	c.Expect(c.secrets()).NotTo(ContainElements("capt-snapshot-hello-r1-0"))
+	c.Expect(c.secrets()).To(ContainElement("capt-snapshot-hello-r2-0"))
+
+	c.explanation = "The image is being pulled."
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(startInterval))
+	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(HaveSuffix("is running. The image is being pulled."))
+	c.Expect(c.stopped).To(BeEmpty())
+
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "True Applied")
+	c.Expect(c.expect(infrav1.OutputsWrittenCondition, "True OutputsWritten")).To(Equal("Outputs are in Secret hello-connection"))
+	c.expect(infrav1.ReadyCondition, "True Ready")
+	c.Expect(c.get().Status.Run).To(BeNil())
+	c.Expect(c.forgotten).To(ContainElement("hello-r1"))
+
+	// A second run with another output, after which the first run is pruned.
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
+	})
+	c.reconcile()
+	c.Expect(c.started).To(ContainElement("hello-r2"))
+	second := outputsResult
+	second.Outputs = map[string]terraform.Output{"id": output(`"vpc-2"`)}
+	c.finish("hello-r2", second)
+	c.reconcile()
+	c.reconcile()
+	c.expect(infrav1.ReadyCondition, "True Ready")
+	var connection corev1.Secret
+	c.Expect(c.server.Get(t.Context(), key("hello-connection"), &connection)).To(Succeed())
+	c.Expect(connection.Data).To(Equal(map[string][]byte{"id": []byte("vpc-2")}))
+	c.Expect(c.secrets()).NotTo(ContainElement(record.SecretName("hello-r1")))
+
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	if retain {
+		return c
+	}
+	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
+	c.Expect(c.runSecret("hello-r3").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "Destroy"))
+	c.reconcile()
+	c.Expect(c.stopped).To(BeEmpty(), "the destroy run is not stopped")
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	c.reconcile()
+	c.expect(infrav1.DestroyedCondition, "True Destroyed")
+	c.Expect(c.get().Status.State.Resources).To(BeZero())
+	c.runSecret("hello-r3")
+	c.reconcile()
+	return c
+}
+
+func TestReconcile_appliesAndDestroys(t *testing.T) {
+	c := lifecycle(t, false, 0)
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(c.secrets()).To(ConsistOf("values"))
+	c.Expect(c.removed).To(ConsistOf("hello"))
+	c.Expect(c.reconciler.tracker.references).To(BeEmpty())
+}
+
+func TestReconcile_retains(t *testing.T) {
+	c := lifecycle(t, true, 0)
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(c.secrets()).To(ConsistOf("values", "hello-connection", "capt-snapshot-hello-r2-0"))
+	for _, name := range []string{"hello-connection", "capt-snapshot-hello-r2-0"} {
+		var secret corev1.Secret
+		c.Expect(c.server.Get(t.Context(), key(name), &secret)).To(Succeed())
+		c.Expect(secret.OwnerReferences).To(BeEmpty(), name)
+	}
+	c.Expect(c.removed).To(ConsistOf("hello"))
+}
+
+// Every error of the API server and of the runner is returned, and the next
+// reconcile recovers from it.
+func TestReconcile_recoversFromEveryError(t *testing.T) {
+	for _, retain := range []bool{false, true} {
+		for site, numbers := range lifecycle(t, retain, 0).sites {
+			for _, failAt := range slices.Compact(numbers[:]) {
+				t.Run(fmt.Sprintf("%s, call %d, retain %t", path.Base(site), failAt, retain), func(t *testing.T) {
+					c := lifecycle(t, retain, failAt)
+					c.Expect(c.failAt).To(BeZero(), "the call was not made")
+					c.Expect(c.deleted()).To(BeTrue())
+				})
+			}
+		}
+	}
+}
+
+func TestReconcile_waitsForItsDependencies(t *testing.T) {
+	c := newTestController(t, newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "late"}}
+		a.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "network"}}
+	}))
+	waits := []string{
+		"False WaitingForTemplate", "False WaitingForProviderConfig", "False WaitingForSecret", "False WaitingForConfigMap",
+	}
+	for i, object := range values() {
+		c.reconcile()
+		c.expect(infrav1.DependenciesReadyCondition, waits[i])
+		c.Expect(c.server.Create(t.Context(), object)).To(Succeed())
+	}
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False WaitingForWorkspace")).To(HaveSuffix("does not exist"))
+
+	other := newApply()
+	other.Name, other.UID = "network", "other"
+	other.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "hello"}}
+	c.Expect(c.server.Create(t.Context(), other)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False DependencyCycle")).To(ContainSubstring("hello → network → hello"))
+
+	other.Spec.WaitForWorkspaces = nil
+	other.Status.AppliedAt = metav1.NewTime(noon)
+	other.Status.Conditions = []metav1.Condition{{Type: infrav1.OutputsWrittenCondition, Status: "True", Reason: "R", LastTransitionTime: metav1.NewTime(noon)}}
+	c.Expect(c.server.Update(t.Context(), other.DeepCopy())).To(Succeed())
+	var stored infrav1.WorkspaceTemplateApply
+	c.Expect(c.server.Get(t.Context(), key("network"), &stored)).To(Succeed())
+	stored.Status = other.Status
+	c.Expect(c.server.Status().Update(t.Context(), &stored)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False WaitingForSecret")).To(ContainSubstring("n/late"))
+	c.Expect(c.started).To(BeEmpty())
+	c.Expect(c.reconciler.tracker.mapTo("Secret")(t.Context(), newSecret(objectMeta("late")))).To(HaveLen(1))
+
+	c.Expect(c.server.Create(t.Context(), newSecret(objectMeta("late")))).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "True Ready")
+	c.Expect(c.started).To(ConsistOf("hello-r1"))
+}
+
+func TestReconcile_attendsARunWhileDependenciesAreMissing(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")}
+	c.Expect(c.server.Delete(t.Context(), config)).To(Succeed())
+
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False WaitingForProviderConfig")
+	c.Expect(c.get().Status.Run).NotTo(BeNil())
+
+	secret := c.runSecret("hello-r1")
+	claim(c, &runRecord{secret: secret}, record.Identity{Host: "h"})
+	secret.ResourceVersion = ""
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	c.liveness = terraform.LivenessGone
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False WaitingForProviderConfig")
+	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeTrue(), "the loss of the run is recorded")
+}
+
+func TestReconcile_recordsALostRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.liveness, c.explanation = terraform.LivenessGone, "The node was removed."
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False RunInterrupted")
+	result, err := record.Result(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(result.Outcome).To(Equal(outcomeLost))
+	c.Expect(result.Diagnostics[0].Detail).To(HaveSuffix("The node was removed."))
+
+	c.reconcile()
+	c.Expect(c.started).To(ContainElement("hello-r2"), "the next run starts at once")
+	c.Expect(c.forgotten).To(BeEmpty(), "the executor keeps what is left of a lost run")
+}
+
+func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	cached := c.runSecret("hello-r1")
+	c.finish("hello-r1", outputsResult)
+	err := c.reconciler.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: cached})
+	c.Expect(err).To(MatchError(ContainSubstring("has just ended")))
+	result, err := record.Result(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(result.Outcome).To(Equal(terraform.OutcomeSucceeded))
+}
+
+func TestReconcile_stopsACanceledRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
+	})
+	c.reconcile()
+	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
+	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(HaveSuffix("is stopping"))
+}
+
+func TestReconcile_startsAPendingRunAgain(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.liveness = terraform.LivenessPending
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r1"}))
+	c.liveness = terraform.LivenessUnknown
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False LockHeld")
+}
+
+func TestReconcile_waitsForAFreeSlot(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	other := queue.Key{Namespace: "n", Name: "other"}
+	c.reconciler.queue.Acquire(other, queue.Group{})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False Queued")
+	c.Expect(c.started).To(BeEmpty())
+
+	// A workspace that becomes paused gives up its place in the queue.
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+	})
+	_, waiting := c.reconciler.queue.Len()
+	c.Expect(waiting).To(Equal(1))
+	c.reconcile()
+	_, waiting = c.reconciler.queue.Len()
+	c.Expect(waiting).To(BeZero())
+}
+
+func TestReconcile_releasesTheSlotOfAWorkspaceWithoutARun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconciler.queue.Hold(queue.Key{Namespace: "n", Name: "hello"}, queue.Group{})
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "missing" })
+	c.reconcile()
+	running, _ := c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "vpc" })
+	c.reconcile()
+	running, _ = c.reconciler.queue.Len()
+	c.Expect(running).To(Equal(1))
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	running, _ = c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+}
+
+func TestReconcile_doesNotStartOnAStaleCache(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	live := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Generation = 7 })
+	c.reconciler.Reader = interceptor.NewClient(c.server, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if apply, ok := obj.(*infrav1.WorkspaceTemplateApply); ok {
+				live.DeepCopyInto(apply)
+				return nil
+			}
+			return w.Get(ctx, key, obj, opts...)
+		},
+	})
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(time.Second))
+	c.Expect(c.started).To(BeEmpty())
+	running, _ := c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+}
+
+func TestReconcile_refusesTheSecretOfAnotherOwner(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newSecret(objectMeta("hello-connection")))...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.Expect(c.expect(infrav1.OutputsWrittenCondition, "False SecretConflict")).To(ContainSubstring("Secret hello-connection"))
+}
+
+func TestReconcile_reportsInvalidOutputNames(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.WriteConnectionSecretToRef = nil }))...)
+	c.reconcile()
+	result := outputsResult
+	result.Outputs = map[string]terraform.Output{"grüße": output(`1`)}
+	c.finish("hello-r1", result)
+	c.reconcile()
+	c.Expect(c.expect(infrav1.OutputsWrittenCondition, "False InvalidOutputName")).To(ContainSubstring("Outputs grüße"))
+	c.Expect(c.secrets()).NotTo(ContainElement("hello-connection"))
+}
+
+func TestReconcile_plansAgainIfTheOutputsAreLost(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.runSecret("hello-r1"))).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.OutputsWrittenCondition, "False WaitingForWorkspace")
+	c.reconcile()
+	c.Expect(c.started).To(ContainElement("hello-r2"))
+}
+
+func TestReconcile_deletesAWorkspaceThatNeverRan(t *testing.T) {
+	c := newTestController(t, newApply())
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(c.started).To(BeEmpty())
+}
+
+func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
+	c.reconcile()
+	backend := (&scope{apply: c.get()}).kubernetesBackend()
+	lease := &coordinationv1.Lease{ObjectMeta: objectMeta(backend.LeaseName())}
+	lease.Spec.HolderIdentity = new("hello-r1")
+	c.Expect(c.server.Create(t.Context(), lease)).To(Succeed())
+
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "Destroy"), "resources may be missing from the state")
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key(lease.Name), lease))).To(Succeed())
+}
+
+func TestReconcile_keepsTheWorkingDirectoryOfAnUnsettledRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: outcomeLost})
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(c.removed).To(BeEmpty())
+	c.Expect(c.forgotten).To(ConsistOf("hello-r1"))
+}
+
+func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
+	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
+}
+
+func TestReconcile_waitsForItsOwner(t *testing.T) {
+	owner := &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")}
+	owner.UID, owner.Finalizers = "owner", []string{"test/keep"}
+	c := newTestController(t, owner, newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Finalizers = []string{infrav1.WorkspaceHeldFinalizer}
+		a.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "demo", UID: "owner", Controller: new(true)}}
+	}))
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(ownerCheckInterval))
+	c.Expect(c.expect(infrav1.DestroyedCondition, "False HeldByOwner")).To(HavePrefix("CAPTCluster demo uses this workspace"))
+	c.Expect(c.server.Delete(t.Context(), owner)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DestroyedCondition, "False HeldByOwner")).To(HavePrefix("CAPTCluster demo is being deleted"))
+
+	c.calls, c.failAt = 0, 4
+	c.reconcile()
+	c.Expect(c.failAt).To(BeZero())
+	c.Expect(c.server.Get(t.Context(), key("demo"), owner)).To(Succeed())
+	owner.Finalizers = nil
+	c.Expect(c.server.Update(t.Context(), owner)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue(), "the owner was deleted by force")
+}
+
+func TestWorkspacesOfCluster(t *testing.T) {
+	labelled := newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Labels = map[string]string{"cluster.x-k8s.io/cluster-name": "demo"}
+	})
+	other := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Name = "other" })
+	c := newTestController(t, labelled, other)
+	requests := c.reconciler.workspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
+	c.Expect(requests).To(Equal([]ctrl.Request{{NamespacedName: key("hello")}}))
+}
