@@ -203,7 +203,7 @@ spec:
 	w.Expect(workload.Create(w.ctx, thing)).To(Succeed())
 
 	change(w, "pruned", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = settings("kept") })
-	w.waitStanding("pruned", name, addonsv1.RemovingReason+" Thing theirs is of a kind that this add-on brought and would be lost with it")
+	w.waitStanding("pruned", name, addonsv1.RemovingReason+" Thing theirs is of a kind that this add-on installed and would be deleted with it")
 	w.Expect(workload.Delete(w.ctx, thing)).To(Succeed())
 	w.waitStanding("pruned", name, clusterv1.ReadyReason)
 	for object, there := range map[string]bool{"kept": true, "dropped": false, "taken": true} {
@@ -241,10 +241,10 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	w.labelledCluster(name, map[string]string{"yes": "true"})
 	w.waitReady(name)
 	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys refers to key cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
-	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: the cluster does not know its kind")
-	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service is refused: ")
-	w.Eventually(func() string { return w.addonStatus("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("not tried again after 0 attempts")))
-	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other: ring-a → ring-b → ring-a")
+	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: its kind is not installed")
+	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service was rejected: ")
+	w.Eventually(func() string { return w.addonStatus("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("no retries left after 0 attempts")))
+	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other (ring-a → ring-b → ring-a)")
 	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
 
 	t.Log("fixing one fixes it alone")

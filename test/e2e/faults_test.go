@@ -399,11 +399,11 @@ func (w *harness) serverIsDown() {
 	w.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {
-		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" The cluster has not answered since "))
+		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" Workload cluster has been unreachable since "))
 		w.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, w.addonStatus(addon))
 	}
 	// By then nodes and pods count as lost.
-	w.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" There is no connection to the cluster"))
+	w.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" Workload cluster is unreachable"))
 	w.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, w.addonStatus(flux))
 	w.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
 	began = time.Now()

@@ -23,55 +23,56 @@ import (
 
 const fieldManager = "capt-addon"
 
-// ask has Cluster API apply what the cluster is to get. Asking twice for the
-// same is no harm.
-func (r *Reconciler) ask(ctx context.Context, s *scope, st *standing, round int) error {
-	rendered, err := r.full(ctx, s, st, round)
+// request hands the content of a cluster to Cluster API. It is idempotent.
+func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, round int) error {
+	rendered, err := r.renderData(ctx, s, in, round)
 	if err != nil {
 		return err
 	}
-	if err := r.label(ctx, st); err != nil {
+	if err := r.labelCluster(ctx, in); err != nil {
 		return err
 	}
-	dropped, err := r.dropped(ctx, s, st, rendered)
+	dropped, err := r.readDropped(ctx, s, in, rendered)
 	if err != nil {
 		return err
 	}
-	secret := render.Secret(s.addon, st.name, rendered, round, s.now)
+	secret := render.Secret(s.addon, in.name, rendered, round, s.now)
 	if dropped != "" {
 		secret.Annotations[addonsv1.PruneAnnotation] = dropped
 	}
 	if err := r.apply(ctx, secret); err != nil {
 		return err
 	}
-	set := render.ResourceSet(s.addon, st.name)
-	if st.set == nil {
-		if err := r.apply(ctx, set); err != nil {
+	resourceSet := render.ResourceSet(s.addon, in.name)
+	if in.resourceSet == nil {
+		if err := r.apply(ctx, resourceSet); err != nil {
 			return err
 		}
-		st.set = set
+		in.resourceSet = resourceSet
 	}
-	slim := *rendered
-	slim.Data, secret.Data = nil, nil
-	from, err := r.versionsOf(ctx, s, &standing{name: st.name, cluster: st.cluster, controlPlane: st.controlPlane, secret: secret})
+	secret.Data = nil
+	next := *in
+	next.secret = secret
+	inputs, err := r.inputVersions(ctx, s, &next)
 	if err != nil {
 		return err
 	}
-	st.secret, st.rendered = secret, &rendering{Rendered: &slim, from: from}
-	r.keep(s, st)
+	in.secret, in.rendered = secret, withoutData(rendered, inputs)
+	r.cacheRendering(s, in)
 	return nil
 }
 
-// label lets a ClusterResourceSet select this Cluster alone.
-func (r *Reconciler) label(ctx context.Context, st *standing) error {
-	if st.cluster.Labels[addonsv1.ClusterLabel] == st.name {
+// labelCluster sets the label by which a ClusterResourceSet selects this Cluster
+// alone.
+func (r *Reconciler) labelCluster(ctx context.Context, in *installation) error {
+	if in.cluster.Labels[addonsv1.ClusterLabel] == in.name {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{addonsv1.ClusterLabel: st.name}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{addonsv1.ClusterLabel: in.name}}})
 	if err != nil {
 		return fmt.Errorf("encoding a label: %w", err)
 	}
-	if err := r.Client.Patch(ctx, st.cluster.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	if err := r.Client.Patch(ctx, in.cluster.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		return fmt.Errorf("labelling the Cluster: %w", err)
 	}
 	return nil
@@ -91,51 +92,59 @@ func (r *Reconciler) apply(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// applied waits until Cluster API has applied what was asked for. Its binding
-// tells, the condition of the ClusterResourceSet does not.
-func (r *Reconciler) applied(ctx context.Context, s *scope, st *standing) error {
-	if st.was.AppliedHash != "" && st.was.AppliedHash == st.rendered.Hash {
-		return nil
-	}
-	if s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce && st.was.AppliedHash != "" {
+// checkApplied returns a problem unless Cluster API has applied the rendered
+// content. The ClusterResourceSetBinding records that; the condition of the
+// ClusterResourceSet does not.
+func (r *Reconciler) checkApplied(ctx context.Context, s *scope, in *installation) error {
+	if in.previous.AppliedHash != "" && in.previous.AppliedHash == in.rendered.Hash || s.keepsFirstContent(in) {
 		return nil
 	}
 	var binding clusteraddonsv1.ClusterResourceSetBinding
-	if err := r.Client.Get(ctx, st.key(s), &binding); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, in.key(s), &binding); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the ClusterResourceSetBinding: %w", err)
 	}
-	name := render.Name(s.addon.Name, st.name)
+	name := render.Name(s.addon.Name, in.name)
+	switch attempted, applied := appliedByClusterAPI(&binding, name, in.rendered.Hash); {
+	case applied:
+		return nil
+	case attempted:
+		return &problem{reason: addonsv1.ApplyFailedReason, message: r.diagnose(ctx, s, in), failed: true}
+	default:
+		return &problem{reason: addonsv1.ApplyingReason, message: "Cluster API has not applied ClusterResourceSet " + name + " yet"}
+	}
+}
+
+// appliedByClusterAPI reports whether Cluster API tried to apply the content with
+// a hash, and whether it succeeded.
+func appliedByClusterAPI(binding *clusteraddonsv1.ClusterResourceSetBinding, name, hash string) (attempted, applied bool) {
 	for _, set := range binding.Spec.Bindings {
 		if set.ClusterResourceSetName != name {
 			continue
 		}
 		for _, resource := range set.Resources {
-			if resource.Name != name || resource.Hash != st.rendered.Hash {
-				continue
+			if resource.Name == name && resource.Hash == hash {
+				return true, resource.Applied != nil && *resource.Applied
 			}
-			if resource.Applied != nil && *resource.Applied {
-				return nil
-			}
-			return &problem{reason: addonsv1.ApplyFailedReason, message: r.diagnose(ctx, s, st), failed: true}
 		}
 	}
-	return &problem{reason: addonsv1.ApplyingReason, message: "Cluster API has not applied ClusterResourceSet " + name + " yet"}
+	return false, false
 }
 
-// diagnose finds out what the cluster refuses: Cluster API keeps that to itself.
-func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) string {
+// diagnose returns why the workload cluster rejects the content, which Cluster
+// API does not report.
+func (r *Reconciler) diagnose(ctx context.Context, s *scope, in *installation) string {
 	const unknown = "Cluster API could not apply all manifests"
-	c, err := r.Clusters.GetUncachedClient(ctx, st.key(s))
+	c, err := r.Clusters.GetUncachedClient(ctx, in.key(s))
 	if err != nil {
-		return unknown + ": there is no connection to the cluster"
+		return unknown + ": workload cluster is unreachable"
 	}
-	for _, o := range st.rendered.Objects {
+	for _, o := range in.rendered.Objects {
 		_, err := c.RESTMapper().RESTMapping(o.GroupKind(), o.Version)
 		if apimeta.IsNoMatchError(err) {
-			return fmt.Sprintf("%s: the cluster does not know its kind: the add-on that brings the CRD belongs into dependsOn", o)
+			return fmt.Sprintf("%s: its kind is not installed: add the add-on that installs the CRD to dependsOn", o)
 		}
 	}
-	rendered, err := r.full(ctx, s, st, render.Round(st.secret))
+	rendered, err := r.renderData(ctx, s, in, render.Round(in.secret))
 	if err != nil {
 		return unknown
 	}
@@ -147,25 +156,27 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, st *standing) strin
 		for _, obj := range objects {
 			err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.DryRunAll, client.FieldOwner(fieldManager), client.ForceOwnership)
 			if err != nil {
-				return fmt.Sprintf("%s %s is refused: %s", obj.GetKind(), obj.GetName(), secretless(obj, err))
+				return fmt.Sprintf("%s %s was rejected: %s", obj.GetKind(), obj.GetName(), withoutSecrets(obj, err))
 			}
 		}
 	}
-	return unknown + "; by now none of them is refused"
+	return unknown + "; a dry run now accepts all of them"
 }
 
-// secretless is the text of an error, unless it may quote what is secret.
-func secretless(obj *unstructured.Unstructured, err error) string {
+// withoutSecrets returns the text of an error about an object, unless it may
+// quote a secret.
+func withoutSecrets(obj *unstructured.Unstructured, err error) string {
 	if obj.GetKind() == "Secret" {
 		return "see the log of Cluster API's manager"
 	}
 	return err.Error()
 }
 
-// unreachable words an error of the connection to a workload cluster.
-func unreachable(err error) error {
+// connectionError returns the fault of a workload cluster without a connection,
+// and other errors wrapped.
+func connectionError(err error) error {
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "There is no connection to the cluster")
+		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Workload cluster is unreachable")
 	}
-	return fmt.Errorf("connecting to the cluster: %w", err)
+	return fmt.Errorf("connecting to the workload cluster: %w", err)
 }

@@ -1,6 +1,6 @@
-// Package captaddon installs add-ons in clusters: for each cluster that an
-// add-on selects it renders a ClusterResourceSet, watches in the workload
-// cluster the result, and repairs what drifts.
+// Package captaddon installs add-ons in clusters. For each cluster that an add-on
+// selects it renders a ClusterResourceSet, observes the objects in the workload
+// cluster, and repairs drift.
 package captaddon
 
 import (
@@ -37,14 +37,14 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 
-// Versions knows which versions fit together.
+// Versions checks which versions work together.
 type Versions interface {
 	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
 	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
 }
 
-// Charts knows what values a chart takes. Takes may block for the time of a
-// download, once per chart; a chart that cannot be read takes everything.
+// Charts checks the paths of chart values. CheckPath may block for a download, once
+// per chart. A chart that cannot be read passes.
 type Charts interface {
 	CheckPath(ctx context.Context, chart addonsv1.ChartSource, targetPath string) error
 }
@@ -52,15 +52,15 @@ type Charts interface {
 // Reconciler installs add-ons.
 type Reconciler struct {
 	Client client.Client
-	// Live reads users' Secrets and ConfigMaps past the cache.
+	// Live reads Secrets and ConfigMaps without a cache.
 	Live client.Reader
-	// Metadata knows the versions of users' Secrets and ConfigMaps.
+	// Metadata has the resource versions of Secrets and ConfigMaps.
 	Metadata cache.Cache
 	// Clusters are the connections to the workload clusters.
 	Clusters clustercache.ClusterCache
-	// Versions, if set, are checked before anything is applied.
+	// Versions, if set, is checked before anything is applied.
 	Versions Versions
-	// Charts, if set, are asked whether they take the values.
+	// Charts, if set, checks the values of Helm releases.
 	Charts Charts
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
@@ -70,19 +70,19 @@ type Reconciler struct {
 
 	watcher clustercache.SourceWatcher[ctrl.Request]
 	mu      sync.Mutex
-	// renderings are what was rendered last, by add-on and cluster.
+	// renderings are the last renderings by add-on and cluster.
 	renderings map[client.ObjectKey]map[string]*rendering
 }
 
 const (
-	// probeFailure is how long a workload cluster may be silent before its
+	// probeFailure is how long a workload cluster may be unreachable before its
 	// add-ons count as not ready.
 	probeFailure = 25 * time.Second
-	// probeInterval is how often workload clusters are asked whether they answer.
+	// probeInterval is the interval of the health probes of workload clusters.
 	probeInterval = 10 * time.Second
 )
 
-// SetupWithManager adds the controller and what it watches.
+// SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	registerMetrics()
 	r.renderings = map[client.ObjectKey]map[string]*rendering{}
@@ -90,13 +90,13 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		For(&addonsv1.CAPTAddon{}).
 		Owns(&clusteraddonsv1.ClusterResourceSet{}).
 		Owns(&corev1.Secret{}).
-		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.ofAddon)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
-		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.ofBinding)).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.ofControlPlane)).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.ofSource))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.ofSource))).
-		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.ofCluster, clustercache.WatchForProbeFailure(probeFailure))).
+		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfAddon)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfCluster)).
+		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfBinding)).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane)).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
+		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.addonsOfCluster, clustercache.WatchForProbeFailure(probeFailure))).
 		WithOptions(options).
 		Named("captaddon").
 		Build(r.frame())
@@ -107,7 +107,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 	return nil
 }
 
-// frame is the table of contents of the controller.
+// frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 	always := func(*scope) bool { return true }
 	return &reconcile.Frame[*addonsv1.CAPTAddon, scope]{
@@ -117,11 +117,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Condition: addonsv1.RenderedCondition, Run: r.render, ContinueIf: always},
-			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, RequeueAfter: revisit},
+			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, RequeueAfter: func(s *scope) time.Duration { return s.requeueAfter }},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: addonsv1.RemovedCondition, Run: r.uninstall},
-			{Run: r.forget},
+			{Run: r.cleanUp},
 		},
 		OnTransition: reconcile.Announce[*addonsv1.CAPTAddon, scope](r.Recorder, transitionEvents),
 	}

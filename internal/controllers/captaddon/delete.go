@@ -4,42 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/message"
 )
 
-// uninstall takes the add-on back from all clusters.
+// uninstall removes the add-on from all clusters.
 func (r *Reconciler) uninstall(ctx context.Context, s *scope) error {
 	var errs []error
-	for _, st := range s.standings {
-		if err := r.leave(ctx, s, st); err != nil {
-			errs = append(errs, fmt.Errorf("cluster %s: %w", st.name, err))
+	for _, in := range s.installations {
+		if err := r.remove(ctx, s, in); err != nil {
+			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
 		}
 	}
-	r.conclude(s)
+	r.publish(s)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	return s.summarizeRemoval()
+}
+
+// summarizeRemoval returns a fault that names clusters that still have the
+// add-on, or nil.
+func (s *scope) summarizeRemoval() error {
 	var waiting []string
-	for _, st := range s.standings {
-		if !st.gone && len(waiting) < mostNamed {
-			waiting = append(waiting, st.name+": "+st.is.Message)
+	for _, in := range s.installations {
+		if !in.removed {
+			waiting = append(waiting, in.name+": "+in.current.Message)
 		}
 	}
 	if len(waiting) == 0 {
 		return nil
 	}
-	if s.again > 0 {
-		return fault.WaitFor(s.again, addonsv1.RemovingReason, "%s", strings.Join(waiting, "; "))
-	}
-	return fault.Wait(addonsv1.RemovingReason, "%s", strings.Join(waiting, "; "))
+	return s.wait(addonsv1.RemovingReason, message.Sentences(waiting, maxListed))
 }
 
-// forget drops what is remembered of the add-on.
-func (r *Reconciler) forget(_ context.Context, s *scope) error {
-	r.drop(s, "")
-	uncount(s)
+// cleanUp drops the cached renderings and the metrics of the add-on.
+func (r *Reconciler) cleanUp(_ context.Context, s *scope) error {
+	r.forgetRenderings(s)
+	deleteMetrics(s)
 	return nil
 }

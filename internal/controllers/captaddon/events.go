@@ -1,6 +1,8 @@
 package captaddon
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -8,8 +10,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// transitionEvents announce the add-on as a whole. The events of its clusters
-// are made by tell.
+// transitionEvents are the events of the add-on as a whole.
 var transitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{{
 		Conditions: []string{clusterv1.ReadyCondition},
@@ -27,18 +28,19 @@ var failures = map[string]bool{
 	addonsv1.EmptyReason: true, addonsv1.DriftedReason: true,
 }
 
-// tell makes an event of a cluster whose reason has changed.
-func (r *Reconciler) tell(s *scope, st *standing) {
-	if st.is.Reason == st.was.Reason {
-		return
+// event returns the event of a cluster whose reason has changed.
+func (in *installation) event() (reconcile.Event, bool) {
+	if in.current.Reason == in.previous.Reason {
+		return reconcile.Event{}, false
 	}
-	kind, message := corev1.EventTypeNormal, st.is.Message
-	if failures[st.is.Reason] {
-		kind = corev1.EventTypeWarning
-		failed(s, st)
+	event := reconcile.Event{Type: corev1.EventTypeNormal, Reason: in.current.Reason, Action: "Install"}
+	if failures[in.current.Reason] {
+		event.Type = corev1.EventTypeWarning
 	}
-	if message == "" {
-		message = "The add-on is ready"
+	text := in.current.Message
+	if text == "" {
+		text = "The add-on is ready"
 	}
-	r.Recorder.Eventf(s.addon, st.cluster, kind, st.is.Reason, "Install", "Cluster %s: %s", st.name, message)
+	event.Message = fmt.Sprintf("Cluster %s: %s", in.name, text)
+	return event, true
 }

@@ -1,98 +1,267 @@
 package captaddon
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// The timeout keeps running while the reasons change, and restarts with each
-// application.
-func TestAgain_countsTheTimeoutWhateverTheReasonsAre(t *testing.T) {
-	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
-	for name, c := range map[string]struct {
-		was   addonsv1.ClusterAddonStatus
-		asked time.Duration
-		left  time.Duration
-		since metav1.Time
+func TestRolloutBudget_countsClustersThatAreChanging(t *testing.T) {
+	changing := func() *installation {
+		in := requested(selected("a"), "new")
+		in.previous.AppliedHash = "old"
+		return in
+	}
+	for name, test := range map[string]struct {
+		change func(in *installation)
+		budget int
 	}{
-		"it was ready until now": {
-			was: addonsv1.ClusterAddonStatus{Ready: new(true), Since: ago(time.Hour)}, asked: 2 * time.Hour,
-			left: 15 * time.Minute, since: ago(0),
-		},
-		"it was asked for and never ready": {
-			was: addonsv1.ClusterAddonStatus{Since: ago(time.Minute), UnreadySince: ago(10 * time.Minute)}, asked: 10 * time.Minute,
-			left: 5 * time.Minute, since: ago(10 * time.Minute),
-		},
-		"the reason has just changed": {
-			was:   addonsv1.ClusterAddonStatus{Reason: addonsv1.ApplyingReason, Since: ago(time.Second), UnreadySince: ago(14 * time.Minute)},
-			asked: time.Hour, left: time.Minute, since: ago(14 * time.Minute),
-		},
-		"it was applied again meanwhile": {
-			was: addonsv1.ClusterAddonStatus{Since: ago(time.Hour), UnreadySince: ago(time.Hour)}, asked: 5 * time.Minute,
-			left: 10 * time.Minute, since: ago(5 * time.Minute),
-		},
-		"something else was waited for meanwhile": {
-			was:   addonsv1.ClusterAddonStatus{Reason: addonsv1.WaitingForControlPlaneReason, Since: ago(time.Hour)},
-			asked: 2 * time.Hour, left: 15 * time.Minute, since: ago(0),
-		},
+		"changing":          {func(*installation) {}, 1},
+		"not ready":         {func(in *installation) { in.previous.Ready = new(false) }, 1},
+		"ready":             {func(in *installation) { in.previous.Ready = new(true) }, 2},
+		"not requested yet": {func(in *installation) { in.secret.Annotations[addonsv1.HashAnnotation] = "old" }, 2},
+		"first time":        {func(in *installation) { in.previous.AppliedHash = "" }, 2},
+		"not rendered":      {func(in *installation) { in.rendered = nil }, 2},
+		"not selected":      {func(in *installation) { in.selected = false }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			s := &scope{addon: &addonsv1.CAPTAddon{}, now: now}
-			st := &standing{was: c.was, is: c.was, secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				addonsv1.AskedAtAnnotation: now.Add(-c.asked).Format(time.RFC3339),
-			}}}}
-			err := (&Reconciler{}).again(t.Context(), s, st, &problem{reason: addonsv1.NotReadyReason, message: "it is not ready"})
-			waiting, found := fault.AsWaiting(err)
-			g.Expect(found).To(BeTrue(), "%v", err)
-			g.Expect(waiting.RetryAfter).To(Equal(c.left))
-			g.Expect(st.is.UnreadySince.Time).To(BeTemporally("==", c.since.Time))
+			in := changing()
+			test.change(in)
+			s := &scope{addon: newAddon("flux"), installations: []*installation{in, selected("b"), selected("c"), selected("d")}}
+			s.addon.Spec.Rollout = &addonsv1.RolloutPolicy{MaxUnavailable: new(intstr.FromString("50%"))}
+			NewWithT(t).Expect(s.rolloutBudget()).To(Equal(test.budget))
 		})
 	}
 }
 
-func TestSilent_isAClusterThatHasNotAnsweredForAWhile(t *testing.T) {
-	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		failures int
-		answered time.Duration
-		says     string
+func TestCheckCluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(in *installation)
+		want   string
 	}{
-		"it answers":             {0, time.Second, ""},
-		"it is asked seldom":     {0, time.Hour, ""},
-		"it has just begun":      {2, 20 * time.Second, ""},
-		"it has not for a while": {3, 30 * time.Second, "The cluster has not answered since 2026-11-15T11:59:30Z"},
-		"for some time":          {9, time.Minute, "The cluster has not answered since 2026-11-15T11:59:00Z"},
+		"fine":       {func(*installation) {}, ""},
+		"not paused": {func(in *installation) { in.cluster.Spec.Paused = new(false) }, ""},
+		"paused":     {func(in *installation) { in.cluster.Spec.Paused = new(true) }, "ClusterPaused: Cluster is paused"},
+		"not initialized": {
+			func(in *installation) { in.cluster.Status.Initialization.ControlPlaneInitialized = new(false) },
+			"WaitingForControlPlane: Control plane is not initialized yet",
+		},
+		"unknown":       {func(in *installation) { in.cluster.Status.Initialization.ControlPlaneInitialized = nil }, "WaitingForControlPlane: Control plane is not initialized yet"},
+		"stalled":       {func(in *installation) { in.renderErr = fault.Stall("MissingKey", "no key") }, "MissingKey: no key"},
+		"waiting":       {func(in *installation) { in.renderErr = fault.Wait("SourceNotFound", "no Secret") }, "SourceNotFound: no Secret"},
+		"error":         {func(in *installation) { in.renderErr = errors.New("timeout") }, "Applying: "},
+		"error, before": {func(in *installation) { in.renderErr, in.previous.Reason, in.previous.Message = errors.New("timeout"), "Ready", "as before" }, "Ready: as before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := selected("a")
+			test.change(in)
+			err := in.checkCluster()
+			if test.want == "" {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(test.want))
+			NewWithT(t).Expect(isFault(err)).To(BeTrue())
+		})
+	}
+}
+
+func TestNeedsRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		strategy          addonsv1.Strategy
+		requested, before string
+		needs, keepsFirst bool
+	}{
+		"nothing requested":     {"", "", "", true, false},
+		"other content":         {"", "old", "old", true, false},
+		"same content":          {"", "new", "old", false, false},
+		"once, first":           {addonsv1.StrategyApplyOnce, "", "", true, false},
+		"once, requested":       {addonsv1.StrategyApplyOnce, "new", "", false, false},
+		"once, applied":         {addonsv1.StrategyApplyOnce, "old", "old", false, true},
+		"reconcile, applied":    {addonsv1.StrategyReconcile, "old", "old", true, false},
+		"once, Secret is gone":  {addonsv1.StrategyApplyOnce, "", "old", false, true},
+		"Secret is gone":        {"", "", "new", true, false},
+		"requested and applied": {"", "new", "new", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := silent(clustercache.HealthCheckingState{ConsecutiveFailures: c.failures, LastProbeSuccessTime: now.Add(-c.answered)}, now)
-			if c.says == "" {
+			s, in := &scope{addon: newAddon("flux")}, selected("a")
+			s.addon.Spec.Strategy = test.strategy
+			if test.requested != "" {
+				requested(in, test.requested)
+			}
+			in.previous.AppliedHash = test.before
+			g.Expect(s.needsRequest(in)).To(Equal(test.needs))
+			g.Expect(s.keepsFirstContent(in)).To(Equal(test.keepsFirst))
+		})
+	}
+}
+
+func TestCheckOrder(t *testing.T) {
+	ready := addonsv1.ClusterAddonStatus{Name: "a", Ready: new(true)}
+	for name, test := range map[string]struct {
+		addons       []addonsv1.CAPTAddon
+		disconnected bool
+		applied      string
+		budget       int
+		want         string
+		left         int
+	}{
+		"dependency is ready": {addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), ready)}, budget: 1, left: 1},
+		"first installation needs no budget": {
+			addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), ready)},
+		},
+		"change uses the budget": {addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), ready)}, applied: "old", budget: 2, left: 1},
+		"budget is used up": {
+			addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), ready)}, applied: "old",
+			want: "WaitingForRollout: Waiting for other clusters to become ready: rollout.maxUnavailable limits how many change at once",
+		},
+		"not connected": {
+			addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), ready)}, disconnected: true, applied: "old", budget: 1, left: 1,
+			want: "WaitingForControlPlane: Cluster API is not connected to the cluster yet",
+		},
+		"dependency is not ready": {
+			addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), addonsv1.ClusterAddonStatus{Name: "a", Ready: new(false), Reason: "NotReady", Message: "no pods"})},
+			applied: "old", budget: 1, left: 1,
+			want: "WaitingForDependency: Add-on crds is not ready: NotReady no pods",
+		},
+		"cycle": {
+			addons: []addonsv1.CAPTAddon{*newAddon("crds", "flux"), *newAddon("flux", "crds")},
+			want:   "DependencyCycle: Add-ons depend on each other (flux → crds → flux): remove one dependsOn",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, in := &scope{addon: newAddon("flux", "crds"), addons: test.addons}, selected("a")
+			in.previous.AppliedHash = test.applied
+			if test.disconnected {
+				in.cluster.Status.Conditions = nil
+			}
+			budget := test.budget
+			err := s.checkOrder(in, &budget)
+			if test.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(test.want))
+			}
+			g.Expect(budget).To(Equal(test.left))
+		})
+	}
+}
+
+func TestCheckDependency(t *testing.T) {
+	elsewhere := addonsv1.ClusterAddonStatus{Name: "b", Ready: new(true)}
+	for name, test := range map[string]struct {
+		status []addonsv1.ClusterAddonStatus
+		want   string
+	}{
+		"ready":        {[]addonsv1.ClusterAddonStatus{elsewhere, {Name: "a", Ready: new(true)}}, ""},
+		"not ready":    {[]addonsv1.ClusterAddonStatus{elsewhere, {Name: "a", Ready: new(false), Reason: "Applying"}}, "WaitingForDependency: Add-on crds is not ready: Applying"},
+		"not reported": {[]addonsv1.ClusterAddonStatus{{Name: "a"}}, "WaitingForDependency: Add-on crds is not ready: "},
+		"not selected": {[]addonsv1.ClusterAddonStatus{elsewhere}, "WaitingForDependency: Add-on crds does not select this cluster: add the labels of its clusterSelector to the Cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{addons: []addonsv1.CAPTAddon{*newAddon("another"), *withStatus(newAddon("crds"), test.status...)}}
+			err := s.checkDependency(selected("a"), "crds")
+			if test.want == "" {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(test.want))
+		})
+	}
+	NewWithT(t).Expect((&scope{}).checkDependency(selected("a"), "crds")).To(MatchError("WaitingForDependency: Add-on crds does not exist: create it, or remove it from dependsOn"))
+}
+
+func TestUpdateStatus_countsClusters(t *testing.T) {
+	g := NewWithT(t)
+	addon := newAddon("flux")
+	addon.Annotations = map[string]string{addonsv1.TriggerAnnotation: "second"}
+	addon.Status.HandledTrigger = "first"
+	ready, unready, unselected, removed := requested(selected("a"), "new"), requested(selected("b"), "new"), selected("c"), selected("d")
+	ready.current.Ready, unready.current.Ready, unselected.current.Ready, removed.current.Ready = new(true), new(false), new(true), new(true)
+	unselected.selected, unselected.rendered = false, nil
+	removed.removed = true
+	s := &scope{addon: addon, installations: []*installation{ready, unready, unselected, removed}}
+
+	s.updateStatus()
+	g.Expect(*addon.Status.Matched).To(BeEquivalentTo(2))
+	g.Expect(*addon.Status.Ready).To(BeEquivalentTo(1))
+	g.Expect(addon.Status.Clusters).To(HaveLen(3), "without the removed one")
+	g.Expect(addon.Status.HandledTrigger).To(Equal("second"), "every cluster has the content")
+
+	addon.Status.HandledTrigger = "first"
+	requested(unready, "old")
+	s.updateStatus()
+	g.Expect(addon.Status.HandledTrigger).To(Equal("first"), "one cluster has yet to get the content")
+}
+
+func TestSummarize_namesClustersThatAreNotReady(t *testing.T) {
+	cluster := func(name string, selected, ready, removed bool) *installation {
+		return &installation{name: name, selected: selected, removed: removed, current: addonsv1.ClusterAddonStatus{Name: name, Ready: &ready, Reason: "Applying", Message: "soon"}}
+	}
+	for name, test := range map[string]struct {
+		installations []*installation
+		requeue       time.Duration
+		want          string
+	}{
+		"none":    {nil, 0, ""},
+		"ready":   {[]*installation{cluster("a", true, true, false)}, time.Minute, ""},
+		"removed": {[]*installation{cluster("a", false, false, true), cluster("b", true, false, true)}, 0, ""},
+		"not ready": {
+			[]*installation{cluster("a", true, true, false), cluster("b", true, false, false)}, time.Minute,
+			"Ready in 1 of 2 clusters; b: Applying soon",
+		},
+		"being removed": {[]*installation{cluster("a", false, true, false)}, 0, "Ready in 0 of 0 clusters; a: Applying soon"},
+		"many": {
+			[]*installation{cluster("a", true, false, false), cluster("b", true, false, false), cluster("c", true, false, false), cluster("d", true, false, false)}, 0,
+			"Ready in 0 of 4 clusters; a: Applying soon; b: Applying soon; c: Applying soon; and 1 more",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := &scope{addon: newAddon("flux"), installations: test.installations, requeueAfter: test.requeue}
+			s.updateStatus()
+			err := s.summarize()
+			if test.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
 			}
 			waiting, found := fault.AsWaiting(err)
 			g.Expect(found).To(BeTrue())
-			g.Expect(waiting.Message()).To(Equal(c.says))
+			g.Expect(waiting.Reason).To(Equal(addonsv1.SomeClustersNotReadyReason))
+			g.Expect(waiting.Message()).To(Equal(test.want))
+			g.Expect(waiting.RetryAfter).To(Equal(test.requeue))
 		})
 	}
 }
 
-// The rendered Secret was deleted too, and is not created again.
-func TestAgain_leavesWhatIsAppliedOnce(t *testing.T) {
+func TestInstalledMessage(t *testing.T) {
 	g := NewWithT(t)
-	s := &scope{addon: &addonsv1.CAPTAddon{Spec: addonsv1.CAPTAddonSpec{Strategy: addonsv1.StrategyApplyOnce}}, now: time.Now()}
-	err := (&Reconciler{}).again(t.Context(), s, &standing{}, &problem{reason: addonsv1.DriftedReason, message: "ConfigMap a is missing", drifted: true})
-	waiting, found := fault.AsWaiting(err)
-	g.Expect(found).To(BeTrue())
-	g.Expect(waiting.Message()).To(Equal("ConfigMap a is missing; strategy ApplyOnce does not bring it back"))
+	s := &scope{addon: newAddon("flux")}
+	s.updateStatus()
+	g.Expect(installedMessage(s)).To(Equal("No Cluster matches clusterSelector"))
+	in := selected("a")
+	in.current.Ready = new(true)
+	s.installations = []*installation{in}
+	s.updateStatus()
+	g.Expect(installedMessage(s)).To(Equal("Ready in 1 clusters"))
+}
+
+func TestInstallOne_reportsTheStatusOfACluster(t *testing.T) {
+	g := NewWithT(t)
+	in := selected("a")
+	in.cluster.Spec.Paused = new(true)
+	in.current.UnreadySince = metav1.NewTime(now)
+	budget := 0
+	g.Expect((&Reconciler{}).installOne(t.Context(), &scope{addon: newAddon("flux"), now: now}, in, &budget)).To(Succeed())
+	g.Expect(in.current.Reason).To(Equal(addonsv1.ClusterPausedReason))
+	g.Expect(in.current.UnreadySince.IsZero()).To(BeTrue(), "the timeout does not run while the cluster is paused")
 }

@@ -9,43 +9,46 @@ import (
 
 var (
 	clusters = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_addon_clusters", Help: "Clusters that an add-on selects, by whether it is ready there.",
+		Name: "capt_addon_clusters", Help: "Number of clusters that an add-on selects, by readiness.",
 	}, []string{"namespace", "addon", "ready"})
 	failing = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_addon_failing", Help: "1 for each cluster where an add-on has failed, by the reason.",
+		Name: "capt_addon_failing", Help: "1 for each cluster in which an add-on fails, by reason.",
 	}, []string{"namespace", "addon", "cluster", "reason"})
-	failedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "capt_addon_failures_total", Help: "How often an add-on failed in a cluster, by the reason.",
+	failuresTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capt_addon_failures_total", Help: "Number of failures of an add-on in a cluster, by reason.",
 	}, []string{"namespace", "addon", "reason"})
 
 	register sync.Once
 )
 
 func registerMetrics() {
-	register.Do(func() { metrics.Registry.MustRegister(clusters, failing, failedTotal) })
+	register.Do(func() { metrics.Registry.MustRegister(clusters, failing, failuresTotal) })
 }
 
-// count shows where the clusters of an add-on stand.
-func count(s *scope) {
+// updateMetrics sets the gauges of an add-on.
+func updateMetrics(s *scope) {
 	namespace, name := s.addon.Namespace, s.addon.Name
 	clusters.WithLabelValues(namespace, name, "true").Set(float64(*s.addon.Status.Ready))
 	clusters.WithLabelValues(namespace, name, "false").Set(float64(*s.addon.Status.Matched - *s.addon.Status.Ready))
 	failing.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "addon": name})
-	for _, st := range s.standings {
-		if !st.gone && failures[st.is.Reason] {
-			failing.WithLabelValues(namespace, name, st.name, st.is.Reason).Set(1)
+	for _, in := range s.installations {
+		if !in.removed && failures[in.current.Reason] {
+			failing.WithLabelValues(namespace, name, in.name, in.current.Reason).Set(1)
 		}
 	}
 }
 
-func failed(s *scope, st *standing) {
-	failedTotal.WithLabelValues(s.addon.Namespace, s.addon.Name, st.is.Reason).Inc()
+// countFailure counts the reason of a cluster if it is a failure.
+func countFailure(s *scope, in *installation) {
+	if failures[in.current.Reason] {
+		failuresTotal.WithLabelValues(s.addon.Namespace, s.addon.Name, in.current.Reason).Inc()
+	}
 }
 
-// uncount removes an add-on that is gone.
-func uncount(s *scope) {
+// deleteMetrics deletes the metrics of an add-on.
+func deleteMetrics(s *scope) {
 	labels := prometheus.Labels{"namespace": s.addon.Namespace, "addon": s.addon.Name}
 	clusters.DeletePartialMatch(labels)
 	failing.DeletePartialMatch(labels)
-	failedTotal.DeletePartialMatch(labels)
+	failuresTotal.DeletePartialMatch(labels)
 }

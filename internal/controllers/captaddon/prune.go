@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,49 +14,55 @@ import (
 	"github.com/appthrust/capt/internal/addon/render"
 )
 
-// dropped are the objects that the cluster got before and is not to have any
-// more. They are written down together with the content that lacks them, so a
-// crash forgets none.
-func (r *Reconciler) dropped(ctx context.Context, s *scope, st *standing, rendered *render.Rendered) (string, error) {
-	var before corev1.Secret
-	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, st.name)}
-	if err := r.Live.Get(ctx, key, &before); err != nil {
+// readDropped returns the annotation with the objects that the cluster has and
+// the new content does not. It is written together with the new content, so that
+// a crash loses none.
+func (r *Reconciler) readDropped(ctx context.Context, s *scope, in *installation, rendered *render.Rendered) (string, error) {
+	var previous corev1.Secret
+	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}
+	if err := r.Live.Get(ctx, key, &previous); err != nil {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
 		return "", fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	pending, err := render.DecodeObjects(before.Annotations[addonsv1.PruneAnnotation])
-	if err != nil {
-		// It was edited: the objects that it named are unknown.
-		pending = nil
-	}
-	return render.EncodeObjects(render.Dropped(append(render.ObjectsOf(before.Data), pending...), rendered.Objects))
+	return render.EncodeObjects(droppedObjects(&previous, rendered.Objects))
 }
 
-// prune deletes what was dropped. Cluster API never does.
-func (r *Reconciler) prune(ctx context.Context, s *scope, st *standing) error {
-	if st.secret == nil || st.secret.Annotations[addonsv1.PruneAnnotation] == "" {
+// droppedObjects returns the objects that a rendered Secret had, or still had to
+// delete, and that the new content does not have.
+func droppedObjects(previous *corev1.Secret, current []render.Object) []render.Object {
+	pending, err := render.DecodeObjects(previous.Annotations[addonsv1.PruneAnnotation])
+	if err != nil {
+		// A user edited the annotation: its objects are unknown.
+		pending = nil
+	}
+	return render.Dropped(append(render.ObjectsOf(previous.Data), pending...), current)
+}
+
+// prune deletes the dropped objects, which Cluster API never does.
+func (r *Reconciler) prune(ctx context.Context, s *scope, in *installation) error {
+	if in.secret == nil || in.secret.Annotations[addonsv1.PruneAnnotation] == "" {
 		return nil
 	}
 	var secret corev1.Secret
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(st.secret), &secret); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(in.secret), &secret); err != nil {
 		return fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	objects, err := pruned(&secret)
+	objects, err := objectsToPrune(&secret)
 	if err != nil {
 		return err
 	}
 	if len(objects) > 0 {
-		c, err := r.Clusters.GetUncachedClient(ctx, st.key(s))
+		c, err := r.Clusters.GetUncachedClient(ctx, in.key(s))
 		if err != nil {
-			return unreachable(err)
+			return connectionError(err)
 		}
-		if err := st.removal(s, c).inOrder(ctx, objects); err != nil {
+		if err := in.remover(s, c).removeAll(ctx, objects); err != nil {
 			return err
 		}
 	}
-	// With its version, for a newer content may name others.
+	// The resource version keeps the annotation of newer content.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": secret.ResourceVersion, "annotations": map[string]any{addonsv1.PruneAnnotation: nil},
 	}})
@@ -65,17 +70,18 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, st *standing) error {
 		return fmt.Errorf("encoding an annotation: %w", err)
 	}
 	if err := r.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		return fmt.Errorf("forgetting what was deleted: %w", err)
+		return fmt.Errorf("removing the annotation %s: %w", addonsv1.PruneAnnotation, err)
 	}
-	delete(st.secret.Annotations, addonsv1.PruneAnnotation)
+	delete(in.secret.Annotations, addonsv1.PruneAnnotation)
 	return nil
 }
 
-// pruned are the objects that a rendered Secret names as dropped.
-func pruned(secret metav1.Object) ([]*unstructured.Unstructured, error) {
-	names, err := render.DecodeObjects(secret.GetAnnotations()[addonsv1.PruneAnnotation])
+// objectsToPrune returns the objects that the annotation of a rendered Secret
+// names.
+func objectsToPrune(secret *corev1.Secret) ([]*unstructured.Unstructured, error) {
+	names, err := render.DecodeObjects(secret.Annotations[addonsv1.PruneAnnotation])
 	if err != nil {
-		return nil, fmt.Errorf("reading the annotation %s of Secret %s: remove it: %w", addonsv1.PruneAnnotation, secret.GetName(), err)
+		return nil, fmt.Errorf("reading the annotation %s of Secret %s: remove it: %w", addonsv1.PruneAnnotation, secret.Name, err)
 	}
 	objects := make([]*unstructured.Unstructured, 0, len(names))
 	for _, name := range names {

@@ -8,12 +8,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,66 +19,57 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-const (
-	// removalLook is how often objects that are being removed are observed, where no
-	// watch tells.
-	removalLook = 5 * time.Second
-	// namespacePatience is how long a removal may take before a namespace is
-	// waited for only once more: its content may be about to go. One that is in
-	// use after that stays.
-	namespacePatience = 30 * time.Second
-	// contentOf begins what is said while a namespace is waited for.
-	contentOf = "what is in "
-)
+// namespaceGrace is how long a removal waits for the content of a namespace,
+// which may be about to be deleted. After that, a namespace in use is kept.
+const namespaceGrace = 30 * time.Second
 
-// leave takes the add-on back from a cluster that is not to have it any more, or
-// leaves what was installed, as the policy says.
-func (r *Reconciler) leave(ctx context.Context, s *scope, st *standing) error {
-	if err := r.takeBack(ctx, s, st); err != nil {
-		return st.explain(s, err)
+// remove removes the add-on from a cluster that must not have it. The deletion
+// policy decides whether its objects stay in the cluster.
+func (r *Reconciler) remove(ctx context.Context, s *scope, in *installation) error {
+	if err := r.removeOne(ctx, s, in); err != nil {
+		return in.reportFault(s, err)
 	}
-	st.gone = true
+	in.removed = true
 	return nil
 }
 
-func (r *Reconciler) takeBack(ctx context.Context, s *scope, st *standing) error {
-	removes := s.addon.Spec.DeletionPolicy == addonsv1.DeletionPolicyRemove && st.cluster != nil && !st.kept(s.addon.Name)
-	if removes && st.leaving() && !st.emptied() {
-		// Karpenter and load balancer controllers have work to do until then.
-		return fault.Wait(addonsv1.RemovingReason, "Waiting for the cluster's nodes and load balancers to go")
-	}
-	if removes {
-		for _, d := range render.Dependents(s.addon.Name, s.all) {
-			if has(d, st.name) {
-				return fault.Wait(addonsv1.WaitingForDependentsReason, "Add-on %s depends on this one and goes first", d.Name)
-			}
-		}
-	}
-	if st.set != nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, st.set)); err != nil {
-			return fmt.Errorf("deleting the ClusterResourceSet: %w", err)
-		}
-	}
-	if removes && st.secret != nil && st.connected() {
-		if err := r.removeObjects(ctx, s, st); err != nil {
+func (r *Reconciler) removeOne(ctx context.Context, s *scope, in *installation) error {
+	removesObjects := s.removesObjects(in)
+	if removesObjects {
+		if err := s.checkRemovalOrder(in); err != nil {
 			return err
 		}
 	}
-	if st.secret != nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, st.secret)); err != nil {
+	if in.resourceSet != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.resourceSet)); err != nil {
+			return fmt.Errorf("deleting the ClusterResourceSet: %w", err)
+		}
+	}
+	if removesObjects && in.secret != nil && in.isReachable() {
+		if err := r.removeObjects(ctx, s, in); err != nil {
+			return err
+		}
+	}
+	if in.secret != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.secret)); err != nil {
 			return fmt.Errorf("deleting the rendered Secret: %w", err)
 		}
 	}
 	return nil
 }
 
-// kept reports whether the installed objects must stay in this cluster.
-// In one that is deleted nothing can.
-func (st *standing) kept(addon string) bool {
-	if st.leaving() {
+// removesObjects reports whether the objects in the cluster have to be deleted.
+func (s *scope) removesObjects(in *installation) bool {
+	return s.addon.Spec.DeletionPolicy == addonsv1.DeletionPolicyRemove && in.cluster != nil && !in.keepsObjects(s.addon.Name)
+}
+
+// keepsObjects reports whether an annotation of the Cluster keeps the objects of
+// an add-on. It has no effect while the Cluster is being deleted.
+func (in *installation) keepsObjects(addon string) bool {
+	if in.clusterDeleting() {
 		return false
 	}
-	for name := range strings.SplitSeq(st.cluster.Annotations[addonsv1.LeaveAddonsAnnotation], ",") {
+	for name := range strings.SplitSeq(in.cluster.Annotations[addonsv1.LeaveAddonsAnnotation], ",") {
 		if strings.TrimSpace(name) == addon {
 			return true
 		}
@@ -91,87 +77,59 @@ func (st *standing) kept(addon string) bool {
 	return false
 }
 
-// leaving reports whether the cluster itself is being deleted.
-func (st *standing) leaving() bool { return !st.cluster.DeletionTimestamp.IsZero() }
-
-// emptied reports whether the deletion of the cluster has reached its add-ons.
-func (st *standing) emptied() bool {
-	if st.controlPlane == nil {
-		return true
+// checkRemovalOrder returns a fault unless the objects of the add-on may be
+// deleted now.
+func (s *scope) checkRemovalOrder(in *installation) error {
+	if in.clusterDeleting() && !in.nodesDeleted() {
+		// Karpenter and load balancer controllers are needed until then.
+		return fault.Wait(addonsv1.RemovingReason, "Waiting for the nodes and load balancers of the cluster to be deleted")
 	}
-	return conditions.IsTrue(st.controlPlane, controlplanev1.LoadBalancersGoneCondition) && !st.controlPlane.DeletionTimestamp.IsZero()
-}
-
-// connected reports whether there is a connection to the cluster.
-func (st *standing) connected() bool {
-	return initialized(st) && (!st.leaving() || st.controlPlane != nil)
-}
-
-// removeObjects deletes what was applied: first what controllers have to clean
-// up after, then the rest. In a cluster that goes itself, only the former.
-func (r *Reconciler) removeObjects(ctx context.Context, s *scope, st *standing) error {
-	c, err := r.Clusters.GetUncachedClient(ctx, st.key(s))
-	if err != nil {
-		return unreachable(err)
-	}
-	objects, err := r.appliedObjects(ctx, s, st)
-	if err != nil {
-		return err
-	}
-	return st.removal(s, c).inOrder(ctx, objects)
-}
-
-// removal is how objects of an add-on are removed from a cluster.
-type removal struct {
-	c     client.Client
-	addon string
-	// leaving tells that the cluster itself goes, patient that what is in a
-	// namespace may be about to go by itself.
-	leaving, patient bool
-}
-
-func (st *standing) removal(s *scope, c client.Client) *removal {
-	waited := st.was.Reason == addonsv1.RemovingReason && strings.Contains(st.was.Message, contentOf)
-	patient := !waited || s.now.Sub(st.was.Since.Time) < namespacePatience
-	return &removal{c: c, addon: s.addon.Name, leaving: st.leaving(), patient: patient}
-}
-
-// inOrder deletes objects in the reverse of the order they were applied in.
-func (r *removal) inOrder(ctx context.Context, objects []*unstructured.Unstructured) error {
-	slices.Reverse(objects)
-	stages := [][]*unstructured.Unstructured{
-		choose(objects, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "HelmRelease" }),
-		choose(objects, func(gvk schema.GroupVersionKind) bool { return custom(gvk) && gvk.Kind != "HelmRelease" }),
-	}
-	if !r.leaving {
-		definitions := choose(objects, isDefinition)
-		if err := r.unused(ctx, definitions, objects); err != nil {
-			return err
-		}
-		stages = append(stages,
-			choose(objects, func(gvk schema.GroupVersionKind) bool {
-				return !custom(gvk) && !isDefinition(gvk) && gvk.Kind != "Namespace"
-			}),
-			definitions,
-			choose(objects, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Namespace" }),
-		)
-	}
-	for _, stage := range stages {
-		if err := r.stage(ctx, stage); err != nil {
-			return err
+	for _, d := range render.Dependents(s.addon.Name, s.addons) {
+		if hasCluster(d, in.name) {
+			return fault.Wait(addonsv1.WaitingForDependentsReason, "Add-on %s depends on this one and is removed first", d.Name)
 		}
 	}
 	return nil
 }
 
-// appliedObjects are the objects of the rendered Secret, after those that an
-// earlier one had and that are still to go.
-func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing) ([]*unstructured.Unstructured, error) {
-	data, err := r.secretData(ctx, s.addon.Namespace, st.secret.Name, addonsv1.RemovingReason)
+// clusterDeleting reports whether the Cluster is being deleted.
+func (in *installation) clusterDeleting() bool { return !in.cluster.DeletionTimestamp.IsZero() }
+
+// nodesDeleted reports whether the deletion of the cluster has reached its
+// add-ons: nodes and load balancers are deleted.
+func (in *installation) nodesDeleted() bool {
+	if in.controlPlane == nil {
+		return true
+	}
+	return conditions.IsTrue(in.controlPlane, controlplanev1.LoadBalancersGoneCondition) && !in.controlPlane.DeletionTimestamp.IsZero()
+}
+
+// isReachable reports whether the cluster has a control plane to talk to.
+func (in *installation) isReachable() bool {
+	return in.initialized() && (!in.clusterDeleting() || in.controlPlane != nil)
+}
+
+// removeObjects deletes the applied objects from the cluster.
+func (r *Reconciler) removeObjects(ctx context.Context, s *scope, in *installation) error {
+	c, err := r.Clusters.GetUncachedClient(ctx, in.key(s))
+	if err != nil {
+		return connectionError(err)
+	}
+	objects, err := r.appliedObjects(ctx, s, in)
+	if err != nil {
+		return err
+	}
+	return in.remover(s, c).removeAll(ctx, objects)
+}
+
+// appliedObjects returns the objects of earlier content that are still to be
+// deleted, followed by the objects of the rendered Secret.
+func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, in *installation) ([]*unstructured.Unstructured, error) {
+	data, err := r.secretData(ctx, s.addon.Namespace, in.secret.Name, addonsv1.RemovingReason)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := pruned(st.secret)
+	objects, err := objectsToPrune(in.secret)
 	if err != nil {
 		return nil, err
 	}
@@ -185,163 +143,14 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, st *standing)
 	return objects, nil
 }
 
-// stage deletes objects and waits until they are gone.
-func (r *removal) stage(ctx context.Context, objects []*unstructured.Unstructured) error {
-	var left []string
-	for _, obj := range objects {
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(obj.GroupVersionKind())
-		err := r.c.Get(ctx, client.ObjectKeyFromObject(obj), live)
-		switch {
-		case apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err):
-			continue
-		case err != nil:
-			return fmt.Errorf("reading %s %s: %w", obj.GetKind(), obj.GetName(), err)
-		case live.GetLabels()[addonsv1.AddonLabel] != r.addon:
-			// Another owner has adopted it.
-			continue
-		}
-		if live.GetKind() == "Namespace" && live.GetDeletionTimestamp().IsZero() {
-			inUse, err := occupied(ctx, r.c, live.GetName())
-			if err != nil {
-				return err
-			}
-			if inUse && r.patient {
-				left = append(left, contentOf+describe(live))
-			}
-			if inUse {
-				continue
-			}
-		}
-		gone, err := r.remove(ctx, live)
-		if err != nil {
-			return err
-		}
-		if !gone {
-			left = append(left, describe(live))
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return fault.WaitFor(removalLook, addonsv1.RemovingReason, "Waiting for %s", strings.Join(left[:min(len(left), mostNamed)], ", "))
+// remover returns what removes objects from the cluster.
+func (in *installation) remover(s *scope, c client.Client) *remover {
+	return &remover{c: c, addon: s.addon.Name, clusterDeleting: in.clusterDeleting(), waitsForNamespaces: in.waitsForNamespaces(s.now)}
 }
 
-// remove deletes an object, and reports whether it is gone at once. What belongs
-// to an object of an add-on's own kind goes first, as the nodes of a node pool:
-// who ends them may be the next add-on to go.
-func (r *removal) remove(ctx context.Context, live *unstructured.Unstructured) (gone bool, err error) {
-	if !live.GetDeletionTimestamp().IsZero() {
-		return false, nil
-	}
-	policy := metav1.DeletePropagationBackground
-	if custom(live.GroupVersionKind()) {
-		policy = metav1.DeletePropagationForeground
-	}
-	// Never a new object of the same name that was created meanwhile.
-	this := client.Preconditions{UID: new(live.GetUID())}
-	if err := client.IgnoreNotFound(r.c.Delete(ctx, live, this, client.PropagationPolicy(policy))); err != nil {
-		return false, fmt.Errorf("deleting %s %s: %w", live.GetKind(), live.GetName(), err)
-	}
-	err = r.c.Get(ctx, client.ObjectKeyFromObject(live), live.DeepCopy())
-	return apierrors.IsNotFound(err), nil
-}
-
-// describe names an object and what keeps it.
-func describe(obj *unstructured.Unstructured) string {
-	text := render.Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}.String()
-	if finalizers := obj.GetFinalizers(); !obj.GetDeletionTimestamp().IsZero() && len(finalizers) > 0 {
-		text += " (kept by " + strings.Join(finalizers, ", ") + ")"
-	}
-	return text
-}
-
-// unused refuses to take a kind away while others have objects of it, which
-// would go with it.
-func (r *removal) unused(ctx context.Context, definitions, ours []*unstructured.Unstructured) error {
-	c := r.c
-	for _, named := range definitions {
-		definition := &unstructured.Unstructured{}
-		definition.SetGroupVersionKind(named.GroupVersionKind())
-		if err := c.Get(ctx, client.ObjectKeyFromObject(named), definition); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return fmt.Errorf("reading %s: %w", named.GetName(), err)
-		}
-		if definition.GetLabels()[addonsv1.AddonLabel] != r.addon {
-			// It stays.
-			continue
-		}
-		group, _, err := unstructured.NestedString(definition.Object, "spec", "group")
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", definition.GetName(), err)
-		}
-		kind, _, err := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", definition.GetName(), err)
-		}
-		mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind})
-		if apimeta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("looking for kind %s: %w", kind, err)
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(mapping.GroupVersionKind)
-		if err := c.List(ctx, list); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return fmt.Errorf("listing %s: %w", kind, err)
-		}
-		for i := range list.Items {
-			item := &list.Items[i]
-			if slices.ContainsFunc(ours, func(o *unstructured.Unstructured) bool {
-				return o.GroupVersionKind().GroupKind() == item.GroupVersionKind().GroupKind() && client.ObjectKeyFromObject(o) == client.ObjectKeyFromObject(item)
-			}) {
-				continue
-			}
-			return fault.WaitFor(removalLook, addonsv1.RemovingReason,
-				"%s is of a kind that this add-on brought and would be lost with it: delete it, or keep the kind by taking the label %s off CustomResourceDefinition %s",
-				describe(item), addonsv1.AddonLabel, definition.GetName())
-		}
-	}
-	return nil
-}
-
-// occupied reports whether a namespace contains objects that are not the add-on's. Pods that
-// are ending are lost anyway.
-func occupied(ctx context.Context, c client.Client, namespace string) (bool, error) {
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}} {
-		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return false, fmt.Errorf("listing what is in namespace %s: %w", namespace, err)
-		}
-		pods, ok := list.(*corev1.PodList)
-		if ok {
-			pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
-		}
-		if apimeta.LenList(list) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func choose(objects []*unstructured.Unstructured, match func(schema.GroupVersionKind) bool) []*unstructured.Unstructured {
-	var chosen []*unstructured.Unstructured
-	for _, obj := range objects {
-		if match(obj.GroupVersionKind()) {
-			chosen = append(chosen, obj)
-		}
-	}
-	return chosen
-}
-
-func isDefinition(gvk schema.GroupVersionKind) bool { return gvk.Kind == "CustomResourceDefinition" }
-
-// custom reports whether a kind comes from a CustomResourceDefinition.
-func custom(gvk schema.GroupVersionKind) bool {
-	return strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io")
+// waitsForNamespaces reports whether the removal still waits for the content of
+// namespaces: at least once, and until the removal has taken namespaceGrace.
+func (in *installation) waitsForNamespaces(now time.Time) bool {
+	waiting := in.previous.Reason == addonsv1.RemovingReason && strings.Contains(in.previous.Message, contentOf)
+	return !waiting || now.Sub(in.previous.Since.Time) < namespaceGrace
 }

@@ -15,82 +15,81 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// rendering is what was rendered for a cluster, without the manifests
-// themselves, and from what.
+// rendering is the content for a cluster, without its data.
 type rendering struct {
 	*render.Rendered
 
-	from string
+	// inputs identifies the versions of everything it was rendered from.
+	inputs string
 }
 
-// render renders the add-on for every cluster that can have it. What is wrong in
-// one cluster keeps no other from going on.
+// withoutData returns a rendering without its manifests, which are large and
+// needed only to write them.
+func withoutData(rendered *render.Rendered, inputs string) *rendering {
+	slim := *rendered
+	slim.Data = nil
+	return &rendering{Rendered: &slim, inputs: inputs}
+}
+
+// render renders the add-on for each cluster that can have it. A fault in one
+// cluster does not affect the others.
 func (r *Reconciler) render(ctx context.Context, s *scope) error {
+	for _, in := range s.installations {
+		if in.selected && in.initialized() {
+			in.renderErr = r.renderOne(ctx, s, in)
+		}
+	}
+	return s.summarizeRendering()
+}
+
+// summarizeRendering returns the errors that are not faults, or the first stall,
+// or nil. Clusters that wait report so themselves.
+func (s *scope) summarizeRendering() error {
 	var first, transient error
-	for _, st := range s.standings {
-		if !st.matched || !initialized(st) {
-			continue
+	for _, in := range s.installations {
+		if stalled, found := fault.AsStalled(in.renderErr); found && first == nil {
+			first = fault.Stall(stalled.Reason, "Cluster %s: %s", in.name, stalled.Message())
 		}
-		st.fault = r.renderOne(ctx, s, st)
-		if _, stalled := fault.AsStalled(st.fault); stalled && first == nil {
-			first = fmt.Errorf("Cluster %s: %w", st.name, st.fault) //nolint:staticcheck // It is the message of a condition.
-		}
-		if st.fault != nil && !isFault(st.fault) {
-			transient = errors.Join(transient, st.fault)
+		if in.renderErr != nil && !isFault(in.renderErr) {
+			transient = errors.Join(transient, in.renderErr)
 		}
 	}
 	if transient != nil {
 		return transient
 	}
-	if stalled, found := fault.AsStalled(first); found {
-		return fault.Stall(stalled.Reason, "%s", stalled.Message())
-	}
-	return nil
+	return first
 }
 
-func isFault(err error) bool {
-	_, waiting := fault.AsWaiting(err)
-	_, stalled := fault.AsStalled(err)
-	return waiting || stalled
-}
-
-func initialized(st *standing) bool {
-	done := st.cluster.Status.Initialization.ControlPlaneInitialized
-	return done != nil && *done
-}
-
-// renderOne finds out what a cluster is to get, from what is known already
-// while nothing has changed.
-func (r *Reconciler) renderOne(ctx context.Context, s *scope, st *standing) error {
-	if err := r.fits(s, st); err != nil {
+// renderOne sets the rendering of a cluster. It reuses the last one if no input
+// has changed.
+func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) error {
+	if err := r.checkVersion(s, in); err != nil {
 		return err
 	}
-	from, err := r.versionsOf(ctx, s, st)
+	inputs, err := r.inputVersions(ctx, s, in)
 	if err != nil {
 		return err
 	}
-	if known := r.known(s, st); known != nil && known.from == from {
-		st.rendered = known
+	if cached := r.cachedRendering(s, in); cached != nil && cached.inputs == inputs {
+		in.rendered = cached
 		return nil
 	}
-	rendered, err := r.full(ctx, s, st, render.Round(st.secret))
+	rendered, err := r.renderData(ctx, s, in, render.Round(in.secret))
 	if err != nil {
 		return err
 	}
-	if err := r.takes(ctx, s); err != nil {
+	if err := r.checkChartPaths(ctx, s); err != nil {
 		return err
 	}
-	// The manifests are large, and needed only when they are written.
-	slim := *rendered
-	slim.Data = nil
-	st.rendered = &rendering{Rendered: &slim, from: from}
-	r.keep(s, st)
+	in.rendered = withoutData(rendered, inputs)
+	r.cacheRendering(s, in)
 	return nil
 }
 
-// fits checks that the add-on is for the cluster's version.
-func (r *Reconciler) fits(s *scope, st *standing) error {
-	kubernetes := st.facts(s.addon.Namespace).KubernetesVersion
+// checkVersion returns a fault unless the add-on supports the Kubernetes version
+// of the cluster.
+func (r *Reconciler) checkVersion(s *scope, in *installation) error {
+	kubernetes := in.renderCluster(s.addon.Namespace).KubernetesVersion
 	if r.Versions == nil || kubernetes == "" {
 		return nil
 	}
@@ -100,8 +99,9 @@ func (r *Reconciler) fits(s *scope, st *standing) error {
 	return nil
 }
 
-// takes checks that the chart takes the values.
-func (r *Reconciler) takes(ctx context.Context, s *scope) error {
+// checkChartPaths returns a fault unless the chart has all values that the add-on
+// sets.
+func (r *Reconciler) checkChartPaths(ctx context.Context, s *scope) error {
 	if r.Charts == nil || s.addon.Spec.Helm == nil {
 		return nil
 	}
@@ -113,26 +113,23 @@ func (r *Reconciler) takes(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// versionsOf names everything that decides the rendering by its version.
-func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (string, error) {
-	facts := st.facts(s.addon.Namespace)
-	from := []string{
+// inputVersions returns a text that changes with each input of the rendering.
+func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installation) (string, error) {
+	cluster := in.renderCluster(s.addon.Namespace)
+	versions := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		facts.KubernetesVersion, fmt.Sprint(render.Round(st.secret)),
+		cluster.KubernetesVersion, fmt.Sprint(render.Round(in.secret)),
 	}
 	add := func(kind, name, reason string) error {
 		obj := metadata(kind)
 		if err := r.Metadata.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: name}, obj); err != nil {
-			if apierrors.IsNotFound(err) {
-				return fault.Wait(reason, "%s %s does not exist", kind, name)
-			}
-			return fmt.Errorf("looking for %s %s: %w", kind, name, err)
+			return notFoundFault(err, reason, kind, name)
 		}
-		from = append(from, kind, name, obj.ResourceVersion)
+		versions = append(versions, kind, name, obj.ResourceVersion)
 		return nil
 	}
 	if render.NeedsConnection(s.addon) {
-		name, err := render.ConnectionSecretName(s.addon, facts)
+		name, err := render.ConnectionSecretName(s.addon, cluster)
 		if err != nil {
 			return "", err
 		}
@@ -152,20 +149,20 @@ func (r *Reconciler) versionsOf(ctx context.Context, s *scope, st *standing) (st
 			return "", err
 		}
 	}
-	return strings.Join(from, "\x00"), nil
+	return strings.Join(versions, "\x00"), nil
 }
 
-// full renders the add-on with its manifests.
-func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int) (*render.Rendered, error) {
-	in := render.Input{
-		Addon: s.addon, Cluster: st.facts(s.addon.Namespace), Round: round, Sources: map[string]map[string][]byte{},
+// renderData renders the add-on for a cluster, including the manifests.
+func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
+	input := render.Input{
+		Addon: s.addon, Cluster: in.renderCluster(s.addon.Namespace), Round: round, Sources: map[string]map[string][]byte{},
 	}
 	if render.NeedsConnection(s.addon) {
-		name, err := render.ConnectionSecretName(s.addon, in.Cluster)
+		name, err := render.ConnectionSecretName(s.addon, input.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		if in.Connection, err = r.secretData(ctx, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
+		if input.Connection, err = r.secretData(ctx, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
 			return nil, err
 		}
 	}
@@ -173,21 +170,21 @@ func (r *Reconciler) full(ctx context.Context, s *scope, st *standing, round int
 		var err error
 		switch {
 		case m.ConfigMapRef != nil:
-			in.Sources[m.Name], err = r.configMapData(ctx, s.addon.Namespace, m.ConfigMapRef.Name)
+			input.Sources[m.Name], err = r.configMapData(ctx, s.addon.Namespace, m.ConfigMapRef.Name)
 		case m.SecretRef != nil:
-			in.Sources[m.Name], err = r.secretData(ctx, s.addon.Namespace, m.SecretRef.Name, addonsv1.SourceNotFoundReason)
+			input.Sources[m.Name], err = r.secretData(ctx, s.addon.Namespace, m.SecretRef.Name, addonsv1.SourceNotFoundReason)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return render.Render(in)
+	return render.Render(input)
 }
 
 func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason string) (map[string][]byte, error) {
 	var secret corev1.Secret
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
-		return nil, absent(err, reason, "Secret", name)
+		return nil, notFoundFault(err, reason, "Secret", name)
 	}
 	return secret.Data, nil
 }
@@ -195,7 +192,7 @@ func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason str
 func (r *Reconciler) configMapData(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	var configMap corev1.ConfigMap
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
-		return nil, absent(err, addonsv1.SourceNotFoundReason, "ConfigMap", name)
+		return nil, notFoundFault(err, addonsv1.SourceNotFoundReason, "ConfigMap", name)
 	}
 	data := configMap.BinaryData
 	if data == nil {
@@ -207,38 +204,39 @@ func (r *Reconciler) configMapData(ctx context.Context, namespace, name string) 
 	return data, nil
 }
 
-func absent(err error, reason, kind, name string) error {
+// notFoundFault returns a wait if an object does not exist, and other errors
+// wrapped.
+func notFoundFault(err error, reason, kind, name string) error {
 	if apierrors.IsNotFound(err) {
 		return fault.Wait(reason, "%s %s does not exist", kind, name)
 	}
 	return fmt.Errorf("reading %s %s: %w", kind, name, err)
 }
 
-// known is what was rendered for the cluster before.
-func (r *Reconciler) known(s *scope, st *standing) *rendering {
+func (r *Reconciler) cachedRendering(s *scope, in *installation) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.renderings[client.ObjectKeyFromObject(s.addon)][st.name]
+	return r.renderings[client.ObjectKeyFromObject(s.addon)][in.name]
 }
 
-func (r *Reconciler) keep(s *scope, st *standing) {
+func (r *Reconciler) cacheRendering(s *scope, in *installation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(s.addon)
 	if r.renderings[key] == nil {
 		r.renderings[key] = map[string]*rendering{}
 	}
-	r.renderings[key][st.name] = st.rendered
+	r.renderings[key][in.name] = in.rendered
 }
 
-// drop forgets what was rendered for a cluster, or for all of them.
-func (r *Reconciler) drop(s *scope, cluster string) {
+func (r *Reconciler) forgetRendering(s *scope, cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(s.addon)
-	if cluster == "" {
-		delete(r.renderings, key)
-		return
-	}
-	delete(r.renderings[key], cluster)
+	delete(r.renderings[client.ObjectKeyFromObject(s.addon)], cluster)
+}
+
+func (r *Reconciler) forgetRenderings(s *scope) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.renderings, client.ObjectKeyFromObject(s.addon))
 }

@@ -18,166 +18,216 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// scope is what was read for one reconcile of an add-on.
+// scope is what was read for one reconciliation of an add-on.
 type scope struct {
 	addon *addonsv1.CAPTAddon
-	// all are the add-ons of the namespace.
-	all       []addonsv1.CAPTAddon
-	standings []*standing
-	now       time.Time
-	// again is how soon to look again although no watch fires; zero is never.
-	again time.Duration
+	// addons are all add-ons of the namespace, sorted by name.
+	addons []addonsv1.CAPTAddon
+	// installations are sorted by the name of the cluster.
+	installations []*installation
+	now           time.Time
+	// requeueAfter is when to reconcile again without a watch event. Zero means
+	// never.
+	requeueAfter time.Duration
 }
 
-// standing is how far an add-on is in one cluster.
-type standing struct {
+// installation is the add-on in one cluster.
+type installation struct {
+	// name is the name of the cluster.
 	name string
-	// cluster is nil when it is gone.
+	// cluster is nil if it does not exist.
 	cluster *clusterv1.Cluster
-	// controlPlane is nil when it is gone or another provider's.
+	// controlPlane is nil if it does not exist or is of another provider.
 	controlPlane *controlplanev1.CAPTControlPlane
-	// matched reports whether the add-on selects the cluster.
-	matched bool
-	// set and secret are what Cluster API applies, or nil. The secret is without
-	// its data.
-	set    *clusteraddonsv1.ClusterResourceSet
-	secret *corev1.Secret
-	// rendered is what the cluster is to get; its data may be missing. fault
-	// tells why there is none.
-	rendered *rendering
-	fault    error
+	// selected reports whether the add-on selects the cluster, and neither is being
+	// deleted.
+	selected bool
+	// resourceSet and secret are what Cluster API applies, or nil. The secret has
+	// no data.
+	resourceSet *clusteraddonsv1.ClusterResourceSet
+	secret      *corev1.Secret
+	// rendered is the desired content without its data. renderErr is why there is
+	// none.
+	rendered  *rendering
+	renderErr error
 
-	was, is addonsv1.ClusterAddonStatus
-	// gone tells that the cluster has nothing of the add-on any more.
-	gone bool
+	previous, current addonsv1.ClusterAddonStatus
+	// removed reports that the cluster has nothing of the add-on.
+	removed bool
 }
 
-// scope finds the clusters that the add-on concerns: those that it selects, and
-// those that have something of it.
+// related are the objects in the namespace of an add-on that concern it.
+type related struct {
+	addons        []addonsv1.CAPTAddon
+	clusters      []clusterv1.Cluster
+	controlPlanes []controlplanev1.CAPTControlPlane
+	resourceSets  []clusteraddonsv1.ClusterResourceSet
+	secrets       []corev1.Secret
+}
+
+// scope reads the objects that concern an add-on.
 func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *clusterv1.Cluster) (*scope, error) {
-	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
-	if err != nil {
-		return nil, fault.Stall(addonsv1.InvalidManifestReason, "clusterSelector cannot be read: %w", err)
-	}
-	s := &scope{addon: addon, now: r.Now()}
-	within := client.InNamespace(addon.Namespace)
 	var (
-		list     addonsv1.CAPTAddonList
-		clusters clusterv1.ClusterList
-		planes   controlplanev1.CAPTControlPlaneList
-		sets     clusteraddonsv1.ClusterResourceSetList
-		secrets  corev1.SecretList
+		addons        addonsv1.CAPTAddonList
+		clusters      clusterv1.ClusterList
+		controlPlanes controlplanev1.CAPTControlPlaneList
+		resourceSets  clusteraddonsv1.ClusterResourceSetList
+		secrets       corev1.SecretList
 	)
-	ours := client.MatchingLabels{addonsv1.AddonLabel: addon.Name}
+	namespace := client.InNamespace(addon.Namespace)
+	rendered := client.MatchingLabels{addonsv1.AddonLabel: addon.Name}
 	for _, read := range []func() error{
-		func() error { return r.Client.List(ctx, &list, within) },
-		func() error { return r.Client.List(ctx, &clusters, within) },
-		func() error { return r.Client.List(ctx, &planes, within) },
-		func() error { return r.Client.List(ctx, &sets, within, ours) },
-		func() error { return r.Client.List(ctx, &secrets, within, ours) },
+		func() error { return r.Client.List(ctx, &addons, namespace) },
+		func() error { return r.Client.List(ctx, &clusters, namespace) },
+		func() error { return r.Client.List(ctx, &controlPlanes, namespace) },
+		func() error { return r.Client.List(ctx, &resourceSets, namespace, rendered) },
+		func() error { return r.Client.List(ctx, &secrets, namespace, rendered) },
 	} {
 		if err := read(); err != nil {
-			return nil, fmt.Errorf("reading what the add-on concerns: %w", err)
+			return nil, fmt.Errorf("listing the objects of the add-on: %w", err)
 		}
 	}
-	// A cache lists in any order, and messages name the first.
-	slices.SortFunc(list.Items, func(a, b addonsv1.CAPTAddon) int { return strings.Compare(a.Name, b.Name) })
-	s.all = list.Items
+	return newScope(addon, r.Now(), related{
+		addons: addons.Items, clusters: clusters.Items, controlPlanes: controlPlanes.Items,
+		resourceSets: resourceSets.Items, secrets: secrets.Items,
+	})
+}
 
-	standings := map[string]*standing{}
-	at := func(name string) *standing {
-		if standings[name] == nil {
-			standings[name] = &standing{name: name, was: addonsv1.ClusterAddonStatus{Name: name}}
+// newScope returns the scope with an installation for each cluster that the
+// add-on selects, and for each that has something of it.
+func newScope(addon *addonsv1.CAPTAddon, now time.Time, objects related) (*scope, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
+	if err != nil {
+		return nil, fault.Stall(addonsv1.InvalidManifestReason, "clusterSelector is invalid: %w", err)
+	}
+	s := &scope{addon: addon, now: now, addons: objects.addons}
+	// A cache lists in any order, and messages name the first.
+	slices.SortFunc(s.addons, func(a, b addonsv1.CAPTAddon) int { return strings.Compare(a.Name, b.Name) })
+
+	installations := map[string]*installation{}
+	of := func(cluster string) *installation {
+		if installations[cluster] == nil {
+			installations[cluster] = &installation{name: cluster, previous: addonsv1.ClusterAddonStatus{Name: cluster}}
 		}
-		return standings[name]
+		return installations[cluster]
 	}
 	for i := range addon.Status.Clusters {
-		at(addon.Status.Clusters[i].Name).was = addon.Status.Clusters[i]
+		of(addon.Status.Clusters[i].Name).previous = addon.Status.Clusters[i]
 	}
-	for i := range sets.Items {
-		at(sets.Items[i].Labels[clusterv1.ClusterNameLabel]).set = &sets.Items[i]
+	for i := range objects.resourceSets {
+		of(objects.resourceSets[i].Labels[clusterv1.ClusterNameLabel]).resourceSet = &objects.resourceSets[i]
 	}
-	for i := range secrets.Items {
-		at(secrets.Items[i].Labels[clusterv1.ClusterNameLabel]).secret = &secrets.Items[i]
+	for i := range objects.secrets {
+		of(objects.secrets[i].Labels[clusterv1.ClusterNameLabel]).secret = &objects.secrets[i]
 	}
-	named := map[string]*controlplanev1.CAPTControlPlane{}
-	for i := range planes.Items {
-		named[planes.Items[i].Name] = &planes.Items[i]
+	controlPlanes := map[string]*controlplanev1.CAPTControlPlane{}
+	for i := range objects.controlPlanes {
+		controlPlanes[objects.controlPlanes[i].Name] = &objects.controlPlanes[i]
 	}
-	for i := range clusters.Items {
-		cluster := &clusters.Items[i]
-		wanted := addon.DeletionTimestamp.IsZero() && cluster.DeletionTimestamp.IsZero() && selector.Matches(labels.Set(cluster.Labels))
-		if !wanted && standings[cluster.Name] == nil {
+	for i := range objects.clusters {
+		cluster := &objects.clusters[i]
+		selected := addon.DeletionTimestamp.IsZero() && cluster.DeletionTimestamp.IsZero() && selector.Matches(labels.Set(cluster.Labels))
+		if !selected && installations[cluster.Name] == nil {
 			continue
 		}
-		st := at(cluster.Name)
-		st.cluster, st.matched = cluster, wanted
+		in := of(cluster.Name)
+		in.cluster, in.selected = cluster, selected
 		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" {
-			st.controlPlane = named[ref.Name]
+			in.controlPlane = controlPlanes[ref.Name]
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(standings)) {
-		st := standings[name]
-		st.is = st.was
-		s.standings = append(s.standings, st)
+	for _, cluster := range slices.Sorted(maps.Keys(installations)) {
+		in := installations[cluster]
+		in.current = in.previous
+		s.installations = append(s.installations, in)
 	}
 	return s, nil
 }
 
-// facts are what manifests can say about the cluster.
-func (st *standing) facts(namespace string) render.Cluster {
-	facts := render.Cluster{Name: st.name, Namespace: namespace, KubernetesVersion: st.cluster.Spec.Topology.Version}
-	if st.controlPlane != nil && st.controlPlane.Status.Version != "" {
-		facts.KubernetesVersion = st.controlPlane.Status.Version
+// renderCluster returns what manifests can refer to of the cluster.
+func (in *installation) renderCluster(namespace string) render.Cluster {
+	cluster := render.Cluster{Name: in.name, Namespace: namespace, KubernetesVersion: in.cluster.Spec.Topology.Version}
+	if in.controlPlane != nil && in.controlPlane.Status.Version != "" {
+		cluster.KubernetesVersion = in.controlPlane.Status.Version
 	}
-	return facts
+	return cluster
 }
 
-// asked is the hash of what Cluster API was asked to apply.
-func (st *standing) asked() string {
-	if st.secret == nil || st.set == nil {
+// requestedHash returns the hash of the content that Cluster API has to apply.
+func (in *installation) requestedHash() string {
+	if in.secret == nil || in.resourceSet == nil {
 		return ""
 	}
-	return st.secret.Annotations[addonsv1.HashAnnotation]
+	return in.secret.Annotations[addonsv1.HashAnnotation]
 }
 
-// key is the Cluster's.
-func (st *standing) key(s *scope) client.ObjectKey {
-	return client.ObjectKey{Namespace: s.addon.Namespace, Name: st.name}
+// key returns the key of the Cluster.
+func (in *installation) key(s *scope) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.addon.Namespace, Name: in.name}
 }
 
-// report sets where the cluster stands.
-func (st *standing) report(s *scope, ready bool, reason, message string) {
-	if st.was.Reason != reason || st.was.Since.IsZero() {
-		st.is.Since = metav1.NewTime(s.now.Truncate(time.Second))
+// initialized reports whether the control plane accepts requests.
+func (in *installation) initialized() bool {
+	done := in.cluster.Status.Initialization.ControlPlaneInitialized
+	return done != nil && *done
+}
+
+// wasReady reports whether the last reconciliation found the add-on ready.
+func (in *installation) wasReady() bool { return in.previous.Ready != nil && *in.previous.Ready }
+
+func (in *installation) ready() bool { return in.current.Ready != nil && *in.current.Ready }
+
+// maxMessage is the size of a message in the status of a cluster.
+const maxMessage = 1024
+
+// report sets the status of the cluster.
+func (in *installation) report(s *scope, ready bool, reason, text string) {
+	if in.previous.Reason != reason || in.previous.Since.IsZero() {
+		in.current.Since = metav1.NewTime(s.now.Truncate(time.Second))
 	}
-	st.is.Ready, st.is.Reason, st.is.Message = &ready, reason, truncate(message)
+	in.current.Ready, in.current.Reason, in.current.Message = &ready, reason, message.Truncate(text, maxMessage)
 }
 
-func (st *standing) ready() bool { return st.is.Ready != nil && *st.is.Ready }
+// reportFault sets the status of the cluster from a fault. It returns other
+// errors.
+func (in *installation) reportFault(s *scope, err error) error {
+	if waiting, found := fault.AsWaiting(err); found {
+		if waiting.RetryAfter > 0 {
+			s.requeue(waiting.RetryAfter)
+		}
+		in.report(s, false, waiting.Reason, waiting.Message())
+		return nil
+	}
+	if stalled, found := fault.AsStalled(err); found {
+		in.report(s, false, stalled.Reason, stalled.Message())
+		return nil
+	}
+	return err
+}
 
-// lookAgain requeues the add-on after a while.
-func (s *scope) lookAgain(after time.Duration) {
+func isFault(err error) bool {
+	_, waiting := fault.AsWaiting(err)
+	_, stalled := fault.AsStalled(err)
+	return waiting || stalled
+}
+
+// requeue requests another reconciliation after a time. The earliest request
+// wins.
+func (s *scope) requeue(after time.Duration) {
 	after = max(after, time.Second)
-	if s.again == 0 || after < s.again {
-		s.again = after
+	if s.requeueAfter == 0 || after < s.requeueAfter {
+		s.requeueAfter = after
 	}
 }
 
-func revisit(s *scope) time.Duration { return s.again }
-
-// truncate keeps a message within what the API takes.
-func truncate(message string) string {
-	const most = 1024
-	if len(message) <= most {
-		return message
+// wait returns the fault of an add-on that waits for its clusters.
+func (s *scope) wait(reason, text string) error {
+	if s.requeueAfter > 0 {
+		return fault.WaitFor(s.requeueAfter, reason, "%s", text)
 	}
-	cut := most
-	for cut > 0 && message[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return message[:cut] + "…"
+	return fault.Wait(reason, "%s", text)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// ofAddon finds the add-ons that may wait for another one: those that depend on
-// it, to be installed, and those that it depends on, to be removed.
-func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Request {
+// addonsOfAddon returns the add-ons that may wait for another one: its
+// dependents to be installed, its dependencies to be removed.
+func (r *Reconciler) addonsOfAddon(ctx context.Context, obj client.Object) []ctrl.Request {
 	addon, ok := obj.(*addonsv1.CAPTAddon)
 	if !ok {
 		return nil
@@ -26,48 +26,44 @@ func (r *Reconciler) ofAddon(ctx context.Context, obj client.Object) []ctrl.Requ
 	})
 }
 
-// ofCluster finds the add-ons that a Cluster has or is to have.
-func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
-		return err == nil && selector.Matches(labels.Set(obj.GetLabels())) || has(addon, obj.GetName())
-	})
+// addonsOfCluster returns the add-ons that select a Cluster or are installed in
+// it.
+func (r *Reconciler) addonsOfCluster(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool { return concerns(addon, obj) })
 }
 
-// ofBinding finds the add-ons of the cluster that a binding is named after.
-func (r *Reconciler) ofBinding(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.ofClusterName(ctx, client.ObjectKeyFromObject(obj))
+// addonsOfBinding returns the add-ons in the cluster of a
+// ClusterResourceSetBinding, which has the name of the cluster.
+func (r *Reconciler) addonsOfBinding(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.addonsOfClusterNamed(ctx, client.ObjectKeyFromObject(obj))
 }
 
-// ofControlPlane finds the add-ons of the cluster of a control plane.
-func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.ofClusterName(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]})
+// addonsOfControlPlane returns the add-ons in the cluster of a control plane.
+func (r *Reconciler) addonsOfControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.addonsOfClusterNamed(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]})
 }
 
-func (r *Reconciler) ofClusterName(ctx context.Context, cluster client.ObjectKey) []ctrl.Request {
-	return r.requests(ctx, cluster.Namespace, func(addon *addonsv1.CAPTAddon) bool { return has(addon, cluster.Name) })
+func (r *Reconciler) addonsOfClusterNamed(ctx context.Context, cluster client.ObjectKey) []ctrl.Request {
+	return r.requests(ctx, cluster.Namespace, func(addon *addonsv1.CAPTAddon) bool { return hasCluster(addon, cluster.Name) })
 }
 
-// ofSource finds the add-ons that take outputs or manifests from a Secret or a
-// ConfigMap.
-func (r *Reconciler) ofSource(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool {
-		for _, m := range addon.Spec.Manifests {
-			if m.ConfigMapRef != nil && m.ConfigMapRef.Name == obj.GetName() || m.SecretRef != nil && m.SecretRef.Name == obj.GetName() {
-				return true
-			}
-		}
-		for i := range addon.Status.Clusters {
-			name, err := render.ConnectionSecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
-			if err == nil && name == obj.GetName() {
-				return true
-			}
-		}
-		return false
-	})
+// addonsOfSource returns the add-ons that use a Secret or ConfigMap.
+func (r *Reconciler) addonsOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool { return usesSource(addon, obj.GetName()) })
 }
 
-func has(addon *addonsv1.CAPTAddon, cluster string) bool {
+func (r *Reconciler) requests(ctx context.Context, namespace string, match func(*addonsv1.CAPTAddon) bool) []ctrl.Request {
+	return reconcile.Requests(ctx, r.Client, &addonsv1.CAPTAddonList{}, match, client.InNamespace(namespace))
+}
+
+// concerns reports whether an add-on selects a Cluster or is installed in it.
+func concerns(addon *addonsv1.CAPTAddon, cluster client.Object) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
+	return err == nil && selector.Matches(labels.Set(cluster.GetLabels())) || hasCluster(addon, cluster.GetName())
+}
+
+// hasCluster reports whether a cluster is in the status of an add-on.
+func hasCluster(addon *addonsv1.CAPTAddon, cluster string) bool {
 	for i := range addon.Status.Clusters {
 		if addon.Status.Clusters[i].Name == cluster {
 			return true
@@ -76,6 +72,19 @@ func has(addon *addonsv1.CAPTAddon, cluster string) bool {
 	return false
 }
 
-func (r *Reconciler) requests(ctx context.Context, namespace string, match func(*addonsv1.CAPTAddon) bool) []ctrl.Request {
-	return reconcile.Requests(ctx, r.Client, &addonsv1.CAPTAddonList{}, match, client.InNamespace(namespace))
+// usesSource reports whether an add-on takes manifests from a ConfigMap or Secret
+// of that name, or outputs from a connection Secret of that name.
+func usesSource(addon *addonsv1.CAPTAddon, name string) bool {
+	for _, m := range addon.Spec.Manifests {
+		if m.ConfigMapRef != nil && m.ConfigMapRef.Name == name || m.SecretRef != nil && m.SecretRef.Name == name {
+			return true
+		}
+	}
+	for i := range addon.Status.Clusters {
+		secret, err := render.ConnectionSecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
+		if err == nil && secret == name {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,121 @@
+package captaddon
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+func TestSummarizeRendering(t *testing.T) {
+	wait, stall, other := fault.Wait("SourceNotFound", "no Secret"), fault.Stall("MissingKey", "no key"), errors.New("timeout")
+	for name, test := range map[string]struct {
+		errs []error
+		want string
+	}{
+		"fine":                        {[]error{nil, nil}, ""},
+		"waiting":                     {[]error{wait, nil}, ""},
+		"stalled":                     {[]error{nil, stall}, "MissingKey: Cluster b: no key"},
+		"first stall":                 {[]error{stall, fault.Stall("Empty", "nothing")}, "MissingKey: Cluster a: no key"},
+		"an error is retried":         {[]error{stall, other}, "timeout"},
+		"all errors":                  {[]error{other, errors.New("refused")}, "timeout\nrefused"},
+		"a stall after a wait counts": {[]error{wait, stall}, "MissingKey: Cluster b: no key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{}
+			for i, err := range test.errs {
+				s.installations = append(s.installations, &installation{name: string(rune('a' + i)), renderErr: err})
+			}
+			err := s.summarizeRendering()
+			if test.want == "" {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(test.want))
+		})
+	}
+}
+
+type unsupported struct{}
+
+func (unsupported) CheckAddon(*addonsv1.CAPTAddon, string) error { return errors.New("too old") }
+
+func (unsupported) CheckPath(_ context.Context, _ addonsv1.ChartSource, path string) error {
+	if path == "bad" {
+		return errors.New("does not exist")
+	}
+	return nil
+}
+
+func TestCheckVersion_needsAVersion(t *testing.T) {
+	g := NewWithT(t)
+	s, in := &scope{addon: newAddon("flux")}, selected("a")
+	g.Expect((&Reconciler{Versions: unsupported{}}).checkVersion(s, in)).To(Succeed(), "the version is unknown")
+	in.cluster.Spec.Topology.Version = "v1.30.0"
+	g.Expect((&Reconciler{}).checkVersion(s, in)).To(Succeed(), "versions are not checked")
+	g.Expect((&Reconciler{Versions: unsupported{}}).checkVersion(s, in)).To(MatchError("VersionUnsupported: Add-on flux: too old"))
+}
+
+func TestCheckChartPaths_namesTheEntry(t *testing.T) {
+	g := NewWithT(t)
+	s := &scope{addon: newAddon("flux")}
+	r := &Reconciler{Charts: unsupported{}}
+	g.Expect(r.checkChartPaths(t.Context(), s)).To(Succeed(), "no chart")
+	s.addon.Spec.Helm = &addonsv1.HelmRelease{ValuesFrom: []addonsv1.OutputValue{{TargetPath: "good"}, {TargetPath: "bad"}}}
+	g.Expect((&Reconciler{}).checkChartPaths(t.Context(), s)).To(Succeed(), "charts are not checked")
+	g.Expect(r.checkChartPaths(t.Context(), s)).To(MatchError("InvalidTargetPath: Add-on flux: helm.valuesFrom[1].targetPath: does not exist"))
+}
+
+func TestRender_skipsClustersThatCannotHaveTheAddon(t *testing.T) {
+	g := NewWithT(t)
+	removed, uninitialized := selected("a"), selected("b")
+	removed.selected = false
+	uninitialized.cluster.Status.Initialization.ControlPlaneInitialized = nil
+	s := &scope{addon: newAddon("flux"), installations: []*installation{removed, uninitialized}}
+	g.Expect((&Reconciler{}).render(t.Context(), s)).To(Succeed())
+	g.Expect(removed.renderErr).NotTo(HaveOccurred())
+	g.Expect(uninitialized.renderErr).NotTo(HaveOccurred())
+}
+
+func TestNotFoundFault(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(notFoundFault(apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "s"), "SourceNotFound", "Secret", "s")).To(MatchError("SourceNotFound: Secret s does not exist"))
+	err := notFoundFault(errors.New("refused"), "SourceNotFound", "Secret", "s")
+	g.Expect(err).To(MatchError("reading Secret s: refused"))
+	g.Expect(isFault(err)).To(BeFalse())
+}
+
+func TestRenderings_areCachedPerCluster(t *testing.T) {
+	g := NewWithT(t)
+	r := &Reconciler{}
+	s, a, b := &scope{addon: newAddon("flux")}, selected("a"), selected("b")
+	g.Expect(r.cachedRendering(s, a)).To(BeNil())
+	r.renderings = map[client.ObjectKey]map[string]*rendering{}
+	r.cacheRendering(s, a)
+	r.cacheRendering(s, b)
+	g.Expect(r.cachedRendering(s, a)).To(BeIdenticalTo(a.rendered))
+	g.Expect(r.cachedRendering(&scope{addon: newAddon("other")}, a)).To(BeNil())
+	r.forgetRendering(s, "a")
+	g.Expect(r.cachedRendering(s, a)).To(BeNil())
+	g.Expect(r.cachedRendering(s, b)).NotTo(BeNil())
+	r.forgetRenderings(s)
+	g.Expect(r.cachedRendering(s, b)).To(BeNil())
+}
+
+func TestWithoutData_keepsTheOriginal(t *testing.T) {
+	g := NewWithT(t)
+	rendered := &render.Rendered{Hash: "h", Data: map[string][]byte{"a": nil}}
+	slim := withoutData(rendered, "inputs")
+	g.Expect(slim.Data).To(BeNil())
+	g.Expect(slim.Hash).To(Equal("h"))
+	g.Expect(slim.inputs).To(Equal("inputs"))
+	g.Expect(rendered.Data).NotTo(BeNil())
+}
