@@ -1,0 +1,218 @@
+package desired
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+var minor33 = kubeversion.Minor{Major: 1, Minor: 33}
+
+func newControlPlane(spec controlplanev1.CAPTControlPlaneSpec) *ControlPlane {
+	spec.WorkspaceTemplateRef = infrav1.TemplateReference{Name: "eks"}
+	return &ControlPlane{
+		Cluster:      &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production"}},
+		ControlPlane: &controlplanev1.CAPTControlPlane{Spec: spec},
+	}
+}
+
+func newInfra() *infrav1.CAPTCluster {
+	infra := &infrav1.CAPTCluster{}
+	infra.Spec.Region = "eu-west-1"
+	infra.Status.VPCID, infra.Status.SubnetIDs = "vpc-1", []string{"a", "b"}
+	return infra
+}
+
+func TestControlPlane_setsVariablesFromFields(t *testing.T) {
+	config := func(c controlplanev1.ControlPlaneConfig) controlplanev1.CAPTControlPlaneSpec {
+		return controlplanev1.CAPTControlPlaneSpec{ControlPlaneConfig: &c}
+	}
+	for name, c := range map[string]struct {
+		spec     controlplanev1.CAPTControlPlaneSpec
+		infra    *infrav1.CAPTCluster
+		declared []string
+		want     string
+	}{
+		"no fields":              {declared: []string{"cluster_name"}, want: `{"cluster_name":"production","kubernetes_version":"1.33"}`},
+		"infrastructure of CAPT": {infra: newInfra(), declared: []string{"vpc_id", "subnet_ids", "region"}, want: `{"vpc_id":"vpc-1","subnet_ids":["a","b"],"region":"eu-west-1","kubernetes_version":"1.33"}`},
+		"a region":               {spec: config(controlplanev1.ControlPlaneConfig{Region: "us-east-1"}), infra: newInfra(), declared: []string{"region"}, want: `{"region":"us-east-1","kubernetes_version":"1.33"}`},
+		"an empty config": {
+			spec:     config(controlplanev1.ControlPlaneConfig{EndpointAccess: &controlplanev1.EndpointAccess{}}),
+			declared: []string{"cluster_addons", "endpoint_public_access", "tags"}, want: `{"kubernetes_version":"1.33"}`,
+		},
+		"endpoint access": {
+			spec: config(controlplanev1.ControlPlaneConfig{EndpointAccess: &controlplanev1.EndpointAccess{
+				Public: new(false), Private: new(true), PublicCIDRs: []string{"10.0.0.0/8"},
+			}}),
+			declared: []string{"endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs"},
+			want:     `{"endpoint_public_access":false,"endpoint_private_access":true,"endpoint_public_access_cidrs":["10.0.0.0/8"],"kubernetes_version":"1.33"}`,
+		},
+		"add-ons": {
+			spec: config(controlplanev1.ControlPlaneConfig{Addons: []controlplanev1.ClusterAddon{
+				{Name: "coredns"}, {Name: "vpc-cni", Version: "v1", ConfigurationValues: "{}"},
+			}}),
+			declared: []string{"cluster_addons"},
+			want:     `{"cluster_addons":{"coredns":{},"vpc-cni":{"version":"v1","configuration_values":"{}"}},"kubernetes_version":"1.33"}`,
+		},
+		"tags": {
+			spec:     controlplanev1.CAPTControlPlaneSpec{AdditionalTags: map[string]string{"team": "blue"}},
+			declared: []string{"tags"}, want: `{"tags":{"team":"blue"},"kubernetes_version":"1.33"}`,
+		},
+		"variables take precedence": {
+			spec:     controlplanev1.CAPTControlPlaneSpec{Variables: map[string]infrav1.Value{"cluster_name": infrav1.StringValue("other")}},
+			declared: []string{"cluster_name"}, want: `{"cluster_name":"other","kubernetes_version":"1.33"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := newControlPlane(c.spec)
+			d.Infra = c.infra
+			got, err := d.Workspace(inspectedTemplate(append(c.declared, "kubernetes_version")...), minor33)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(json.Marshal(got.Spec.Variables)).To(MatchJSON(c.want))
+		})
+	}
+}
+
+func TestControlPlane_stalls(t *testing.T) {
+	config := func(c controlplanev1.ControlPlaneConfig) controlplanev1.CAPTControlPlaneSpec {
+		return controlplanev1.CAPTControlPlaneSpec{ControlPlaneConfig: &c}
+	}
+	access := func(a controlplanev1.EndpointAccess) controlplanev1.CAPTControlPlaneSpec {
+		return config(controlplanev1.ControlPlaneConfig{EndpointAccess: &a})
+	}
+	for want, spec := range map[string]controlplanev1.CAPTControlPlaneSpec{
+		"spec.version (variable kubernetes_version)":                                                 {},
+		"spec.variables.kubernetes_version must not be set":                                          {Variables: map[string]infrav1.Value{"kubernetes_version": infrav1.StringValue("1.30")}},
+		"spec.additionalTags (variable tags)":                                                        {AdditionalTags: map[string]string{"a": "b"}},
+		"spec.controlPlaneConfig.endpointAccess.public (variable endpoint_public_access)":            access(controlplanev1.EndpointAccess{Public: new(true)}),
+		"spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)":          access(controlplanev1.EndpointAccess{Private: new(true)}),
+		"spec.controlPlaneConfig.endpointAccess.publicCIDRs (variable endpoint_public_access_cidrs)": access(controlplanev1.EndpointAccess{PublicCIDRs: []string{"a"}}),
+		"spec.controlPlaneConfig.addons (variable cluster_addons)":                                   config(controlplanev1.ControlPlaneConfig{Addons: []controlplanev1.ClusterAddon{{Name: "a"}}}),
+	} {
+		t.Run(want, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := newControlPlane(spec).Workspace(inspectedTemplate(), minor33)
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Message()).To(ContainSubstring(want))
+		})
+	}
+	_, err := newControlPlane(controlplanev1.CAPTControlPlaneSpec{}).Workspace(&infrav1.WorkspaceTemplate{}, minor33)
+	_, waits := fault.AsWaiting(err)
+	NewWithT(t).Expect(waits).To(BeTrue(), "the template is not inspected yet: %v", err)
+}
+
+func TestControlPlane_workspace(t *testing.T) {
+	template := inspectedTemplate("kubernetes_version")
+	spec := controlplanev1.CAPTControlPlaneSpec{}
+	minimal, err := newControlPlane(spec).Workspace(template, minor33)
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(minimal.Name).To(Equal("production"))
+	g.Expect(minimal.Cluster).To(Equal("production"))
+	g.Expect(minimal.Connection("x")).To(Equal("x-eks-connection"))
+	g.Expect(minimal.Spec.TemplateRef.Name).To(Equal("eks"))
+	g.Expect(minimal.Spec.RequiredOutputs).To(Equal([]string{"cluster_endpoint", "cluster_certificate_authority_data"}))
+	g.Expect(minimal.Spec.WaitForWorkspaces).To(BeEmpty())
+	g.Expect(minimal.Spec.Timeout).To(BeNil())
+
+	spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	spec.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{Timeouts: &controlplanev1.ControlPlaneTimeouts{Create: &metav1.Duration{Duration: time.Hour}}}
+	full := newControlPlane(spec)
+	full.Infra = newInfra()
+	full.Infra.Status.WorkspaceRef = &infrav1.LocalReference{Name: "production-vpc"}
+	got, err := full.Workspace(template, minor33)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Spec.RequiredOutputs).To(Equal([]string{"cluster_endpoint", "kubeconfig"}))
+	g.Expect(got.Spec.WaitForWorkspaces).To(Equal([]infrav1.ObjectReference{{Name: "production-vpc"}}))
+	g.Expect(got.Spec.Timeout).To(HaveField("Duration", time.Hour))
+
+	full.Infra.Status.WorkspaceRef = nil
+	full.ControlPlane.Spec.Kubeconfig.OutputName = "admin"
+	full.ControlPlane.Spec.ControlPlaneConfig.Timeouts = nil
+	got, err = full.Workspace(template, minor33)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Spec.RequiredOutputs).To(Equal([]string{"cluster_endpoint", "admin"}))
+	g.Expect(got.Spec.WaitForWorkspaces).To(BeEmpty(), "the VPC existed before")
+	g.Expect(got.Spec.Timeout).To(BeNil())
+}
+
+func TestControlPlane_region(t *testing.T) {
+	g := NewWithT(t)
+	d := newControlPlane(controlplanev1.CAPTControlPlaneSpec{ControlPlaneConfig: &controlplanev1.ControlPlaneConfig{}})
+	g.Expect(d.Region()).To(BeEmpty())
+	d.Infra = newInfra()
+	g.Expect(d.Region()).To(Equal("eu-west-1"))
+	d.ControlPlane.Spec.ControlPlaneConfig.Region = "us-east-1"
+	g.Expect(d.Region()).To(Equal("us-east-1"))
+}
+
+func TestControlPlane_version(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec, requested, served string
+		ready                   metav1.ConditionStatus
+		next, reason            string
+		upgrades                bool
+	}{
+		"a new control plane":            {spec: "v1.33.0", next: "1.33"},
+		"an invalid version":             {spec: "latest", reason: infrav1.InvalidVariableReason},
+		"unchanged":                      {spec: "v1.33.0", requested: "1.33", served: "v1.33.2", ready: metav1.ConditionTrue, next: "1.33"},
+		"an upgrade":                     {spec: "v1.34.0", requested: "1.33", served: "v1.33.2", ready: metav1.ConditionTrue, next: "1.34", upgrades: true},
+		"an upgrade by two":              {spec: "v1.35.0", requested: "1.33", served: "v1.33.2", ready: metav1.ConditionTrue, next: "1.34", upgrades: true},
+		"while the workspace is applied": {spec: "v1.35.0", requested: "1.34", served: "v1.34.0", ready: metav1.ConditionFalse, next: "1.34"},
+		"while the API server is older":  {spec: "v1.35.0", requested: "1.34", served: "v1.33.2", ready: metav1.ConditionTrue, next: "1.34"},
+		"while the version is not known": {spec: "v1.35.0", requested: "1.34", ready: metav1.ConditionTrue, next: "1.34"},
+		"an API server that is newer":    {spec: "v1.35.0", requested: "1.33", served: "v1.34.0", ready: metav1.ConditionTrue, next: "1.34", upgrades: true},
+		"a downgrade":                    {spec: "v1.32.0", requested: "1.33", served: "v1.33.2", ready: metav1.ConditionTrue, reason: controlplanev1.DowngradeRefusedReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Version: c.spec})
+			d.ControlPlane.Status.Version = c.served
+			if c.requested != "" {
+				d.Existing = &infrav1.WorkspaceTemplateApply{}
+				d.Existing.Spec.Variables = map[string]infrav1.Value{"kubernetes_version": infrav1.StringValue(c.requested)}
+				conditions.Set(d.Existing, metav1.Condition{Type: clusterv1.ReadyCondition, Status: c.ready, Reason: "R"})
+			}
+			version, err := d.Version()
+			if c.reason != "" {
+				stalled, ok := fault.AsStalled(err)
+				g.Expect(ok).To(BeTrue(), "%v", err)
+				g.Expect(stalled.Reason).To(Equal(c.reason))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(version.Next.String()).To(Equal(c.next))
+			g.Expect(version.Upgrades()).To(Equal(c.upgrades))
+			if c.requested != "" {
+				g.Expect(version.Hold().Next.String()).To(Equal(c.requested))
+			} else {
+				g.Expect(version.Hold()).To(Equal(version))
+			}
+		})
+	}
+}
+
+func TestControlPlane_versionOfWorkspacesThatUsersChanged(t *testing.T) {
+	g := NewWithT(t)
+	d := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Version: "v1.33.0"})
+	d.Existing = &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "production"}}
+	version, err := d.Version()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(version.Next).To(Equal(minor33), "without the variable there is nothing to upgrade from")
+
+	d.Existing.Spec.Variables = map[string]infrav1.Value{"kubernetes_version": infrav1.StringValue("latest")}
+	_, err = d.Version()
+	g.Expect(err).To(MatchError(ContainSubstring("reading variable kubernetes_version of workspace production")))
+}

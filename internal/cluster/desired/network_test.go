@@ -1,0 +1,90 @@
+package desired
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+func newNetwork(spec infrav1.CAPTClusterSpec) *Network {
+	spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"}
+	return &Network{
+		Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production"}},
+		Infra:   &infrav1.CAPTCluster{Spec: spec},
+	}
+}
+
+func TestNetwork_setsVariablesFromFields(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     infrav1.CAPTClusterSpec
+		declared []string
+		want     string
+	}{
+		"no fields":             {declared: []string{"name"}, want: `{"name":"production-vpc"}`},
+		"an empty config":       {spec: infrav1.CAPTClusterSpec{VPCConfig: &infrav1.VPCConfig{}}, declared: []string{"name", "cidr", "azs", "nat_gateway", "tags"}, want: `{"name":"production-vpc"}`},
+		"offered":               {spec: infrav1.CAPTClusterSpec{Region: "eu-west-1"}, declared: []string{"cluster_name", "region"}, want: `{"cluster_name":"production","region":"eu-west-1"}`},
+		"offered, not declared": {spec: infrav1.CAPTClusterSpec{Region: "eu-west-1"}, declared: []string{"name"}, want: `{"name":"production-vpc"}`},
+		"every field": {
+			spec: infrav1.CAPTClusterSpec{
+				VPCConfig:      &infrav1.VPCConfig{Name: "main", CIDR: "10.0.0.0/16", AvailabilityZones: []string{"a", "b"}, NATGateway: "Single"},
+				AdditionalTags: map[string]string{"team": "blue"},
+			},
+			declared: []string{"name", "cidr", "azs", "nat_gateway", "tags"},
+			want:     `{"name":"main","cidr":"10.0.0.0/16","azs":["a","b"],"nat_gateway":"Single","tags":{"team":"blue"}}`,
+		},
+		"variables take precedence": {
+			spec: infrav1.CAPTClusterSpec{
+				VPCConfig: &infrav1.VPCConfig{CIDR: "10.0.0.0/16"}, Variables: map[string]infrav1.Value{"cidr": infrav1.StringValue("10.1.0.0/16")},
+			},
+			declared: []string{"cidr"}, want: `{"cidr":"10.1.0.0/16"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			got, err := newNetwork(c.spec).Workspace(inspectedTemplate(c.declared...))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(json.Marshal(got.Spec.Variables)).To(MatchJSON(c.want))
+		})
+	}
+}
+
+func TestNetwork_stallsOnFieldsThatTheTemplateDoesNotTake(t *testing.T) {
+	for field, spec := range map[string]infrav1.CAPTClusterSpec{
+		"spec.vpcConfig.name (variable name)":              {VPCConfig: &infrav1.VPCConfig{Name: "main"}},
+		"spec.vpcConfig.cidr (variable cidr)":              {VPCConfig: &infrav1.VPCConfig{CIDR: "10.0.0.0/16"}},
+		"spec.vpcConfig.availabilityZones (variable azs)":  {VPCConfig: &infrav1.VPCConfig{AvailabilityZones: []string{"a"}}},
+		"spec.vpcConfig.natGateway (variable nat_gateway)": {VPCConfig: &infrav1.VPCConfig{NATGateway: "Single"}},
+		"spec.additionalTags (variable tags)":              {AdditionalTags: map[string]string{"a": "b"}},
+	} {
+		t.Run(field, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := newNetwork(spec).Workspace(inspectedTemplate())
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Reason).To(Equal(infrav1.FieldNotTakenReason))
+			g.Expect(stalled.Message()).To(ContainSubstring(field))
+		})
+	}
+}
+
+func TestNetwork_workspace(t *testing.T) {
+	g := NewWithT(t)
+	got, err := newNetwork(infrav1.CAPTClusterSpec{RetainVPCOnDelete: true}).Workspace(inspectedTemplate("name"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Name).To(Equal("production-vpc"))
+	g.Expect(got.Cluster).To(Equal("production"))
+	g.Expect(got.Connection("x")).To(Equal("x-connection"))
+	g.Expect(got.Spec.TemplateRef.Name).To(Equal("vpc"))
+	g.Expect(got.Spec.RequiredOutputs).To(Equal([]string{"vpc_id"}))
+	g.Expect(got.Spec.RetainWorkspaceOnDelete).To(BeTrue())
+
+	_, err = newNetwork(infrav1.CAPTClusterSpec{}).Workspace(&infrav1.WorkspaceTemplate{})
+	_, waits := fault.AsWaiting(err)
+	g.Expect(waits).To(BeTrue(), "the template is not inspected yet: %v", err)
+}
