@@ -1,0 +1,704 @@
+package captcontrolplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/cluster/workspace/workspacetest"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+)
+
+func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	c := workspacetest.NewClient(t, objects...)
+	return &Reconciler{
+		Client: c, Live: c, Workspaces: &workspace.Keeper{Client: c, Live: c},
+		Now: func() time.Time { return noon },
+	}
+}
+
+func newCluster(changes ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production", UID: "2"}}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: "main"}
+	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "network"}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+func newInfra(changes ...func(*infrav1.CAPTCluster)) *infrav1.CAPTCluster {
+	i := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "network"}}
+	i.Spec.Region = "eu-west-1"
+	i.Status.VPCID = "vpc-1"
+	i.Status.Initialization.Provisioned = new(true)
+	for _, change := range changes {
+		change(i)
+	}
+	return i
+}
+
+func newTemplate() *infrav1.WorkspaceTemplate {
+	t := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "eks"}}
+	conditions.Set(t, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: infrav1.ModuleNotInspectedReason})
+	return t
+}
+
+// fakeCloud signs tokens that expire in 15 minutes, and counts its calls.
+type fakeCloud struct {
+	tokens, roles int
+	err           error
+}
+
+func (c *fakeCloud) EnsureSpotRole(context.Context, *workspace.Credentials, string) (bool, error) {
+	c.roles++
+	return c.err == nil, c.err
+}
+
+func (c *fakeCloud) Token(_ context.Context, _ *workspace.Credentials, region, _, cluster string) (aws.Token, error) {
+	c.tokens++
+	return aws.Token{Value: aws.NewSecret("token-of-" + cluster + "-in-" + region), ExpiresAt: noon.Add(15 * time.Minute)}, c.err
+}
+
+// fakeWorkload is a workload cluster with objects in memory.
+type fakeWorkload struct {
+	client client.Client
+	err    error
+}
+
+func (w *fakeWorkload) Version(context.Context, []byte) (*apiversion.Info, error) {
+	return &apiversion.Info{Major: "1", Minor: "33", GitVersion: "v1.33.5"}, w.err
+}
+
+func (w *fakeWorkload) Client([]byte) (client.Client, error) { return w.client, w.err }
+
+func TestScope_waitsForTheOwningCluster(t *testing.T) {
+	owned := func(c *controlplanev1.CAPTControlPlane) {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: "production", UID: "2"}}
+	}
+	deleting := func(c *controlplanev1.CAPTControlPlane) { c.DeletionTimestamp = new(metav1.NewTime(noon)) }
+	addressed := func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "a", Port: 443}
+	}
+	for name, c := range map[string]struct {
+		controlPlane *controlplanev1.CAPTControlPlane
+		cluster      *clusterv1.Cluster
+		want         string
+		published    bool
+	}{
+		"owned":                     {newControlPlane(owned), newCluster(), "", false},
+		"owned, with an endpoint":   {newControlPlane(owned, addressed), newCluster(), "", true},
+		"not owned yet":             {newControlPlane(), newCluster(), "wait " + infrav1.WaitingForClusterReason, false},
+		"no Cluster":                {newControlPlane(), nil, "wait " + infrav1.WaitingForClusterReason, false},
+		"being deleted, no Cluster": {newControlPlane(deleting), nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, err := reconciler(t).scope(t.Context(), c.controlPlane, c.cluster)
+			g.Expect(result(err)).To(Equal(c.want))
+			if err != nil {
+				return
+			}
+			g.Expect(s.endpointPublished).To(Equal(c.published))
+			g.Expect(s.now).To(Equal(noon))
+			g.Expect(s.clusterName()).To(Equal("production"))
+			g.Expect(c.controlPlane.Status.ExternalManagedControlPlane).To(HaveValue(BeTrue()))
+		})
+	}
+}
+
+func TestInfrastructure(t *testing.T) {
+	other := func(provisioned *bool) func(*clusterv1.Cluster) {
+		return func(c *clusterv1.Cluster) {
+			c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "other", Kind: "OtherCluster", Name: "network"}
+			c.Status.Initialization.InfrastructureProvisioned = provisioned
+		}
+	}
+	none := func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{} }
+	waits := "wait " + controlplanev1.WaitingForInfrastructureReason
+	for name, c := range map[string]struct {
+		cluster *clusterv1.Cluster
+		infra   *infrav1.CAPTCluster
+		want    string
+		message string
+	}{
+		"provisioned":                   {newCluster(), newInfra(), "", "VPC vpc-1"},
+		"missing":                       {newCluster(), nil, waits, ""},
+		"not provisioned":               {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = nil }), waits, "VPC vpc-1"},
+		"no longer provisioned":         {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = new(false) }), waits, "VPC vpc-1"},
+		"no VPC":                        {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID = "" }), waits, "VPC "},
+		"another provider":              {newCluster(other(new(true))), nil, "", ""},
+		"another provider, not ready":   {newCluster(other(nil)), nil, waits, ""},
+		"another provider, not yet":     {newCluster(other(new(false))), nil, waits, ""},
+		"a cluster without a reference": {newCluster(none), nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var objects []client.Object
+			if c.infra != nil {
+				objects = append(objects, c.infra)
+			}
+			s := newScope()
+			s.cluster = c.cluster
+			g.Expect(result(reconciler(t, objects...).infrastructure(t.Context(), s))).To(Equal(c.want))
+			g.Expect(infrastructureMessage(s)).To(Equal(c.message))
+		})
+	}
+}
+
+func TestSpotRole_isEnsuredOnce(t *testing.T) {
+	g := NewWithT(t)
+	cloud := &fakeCloud{}
+	r := reconciler(t, newTemplate())
+	r.Cloud = cloud
+	s := newScope()
+	s.cluster = newCluster()
+	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
+	g.Expect(s.spotRoleCreated).To(BeTrue())
+
+	conditions.Set(s.controlPlane, metav1.Condition{Type: controlplanev1.SpotRoleReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.roles).To(Equal(1))
+
+	s = newScope(func(c *controlplanev1.CAPTControlPlane) { c.Spec.SpotServiceLinkedRole = controlplanev1.SpotRoleSkip })
+	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.roles).To(Equal(1))
+
+	g.Expect(result(reconciler(t).spotRole(t.Context(), newScope()))).To(Equal("wait "+infrav1.WaitingForTemplateReason), "without the template there are no credentials")
+}
+
+func TestWorkspace(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects []client.Object
+		change  func(*controlplanev1.CAPTControlPlane)
+		infra   *infrav1.CAPTCluster
+		want    string
+		created bool
+	}{
+		"created":            {objects: []client.Object{newTemplate()}, infra: newInfra(), want: "wait " + infrav1.WaitingForWorkspaceReason, created: true},
+		"no VPC":             {objects: []client.Object{newTemplate()}, want: "wait " + controlplanev1.WaitingForInfrastructureReason},
+		"no template":        {infra: newInfra(), want: "wait " + infrav1.WaitingForTemplateReason},
+		"an invalid version": {objects: []client.Object{newTemplate()}, infra: newInfra(), change: func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "latest" }, want: "stall " + infrav1.InvalidVariableReason},
+		"a variable of CAPT": {objects: []client.Object{newTemplate()}, infra: newInfra(), change: func(c *controlplanev1.CAPTControlPlane) {
+			c.Spec.Variables = map[string]infrav1.Value{"kubernetes_version": infrav1.StringValue("1.33")}
+		}, want: "stall " + infrav1.InvalidVariableReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope()
+			if c.change != nil {
+				c.change(s.controlPlane)
+			}
+			s.cluster, s.infra = newCluster(), c.infra
+			r := reconciler(t, c.objects...)
+			g.Expect(result(r.workspace(t.Context(), s))).To(Equal(c.want))
+			found, err := r.Workspaces.Find(t.Context(), s.controlPlane)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found != nil).To(Equal(c.created))
+			g.Expect(s.controlPlane.Status.WorkspaceRef != nil).To(Equal(c.created))
+		})
+	}
+}
+
+func TestWorkspace_reportsWhatPreventsItsCreation(t *testing.T) {
+	g := NewWithT(t)
+	r := reconciler(t, newTemplate())
+	r.Workspaces.Client = interceptor.NewClient(workspacetest.NewClient(t, newTemplate()), interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return errors.New("denied")
+		},
+	})
+	s := newScope()
+	s.cluster, s.infra = newCluster(), newInfra()
+	g.Expect(r.workspace(t.Context(), s)).To(MatchError(ContainSubstring("denied")))
+}
+
+// oldVersions rejects Kubernetes versions above 1.33 for the add-on karpenter.
+type oldVersions struct{}
+
+func (oldVersions) CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error {
+	if addon.Name == "karpenter" && kubernetes > "1.33" {
+		return errors.New("supports 1.33")
+	}
+	return nil
+}
+
+func TestHold(t *testing.T) {
+	addon := func(name, cluster string) client.Object {
+		return &addonsv1.CAPTAddon{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name},
+			Status:     addonsv1.CAPTAddonStatus{Clusters: []addonsv1.ClusterAddonStatus{{Name: cluster}}},
+		}
+	}
+	from := func(m int) *kubeversion.Minor { return &kubeversion.Minor{Major: 1, Minor: m} }
+	karpenter := []client.Object{addon("flux", "production"), addon("karpenter", "production")}
+	for name, c := range map[string]struct {
+		addons    []client.Object
+		requested *kubeversion.Minor
+		next      int
+		skip      bool
+		unchecked bool
+		want      string
+	}{
+		"not supported":            {addons: karpenter, requested: from(33), next: 34, want: "wait " + addonsv1.VersionUnsupportedReason},
+		"supported":                {addons: karpenter, requested: from(32), next: 33},
+		"no upgrade":               {addons: karpenter, requested: from(34), next: 34},
+		"a new control plane":      {addons: karpenter, next: 34},
+		"skipped":                  {addons: karpenter, requested: from(33), next: 34, skip: true},
+		"unchecked":                {addons: karpenter, requested: from(33), next: 34, unchecked: true},
+		"installed in another one": {addons: []client.Object{addon("karpenter", "staging")}, requested: from(33), next: 34},
+		"without add-ons":          {requested: from(33), next: 34},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := reconciler(t, c.addons...)
+			if !c.unchecked {
+				r.Versions = oldVersions{}
+			}
+			s := newScope(func(cp *controlplanev1.CAPTControlPlane) {
+				if c.skip {
+					cp.Annotations = map[string]string{controlplanev1.SkipVersionChecksAnnotation: ""}
+				}
+			})
+			held, err := r.hold(t.Context(), s, desired.Version{Requested: c.requested, Next: *from(c.next), Target: *from(c.next)})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(result(held)).To(Equal(c.want))
+			if held != nil {
+				g.Expect(held).To(MatchError(ContainSubstring("The upgrade to 1.34 waits for add-on karpenter: supports 1.33")))
+			}
+		})
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	g := NewWithT(t)
+	r := reconciler(t)
+	s := newScope()
+	g.Expect(result(r.available(t.Context(), s))).To(Equal("wait " + controlplanev1.WaitingForKubeconfigReason))
+
+	s.kubeconfig = []byte("x")
+	r.Workload = &fakeWorkload{err: errors.New("refused")}
+	g.Expect(result(r.available(t.Context(), s))).To(Equal("wait " + controlplanev1.APIServerUnreachableReason))
+	g.Expect(s.controlPlane.Status.Version).To(BeEmpty())
+
+	r.Workload = &fakeWorkload{}
+	g.Expect(r.available(t.Context(), s)).To(Succeed())
+	g.Expect(s.controlPlane.Status.Version).To(Equal("v1.33.5"))
+}
+
+// ca is a certificate authority as EKS returns it.
+const ca = `"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkNnPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="`
+
+func TestTokenKubeconfig_isRenewedInTime(t *testing.T) {
+	g := NewWithT(t)
+	cloud := &fakeCloud{}
+	r := reconciler(t, newTemplate())
+	r.Cloud = cloud
+	at := func(now time.Time, outputs map[string]string) *scope {
+		s := newScope()
+		s.cluster, s.infra, s.now, s.apply = newCluster(), newInfra(), now, newWorkspace(outputs)
+		return s
+	}
+	outputs := map[string]string{"cluster_endpoint": `"https://a"`, "cluster_certificate_authority_data": ca}
+
+	s := at(noon, outputs)
+	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.tokens).To(Equal(1))
+	g.Expect(renewsIn(s)).To(Equal(defaultTokenLifetime))
+	g.Expect(string(s.kubeconfig)).To(ContainSubstring("token-of-production-in-eu-west-1"))
+	g.Expect(s.controlPlane.Status.Kubeconfig.RenewedAt.Time).To(BeTemporally("==", noon))
+
+	s = at(noon.Add(9*time.Minute), outputs)
+	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.tokens).To(Equal(1), "the token is recent")
+	g.Expect(renewsIn(s)).To(Equal(time.Minute))
+	g.Expect(s.controlPlane.Status.Kubeconfig.RenewedAt.Time).To(BeTemporally("==", noon))
+	g.Expect(string(s.kubeconfig)).To(ContainSubstring("token-of-production"))
+
+	s = at(noon.Add(10*time.Minute), outputs)
+	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.tokens).To(Equal(2), "the token is due")
+
+	outputs["cluster_endpoint"] = `"https://b"`
+	s = at(noon.Add(10*time.Minute), outputs)
+	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.tokens).To(Equal(3), "the endpoint changed")
+
+	cloud.err = errors.New("denied")
+	s = at(noon.Add(time.Hour), outputs)
+	g.Expect(r.kubeconfig(t.Context(), s)).To(MatchError("denied"))
+	g.Expect(string(s.kubeconfig)).To(ContainSubstring("https://b"), "the old kubeconfig is used until there is a new one")
+
+	cloud.err = nil
+	outputs["cluster_certificate_authority_data"] = `"nonsense"`
+	s = at(noon.Add(time.Hour), outputs)
+	g.Expect(result(r.kubeconfig(t.Context(), s))).To(Equal("stall " + controlplanev1.MissingOutputReason))
+	g.Expect(string(s.kubeconfig)).To(ContainSubstring("https://b"))
+}
+
+func TestKubeconfig_waitsForOutputs(t *testing.T) {
+	g := NewWithT(t)
+	for _, apply := range []*infrav1.WorkspaceTemplateApply{nil, newWorkspace(nil)} {
+		s := newScope()
+		s.apply = apply
+		g.Expect(result(reconciler(t).kubeconfig(t.Context(), s))).To(Equal("wait " + controlplanev1.WaitingForOutputsReason))
+	}
+}
+
+func TestOutputKubeconfig(t *testing.T) {
+	const config = `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443"}}]
+users: [{name: u, user: {token: s3cret}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`
+	output := func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	}
+	connection := func(key, value string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production-eks-connection"},
+			Data:       map[string][]byte{key: []byte(value)},
+		}
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"copied":    {[]client.Object{connection("kubeconfig", config)}, ""},
+		"no Secret": {nil, "wait " + controlplanev1.WaitingForOutputsReason},
+		"no output": {[]client.Object{connection("other", config)}, "stall " + controlplanev1.MissingOutputReason},
+		"invalid":   {[]client.Object{connection("kubeconfig", "x")}, "stall " + controlplanev1.MissingOutputReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := reconciler(t, c.objects...)
+			s := newScope(output)
+			s.apply = newWorkspace(map[string]string{"cluster_endpoint": `"a"`})
+			g.Expect(result(r.kubeconfig(t.Context(), s))).To(Equal(c.want))
+			if c.want != "" {
+				g.Expect(s.controlPlane.Status.Kubeconfig).To(BeNil())
+				return
+			}
+			g.Expect(renewsIn(s)).To(BeZero())
+			later := newScope(output)
+			later.apply, later.now = s.apply, noon.Add(time.Hour)
+			g.Expect(r.kubeconfig(t.Context(), later)).To(Succeed())
+			g.Expect(later.controlPlane.Status.Kubeconfig.RenewedAt.Time).To(BeTemporally("==", noon), "the same kubeconfig is not new")
+			g.Expect(kubeconfigMessage(s)).To(Equal("Secret production-kubeconfig"))
+		})
+	}
+}
+
+func TestEnsureSecret(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope()
+	r := reconciler(t)
+	writes := 0
+	r.Client = interceptor.NewClient(workspacetest.NewClient(t), interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.UpdateOption) error {
+			writes++
+			return c.Update(ctx, obj, options...)
+		},
+	})
+	r.Live = r.Client
+	ensure := func(found *corev1.Secret, text string) error {
+		return r.ensureSecret(t.Context(), s, found, s.newSecret(userKubeconfig, []byte(text)))
+	}
+	g.Expect(ensure(nil, "a")).To(Succeed())
+	found, err := r.findSecret(t.Context(), s, userKubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Data).To(HaveKeyWithValue("value", []byte("a")))
+
+	g.Expect(ensure(found, "a")).To(Succeed())
+	g.Expect(writes).To(BeZero(), "an equal Secret is not written")
+	g.Expect(ensure(nil, "b")).To(Succeed(), "a Secret that is not in the cache is read and updated")
+	g.Expect(writes).To(Equal(1))
+
+	s.controlPlane.UID = "other"
+	g.Expect(result(ensure(nil, "c"))).To(Equal("stall " + infrav1.SecretConflictReason))
+	_, err = r.findSecret(t.Context(), s, userKubeconfig)
+	g.Expect(result(err)).To(Equal("stall " + infrav1.SecretConflictReason))
+	g.Expect(r.deleteSecrets(t.Context(), s)).To(Succeed(), "the Secret of another owner is kept")
+	s.controlPlane.UID = "1"
+	found, err = r.findSecret(t.Context(), s, userKubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).NotTo(BeNil())
+
+	g.Expect(r.deleteSecrets(t.Context(), s)).To(Succeed())
+	found, err = r.findSecret(t.Context(), s, userKubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(BeNil())
+}
+
+// failing returns a client whose reads fail.
+func failing(t *testing.T) client.Client {
+	t.Helper()
+	return interceptor.NewClient(workspacetest.NewClient(t), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("denied")
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("denied")
+		},
+	})
+}
+
+func TestSteps_retryErrorsOfTheManagementCluster(t *testing.T) {
+	r := reconciler(t)
+	r.Client = failing(t)
+	r.Live, r.Workspaces = r.Client, &workspace.Keeper{Client: r.Client, Live: r.Client}
+	for name, step := range map[string]func(context.Context, *scope) error{
+		"infrastructure": r.infrastructure, "spotRole": r.spotRole, "workspace": r.workspace, "kubeconfig": r.kubeconfig,
+		"adoptDeployments": r.adoptDeployments, "readForDeletion": r.readForDeletion, "waitForAddons": r.waitForAddons,
+		"deleteMachines": r.deleteMachines, "destroy": r.destroy, "deleteSecrets": r.deleteSecrets,
+	} {
+		s := newScope()
+		s.cluster, s.apply = newCluster(), newWorkspace(nil)
+		NewWithT(t).Expect(result(step(t.Context(), s))).To(Equal("error"), name)
+	}
+	r.Versions = oldVersions{}
+	_, err := r.hold(t.Context(), newScope(), desired.Version{Requested: &kubeversion.Minor{Major: 1, Minor: 32}, Next: kubeversion.Minor{Major: 1, Minor: 33}})
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("denied")))
+}
+
+func TestReadForDeletion(t *testing.T) {
+	controlPlane := newControlPlane()
+	apply := newWorkspace(nil)
+	NewWithT(t).Expect(controllerutil.SetControllerReference(controlPlane, apply, scheme.New())).To(Succeed())
+	r := reconciler(t, apply, newInfra())
+	for name, c := range map[string]struct {
+		cluster *clusterv1.Cluster
+		want    bool
+	}{
+		"a CAPTCluster":       {newCluster(), true},
+		"no Cluster":          {nil, false},
+		"another provider":    {newCluster(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Kind = "Other" }), false},
+		"a deleted reference": {newCluster(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Name = "deleted" }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := &scope{controlPlane: controlPlane, cluster: c.cluster}
+			g.Expect(r.readForDeletion(t.Context(), s)).To(Succeed())
+			g.Expect(s.apply).NotTo(BeNil())
+			g.Expect(s.infra != nil).To(Equal(c.want))
+		})
+	}
+}
+
+func karpenter(kind, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("karpenter.sh/v1")
+	u.SetKind(kind)
+	u.SetName(name)
+	u.SetFinalizers([]string{"karpenter.sh/termination"})
+	return u
+}
+
+func service(name string, kind corev1.ServiceType) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Type: kind}}
+}
+
+func TestDeleteFromWorkload(t *testing.T) {
+	g := NewWithT(t)
+	known := runtime.NewScheme()
+	g.Expect(corev1.AddToScheme(known)).To(Succeed())
+	for _, gvk := range []string{"NodePool", "NodeClaim"} {
+		known.AddKnownTypeWithName(nodePools.GroupVersion().WithKind(gvk), &unstructured.Unstructured{})
+		known.AddKnownTypeWithName(nodePools.GroupVersion().WithKind(gvk+"List"), &unstructured.UnstructuredList{})
+	}
+	objects := fake.NewClientBuilder().WithScheme(known).WithObjects(
+		karpenter("NodePool", "default"), karpenter("NodeClaim", "one"),
+		service("web", corev1.ServiceTypeLoadBalancer), service("internal", corev1.ServiceTypeClusterIP),
+	).Build()
+	r := reconciler(t, newTemplate())
+	r.Cloud, r.Workload = &fakeCloud{}, &fakeWorkload{client: objects}
+	s := newScope(func(c *controlplanev1.CAPTControlPlane) {
+		c.Status.Initialization.ControlPlaneInitialized = new(true)
+	})
+	s.cluster, s.infra = newCluster(), newInfra()
+	s.apply = newWorkspace(map[string]string{"cluster_endpoint": `"https://a"`, "cluster_certificate_authority_data": ca})
+	g.Expect(r.deleteNodes(t.Context(), s)).To(Succeed(), "a cluster without a kubeconfig is not reachable any more")
+	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+
+	err := r.deleteNodes(t.Context(), s)
+	g.Expect(result(err)).To(Equal("wait " + infrav1.DeletingReason))
+	g.Expect(err).To(MatchError(ContainSubstring("NodePool default, NodeClaim one")))
+	err = r.deleteNodes(t.Context(), s)
+	g.Expect(err).To(MatchError(ContainSubstring("NodePool default (finalizers: karpenter.sh/termination)")))
+
+	err = r.deleteLoadBalancers(t.Context(), s)
+	g.Expect(err).To(MatchError(HaveSuffix("Waiting for the deletion of Service default/web")))
+	g.Expect(r.deleteLoadBalancers(t.Context(), s)).To(Succeed())
+	g.Expect(objects.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "internal"}, &corev1.Service{})).To(Succeed())
+
+	r.Workload = &fakeWorkload{err: errors.New("refused")}
+	g.Expect(result(r.deleteNodes(t.Context(), s))).To(Equal("wait " + controlplanev1.APIServerUnreachableReason))
+	s.controlPlane.Status.Initialization.ControlPlaneInitialized = nil
+	g.Expect(r.deleteNodes(t.Context(), s)).To(Succeed(), "a cluster that was never available has no nodes")
+}
+
+func TestDeleteFromWorkload_reportsErrorsAsUnreachable(t *testing.T) {
+	denied := func(funcs interceptor.Funcs) client.Client {
+		return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(service("web", corev1.ServiceTypeLoadBalancer)).Build(), funcs)
+	}
+	for name, c := range map[string]client.Client{
+		"list": denied(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("denied")
+		}}),
+		"delete": denied(interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			return errors.New("denied")
+		}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope(func(c *controlplanev1.CAPTControlPlane) {
+				c.Status.Initialization.ControlPlaneInitialized = new(true)
+				c.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+			})
+			s.apply = newWorkspace(nil)
+			existing := s.newSecret(secret.Kubeconfig, []byte("x"))
+			g.Expect(controllerutil.SetControllerReference(s.controlPlane, existing, scheme.New())).To(Succeed())
+			r := reconciler(t, existing)
+			r.Workload = &fakeWorkload{client: c}
+			err := r.deleteLoadBalancers(t.Context(), s)
+			g.Expect(result(err)).To(Equal("wait " + controlplanev1.APIServerUnreachableReason))
+			g.Expect(err).To(MatchError(ContainSubstring("denied")))
+			g.Expect(string(s.kubeconfig)).To(Equal("x"))
+			if name == "list" {
+				g.Expect(result(r.deleteNodes(t.Context(), s))).To(Equal("wait " + controlplanev1.APIServerUnreachableReason))
+			}
+		})
+	}
+}
+
+func TestListNodes_withoutKarpenter(t *testing.T) {
+	notFound := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return apierrors.NewNotFound(nodePools.GroupVersion().WithResource("nodepools").GroupResource(), "")
+		},
+	})
+	nodes, err := listNodes(t.Context(), notFound)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(nodes).To(BeEmpty())
+}
+
+func TestMachines(t *testing.T) {
+	g := NewWithT(t)
+	member := func(name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: "team", Name: name, OwnerReferences: owners, Finalizers: []string{"test"},
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "production"},
+		}
+	}
+	set := metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTMachineSet", Name: "set", UID: "3", Controller: new(true)}
+	other := member("other")
+	other.Labels = map[string]string{clusterv1.ClusterNameLabel: "staging"}
+	r := reconciler(t,
+		&infrav1.CAPTMachineDeployment{ObjectMeta: member("workers")},
+		&infrav1.CAPTMachineDeployment{ObjectMeta: member("owned", set)},
+		&infrav1.CAPTMachineDeployment{ObjectMeta: other},
+		&infrav1.CAPTMachineSet{ObjectMeta: member("set")},
+		&infrav1.CAPTMachine{ObjectMeta: member("machine", set)},
+		&infrav1.CAPTMachinePool{ObjectMeta: member("pool")},
+	)
+	s := newScope()
+	s.apply = newWorkspace(nil)
+	owner := func(name string) *metav1.OwnerReference {
+		deployment := &infrav1.CAPTMachineDeployment{}
+		g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, deployment)).To(Succeed())
+		return metav1.GetControllerOf(deployment)
+	}
+	g.Expect(r.adoptDeployments(t.Context(), s)).To(Succeed())
+	g.Expect(owner("workers")).To(HaveField("Name", "main"))
+	g.Expect(owner("owned")).To(HaveField("Name", "set"))
+	g.Expect(owner("other")).To(BeNil())
+
+	err := r.deleteMachines(t.Context(), s)
+	g.Expect(result(err)).To(Equal("wait " + infrav1.DeletingReason))
+	g.Expect(err).To(MatchError(ContainSubstring("CAPTMachineDeployment owned, CAPTMachineDeployment workers, CAPTMachineSet set, CAPTMachine machine, CAPTMachinePool pool")))
+	deleting := func(obj client.Object, name string) bool {
+		g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, obj)).To(Succeed())
+		return !obj.GetDeletionTimestamp().IsZero()
+	}
+	g.Expect(deleting(&infrav1.CAPTMachineDeployment{}, "workers")).To(BeTrue())
+	g.Expect(deleting(&infrav1.CAPTMachineDeployment{}, "owned")).To(BeFalse())
+	g.Expect(deleting(&infrav1.CAPTMachineDeployment{}, "other")).To(BeFalse())
+	g.Expect(deleting(&infrav1.CAPTMachineSet{}, "set")).To(BeTrue())
+	g.Expect(deleting(&infrav1.CAPTMachine{}, "machine")).To(BeFalse(), "it is deleted with its set")
+	g.Expect(deleting(&infrav1.CAPTMachinePool{}, "pool")).To(BeTrue())
+
+	before := &infrav1.CAPTMachineSet{}
+	g.Expect(deleting(before, "set")).To(BeTrue())
+	before.OwnerReferences = nil
+	g.Expect(r.adoptDeployments(t.Context(), s)).To(Succeed(), "a deployment that is being deleted is not adopted")
+}
+
+func TestRequests(t *testing.T) {
+	g := NewWithT(t)
+	deleting := newControlPlane(func(c *controlplanev1.CAPTControlPlane) {
+		c.Name, c.Finalizers = "deleting", []string{"test"}
+		c.DeletionTimestamp, c.Labels = new(metav1.NewTime(noon)), nil
+	})
+	held := newControlPlane(func(c *controlplanev1.CAPTControlPlane) {
+		c.Name, c.Labels = "held", map[string]string{clusterv1.ClusterNameLabel: "staging"}
+		c.Spec.WorkspaceTemplateRef = infrav1.TemplateReference{Namespace: "shared", Name: "eks"}
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.WorkspaceReadyCondition, Status: metav1.ConditionFalse, Reason: "Held"})
+	})
+	r := reconciler(t, newControlPlane(), deleting, held)
+	named := func(names ...string) []ctrl.Request {
+		var requests []ctrl.Request
+		for _, name := range names {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: name}})
+		}
+		return requests
+	}
+	machine := &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "x", Labels: map[string]string{clusterv1.ClusterNameLabel: "production"}}}
+	g.Expect(r.requestsForMember(t.Context(), machine)).To(Equal(named("main")))
+	g.Expect(r.requestsForDeleting(t.Context(), machine)).To(BeEmpty())
+	machine.DeletionTimestamp = new(metav1.NewTime(noon))
+	g.Expect(r.requestsForDeleting(t.Context(), machine)).To(Equal(named("main")))
+	machine.Labels = nil
+	g.Expect(r.requestsForMember(t.Context(), machine)).To(BeEmpty())
+
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "team"}}
+	g.Expect(r.requestsForAddon(t.Context(), addon)).To(ConsistOf(named("deleting", "held")))
+	addon.Namespace = "other"
+	g.Expect(r.requestsForAddon(t.Context(), addon)).To(BeEmpty())
+
+	template := newTemplate()
+	g.Expect(r.requestsForTemplate(t.Context(), template)).To(ConsistOf(named("main", "deleting")))
+	template.Namespace = "shared"
+	g.Expect(r.requestsForTemplate(t.Context(), template)).To(Equal(named("held")))
+
+	g.Expect(requestsForCluster(t.Context(), newCluster())).To(Equal(named("main")))
+	g.Expect(requestsForCluster(t.Context(), newCluster(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef.Kind = "Other" }))).To(BeEmpty())
+	g.Expect(requestsForCluster(t.Context(), machine)).To(BeEmpty())
+}
