@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env, testenv.WithWebhooks(webhooks.Setup)))
 }
 
-// patient is a namespace with a Doctor that checks only this namespace.
-type patient struct {
+// harness is a namespace with a Doctor that checks only this namespace.
+type harness struct {
 	t         *testing.T
 	g         *WithT
 	namespace string
@@ -53,16 +53,16 @@ type patient struct {
 	client    client.Client
 }
 
-func newPatient(t *testing.T) *patient {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
 	d, err := doctor.New(env.Config, namespace)
 	g.Expect(err).NotTo(HaveOccurred())
-	return &patient{t: t, g: g, namespace: namespace, doctor: d, client: d.Client}
+	return &harness{t: t, g: g, namespace: namespace, doctor: d, client: d.Client}
 }
 
-func (p *patient) create(objects ...client.Object) {
+func (p *harness) create(objects ...client.Object) {
 	p.t.Helper()
 	for _, obj := range objects {
 		status := obj.DeepCopyObject().(client.Object)
@@ -80,11 +80,11 @@ func isAddon(obj client.Object) bool {
 	return ok
 }
 
-func (p *patient) meta(name string) metav1.ObjectMeta {
+func (p *harness) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: p.namespace, Name: name}
 }
 
-func (p *patient) examine() []doctor.Result { return p.doctor.Examine(context.Background()) }
+func (p *harness) examine() []doctor.Result { return p.doctor.Examine(context.Background()) }
 
 func problem(check string, status doctor.Status, object, message, fix string) types.GomegaMatcher {
 	return ContainElement(And(
@@ -98,7 +98,7 @@ func healthy(check, message string) types.GomegaMatcher {
 }
 
 func TestExamine_healthyCluster(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	results := p.examine()
 	p.g.Expect(doctor.Healthy(results)).To(BeTrue(), "%v", results)
 	for check, message := range map[string]string{
@@ -122,7 +122,7 @@ func TestExamine_unreachableAPIServer(t *testing.T) {
 }
 
 func TestExamine_crds(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	ctx := context.Background()
 	change := func(name string, do func(*apiextensionsv1.CustomResourceDefinition)) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -152,7 +152,7 @@ func TestExamine_crds(t *testing.T) {
 }
 
 func TestExamine_manager(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	labels := map[string]string{"control-plane": "controller-manager"}
 	p.create(
 		&appsv1.Deployment{ObjectMeta: p.meta("capt-controller-manager"), Spec: appsv1.DeploymentSpec{
@@ -185,7 +185,7 @@ func TestExamine_manager(t *testing.T) {
 }
 
 func TestExamine_webhooks(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	authority, expired := certificate(t, time.Hour), certificate(t, -time.Hour)
 	create := func(name string, config admissionregistrationv1.WebhookClientConfig) {
 		// The resource does not exist, so that the broken webhook blocks nothing.
@@ -223,7 +223,7 @@ func TestExamine_webhooks(t *testing.T) {
 }
 
 func TestExamine_webhookThatBlocksEveryChange(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	none := admissionregistrationv1.SideEffectClassNone
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
@@ -248,7 +248,7 @@ func TestExamine_webhookThatBlocksEveryChange(t *testing.T) {
 }
 
 func TestExamine_credentials(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	p.create(
 		&corev1.Secret{ObjectMeta: p.meta("there"), Data: map[string][]byte{"other": []byte("x")}},
 		&infrav1.WorkspaceProviderConfig{ObjectMeta: p.meta("aws"), Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
@@ -269,7 +269,7 @@ func TestExamine_credentials(t *testing.T) {
 }
 
 func TestExamine_failedAddons(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	p.create(&addonsv1.CAPTAddon{
 		ObjectMeta: p.meta("karpenter"),
 		Spec: addonsv1.CAPTAddonSpec{
@@ -289,7 +289,7 @@ func TestExamine_failedAddons(t *testing.T) {
 }
 
 func TestExamine_runsThatNeedAction(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	waiting := func(name, reason, message string, age time.Duration) *infrav1.WorkspaceTemplateApply {
 		at := metav1.NewTime(time.Now().Add(-age))
 		condition := func(kind string) metav1.Condition {
@@ -321,7 +321,7 @@ func TestExamine_runsThatNeedAction(t *testing.T) {
 }
 
 func TestExamine_locksWithoutRunningHolder(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	lock := func(name, holder, who string) *coordinationv1.Lease {
 		meta := p.meta("lock-tfstate-default-" + name + "-ws")
 		meta.Labels = map[string]string{infrav1.WorkspaceLabel: name}
@@ -340,7 +340,7 @@ func TestExamine_locksWithoutRunningHolder(t *testing.T) {
 	p.create(
 		lock("forgotten", "forgotten-1", "capt/ns/forgotten-1@host"),
 		lock("ended", "ended-1", "capt/ns/ended-1@host"), run("ended-1", "{}", true),
-		lock("podless", "podless-1", "capt/ns/podless-1@host"), run("podless-1", `{"podName":"gone","podNamespace":"`+p.namespace+`","podUID":"1"}`, false),
+		lock("podless", "podless-1", "capt/ns/podless-1@host"), run("podless-1", `{"podName":"old","podNamespace":"`+p.namespace+`","podUID":"1"}`, false),
 		lock("dead", "dead-1", "capt/ns/dead-1@host"), run("dead-1", asJSON(p.g, record.Identity{Host: self.Host, Boot: self.Boot, PID: 1 << 22, Started: 1}), false),
 		lock("person", "5f2c", "ada@laptop"),
 		lock("alive", "alive-1", "capt/ns/alive-1@host"), run("alive-1", asJSON(p.g, self), false),
@@ -351,7 +351,7 @@ func TestExamine_locksWithoutRunningHolder(t *testing.T) {
 
 	for name, message := range map[string]string{
 		"forgotten": "run forgotten-1, which does not exist any more", "ended": "run ended-1, which is not running (the run has ended)",
-		"podless": "run podless-1, which is not running (pod " + p.namespace + "/gone)", "dead": "run dead-1, which is not running (process ",
+		"podless": "run podless-1, which is not running (pod " + p.namespace + "/old)", "dead": "run dead-1, which is not running (process ",
 	} {
 		p.g.Expect(results).To(problem("locks", doctor.Fail, name, message, "kubectl annotate workspacetemplateapply -n "+p.namespace+" "+name+" capt.appthrust.io/force-unlock="+name+"-1"))
 	}
@@ -363,7 +363,7 @@ func TestExamine_locksWithoutRunningHolder(t *testing.T) {
 }
 
 func TestExamine_longDeletions(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	meta := p.meta("stuck")
 	meta.Finalizers = []string{infrav1.WorkspaceHeldFinalizer}
 	apply := &infrav1.WorkspaceTemplateApply{
@@ -382,7 +382,7 @@ func TestExamine_longDeletions(t *testing.T) {
 }
 
 func TestExamine_leftovers(t *testing.T) {
-	p := newPatient(t)
+	p := newHarness(t)
 	secret := func(name, workspace, component, state string) *corev1.Secret {
 		meta := p.meta(name)
 		meta.Labels = map[string]string{infrav1.WorkspaceLabel: workspace, infrav1.ComponentLabel: component}
@@ -394,10 +394,10 @@ func TestExamine_leftovers(t *testing.T) {
 		template(p.meta("network"), ""),
 		&infrav1.WorkspaceTemplateApply{ObjectMeta: p.meta("here"), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "network"}}},
 		secret("tfstate-here", "here", record.ComponentState, `{"resources": [{}]}`),
-		secret("tfstate-full", "gone", record.ComponentState, `{"resources": [{}]}`),
-		secret("tfstate-empty", "gone", record.ComponentState, `{"resources": []}`),
-		secret("capt-run-1", "gone", record.ComponentRun, ""),
-		secret("rescued", "gone", record.ComponentRescue, ""),
+		secret("tfstate-full", "old", record.ComponentState, `{"resources": [{}]}`),
+		secret("tfstate-empty", "old", record.ComponentState, `{"resources": []}`),
+		secret("capt-run-1", "old", record.ComponentRun, ""),
+		secret("rescued", "old", record.ComponentRescue, ""),
 		&corev1.Secret{ObjectMeta: addon},
 		&clusteraddonsv1.ClusterResourceSet{ObjectMeta: addon, Spec: clusteraddonsv1.ClusterResourceSetSpec{
 			Strategy: "Reconcile", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
@@ -407,10 +407,10 @@ func TestExamine_leftovers(t *testing.T) {
 
 	results := p.examine()
 
-	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "tfstate-full", "still has resources", "create WorkspaceTemplateApply gone again"))
+	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "tfstate-full", "still has resources", "create WorkspaceTemplateApply old again"))
 	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "tfstate-empty", "without resources", "kubectl delete secret -n "+p.namespace+" tfstate-empty"))
-	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "capt-run-1", "run of the deleted workspace gone", "kubectl delete secret"))
-	p.g.Expect(results).To(problem("leftovers", doctor.Fail, "rescued", "that a run could not save and that was never restored", "create WorkspaceTemplateApply gone again"))
+	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "capt-run-1", "run of the deleted workspace old", "kubectl delete secret"))
+	p.g.Expect(results).To(problem("leftovers", doctor.Fail, "rescued", "that a run could not save and that was never restored", "create WorkspaceTemplateApply old again"))
 	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "Secret "+p.namespace+"/old-addon", "rendered for the deleted CAPTAddon flux", "kubectl delete secret"))
 	p.g.Expect(results).To(problem("leftovers", doctor.Warn, "ClusterResourceSet "+p.namespace+"/old-addon", "rendered for the deleted CAPTAddon flux", "kubectl delete clusterresourceset"))
 	p.g.Expect(results).NotTo(problem("leftovers", doctor.Warn, "tfstate-here", "", ""))

@@ -15,7 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-// answer is what captctl said.
+// answer is the output and the exit code of captctl.
 type answer struct {
 	out, err string
 	code     int

@@ -124,7 +124,7 @@ func parentOf(obj client.Object, known map[types.UID]client.Object) types.UID {
 	}
 	var parent types.UID
 	for _, owner := range obj.GetOwnerReferences() {
-		// The Cluster often is an owner beside a nearer one.
+		// The Cluster is often an owner in addition to a nearer one.
 		if candidate := known[owner.UID]; candidate != nil && (parent == "" || rank(candidate) > rank(known[parent])) {
 			parent = owner.UID
 		}

@@ -1,6 +1,6 @@
 // Package describe shows a Cluster as one tree: the objects of Cluster API and
 // CAPT, Terraform runs, add-ons and the workload cluster, each with its status.
-// Read gets the objects, Build makes the tree, and Render prints it.
+// Read gets the objects, Build builds the tree, and Render prints it.
 package describe
 
 import (

@@ -77,7 +77,7 @@ func secretLeftover(secret *corev1.Secret) Result {
 		switch {
 		case err != nil:
 			result.Message = fmt.Sprintf("state of the deleted workspace %s, unreadable: %v", workspace, err)
-			result.Fix = "captctl state snapshots"
+			result.Fix = fmt.Sprintf("kubectl describe secret -n %s %s", secret.Namespace, secret.Name)
 		case empty:
 			result.Message = fmt.Sprintf("state of the deleted workspace %s, without resources", workspace)
 		default:
