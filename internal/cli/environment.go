@@ -42,6 +42,16 @@ func (f *environmentFlags) environment(args []string) (*environment.Environment,
 	return env, nil
 }
 
+// status returns the environment that the arguments name, and its status.
+func (f *environmentFlags) status(ctx context.Context, args []string) (*environment.Environment, *environment.Status, error) {
+	env, err := f.environment(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := env.Status(ctx)
+	return env, status, err
+}
+
 func newUpCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
 	var demo, addons bool
@@ -116,11 +126,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
   captctl down second --dir /var/tmp/capt`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			env, err := flags.environment(args)
-			if err != nil {
-				return err
-			}
-			status, err := env.Status(cmd.Context())
+			env, status, err := flags.status(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -151,11 +157,7 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
   captctl status -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			env, err := flags.environment(args)
-			if err != nil {
-				return err
-			}
-			status, err := env.Status(cmd.Context())
+			_, status, err := flags.status(cmd.Context(), args)
 			if err != nil {
 				return err
 			}

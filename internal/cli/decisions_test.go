@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/environment"
+)
+
+func TestDecided_waitsForTheRunOfTheApprovedPlan(t *testing.T) {
+	plan := func(id string, waiting *bool) *infrav1.PlanStatus {
+		return &infrav1.PlanStatus{ID: id, Waiting: waiting}
+	}
+	for name, tc := range map[string]struct {
+		status infrav1.WorkspaceTemplateApplyStatus
+		want   bool
+	}{
+		"still waiting":      {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(true))}, false},
+		"running":            {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", nil), Run: &infrav1.RunStatus{}}, false},
+		"applied":            {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(false))}, true},
+		"applied and pruned": {infrav1.WorkspaceTemplateApplyStatus{}, true},
+		"replaced":           {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-2", new(true))}, true},
+		"failed":             {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(true)), Failure: &infrav1.FailureStatus{}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(decided(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "plan-1")).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestHandled_waitsForTheRunOfTheRequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status infrav1.WorkspaceTemplateApplyStatus
+		want   bool
+	}{
+		"not handled":   {infrav1.WorkspaceTemplateApplyStatus{}, false},
+		"other request": {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "old"}, false},
+		"running":       {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "new", Run: &infrav1.RunStatus{}}, false},
+		"finished":      {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "new"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(handled(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "new")).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestRestored_waitsForTheRunAfterTheRestore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status infrav1.WorkspaceTemplateApplyStatus
+		want   bool
+	}{
+		"other snapshot":  {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-1", AppliedInputs: "a"}, false},
+		"no run yet":      {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0"}, false},
+		"running":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", AppliedInputs: "a", Run: &infrav1.RunStatus{}}, false},
+		"applied":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", AppliedInputs: "a"}, true},
+		"planned":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", Plan: &infrav1.PlanStatus{}}, true},
+		"failed":          {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", Failure: &infrav1.FailureStatus{}}, true},
+		"nothing handled": {infrav1.WorkspaceTemplateApplyStatus{AppliedInputs: "a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(restored(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "s-0")).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestSettled_andAddonProgress(t *testing.T) {
+	ready := addonsv1.ClusterAddonStatus{Name: "a", Ready: new(true), Reason: "Ready"}
+	applying := addonsv1.ClusterAddonStatus{Name: "b", Ready: new(false), Reason: addonsv1.ApplyingReason, Message: "not\nyet"}
+	failed := addonsv1.ClusterAddonStatus{Name: "c", Ready: new(false), Reason: addonsv1.TimedOutReason}
+	for name, tc := range map[string]struct {
+		clusters []addonsv1.ClusterAddonStatus
+		cluster  string
+		settled  bool
+		progress string
+	}{
+		"no cluster":                  {nil, "", true, "karpenter is ready in 1 of 3 clusters"},
+		"all ready":                   {[]addonsv1.ClusterAddonStatus{ready}, "", true, "karpenter is ready in 1 of 3 clusters"},
+		"one applying":                {[]addonsv1.ClusterAddonStatus{ready, applying, failed}, "", false, "karpenter is ready in 1 of 3 clusters; b: Applying not yet"},
+		"one failed":                  {[]addonsv1.ClusterAddonStatus{ready, failed}, "", true, "karpenter is ready in 1 of 3 clusters; c: TimedOut"},
+		"selected cluster is ready":   {[]addonsv1.ClusterAddonStatus{ready, applying}, "a", true, "karpenter is ready in 1 of 3 clusters; a: Ready"},
+		"selected cluster is applied": {[]addonsv1.ClusterAddonStatus{ready, applying}, "b", false, "karpenter is ready in 1 of 3 clusters; b: Applying not yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "karpenter"}}
+			addon.Status.Clusters, addon.Status.Ready, addon.Status.Matched = tc.clusters, new(int32(1)), new(int32(3))
+			g.Expect(settled(addon, tc.cluster)).To(Equal(tc.settled))
+			g.Expect(addonProgress(addon, tc.cluster)).To(Equal(tc.progress))
+		})
+	}
+}
+
+func TestMigrateFlags_check(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags migrateFlags
+		err   string
+	}{
+		"one cluster":         {migrateFlags{cluster: "demo"}, ""},
+		"selector":            {migrateFlags{selector: "a=b", apply: true}, ""},
+		"all, rollback":       {migrateFlags{all: true, rollback: true, dryRun: true}, ""},
+		"no clusters":         {migrateFlags{}, "expected one of --cluster NAME, --selector LABELS and --all"},
+		"two selections":      {migrateFlags{cluster: "demo", all: true}, "expected one of --cluster NAME, --selector LABELS and --all"},
+		"apply and roll back": {migrateFlags{all: true, apply: true, rollback: true}, "--apply and --rollback are mutually exclusive"},
+		"apply in a dry run":  {migrateFlags{all: true, apply: true, dryRun: true}, "--apply and --dry-run are mutually exclusive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			if err := tc.flags.check(); tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+		})
+	}
+}
+
+func TestMigrateFlags_changesAndQuestion(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect((&migrateFlags{}).changes()).To(BeFalse())
+	g.Expect((&migrateFlags{apply: true}).changes()).To(BeTrue())
+	g.Expect((&migrateFlags{rollback: true}).changes()).To(BeTrue())
+	g.Expect((&migrateFlags{rollback: true, dryRun: true}).changes()).To(BeFalse())
+	keys := []client.ObjectKey{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"}}
+	g.Expect((&migrateFlags{}).question(keys)).To(Equal("Move Karpenter to Flux in a, b?"))
+	g.Expect((&migrateFlags{rollback: true}).question(keys)).To(Equal("Move Karpenter back to Terraform in a, b?"))
+}
+
+func TestPartState(t *testing.T) {
+	for want, status := range map[string]controlplane.PartStatus{
+		"ready":                 {Running: true, Ready: true, LastExit: "exit status 1"},
+		"not ready":             {Running: true, Waiting: "/readyz"},
+		"waiting for /readyz":   {Waiting: "/readyz", LastExit: "exit status 1"},
+		"exited: exit status 1": {LastExit: "exit status 1"},
+		"stopped":               {},
+	} {
+		NewWithT(t).Expect(partState(environment.Part{PartStatus: status})).To(Equal(want))
+	}
+}
+
+func TestFormat(t *testing.T) {
+	g := NewWithT(t)
+	value := "text"
+	f := &format{value: &value, formats: []string{"text", "json", "sarif"}}
+	g.Expect(f.Set("xml")).To(MatchError(`unknown output format "xml": use text, json or sarif`))
+	g.Expect(value).To(Equal("text"))
+	g.Expect(f.Set("json")).To(Succeed())
+	g.Expect(f.String()).To(Equal("json"))
+	g.Expect((&format{formats: []string{"json"}}).list()).To(Equal("json"))
+	g.Expect((&format{formats: []string{"yaml", "json"}}).list()).To(Equal("yaml or json"))
+}
