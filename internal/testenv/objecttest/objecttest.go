@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -25,7 +25,7 @@ const (
 // Tester is a test with a client. Its methods end the test if an expectation is
 // not met.
 type Tester struct {
-	*WithT
+	*gomega.WithT
 	T      *testing.T
 	Client client.Client
 }
@@ -33,43 +33,43 @@ type Tester struct {
 // New returns a Tester.
 func New(t *testing.T, c client.Client) *Tester {
 	t.Helper()
-	return &Tester{WithT: NewWithT(t), T: t, Client: c}
+	return &Tester{WithT: gomega.NewWithT(t), T: t, Client: c}
 }
 
 // Create creates an object.
 func (t *Tester) Create(obj client.Object) {
 	t.T.Helper()
-	t.Expect(t.Client.Create(t.T.Context(), obj)).To(Succeed())
+	t.Expect(t.Client.Create(t.T.Context(), obj)).To(gomega.Succeed())
 }
 
 // Delete deletes an object.
 func (t *Tester) Delete(obj client.Object, options ...client.DeleteOption) {
 	t.T.Helper()
-	t.Expect(t.Client.Delete(t.T.Context(), obj, options...)).To(Succeed())
+	t.Expect(t.Client.Delete(t.T.Context(), obj, options...)).To(gomega.Succeed())
 }
 
 // Get reads an object. The explanation is as for gomega.Expect.
 func (t *Tester) Get(obj client.Object, explanation ...any) {
 	t.T.Helper()
-	t.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed(), explanation...)
+	t.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(gomega.Succeed(), explanation...)
 }
 
 // WaitFor reads an object until the check passes.
-func (t *Tester) WaitFor(obj client.Object, explanation string, check func(g Gomega)) {
+func (t *Tester) WaitFor(obj client.Object, explanation string, check func(g gomega.Gomega)) {
 	t.T.Helper()
-	t.Eventually(func(g Gomega) {
-		g.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+	t.Eventually(func(g gomega.Gomega) {
+		g.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(gomega.Succeed())
 		check(g)
-	}, Timeout, Interval).Should(Succeed(), explanation)
+	}, Timeout, Interval).Should(gomega.Succeed(), explanation)
 }
 
 // Update reads an object, changes and writes it, and repeats that after a
 // conflict.
 func (t *Tester) Update(obj client.Object, change func()) {
 	t.T.Helper()
-	t.WaitFor(obj, "updating "+obj.GetName(), func(g Gomega) {
+	t.WaitFor(obj, "updating "+obj.GetName(), func(g gomega.Gomega) {
 		change()
-		g.Expect(t.Client.Update(t.T.Context(), obj)).To(Succeed())
+		g.Expect(t.Client.Update(t.T.Context(), obj)).To(gomega.Succeed())
 	})
 }
 
@@ -84,14 +84,14 @@ type Object interface {
 func (t *Tester) WaitForCondition(obj Object, condition string, status metav1.ConditionStatus, reason string, message ...string) metav1.Condition {
 	t.T.Helper()
 	var found metav1.Condition
-	t.WaitFor(obj, fmt.Sprintf("%s should be %s with reason %s: %s", condition, status, reason, strings.Join(message, ", ")), func(g Gomega) {
+	t.WaitFor(obj, fmt.Sprintf("%s should be %s with reason %s: %s", condition, status, reason, strings.Join(message, ", ")), func(g gomega.Gomega) {
 		c := conditions.Get(obj, condition)
-		g.Expect(c).NotTo(BeNil(), "%v", obj.GetConditions())
-		g.Expect(c.Status).To(Equal(status), "%s: %s", c.Reason, c.Message)
-		g.Expect(c.Reason).To(Equal(reason), "%s", c.Message)
-		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
+		g.Expect(c).NotTo(gomega.BeNil(), "%v", obj.GetConditions())
+		g.Expect(c.Status).To(gomega.Equal(status), "%s: %s", c.Reason, c.Message)
+		g.Expect(c.Reason).To(gomega.Equal(reason), "%s", c.Message)
+		g.Expect(c.ObservedGeneration).To(gomega.Equal(obj.GetGeneration()))
 		for _, text := range message {
-			g.Expect(c.Message).To(ContainSubstring(text))
+			g.Expect(c.Message).To(gomega.ContainSubstring(text))
 		}
 		found = *c
 	})
@@ -103,7 +103,7 @@ func (t *Tester) WaitUntilGone(obj client.Object, explanation string) {
 	t.T.Helper()
 	t.Eventually(func() bool {
 		return apierrors.IsNotFound(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, Timeout, Interval).Should(BeTrue(), explanation)
+	}, Timeout, Interval).Should(gomega.BeTrue(), explanation)
 }
 
 // ExpectNoWrites checks for some time that objects are not written.
@@ -117,5 +117,5 @@ func (t *Tester) ExpectNoWrites(objects ...client.Object) {
 		}
 		return all
 	}
-	t.Consistently(versions, 2*time.Second, Interval).Should(Equal(versions()), "objects at rest should not be written")
+	t.Consistently(versions, 2*time.Second, Interval).Should(gomega.Equal(versions()), "objects at rest should not be written")
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,9 +28,9 @@ func NewHarness(t *testing.T, env *testenv.Environment) *Harness {
 	t.Parallel()
 	h := &Harness{Tester: objecttest.New(t, env.Client), Namespace: env.Namespace(t)}
 	kubeconfig, err := os.ReadFile(env.Kubeconfig)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(gomega.HaveOccurred())
 	h.Cluster, err = NewCluster(t.Context(), env.Client, h.Namespace, "production", kubeconfig)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(gomega.HaveOccurred())
 	return h
 }
 
@@ -38,8 +38,8 @@ func NewHarness(t *testing.T, env *testenv.Environment) *Harness {
 // ready.
 func (h *Harness) MakeReady() {
 	h.T.Helper()
-	h.Expect(h.Cluster.Provision(h.T.Context())).To(Succeed())
-	h.Expect(h.Cluster.Initialize(h.T.Context())).To(Succeed())
+	h.Expect(h.Cluster.Provision(h.T.Context())).To(gomega.Succeed())
+	h.Expect(h.Cluster.Initialize(h.T.Context())).To(gomega.Succeed())
 }
 
 // CreateTemplate creates a WorkspaceTemplate with an inline module.
@@ -59,7 +59,7 @@ func (h *Harness) Workspace(name string) *infrav1.WorkspaceTemplateApply {
 func (h *Harness) Join(name, providerID string, labels map[string]string) *corev1.Node {
 	h.T.Helper()
 	node, err := Join(h.T.Context(), h.Client, name, providerID, labels)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(gomega.HaveOccurred())
 	h.T.Cleanup(func() { _ = h.Client.Delete(context.Background(), node) })
 	return node
 }
