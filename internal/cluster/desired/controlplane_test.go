@@ -52,7 +52,7 @@ func TestControlPlane_setsVariablesFromFields(t *testing.T) {
 		},
 		"endpoint access": {
 			spec: config(controlplanev1.ControlPlaneConfig{EndpointAccess: &controlplanev1.EndpointAccess{
-				Public: new(false), Private: new(true), PublicCIDRs: []string{"10.0.0.0/8"},
+				Public: new(false), Private: new(true), PublicCIDRs: []infrav1.CIDR{"10.0.0.0/8"},
 			}}),
 			declared: []string{"endpoint_public_access", "endpoint_private_access", "endpoint_public_access_cidrs"},
 			want:     `{"endpoint_public_access":false,"endpoint_private_access":true,"endpoint_public_access_cidrs":["10.0.0.0/8"],"kubernetes_version":"1.33"}`,
@@ -97,7 +97,7 @@ func TestControlPlane_stalls(t *testing.T) {
 		"spec.additionalTags (variable tags)":                                                        {AdditionalTags: map[string]string{"a": "b"}},
 		"spec.controlPlaneConfig.endpointAccess.public (variable endpoint_public_access)":            access(controlplanev1.EndpointAccess{Public: new(true)}),
 		"spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)":          access(controlplanev1.EndpointAccess{Private: new(true)}),
-		"spec.controlPlaneConfig.endpointAccess.publicCIDRs (variable endpoint_public_access_cidrs)": access(controlplanev1.EndpointAccess{PublicCIDRs: []string{"a"}}),
+		"spec.controlPlaneConfig.endpointAccess.publicCIDRs (variable endpoint_public_access_cidrs)": access(controlplanev1.EndpointAccess{PublicCIDRs: []infrav1.CIDR{"a"}}),
 		"spec.controlPlaneConfig.addons (variable cluster_addons)":                                   config(controlplanev1.ControlPlaneConfig{Addons: []controlplanev1.ClusterAddon{{Name: "a"}}}),
 	} {
 		t.Run(want, func(t *testing.T) {

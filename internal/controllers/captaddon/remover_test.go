@@ -41,7 +41,7 @@ func workload(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	NewWithT(t).Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	mapper := apimeta.NewDefaultRESTMapper(nil)
+	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{nodePool.GroupVersion()})
 	for _, gvk := range []schema.GroupVersionKind{nodePool, definition, namespace, role} {
 		mapper.Add(gvk, apimeta.RESTScopeRoot)
 	}

@@ -72,7 +72,7 @@ func TestEnsureState(t *testing.T) {
 			if tt.missing {
 				run.conclude(err)
 				g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
-				g.Expect(run.result.Diagnostics.Short()).To(And(HavePrefix("State missing: Secret tfstate-default-hello-ws"), ContainSubstring("restore-snapshot")))
+				g.Expect(run.result.Diagnostics.Short()).To(And(HavePrefix("State missing: the Secret tfstate-default-hello-ws"), ContainSubstring("restore-snapshot")))
 			} else {
 				g.Expect(err).NotTo(HaveOccurred())
 			}
