@@ -53,11 +53,13 @@ func TestCheckCluster(t *testing.T) {
 			func(in *installation) { in.cluster.Status.Initialization.ControlPlaneInitialized = new(false) },
 			"WaitingForControlPlane: Control plane is not initialized yet",
 		},
-		"unknown":       {func(in *installation) { in.cluster.Status.Initialization.ControlPlaneInitialized = nil }, "WaitingForControlPlane: Control plane is not initialized yet"},
-		"stalled":       {func(in *installation) { in.renderErr = fault.Stall("MissingKey", "no key") }, "MissingKey: no key"},
-		"waiting":       {func(in *installation) { in.renderErr = fault.Wait("SourceNotFound", "no Secret") }, "SourceNotFound: no Secret"},
-		"error":         {func(in *installation) { in.renderErr = errors.New("timeout") }, "Applying: "},
-		"error, before": {func(in *installation) { in.renderErr, in.previous.Reason, in.previous.Message = errors.New("timeout"), "Ready", "as before" }, "Ready: as before"},
+		"unknown": {func(in *installation) { in.cluster.Status.Initialization.ControlPlaneInitialized = nil }, "WaitingForControlPlane: Control plane is not initialized yet"},
+		"stalled": {func(in *installation) { in.renderErr = fault.Stall("MissingKey", "no key") }, "MissingKey: no key"},
+		"waiting": {func(in *installation) { in.renderErr = fault.Wait("SourceNotFound", "no Secret") }, "SourceNotFound: no Secret"},
+		"error":   {func(in *installation) { in.renderErr = errors.New("timeout") }, "Applying: "},
+		"error, before": {func(in *installation) {
+			in.renderErr, in.previous.Reason, in.previous.Message = errors.New("timeout"), "Ready", "as before"
+		}, "Ready: as before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := selected("a")
@@ -128,7 +130,7 @@ func TestCheckOrder(t *testing.T) {
 			want: "WaitingForControlPlane: Cluster API is not connected to the cluster yet",
 		},
 		"dependency is not ready": {
-			addons: []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), addonsv1.ClusterAddonStatus{Name: "a", Ready: new(false), Reason: "NotReady", Message: "no pods"})},
+			addons:  []addonsv1.CAPTAddon{*withStatus(newAddon("crds"), addonsv1.ClusterAddonStatus{Name: "a", Ready: new(false), Reason: "NotReady", Message: "no pods"})},
 			applied: "old", budget: 1, left: 1,
 			want: "WaitingForDependency: Add-on crds is not ready: NotReady no pods",
 		},
@@ -216,12 +218,14 @@ func TestSummarize_namesClustersThatAreNotReady(t *testing.T) {
 		"ready":   {[]*installation{cluster("a", true, true, false)}, time.Minute, ""},
 		"removed": {[]*installation{cluster("a", false, false, true), cluster("b", true, false, true)}, 0, ""},
 		"not ready": {
-			[]*installation{cluster("a", true, true, false), cluster("b", true, false, false)}, time.Minute,
+			[]*installation{cluster("a", true, true, false), cluster("b", true, false, false)},
+			time.Minute,
 			"Ready in 1 of 2 clusters; b: Applying soon",
 		},
 		"being removed": {[]*installation{cluster("a", false, true, false)}, 0, "Ready in 0 of 0 clusters; a: Applying soon"},
 		"many": {
-			[]*installation{cluster("a", true, false, false), cluster("b", true, false, false), cluster("c", true, false, false), cluster("d", true, false, false)}, 0,
+			[]*installation{cluster("a", true, false, false), cluster("b", true, false, false), cluster("c", true, false, false), cluster("d", true, false, false)},
+			0,
 			"Ready in 0 of 4 clusters; a: Applying soon; b: Applying soon; c: Applying soon; and 1 more",
 		},
 	} {

@@ -48,16 +48,16 @@ func TestCheckProbes_reportsAClusterThatIsUnreachableForAWhile(t *testing.T) {
 
 func TestIsWatched(t *testing.T) {
 	for gvk, watched := range map[schema.GroupVersionKind]bool{
-		{Kind: "Secret"}:                                                   true,
-		{Kind: "ConfigMap"}:                                                false,
-		{Group: "apps", Kind: "Deployment"}:                                true,
-		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:  true,
-		{Group: "batch", Kind: "Job"}:                                      false,
-		{Group: "policy", Kind: "PodDisruptionBudget"}:                     false,
-		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:            false,
-		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:          false,
-		{Group: "karpenter.sh", Kind: "NodePool"}:                          true,
-		{Group: "source.toolkit.fluxcd.io", Kind: "OCIRepository"}:         true,
+		{Kind: "Secret"}:                    true,
+		{Kind: "ConfigMap"}:                 false,
+		{Group: "apps", Kind: "Deployment"}: true,
+		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: true,
+		{Group: "batch", Kind: "Job"}:                                     false,
+		{Group: "policy", Kind: "PodDisruptionBudget"}:                    false,
+		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           false,
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:         false,
+		{Group: "karpenter.sh", Kind: "NodePool"}:                         true,
+		{Group: "source.toolkit.fluxcd.io", Kind: "OCIRepository"}:        true,
 	} {
 		t.Run(gvk.Kind, func(t *testing.T) {
 			NewWithT(t).Expect(isWatched(gvk)).To(Equal(watched))

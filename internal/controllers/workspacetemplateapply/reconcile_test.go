@@ -155,9 +155,11 @@ func (c *testController) note(list *[]string, id string) error {
 func (c *testController) Start(_ context.Context, run terraform.Run) error {
 	return c.note(&c.started, run.ID)
 }
+
 func (c *testController) Stop(_ context.Context, run terraform.Run) error {
 	return c.note(&c.stopped, run.ID)
 }
+
 func (c *testController) Forget(_ context.Context, run terraform.Run) error {
 	return c.note(&c.forgotten, run.ID)
 }
