@@ -38,14 +38,15 @@ func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	return nil
 }
 
-// charts reads charts from where add-ons name them.
+// charts reads charts from the repositories that add-ons name.
 type charts struct{ cache *chart.Cache }
 
 // chartTimeout is how long a reconcile of an add-on waits for its chart.
 const chartTimeout = 5 * time.Second
 
-// CheckPath reports whether a chart takes a value. One that cannot be read takes
-// everything: Flux may reach what this manager does not.
+// CheckPath returns an error if a chart does not use the value at path. It
+// returns nil for a chart that cannot be read: Flux may reach repositories that
+// this manager does not.
 func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path string) error {
 	segments, err := targetpath.Parse(path)
 	if err != nil {
@@ -61,18 +62,19 @@ func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path s
 	return read.CheckPath(segments)
 }
 
-// workloadCache keeps of a workload cluster what add-ons are told by: of its
-// Secrets only those that CAPT has put there, of what runs only its status.
+// workloadCache returns the cache options for workload clusters. The cache holds
+// only what the health of add-ons is computed from: the Secrets that CAPT created,
+// and the status of workloads without their pod templates.
 func workloadCache() clustercache.CacheOptions {
-	ours, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
+	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
 	return clustercache.CacheOptions{
 		DefaultTransform: slim,
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*ours), Transform: slim}},
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: slim}},
 	}
 }
 
-// slim drops from an object what no controller reads.
+// slim removes the fields of an object that no controller reads.
 func slim(in any) (any, error) {
 	if obj, ok := in.(client.Object); ok {
 		obj.SetManagedFields(nil)

@@ -18,17 +18,17 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// cacheOptions keeps in memory only what is read again and again: CAPT's own
-// Secrets, not everybody's, and of those only what the controllers read.
+// cacheOptions returns the options of the manager's cache. It holds only CAPT's
+// own Secrets and Jobs, and only the parts of these Secrets that controllers read.
 func cacheOptions(o *Options) cache.Options {
-	runs, err := labels.NewRequirement(infrav1.ComponentLabel, selection.Exists, nil)
+	hasComponent, err := labels.NewRequirement(infrav1.ComponentLabel, selection.Exists, nil)
 	utilruntime.Must(err)
 	options := cache.Options{
 		SyncPeriod:       &o.SyncPeriod,
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {Label: labels.NewSelector().Add(*runs), Transform: trim},
-			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*runs)},
+			&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasComponent), Transform: trim},
+			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*hasComponent)},
 		},
 	}
 	if o.Namespace != "" {
@@ -37,7 +37,7 @@ func cacheOptions(o *Options) cache.Options {
 	return options
 }
 
-// trim drops from CAPT's own Secrets what no controller reads.
+// trim removes the parts of CAPT's own Secrets that no controller reads.
 func trim(in any) (any, error) {
 	if secret, ok := in.(*corev1.Secret); ok {
 		secret.ManagedFields = nil
@@ -49,8 +49,9 @@ func trim(in any) (any, error) {
 	return in, nil
 }
 
-// clientOptions reads ConfigMaps from the API server: they are read
-// once per change, so caching them would only cost memory.
+// clientOptions returns the options of the manager's client. It reads ConfigMaps
+// from the API server: they are read once per change, so a cache would only cost
+// memory.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{
 		DisableFor: []client.Object{&corev1.ConfigMap{}},
@@ -71,7 +72,7 @@ func metadataCache(mgr ctrl.Manager, o *Options) (cache.Cache, error) {
 		Mapper:     mgr.GetRESTMapper(),
 		HTTPClient: mgr.GetHTTPClient(),
 		SyncPeriod: &o.SyncPeriod,
-		// A ConfigMap has no such label, and so is never left out.
+		// ConfigMaps do not have this label, so all of them are selected.
 		DefaultLabelSelector: labels.NewSelector().Add(*foreign),
 		DefaultTransform: func(in any) (any, error) {
 			if obj, ok := in.(*metav1.PartialObjectMetadata); ok {

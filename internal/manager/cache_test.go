@@ -19,7 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// caches starts a manager's caches, which end with the test.
+// caches starts the caches of a manager until the test ends.
 func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) {
 	t.Helper()
 	g := NewWithT(t)
@@ -42,7 +42,7 @@ func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) 
 	return mgr, objects
 }
 
-func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
+func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 	g := NewWithT(t)
 	env := testenv.New(t)
 	namespace := env.Namespace(t)
@@ -64,13 +64,13 @@ func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vars"}})).To(Succeed())
 	mgr, objects := caches(t, env)
 
-	t.Run("of CAPT's own Secrets what the controllers read", func(t *testing.T) {
+	t.Run("the parts of CAPT's own Secrets that controllers read", func(t *testing.T) {
 		for name, keys := range map[string][]string{"run": {"identity", "result"}, "state": nil, "snapshot": nil, "outputs": {"vpc_id"}} {
 			g := NewWithT(t)
 			var s corev1.Secret
 			g.Eventually(func() error {
 				return mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s)
-			}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "the cache knows %s", name)
+			}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "the cache holds %s", name)
 			var kept []string
 			for key := range s.Data {
 				kept = append(kept, key)
@@ -79,11 +79,11 @@ func TestCaches_holdOnlyWhatIsRead(t *testing.T) {
 			g.Expect(s.ManagedFields).To(BeEmpty())
 		}
 	})
-	t.Run("no Secret of others", func(t *testing.T) {
+	t.Run("no other Secret", func(t *testing.T) {
 		err := mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "credentials"}, &corev1.Secret{})
 		NewWithT(t).Expect(apierrors.IsNotFound(err)).To(BeTrue())
 	})
-	t.Run("the names of what users refer to", func(t *testing.T) {
+	t.Run("the names of objects that users may refer to", func(t *testing.T) {
 		g := NewWithT(t)
 		for kind, names := range map[string][]string{"Secret": {"outputs", "credentials"}, "ConfigMap": {"vars"}} {
 			for _, name := range names {

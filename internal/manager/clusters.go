@@ -21,8 +21,8 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
 )
 
-// setupClusters adds the controllers of clusters, of their control planes and of
-// what is in them.
+// setupClusters adds the controllers of clusters, control planes, machines and
+// add-ons.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	if err := workspace.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -67,9 +67,9 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 }
 
 // hasControlPlane reports whether there is a CAPT control plane to connect to.
-// Before it has taken a request there is nothing, and each attempt would only
-// delay the next.
+// Until it is initialized every attempt fails, and each failure delays the next
+// attempt.
 func hasControlPlane(cluster *clusterv1.Cluster) bool {
-	done := cluster.Status.Initialization.ControlPlaneInitialized
-	return controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) && done != nil && *done
+	initialized := cluster.Status.Initialization.ControlPlaneInitialized
+	return controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) && initialized != nil && *initialized
 }

@@ -61,7 +61,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	return setupClusters(ctx, mgr, o, objects, reader)
 }
 
-// setupTemplates adds the controllers of what workspaces are made from.
+// setupTemplates adds the controllers of templates and provider configs.
 func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	if err := usage.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -88,8 +88,8 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
 // +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
 
-// runners makes the executors that this manager can use. Any of them may be
-// asked to run a Job: a WorkspaceProviderConfig can bring the image.
+// runners returns the executors that this manager can use. The job executor is
+// always one of them, because a WorkspaceProviderConfig can name the image.
 func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
 	runners := map[infrav1.Executor]terraform.Runner{}
 	if o.Executor == executorProcess {
@@ -112,7 +112,7 @@ func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits cha
 	return runners, nil
 }
 
-// proxies are how the manager, and so a Job, reaches the world.
+// proxies returns the manager's proxy settings, which Jobs use as well.
 func proxies() []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
@@ -123,8 +123,9 @@ func proxies() []corev1.EnvVar {
 	return env
 }
 
-// writeKubeconfig lets children reach the API server as the manager does.
-// Inside a cluster they do by themselves.
+// writeKubeconfig writes a kubeconfig with which child processes reach the API
+// server as the manager does, and returns its path. Inside a cluster they need
+// none, and the path is empty.
 func writeKubeconfig(config *rest.Config, dir string) (string, error) {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return "", nil
@@ -149,7 +150,7 @@ func writeKubeconfig(config *rest.Config, dir string) (string, error) {
 		return "", fmt.Errorf("encoding the kubeconfig: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the work directory: %w", err)
+		return "", fmt.Errorf("creating the work directory: %w", err)
 	}
 	path := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(path, text, 0o600); err != nil {

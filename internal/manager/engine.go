@@ -12,19 +12,20 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command"
 )
 
-// The executors that the manager can use by default.
+// Values of --executor.
 const (
 	executorProcess = "process"
 	executorJob     = "job"
 )
 
-// EngineOptions is how Terraform is run.
+// EngineOptions are the settings for running Terraform.
 type EngineOptions struct {
-	// Executor runs Terraform unless a WorkspaceProviderConfig says otherwise.
+	// Executor is the executor of workspaces whose WorkspaceProviderConfig names
+	// none.
 	Executor string
-	// MaxRuns is the largest number of runs at the same time.
+	// MaxRuns is the maximum number of concurrent runs.
 	MaxRuns int
-	// Binary is OpenTofu or Terraform.
+	// Binary is the program OpenTofu or Terraform.
 	Binary string
 	// Runner is the runner program of the process executor.
 	Runner string
@@ -38,14 +39,14 @@ type EngineOptions struct {
 // AddFlags registers the flags.
 func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster.")
-	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Largest number of Terraform runs at the same time.")
-	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
-	fs.StringVar(&o.Runner, "runner-binary", "", "The runner program of the process executor. Empty looks beside the manager.")
+	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Maximum number of concurrent Terraform runs.")
+	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform program. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
+	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
 	fs.StringVar(&o.WorkDir, "work-dir", filepath.Join(os.TempDir(), "capt"), "Working directories and plugin cache of the process executor.")
 }
 
-// Validate finds the programs and says what is wrong with the options.
+// Validate finds the programs, and returns an error if an option is invalid.
 func (o *EngineOptions) Validate() error {
 	if o.MaxRuns < 1 {
 		return fmt.Errorf("--max-runs is %d: set it to at least 1", o.MaxRuns)
@@ -55,7 +56,7 @@ func (o *EngineOptions) Validate() error {
 		return errors.Join(o.findBinary(), o.findRunner())
 	case executorJob:
 		if o.RunnerImage == "" {
-			return errors.New("--executor=job needs --runner-image: the image of this release, for example ghcr.io/appthrust/capt:v0.1.0")
+			return errors.New("--executor=job requires --runner-image: set it to the image of this release, for example ghcr.io/appthrust/capt:v0.1.0")
 		}
 		return nil
 	default:
@@ -78,7 +79,7 @@ func (o *EngineOptions) findBinary() error {
 		}
 	}
 	if o.Binary != "" {
-		return fmt.Errorf("--terraform-binary is %q, which is not a program: name OpenTofu or Terraform", o.Binary)
+		return fmt.Errorf("--terraform-binary is %q, which is not an executable: set it to OpenTofu or Terraform", o.Binary)
 	}
 	return errors.New("neither tofu nor terraform is on PATH: set --terraform-binary")
 }
@@ -92,7 +93,7 @@ func (o *EngineOptions) findRunner() error {
 		o.Runner = filepath.Join(filepath.Dir(self), "runner")
 	}
 	if _, err := exec.LookPath(o.Runner); err != nil {
-		return fmt.Errorf("--runner-binary is %q, which is not a program: name the runner that comes with the manager", o.Runner)
+		return fmt.Errorf("--runner-binary is %q, which is not an executable: set it to the runner of the manager's release", o.Runner)
 	}
 	return nil
 }

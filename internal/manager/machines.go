@@ -15,8 +15,8 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captmachinepool"
 )
 
-// setupMachines adds the controllers of machines, of machine pools and of their
-// bootstrap data.
+// setupMachines adds the controllers of machines, machine pools and bootstrap
+// data.
 func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachine.Reconciler{

@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 )
 
-// setupMachineSets adds the controllers that keep and replace several machines.
+// setupMachineSets adds the controllers of machine sets and machine deployments.
 func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachineset.Reconciler{

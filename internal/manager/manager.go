@@ -23,10 +23,10 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 
-// userAgent is how the API server's audit log shows the manager.
+// userAgent identifies the manager in the audit log of the API server.
 const userAgent = "capt-manager"
 
-// Run runs the manager until the context ends.
+// Run runs the manager until the context is cancelled.
 func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	logger := klog.Background()
 	ctrl.SetLogger(logger)
@@ -73,15 +73,15 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:       &shutdown,
 	}
 	mo.Controller.MaxConcurrentReconciles = o.Concurrency
-	// The priority queue can hand an item to a worker that has left, and then
-	// never stops.
+	// The priority queue can hand an item to a worker that has stopped, and then
+	// blocks the shutdown.
 	mo.Controller.UsePriorityQueue = new(false)
 	if o.WebhookPort != 0 {
 		mo.WebhookServer = webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions})
 	}
 	mgr, err := ctrl.NewManager(config, mo)
 	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	return mgr, nil
 }
@@ -104,8 +104,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	return setupControllers(ctx, mgr, o)
 }
 
-// limitMemory tells the runtime how much memory the container has, unless
-// GOMEMLIMIT says so already.
+// limitMemory sets the memory limit of the Go runtime to that of the container,
+// unless GOMEMLIMIT is set.
 func limitMemory(ctx context.Context) {
 	limit, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(0.9))
 	if err != nil {

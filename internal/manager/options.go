@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 )
 
-// Options is everything that can be set on the command line.
+// Options are the settings of the manager's command line.
 type Options struct {
 	// Namespace restricts the manager to one namespace.
 	Namespace string
 	// WatchFilter restricts the manager to objects with this value of the label
 	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
-	// Concurrency is how many objects of a kind are reconciled at once.
+	// Concurrency is the number of objects of each kind that are reconciled at once.
 	Concurrency int
 	// SyncPeriod is the periodic resync interval.
 	SyncPeriod time.Duration
@@ -27,35 +27,35 @@ type Options struct {
 	QPS   float32
 	Burst int
 
-	// AWSOwnIdentity lets the manager sign as itself where a provider config has
-	// no credentials.
+	// AWSOwnIdentity lets the manager use its own AWS identity if a provider config
+	// has no credentials.
 	AWSOwnIdentity bool
 
-	// ReadCharts lets the manager read charts, to check what add-ons set in them.
+	// ReadCharts lets the manager read charts, to check the values that add-ons set.
 	ReadCharts bool
 
-	// HealthAddress serves /healthz and /readyz.
+	// HealthAddress is the address of /healthz and /readyz.
 	HealthAddress string
-	// WebhookPort and WebhookCertDir serve the webhooks; port 0 serves none.
+	// WebhookPort and WebhookCertDir configure the webhooks. Port 0 disables them.
 	WebhookPort    int
 	WebhookCertDir string
 
-	// LeaderElect makes one of several managers work at a time.
+	// LeaderElect allows only one of several managers to be active.
 	LeaderElect          bool
 	LeaderElectNamespace string
 	LeaseDuration        time.Duration
 	RenewDeadline        time.Duration
 	RetryPeriod          time.Duration
 
-	// ShutdownTimeout is how long runs may take to stop when the manager ends.
+	// ShutdownTimeout is how long runs may take to stop when the manager stops.
 	ShutdownTimeout time.Duration
 
-	// Diagnostics serves metrics and holds the TLS settings.
+	// Diagnostics are the settings of the metrics endpoint and of TLS.
 	Diagnostics flags.ManagerOptions
 	// Logs is the format and verbosity of the logs.
 	Logs *logs.Options
 
-	// Engine is how Terraform is run.
+	// Engine are the settings for running Terraform.
 	Engine EngineOptions
 }
 
@@ -72,24 +72,24 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
 	fs.StringVar(&o.WatchFilter, "watch-filter", "", "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.")
-	fs.IntVar(&o.Concurrency, "concurrency", 10, "Objects of each kind that are reconciled at once.")
+	fs.IntVar(&o.Concurrency, "concurrency", 10, "Number of objects of each kind that are reconciled at once.")
 	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour, "Periodic resync interval.")
-	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Requests per second to the API server.")
-	fs.IntVar(&o.Burst, "kube-api-burst", 200, "Requests to the API server that may be made at once.")
-	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager use its own AWS identity, for tokens, the Spot role and existing VPCs, where a WorkspaceProviderConfig has no credentials. Every author of templates then acts with its permissions.")
-	fs.BoolVar(&o.ReadCharts, "read-charts", true, "Read the charts of add-ons from their repositories, to check that they take the values that are set.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Maximum requests per second to the API server.")
+	fs.IntVar(&o.Burst, "kube-api-burst", 200, "Maximum burst of requests to the API server.")
+	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager use its own AWS identity, for tokens, the Spot role and existing VPCs, if a WorkspaceProviderConfig has no credentials. Every user who can write templates then acts with its permissions.")
+	fs.BoolVar(&o.ReadCharts, "read-charts", true, "Read the charts of add-ons from their repositories, to check that the charts use the values that add-ons set.")
 	fs.StringVar(&o.HealthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
-	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 serves none.")
-	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory with tls.crt and tls.key of the webhooks.")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Let one of several managers work at a time.")
-	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", "", "Namespace of the leader's lease. Empty is the manager's own.")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over an unrenewed lease.")
+	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 disables them.")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory that contains tls.crt and tls.key of the webhooks.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Elect a leader, so that only one of several managers is active.")
+	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", "", "Namespace of the leader's lease. Defaults to the manager's namespace.")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long other managers wait before they take over a lease that is not renewed.")
 	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its lease before it gives up.")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "Time between two tries to get or renew the lease.")
-	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long runs may take to stop gracefully when the manager ends.")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "Time between two attempts to acquire or renew the lease.")
+	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long runs may take to stop gracefully when the manager stops.")
 }
 
-// Validate says what is wrong with the options, and what to write instead.
+// Validate returns an error for each invalid option.
 func (o *Options) Validate() error {
 	var errs []error
 	if err := logsv1.ValidateAndApply(o.Logs, nil); err != nil {
@@ -105,7 +105,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--kube-api-burst is %d: set it to at least --kube-api-qps, %.0f", o.Burst, o.QPS))
 	}
 	if o.LeaderElect && (o.RetryPeriod >= o.RenewDeadline || o.RenewDeadline >= o.LeaseDuration) {
-		errs = append(errs, errors.New("leader election wants --leader-elect-retry-period < --leader-elect-renew-deadline < --leader-elect-lease-duration"))
+		errs = append(errs, errors.New("leader election requires --leader-elect-retry-period < --leader-elect-renew-deadline < --leader-elect-lease-duration"))
 	}
 	return errors.Join(append(errs, o.Engine.Validate())...)
 }

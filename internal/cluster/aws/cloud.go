@@ -16,7 +16,7 @@ import (
 const retryInterval = 30 * time.Second
 
 // Cloud calls AWS for the controllers. Each call uses the credentials of the
-// template's runs and blocks for at most patience. An error that a user has to
+// template's runs and blocks for at most callTimeout. An error that a user has to
 // fix is a fault.Waiting with the reason of the step that made the call.
 type Cloud struct {
 	// OwnIdentity lets the manager use its own AWS identity for templates whose
@@ -29,7 +29,7 @@ type Cloud struct {
 
 // errNoIdentity is returned if the provider config has no credentials and the
 // manager must not use its own identity.
-var errNoIdentity = errors.New("no AWS credentials: put them into the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity")
+var errNoIdentity = errors.New("no AWS credentials: add them to the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity")
 
 // LookUpVPC returns an existing VPC and the subnets that a cluster uses. If
 // subnets is empty, it selects them as the function LookUpVPC documents.

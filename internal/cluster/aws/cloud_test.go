@@ -12,7 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-func TestCloud_signsAsItselfOnlyWhenItIsTold(t *testing.T) {
+func TestCloud_usesItsOwnIdentityOnlyIfAllowed(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	for name, value := range server.Env() {
@@ -32,7 +32,7 @@ func TestCloud_signsAsItselfOnlyWhenItIsTold(t *testing.T) {
 	g.Expect(token.Value.IsZero()).To(BeFalse())
 }
 
-func TestCloud_whatIsRefusedIsAWaitWithTheReasonOfItsStep(t *testing.T) {
+func TestCloud_waitsWithTheReasonOfTheStepIfAWSRefuses(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.Deny("CreateServiceLinkedRole")

@@ -1,9 +1,10 @@
-// Package aws is CAPT's only contact with AWS from Go: it signs the tokens that
-// EKS accepts, makes sure of the EC2 Spot service-linked role, and looks up
-// VPCs that exist already. Everything else in AWS is Terraform's.
+// Package aws contains every call to AWS that CAPT makes itself: it signs the
+// tokens that EKS accepts, ensures the EC2 Spot service-linked role, and looks up
+// existing VPCs. Terraform manages everything else in AWS.
 //
-// Calls are bounded in time and may be repeated. Errors are of type Error, whose
-// Kind says what is wrong; neither they nor anything else here shows a secret.
+// Calls are bounded in time and may be repeated. Errors are of type Error, and
+// their Kind classifies the problem. No error and no printed value of this package
+// contains a secret.
 package aws
 
 import (
@@ -37,33 +38,34 @@ const (
 
 const (
 	userAgent = "capt"
-	// attemptTimeout bounds one request, patience a whole call with its retries.
+	// attemptTimeout bounds one request, callTimeout a whole call with its retries.
 	attemptTimeout = 10 * time.Second
-	patience       = 30 * time.Second
+	callTimeout    = 30 * time.Second
 	attempts       = 3
-	// longestBackoff is short because the caller retries anyway.
-	longestBackoff = time.Second
-	// sessionDuration is what every role allows, also when one role assumes
-	// another, and outlives a token.
+	// maxBackoff is short because the caller retries anyway.
+	maxBackoff = time.Second
+	// sessionDuration is allowed for every role, even if one role assumes another,
+	// and is longer than the lifetime of a token.
 	sessionDuration = time.Hour
 )
 
-// The SDK's clients each copy the client that it can change, and its connections
-// with it; the other one is shared, so that connections outlive a Config.
+// Each client of the SDK copies httpClient, which it can change, together with its
+// connections. sharedClient is not copied, so connections outlive a Config.
 var (
 	httpClient   = awshttp.NewBuildableClient().WithTimeout(attemptTimeout)
 	sharedClient = httpClient.Freeze()
 )
 
-// Options tell for what credentials are used.
+// Options are the settings of requests that the credentials do not determine.
 type Options struct {
-	// Region wins over the region that the credentials name.
+	// Region takes precedence over the region that the credentials name.
 	Region string
 	// RoleARN is a role to assume with the credentials.
 	RoleARN string
 }
 
-// Config is where requests go and who signs them. Printing it shows no secret.
+// Config holds the region, the endpoints and the identity that requests are sent
+// with. Printing it shows no secret.
 type Config struct {
 	sdk       sdkaws.Config
 	signer    *signer
@@ -81,10 +83,10 @@ func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 		return Config{}, explainSettings(err)
 	}
 	if sdk.Region == "" {
-		return Config{}, invalid("no region is given: set region, or %s in the credentials", regionEnv)
+		return Config{}, invalid("the region is not set: set region, or %s in the credentials", regionEnv)
 	}
 	if sdk.HTTPClient == sdkaws.HTTPClient(httpClient) {
-		// Nothing of the manager's, such as AWS_CA_BUNDLE, has changed it.
+		// No setting of the manager, such as AWS_CA_BUNDLE, has changed it.
 		sdk.HTTPClient = sharedClient
 	}
 	cfg := Config{
@@ -116,7 +118,7 @@ func loadOptions(c Credentials, o Options) []func(*config.LoadOptions) error {
 		config.WithRetryer(func() sdkaws.Retryer {
 			return retry.NewStandard(func(options *retry.StandardOptions) {
 				options.MaxAttempts = attempts
-				options.MaxBackoff = longestBackoff
+				options.MaxBackoff = maxBackoff
 			})
 		}),
 		config.WithAPIOptions([]func(*smithymiddleware.Stack) error{middleware.AddUserAgentKey(userAgent)}),
@@ -152,21 +154,21 @@ func (c *Config) first(given Credentials) (sdkaws.CredentialsProvider, error) {
 	return c.sdk.Credentials, nil
 }
 
-// ownWebIdentity signs with the token of the manager's own service account. No
-// other file is read, and the token goes to no address that a provider config
-// names: with it a tenant could act as the manager.
+// ownWebIdentity signs with the token of the manager's own service account. It
+// reads no other file, and does not send the token to an address that a provider
+// config names: with the token a tenant could act as the manager.
 func (c *Config) ownWebIdentity(given Credentials) (sdkaws.CredentialsProvider, error) {
 	file := os.Getenv(identityFileEnv)
 	if file == "" && given.tokenFile == "" {
-		return nil, invalid("%s needs a token, and neither the provider config nor the manager has one: put it into the credentials as a file and name that by %s, or name the role by roleARN to have it assumed",
+		return nil, invalid("%s requires a token, and neither the provider config nor the manager has one: add the token to the credentials as a file and set %s to its name, or set roleARN to assume the role",
 			roleARNEnv, identityFileEnv)
 	}
 	if given.tokenFile != "" && given.tokenFile != file {
-		return nil, invalid("%s names a file that the manager does not read: put the token into the credentials as a file and name that without a directory", identityFileEnv)
+		return nil, invalid("%s names a file that the manager does not read: add the token to the credentials as a file and set the variable to the file name without a directory", identityFileEnv)
 	}
 	role := cmp.Or(given.webIdentityRole, os.Getenv(roleARNEnv))
 	if role == "" {
-		return nil, invalid("%s is given without %s: add it to the credentials", identityFileEnv, roleARNEnv)
+		return nil, invalid("%s is set without %s: add it to the credentials", identityFileEnv, roleARNEnv)
 	}
 	return webIdentity(sts.NewFromConfig(c.sdk), role, given.sessionName, stscreds.IdentityTokenFile(file)), nil
 }
@@ -177,13 +179,13 @@ func webIdentity(client *sts.Client, role, session string, token stscreds.Identi
 	})
 }
 
-// identityToken is a token that a provider config carries.
+// identityToken is a token that a provider config contains.
 type identityToken struct{ Secret }
 
 // GetIdentityToken implements stscreds.IdentityTokenRetriever.
 func (t identityToken) GetIdentityToken() ([]byte, error) { return []byte(t.Reveal()), nil }
 
-// sign has requests signed by what provider returns.
+// sign makes requests use the credentials of provider.
 func (c *Config) sign(provider sdkaws.CredentialsProvider, explain func(error) error) {
 	cache, cached := provider.(*sdkaws.CredentialsCache)
 	if !cached {
@@ -196,16 +198,16 @@ func (c *Config) sign(provider sdkaws.CredentialsProvider, explain func(error) e
 // Region returns the region that requests go to.
 func (c Config) Region() string { return c.sdk.Region }
 
-// String tells where the credentials come from, and the region.
+// String returns the source of the credentials, and the region.
 func (c Config) String() string { return c.text }
 
-// GoString is String.
+// GoString returns the same as String.
 func (c Config) GoString() string { return c.text }
 
 // Format writes String for every verb.
 func (c Config) Format(state fmt.State, _ rune) { writeString(state, c.text) }
 
-// MarshalText has JSON, YAML and structured logs show String.
+// MarshalText returns String, for JSON, YAML and structured logs.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 
 func (c Config) sts(change ...func(*sts.Options)) *sts.Client {
@@ -232,7 +234,7 @@ func (c Config) ec2() *ec2.Client {
 	})
 }
 
-// signer fetches and keeps credentials, and says why there are none.
+// signer fetches and caches credentials, and explains why it has none.
 type signer struct {
 	cache   *sdkaws.CredentialsCache
 	explain func(error) error
@@ -247,11 +249,11 @@ func (s *signer) Retrieve(ctx context.Context) (sdkaws.Credentials, error) {
 	return keys, nil
 }
 
-// outliving returns credentials that are valid until then if such can be had,
-// else the ones that last longest.
-func (s *signer) outliving(ctx context.Context, then time.Time) (sdkaws.Credentials, error) {
+// retrieveUntil returns credentials that are valid until deadline if the provider
+// issues such, and otherwise the ones that are valid longest.
+func (s *signer) retrieveUntil(ctx context.Context, deadline time.Time) (sdkaws.Credentials, error) {
 	keys, err := s.Retrieve(ctx)
-	if err != nil || !keys.CanExpire || !keys.Expires.Before(then) {
+	if err != nil || !keys.CanExpire || !keys.Expires.Before(deadline) {
 		return keys, err
 	}
 	s.cache.Invalidate()

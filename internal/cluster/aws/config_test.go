@@ -32,20 +32,20 @@ func TestLoad_signsWithTheKeysOfTheProviderConfig(t *testing.T) {
 	g.Expect(cfg.Region()).To(Equal(awstest.Region))
 }
 
-func TestLoad_prefersTheRegionThatIsAskedFor(t *testing.T) {
+func TestLoad_prefersTheRegionOfTheOptions(t *testing.T) {
 	g := NewWithT(t)
 	cfg := load(g, given(keys(), "AWS_REGION", "eu-west-1"), aws.Options{Region: "us-east-2"})
 	g.Expect(cfg.Region()).To(Equal("us-east-2"))
 }
 
-func TestLoad_refusesToGuessTheRegion(t *testing.T) {
+func TestLoad_requiresARegion(t *testing.T) {
 	g := NewWithT(t)
 	credentials, err := aws.FromEnv(keys(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 
 	_, err = aws.Load(t.Context(), credentials, aws.Options{})
 
-	g.Expect(err).To(MatchError(ContainSubstring("no region is given")))
+	g.Expect(err).To(MatchError(ContainSubstring("the region is not set")))
 	g.Expect(aws.KindOf(err)).To(Equal(aws.KindInvalid))
 }
 
@@ -59,7 +59,7 @@ func TestLoad_assumesTheRole(t *testing.T) {
 	g.Expect(server.Calls("AssumeRole")).To(BeZero(), "loading sends no request")
 	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "deployer")))
 	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "deployer")))
-	g.Expect(server.Calls("AssumeRole")).To(Equal(1), "a session is kept")
+	g.Expect(server.Calls("AssumeRole")).To(Equal(1), "the session is cached")
 	g.Expect(server.UserAgents()).To(ConsistOf(MatchRegexp(`(^| )capt( |$)`)))
 }
 
@@ -77,15 +77,15 @@ func TestLoad_assumesTheRolesOfAProfile(t *testing.T) {
 
 	cfg, err := aws.Load(t.Context(), credentials, aws.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "second")), "the roles are assumed from the base up")
+	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "second")), "the roles are assumed beginning with the base profile")
 	g.Expect(server.Calls("AssumeRole")).To(Equal(2))
 
 	cfg, err = aws.Load(t.Context(), credentials, aws.Options{RoleARN: third})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "third")), "the role that is asked for comes last")
+	g.Expect(signer(g, t, server, cfg)).To(Equal(sessionARN(server, "third")), "the role of the options is assumed last")
 }
 
-func TestLoad_leavesTheRestToTheManager(t *testing.T) {
+func TestLoad_usesTheManagersIdentityByDefault(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	for name, value := range server.Env() {
@@ -130,7 +130,7 @@ func TestLoad_readsTheManagersProfiles(t *testing.T) {
 	g.Expect(aws.KindOf(err)).To(Equal(aws.KindInvalid))
 }
 
-func TestLoad_signsWithATokenThatTheProviderConfigCarries(t *testing.T) {
+func TestLoad_signsWithTheTokenOfTheProviderConfig(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("web")
@@ -171,7 +171,7 @@ func TestLoad_signsWithTheManagersOwnToken(t *testing.T) {
 }
 
 // The author of a provider config must not get the manager's token.
-func TestLoad_sendsTheManagersTokenNowhereElse(t *testing.T) {
+func TestLoad_sendsTheManagersTokenToNoOtherAddress(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("own")
@@ -181,19 +181,19 @@ func TestLoad_sendsTheManagersTokenNowhereElse(t *testing.T) {
 	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
 	t.Setenv("AWS_ROLE_ARN", role)
 	t.Setenv("AWS_ENDPOINT_URL_STS", server.URL)
-	var asked atomic.Int32
-	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-	t.Cleanup(stranger.Close)
+	var requests atomic.Int32
+	attacker := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(attacker.Close)
 
 	for _, env := range []map[string]string{
-		{"AWS_ENDPOINT_URL": stranger.URL},
-		{"AWS_ENDPOINT_URL": stranger.URL, "AWS_ROLE_ARN": role},
-		{"AWS_ENDPOINT_URL_STS": stranger.URL, "AWS_WEB_IDENTITY_TOKEN_FILE": file},
+		{"AWS_ENDPOINT_URL": attacker.URL},
+		{"AWS_ENDPOINT_URL": attacker.URL, "AWS_ROLE_ARN": role},
+		{"AWS_ENDPOINT_URL_STS": attacker.URL, "AWS_WEB_IDENTITY_TOKEN_FILE": file},
 	} {
 		_, err := aws.SignToken(t.Context(), load(g, env, aws.Options{Region: "eu-west-1"}), "demo", time.Now)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	g.Expect(asked.Load()).To(BeZero())
+	g.Expect(requests.Load()).To(BeZero())
 	g.Expect(server.Calls("AssumeRoleWithWebIdentity")).To(Equal(3))
 }
 
@@ -218,7 +218,7 @@ func TestLoad_readsNoFileThatAProviderConfigNames(t *testing.T) {
 	}
 }
 
-func TestErrors_sayWhatIsWrong(t *testing.T) {
+func TestErrors_describeTheProblem(t *testing.T) {
 	server := awstest.New(t)
 	role := server.AddRole("deployer")
 	refused := httptest.NewServer(http.NotFoundHandler())
@@ -233,14 +233,14 @@ func TestErrors_sayWhatIsWrong(t *testing.T) {
 	}{
 		{
 			name: "no credentials", env: map[string]string{"AWS_REGION": "eu-west-1"},
-			kind: aws.KindNoCredentials, text: []string{"none are found (access disabled to EC2 IMDS", "AWS_ACCESS_KEY_ID", "IRSA"},
+			kind: aws.KindNoCredentials, text: []string{"no credentials found (access disabled to EC2 IMDS", "AWS_ACCESS_KEY_ID", "IRSA"},
 		},
 		{
 			name: "no credentials to assume a role with", env: map[string]string{"AWS_REGION": "eu-west-1"}, role: role,
-			kind: aws.KindNoCredentials, text: []string{"none are found"},
+			kind: aws.KindNoCredentials, text: []string{"no credentials found"},
 		},
 		{
-			name: "a role of others", env: server.Env(), role: "arn:aws:iam::999999999999:role/theirs",
+			name: "a role of another account", env: server.Env(), role: "arn:aws:iam::999999999999:role/theirs",
 			kind: aws.KindRoleDenied, text: []string{"assuming role arn:aws:iam::999999999999:role/theirs", "is not authorized to perform: sts:AssumeRole", "trust policy"},
 		},
 		{
@@ -249,27 +249,27 @@ func TestErrors_sayWhatIsWrong(t *testing.T) {
 		},
 		{
 			name: "a wrong secret", env: given(server.Env(), "AWS_SECRET_ACCESS_KEY", secretKey), role: role,
-			kind: aws.KindBadCredentials, text: []string{"the secret access key does not fit"},
+			kind: aws.KindBadCredentials, text: []string{"the secret access key does not match"},
 		},
 		{
 			name: "no server", env: given(server.Env(), "AWS_ENDPOINT_URL_STS", refused.URL), role: role,
-			kind: aws.KindNetwork, text: []string{"assuming role", "does not answer", "connection refused"},
+			kind: aws.KindNetwork, text: []string{"assuming role", "does not respond", "connection refused"},
 		},
 		{
 			name: "too many calls", env: server.Env(), role: role,
 			prepare: func() { server.Fail("AssumeRole", 3, http.StatusBadRequest, "Throttling", "Rate exceeded") },
-			kind:    aws.KindThrottled, text: []string{"asked too often"},
+			kind:    aws.KindThrottled, text: []string{"AWS throttled the call"},
 		},
 		{
-			name: "a fault inside AWS", env: server.Env(), role: role,
+			name: "an internal error of AWS", env: server.Env(), role: role,
 			prepare: func() {
 				server.Fail("AssumeRole", 3, http.StatusInternalServerError, "InternalFailure", "An internal error has occurred.\nmore")
 			},
 			kind: aws.KindOther, text: []string{"assuming role", "InternalFailure: An internal error has occurred"},
 		},
 		{
-			name: "keys that have ended", env: given(server.Env(), "AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00Z"),
-			kind: aws.KindBadCredentials, text: []string{"the credentials have ended"},
+			name: "expired keys", env: given(server.Env(), "AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00Z"),
+			kind: aws.KindBadCredentials, text: []string{"the credentials have expired"},
 		},
 	}
 	for _, tt := range tests {
@@ -294,7 +294,7 @@ func TestErrors_sayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestErrors_tellWhetherWaitingHelps(t *testing.T) {
+func TestErrors_areTemporaryIfARetryMayHelp(t *testing.T) {
 	g := NewWithT(t)
 	for kind, temporary := range map[aws.Kind]bool{
 		aws.KindNetwork: true, aws.KindThrottled: true, aws.KindOther: true,
@@ -306,7 +306,7 @@ func TestErrors_tellWhetherWaitingHelps(t *testing.T) {
 	g.Expect(aws.KindOf(os.ErrClosed)).To(Equal(aws.KindOther))
 }
 
-func TestSignToken_retriesWhatPasses(t *testing.T) {
+func TestSignToken_retriesTemporaryErrors(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("deployer")
@@ -316,7 +316,7 @@ func TestSignToken_retriesWhatPasses(t *testing.T) {
 	g.Expect(server.Calls("AssumeRole")).To(Equal(3))
 }
 
-func TestSignToken_doesNotWaitForEver(t *testing.T) {
+func TestSignToken_respectsTheDeadline(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("deployer")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Variables that say who signs. They are those of every AWS tool, so a provider
-// config means the same here as in a run.
+// Environment variables that select the credentials. They are those of every AWS
+// tool, so a provider config has the same effect here as in a run.
 const (
 	accessKeyIDEnv     = "AWS_ACCESS_KEY_ID"
 	accessKeyEnv       = "AWS_SECRET_ACCESS_KEY"
@@ -34,33 +34,33 @@ const (
 	fipsEnv            = "AWS_USE_FIPS_ENDPOINT"
 )
 
-// containerEnvs make a run fetch credentials from an address. The manager does
-// not fetch from addresses that a provider config names.
+// containerEnvs make a run fetch credentials from an address. The manager sends
+// no requests to addresses that a provider config names.
 var containerEnvs = []string{
 	"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 }
 
-// Credentials say who signs requests to AWS, as far as a provider config says
-// it. What it does not say comes from the manager's own surroundings:
-// environment, IRSA, Pod Identity, instance profile. The zero value leaves
-// everything to the manager. Printing Credentials shows no secret.
+// Credentials are the AWS credentials and settings of a provider config. Those
+// that it does not have come from the manager's own environment variables, IRSA,
+// Pod Identity or instance profile. The zero value stands for the manager's own
+// identity. Printing Credentials shows no secret.
 type Credentials struct {
 	accessKeyID     string
 	secretAccessKey Secret
 	sessionToken    Secret
-	// expires is when the keys end; zero means that it is not known.
+	// expires is when the keys expire. Zero means unknown.
 	expires time.Time
-	// roles are assumed one after the other with the keys of a profile.
+	// roles are assumed in order, the first with the keys of a profile.
 	roles []string
 
 	webIdentityRole string
-	// tokenFile is a file of the manager; token is what the provider config
-	// carries itself.
+	// tokenFile is a file of the manager; token is the content of a file of the
+	// provider config.
 	tokenFile   string
 	token       Secret
 	sessionName string
 
-	// profile is one of the manager's own files.
+	// profile is the name of a profile in the manager's own files.
 	profile string
 
 	region    string
@@ -68,15 +68,15 @@ type Credentials struct {
 	fips      string
 }
 
-// FromEnv picks what concerns AWS out of the environment variables and files
-// that a provider config gives to a run. Nothing is read from outside the two
-// maps, and nothing is called.
+// FromEnv returns the AWS credentials among the environment variables and files
+// that a provider config passes to a run. It reads nothing but the two maps, and
+// sends no request.
 //
-// Access keys win over a web identity, and that over a file with profiles, as
-// in a run. A file is the one that AWS_SHARED_CREDENTIALS_FILE or
-// AWS_CONFIG_FILE names or, because a provider block can name one too, the only
-// one that holds access keys. The manager runs no program and reads no file
-// because a provider config names it; such settings are refused.
+// As in a run, access keys take precedence over a web identity, and a web identity
+// over a file with profiles. That file is the one that AWS_SHARED_CREDENTIALS_FILE
+// or AWS_CONFIG_FILE names or, because a provider block can name one too, the only
+// one that contains access keys. The manager runs no program and reads no file
+// that a provider config names. FromEnv rejects such settings.
 func FromEnv(env map[string]string, files map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		region:      cmp.Or(value(env, regionEnv), value(env, defaultRegionEnv)),
@@ -104,8 +104,8 @@ func FromEnv(env map[string]string, files map[string][]byte) (Credentials, error
 	return c, nil
 }
 
-// Given reports whether the provider config itself has credentials. If it does
-// not, the manager's own identity does.
+// Given reports whether the provider config has credentials. If it has none, the
+// manager's own identity is used.
 func (c Credentials) Given() bool {
 	return c.accessKeyID != "" || c.webIdentityRole != "" || c.tokenFile != "" || c.profile != ""
 }
@@ -113,7 +113,7 @@ func (c Credentials) Given() bool {
 // Region returns the region that the provider config names, if any.
 func (c Credentials) Region() string { return c.region }
 
-// String tells where the credentials come from and nothing of their content.
+// String returns the source of the credentials, and none of their content.
 func (c Credentials) String() string {
 	from := "the manager's own"
 	switch {
@@ -129,16 +129,16 @@ func (c Credentials) String() string {
 	return "AWS credentials (" + from + ")"
 }
 
-// GoString is String.
+// GoString returns the same as String.
 func (c Credentials) GoString() string { return c.String() }
 
 // Format writes String for every verb.
 func (c Credentials) Format(state fmt.State, _ rune) { writeString(state, c.String()) }
 
-// MarshalText has JSON, YAML and structured logs show String.
+// MarshalText returns String, for JSON, YAML and structured logs.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// fingerprint is equal for equal credentials and tells nothing of them.
+// fingerprint returns a hash that is equal for equal credentials.
 func (c Credentials) fingerprint(roleARN string) string {
 	text, err := json.Marshal([]any{
 		c.accessKeyID, c.secretAccessKey.Reveal(), c.sessionToken.Reveal(), c.roles,
@@ -157,10 +157,10 @@ func (c *Credentials) pickKeys(env map[string]string) error {
 	c.secretAccessKey = NewSecret(value(env, accessKeyEnv))
 	c.sessionToken = NewSecret(value(env, sessionEnv))
 	if c.accessKeyID == "" {
-		return invalid("%s is given without %s: add it to the credentials", accessKeyEnv, accessKeyIDEnv)
+		return invalid("%s is set without %s: add it to the credentials", accessKeyEnv, accessKeyIDEnv)
 	}
 	if c.secretAccessKey.IsZero() {
-		return invalid("%s is given without %s: add it to the credentials", accessKeyIDEnv, accessKeyEnv)
+		return invalid("%s is set without %s: add it to the credentials", accessKeyIDEnv, accessKeyEnv)
 	}
 	if text := value(env, expirationEnv); text != "" {
 		expires, err := time.Parse(time.RFC3339, text)
@@ -172,18 +172,18 @@ func (c *Credentials) pickKeys(env map[string]string) error {
 	return nil
 }
 
-// pickWebIdentity takes a token that the provider config carries, or leaves it
-// to the manager's own.
+// pickWebIdentity uses a token that the provider config contains, and otherwise
+// the manager's own.
 func (c *Credentials) pickWebIdentity(env map[string]string, files map[string][]byte) error {
 	c.webIdentityRole = value(env, roleARNEnv)
 	file := value(env, identityFileEnv)
-	if content, found := carried(files, file); found {
+	if content, found := lookUpFile(files, file); found {
 		c.token = NewSecret(strings.TrimSpace(string(content)))
 		if c.token.IsZero() {
-			return invalid("%s: the file %s is empty", identityFileEnv, file)
+			return invalid("%s: file %s is empty", identityFileEnv, file)
 		}
 		if c.webIdentityRole == "" {
-			return invalid("%s is given without %s: add it to the credentials", identityFileEnv, roleARNEnv)
+			return invalid("%s is set without %s: add it to the credentials", identityFileEnv, roleARNEnv)
 		}
 		return nil
 	}
@@ -194,11 +194,11 @@ func (c *Credentials) pickWebIdentity(env map[string]string, files map[string][]
 func (c *Credentials) pickProfile(env map[string]string, files map[string][]byte) error {
 	for _, name := range containerEnvs {
 		if value(env, name) != "" {
-			return invalid("%s works in a run only: give %s and %s, or leave all of them to the manager", name, accessKeyIDEnv, accessKeyEnv)
+			return invalid("%s works only in a run: set %s and %s instead, or remove it to use the manager's identity", name, accessKeyIDEnv, accessKeyEnv)
 		}
 	}
 	name := cmp.Or(value(env, profileEnv), value(env, defaultProfileEnv))
-	all, err := carriedProfiles(env, files)
+	all, err := readProfiles(env, files)
 	if err != nil {
 		return err
 	}
@@ -209,17 +209,17 @@ func (c *Credentials) pickProfile(env map[string]string, files map[string][]byte
 	return c.takeProfile(all, name)
 }
 
-// carriedProfiles reads the files with profiles that the provider config
-// carries; nil means that it carries none.
-func carriedProfiles(env map[string]string, files map[string][]byte) (profiles, error) {
+// readProfiles reads the files with profiles that the provider config contains. It
+// returns nil if there are none.
+func readProfiles(env map[string]string, files map[string][]byte) (profiles, error) {
 	var names []string
 	for _, variable := range []string{configFileEnv, sharedFileEnv} {
 		file := value(env, variable)
 		if file == "" {
 			continue
 		}
-		if _, found := carried(files, file); !found {
-			return nil, invalid("%s names %s, which the manager does not read: put the file into the credentials and name it without a directory", variable, file)
+		if _, found := lookUpFile(files, file); !found {
+			return nil, invalid("%s names %s, which the manager does not read: add the file to the credentials and name it without a directory", variable, file)
 		}
 		names = append(names, path.Base(file))
 	}
@@ -231,7 +231,7 @@ func carriedProfiles(env map[string]string, files map[string][]byte) (profiles, 
 		}
 		slices.Sort(names)
 		if len(names) > 1 {
-			return nil, invalid("the files %s all hold access keys: name one by %s", strings.Join(names, ", "), sharedFileEnv)
+			return nil, invalid("the files %s all contain access keys: set %s to one of them", strings.Join(names, ", "), sharedFileEnv)
 		}
 	}
 	if len(names) == 0 {
@@ -240,15 +240,16 @@ func carriedProfiles(env map[string]string, files map[string][]byte) (profiles, 
 	all := profiles{}
 	for _, name := range names {
 		if err := all.read(string(files[name])); err != nil {
-			return nil, invalid("the file %s: %v", name, err)
+			return nil, invalid("file %s: %v", name, err)
 		}
 	}
 	return all, nil
 }
 
-// carried finds the file that a variable names. A run's working directory is
-// the module's, where the files of the provider config are.
-func carried(files map[string][]byte, name string) ([]byte, bool) {
+// lookUpFile returns the content of the file that a variable names. A run's
+// working directory is that of the module, which contains the files of the provider
+// config.
+func lookUpFile(files map[string][]byte, name string) ([]byte, bool) {
 	if name == "" || path.IsAbs(name) {
 		return nil, false
 	}
@@ -256,14 +257,15 @@ func carried(files map[string][]byte, name string) ([]byte, bool) {
 	return content, found
 }
 
-// value trims what Secrets made by hand often end in.
+// value returns a variable without the line break that manually created Secrets
+// often end with.
 func value(env map[string]string, name string) string { return strings.TrimSpace(env[name]) }
 
-// endpoints are addresses by service, in the spelling of the variables; the one
-// for all services has no name.
+// endpoints are addresses by service, spelled as in the variables. The key of the
+// address for all services is empty.
 type endpoints map[string]string
 
-// of returns the address of a service; without one AWS's own is used.
+// of returns the address of a service, or nil for that of AWS.
 func (e endpoints) of(service string) *string {
 	for _, name := range []string{service, ""} {
 		if address := e[name]; address != "" {

@@ -44,20 +44,20 @@ func TestFromEnv(t *testing.T) {
 	}{
 		{name: "nothing", text: "the manager's own"},
 		{name: "keys", env: keys(), text: "access key", given: true},
-		{name: "keys with what Secrets made by hand end in", env: given(keys(), "AWS_ACCESS_KEY_ID", keyID+"\n"), text: "access key", given: true},
+		{name: "keys with a line break at the end", env: given(keys(), "AWS_ACCESS_KEY_ID", keyID+"\n"), text: "access key", given: true},
 		{name: "a region", env: given(keys(), "AWS_REGION", "eu-west-1", "AWS_DEFAULT_REGION", "us-east-1"), region: "eu-west-1", given: true},
 		{name: "a default region", env: map[string]string{"AWS_DEFAULT_REGION": "us-east-1"}, text: "the manager's own", region: "us-east-1"},
-		{name: "no secret key", env: given(keys(), "AWS_SECRET_ACCESS_KEY", ""), err: "AWS_ACCESS_KEY_ID is given without AWS_SECRET_ACCESS_KEY"},
-		{name: "no key id", env: given(keys(), "AWS_ACCESS_KEY_ID", ""), err: "AWS_SECRET_ACCESS_KEY is given without AWS_ACCESS_KEY_ID"},
-		{name: "a wrong end", env: given(keys(), "AWS_CREDENTIAL_EXPIRATION", "soon"), err: "AWS_CREDENTIAL_EXPIRATION must be a time"},
+		{name: "no secret key", env: given(keys(), "AWS_SECRET_ACCESS_KEY", ""), err: "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"},
+		{name: "no key id", env: given(keys(), "AWS_ACCESS_KEY_ID", ""), err: "AWS_SECRET_ACCESS_KEY is set without AWS_ACCESS_KEY_ID"},
+		{name: "an invalid expiration", env: given(keys(), "AWS_CREDENTIAL_EXPIRATION", "soon"), err: "AWS_CREDENTIAL_EXPIRATION must be a time"},
 
 		{
-			name: "a token that is carried", env: map[string]string{"AWS_ROLE_ARN": roleARN, "AWS_WEB_IDENTITY_TOKEN_FILE": "./token"},
+			name: "a token of the provider config", env: map[string]string{"AWS_ROLE_ARN": roleARN, "AWS_WEB_IDENTITY_TOKEN_FILE": "./token"},
 			files: map[string][]byte{"token": []byte(identity + "\n")}, text: "web identity of the provider config", given: true,
 		},
 		{
 			name: "an empty token", env: map[string]string{"AWS_ROLE_ARN": roleARN, "AWS_WEB_IDENTITY_TOKEN_FILE": "token"},
-			files: map[string][]byte{"token": []byte(" \n")}, err: "the file token is empty",
+			files: map[string][]byte{"token": []byte(" \n")}, err: "file token is empty",
 		},
 		{
 			name: "a token without a role", env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "token"},
@@ -66,30 +66,30 @@ func TestFromEnv(t *testing.T) {
 		{name: "a role for the manager's token", env: map[string]string{"AWS_ROLE_ARN": roleARN}, text: "web identity of the manager", given: true},
 
 		{name: "a file that a provider block names", files: map[string][]byte{"aws.ini": ini, "notes": []byte("x")}, text: "access key", region: "eu-west-3", given: true},
-		{name: "a file that is named", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "aws.ini"}, files: map[string][]byte{"aws.ini": ini, "other.ini": two}, text: "access key", region: "eu-west-3", given: true},
+		{name: "a file that a variable names", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "aws.ini"}, files: map[string][]byte{"aws.ini": ini, "other.ini": two}, text: "access key", region: "eu-west-3", given: true},
 		{name: "keys over a file", env: keys(), files: map[string][]byte{"aws.ini": []byte("[")}, text: "access key", given: true},
 		{name: "a profile of a file", env: map[string]string{"AWS_PROFILE": "home"}, files: map[string][]byte{"aws.ini": two}, text: "access key", given: true},
-		{name: "no default profile", files: map[string][]byte{"aws.ini": two}, err: "there is no profile default, only home, work: set AWS_PROFILE"},
+		{name: "no default profile", files: map[string][]byte{"aws.ini": two}, err: "profile default does not exist, only home, work: set AWS_PROFILE"},
 		{name: "a chain of roles", env: map[string]string{"AWS_CONFIG_FILE": "config", "AWS_PROFILE": "top"}, files: map[string][]byte{"config": chain}, text: "access key", region: "eu-west-3", given: true},
-		{name: "two files", files: map[string][]byte{"b.ini": two, "a.ini": ini}, err: "the files a.ini, b.ini all hold access keys: name one by AWS_SHARED_CREDENTIALS_FILE"},
+		{name: "two files", files: map[string][]byte{"b.ini": two, "a.ini": ini}, err: "the files a.ini, b.ini all contain access keys: set AWS_SHARED_CREDENTIALS_FILE to one of them"},
 		{name: "a file elsewhere", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/root/.aws/credentials"}, files: map[string][]byte{"credentials": ini}, err: "which the manager does not read"},
-		{name: "a program", files: map[string][]byte{"a": append([]byte("[default]\ncredential_process = sh -c hunter2\n"), ini...)}, err: "the manager does not follow credential_process"},
-		{name: "a broken file", files: map[string][]byte{"a": append([]byte("[default\n"), ini...)}, err: "the file a: line 1: ] is missing"},
-		{name: "a file without sections", files: map[string][]byte{"a": []byte("\naws_access_key_id = hunter2")}, err: "the file a: line 2 is no setting of a profile"},
-		{name: "half of the keys", files: map[string][]byte{"a": []byte("[x]\naws_access_key_id = A")}, err: "profile x needs aws_access_key_id and aws_secret_access_key"},
+		{name: "a program", files: map[string][]byte{"a": append([]byte("[default]\ncredential_process = sh -c hunter2\n"), ini...)}, err: "credential_process is not supported"},
+		{name: "a broken file", files: map[string][]byte{"a": append([]byte("[default\n"), ini...)}, err: "file a: line 1: ] is missing"},
+		{name: "a file without sections", files: map[string][]byte{"a": []byte("\naws_access_key_id = hunter2")}, err: "file a: line 2 is not a setting of a profile"},
+		{name: "half of the keys", files: map[string][]byte{"a": []byte("[x]\naws_access_key_id = A")}, err: "profile x requires aws_access_key_id and aws_secret_access_key"},
 		{name: "a role without a source", files: map[string][]byte{"a": []byte("[x]\nrole_arn = arn:x\n# aws_access_key_id")}, err: "profile x has a role_arn without a source_profile"},
 		{
 			name:  "roles in a circle",
 			files: map[string][]byte{"a": []byte("[default]\nrole_arn = arn:x\nsource_profile = y\n[y]\nrole_arn = arn:y\nsource_profile = default\n# aws_access_key_id")},
-			err:   "profile default has itself as source_profile",
+			err:   "profile default refers to itself through source_profile",
 		},
 		{name: "a profile of the manager", env: map[string]string{"AWS_PROFILE": "work"}, text: "profile of the manager", given: true},
-		{name: "an address to fetch from", env: map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1"}, err: "AWS_CONTAINER_CREDENTIALS_FULL_URI works in a run only"},
+		{name: "an address to fetch from", env: map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1"}, err: "AWS_CONTAINER_CREDENTIALS_FULL_URI works only in a run"},
 
-		{name: "a wrong endpoint", env: given(keys(), "AWS_ENDPOINT_URL_STS", "sts.example.com"), err: "AWS_ENDPOINT_URL_STS must be an address"},
+		{name: "an invalid endpoint", env: given(keys(), "AWS_ENDPOINT_URL_STS", "sts.example.com"), err: "AWS_ENDPOINT_URL_STS must be an address"},
 		{name: "an endpoint with a password", env: given(keys(), "AWS_ENDPOINT_URL", "https://a:hunter2@sts.example.com"), err: "AWS_ENDPOINT_URL must be an address"},
 		{name: "endpoints that are ignored", env: given(keys(), "AWS_ENDPOINT_URL_STS", "sts.example.com", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true"), given: true},
-		{name: "a wrong choice of FIPS", env: given(keys(), "AWS_USE_FIPS_ENDPOINT", "yes"), err: "AWS_USE_FIPS_ENDPOINT must be true or false"},
+		{name: "an invalid value of FIPS", env: given(keys(), "AWS_USE_FIPS_ENDPOINT", "yes"), err: "AWS_USE_FIPS_ENDPOINT must be true or false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// holder keeps secrets where fmt cannot ask them how they want to be shown.
+// holder has secrets in unexported fields, whose methods fmt does not call.
 type holder struct {
 	Public      any
 	credentials aws.Credentials
@@ -160,14 +160,14 @@ func TestSecrets_areNeverPrinted(t *testing.T) {
 				g.Expect(text).NotTo(ContainSubstring(fmt.Sprintf("%x", "hunter2")))
 				g.Expect(text).NotTo(ContainSubstring(fmt.Sprintf("%X", "hunter2")))
 			}
-			g.Expect(len(seen)).To(BeNumerically(">=", 22), "every logger has written")
+			g.Expect(len(seen)).To(BeNumerically(">=", 22), "every logger has logged")
 		})
 	}
 	NewWithT(t).Expect(fmt.Sprint(token.Value)).To(Equal("[hidden]"))
 	NewWithT(t).Expect(token.Value.Reveal()).To(Equal("hunter2-token"))
 }
 
-// loggers are those that a manager may log with.
+// loggers returns the loggers that a manager may use.
 func loggers(seen *[]string) []logr.Logger {
 	sink := writer(func(text string) { *seen = append(*seen, text) })
 	write := func(_, text string) { *seen = append(*seen, text) }

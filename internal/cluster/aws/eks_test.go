@@ -19,8 +19,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// A real API server asks the fake authenticator, as EKS's asks the real one.
-func TestTokenKubeconfig_opensARealAPIServer(t *testing.T) {
+// A real API server calls the fake authenticator, as EKS calls the real one.
+func TestTokenKubeconfig_authenticatesToARealAPIServer(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	authenticator := awstest.NewAuthenticator(t, server, "demo")
@@ -36,11 +36,11 @@ func TestTokenKubeconfig_opensARealAPIServer(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		config, err := clientcmd.RESTConfigFromKubeConfig(text)
 		g.Expect(err).NotTo(HaveOccurred())
-		made, err := kubernetes.NewForConfig(config)
+		clientset, err := kubernetes.NewForConfig(config)
 		g.Expect(err).NotTo(HaveOccurred())
-		return made
+		return clientset
 	}
-	ask := func(c *kubernetes.Clientset) error {
+	list := func(c *kubernetes.Clientset) error {
 		_, err := c.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
 		return err
 	}
@@ -51,32 +51,32 @@ func TestTokenKubeconfig_opensARealAPIServer(t *testing.T) {
 	now := time.Now()
 
 	good := client(user, "demo", now)
-	g.Expect(ask(good)).To(Succeed())
+	g.Expect(list(good)).To(Succeed())
 	review, err := good.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(review.Status.UserInfo.Username).To(Equal(awstest.User))
 	g.Expect(review.Status.UserInfo.Groups).To(ContainElement(awstest.Group))
 
-	g.Expect(ask(client(session, "demo", now))).To(Succeed())
+	g.Expect(list(client(session, "demo", now))).To(Succeed())
 	g.Expect(last()).To(Equal(awstest.Review{Accepted: true, ARN: sessionARN(server, "deployer")}))
 
-	err = ask(client(user, "demo", now.Add(-16*time.Minute)))
+	err = list(client(user, "demo", now.Add(-16*time.Minute)))
 	g.Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "expired: %v", err)
 	g.Expect(last().Reason).To(ContainSubstring("expired"))
 
-	err = ask(client(user, "other", now))
+	err = list(client(user, "other", now))
 	g.Expect(apierrors.IsUnauthorized(err)).To(BeTrue(), "of another cluster: %v", err)
 	g.Expect(last().Reason).To(ContainSubstring("SignatureDoesNotMatch"))
 
 	authenticator.SetLifetime(time.Second)
-	g.Eventually(func() bool { return apierrors.IsUnauthorized(ask(good)) }).WithTimeout(20*time.Second).
-		Should(BeTrue(), "a token that was good ends")
+	g.Eventually(func() bool { return apierrors.IsUnauthorized(list(good)) }).WithTimeout(20*time.Second).
+		Should(BeTrue(), "an accepted token expires")
 	authenticator.SetLifetime(time.Minute)
-	g.Expect(ask(client(user, "demo", time.Now()))).To(Succeed(), "and the next one is good")
+	g.Expect(list(client(user, "demo", time.Now()))).To(Succeed(), "the next token is accepted")
 }
 
-// startAPIServer returns where an API server is that knows no tokens but the
-// authenticator's.
+// startAPIServer starts an API server that accepts only the tokens of the
+// authenticator, and returns its address.
 func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) aws.Cluster {
 	t.Helper()
 	g := NewWithT(t)
@@ -91,7 +91,7 @@ func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) aws.Clus
 		Append("authentication-token-webhook-version", "v1").
 		Append("authentication-token-webhook-cache-ttl", "1s")
 	config, err := environment.Start()
-	// What has started before a failure is to be stopped too.
+	// After a failed start, some processes may be running as well.
 	t.Cleanup(func() {
 		if err := environment.Stop(); err != nil {
 			t.Errorf("stopping the API server: %v", err)

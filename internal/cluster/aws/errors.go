@@ -15,42 +15,44 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
-// Kind says what is wrong, and so what can be done about it.
+// Kind classifies errors by what can be done about them.
 type Kind string
 
 // The kinds of errors.
 const (
-	// KindNoCredentials means that there is nothing to sign with.
+	// KindNoCredentials means that there are no credentials.
 	KindNoCredentials Kind = "NoCredentials"
-	// KindBadCredentials means that AWS does not accept the credentials: they
-	// are unknown, wrong or have ended.
+	// KindBadCredentials means that AWS rejects the credentials: they are unknown,
+	// wrong or expired.
 	KindBadCredentials Kind = "BadCredentials"
-	// KindRoleDenied means that the role may not be assumed.
+	// KindRoleDenied means that the identity is not allowed to assume the role.
 	KindRoleDenied Kind = "RoleDenied"
 	// KindDenied means that a permission is missing.
 	KindDenied Kind = "Denied"
-	// KindNotFound means that what was asked for does not exist.
+	// KindNotFound means that the requested object does not exist.
 	KindNotFound Kind = "NotFound"
-	// KindInvalid means that what was asked for cannot work.
+	// KindInvalid means that the settings or arguments are invalid.
 	KindInvalid Kind = "Invalid"
-	// KindNetwork means that AWS did not answer.
+	// KindNetwork means that AWS did not respond.
 	KindNetwork Kind = "Network"
-	// KindThrottled means that AWS wants to be asked later.
+	// KindThrottled means that AWS throttled the call.
 	KindThrottled Kind = "Throttled"
-	// KindOther is everything else, such as a fault inside AWS.
+	// KindOther is any other error, such as an internal error of AWS.
 	KindOther Kind = "Other"
 )
 
-// Error is the error of every function of this package. Its text is for users: it
-// contains no request id and no secret. The wrapped error is for errors.Is and
-// errors.As only and must not be shown.
+// Error is the error type of every function of this package. Its text is meant for
+// users: it contains no request id and no secret. The wrapped error is for
+// errors.Is and errors.As only and must not be shown.
 type Error struct {
 	Kind Kind
-	// Op is what was being done, as an -ing phrase.
+	// Op is the failed operation, as an -ing phrase.
 	Op string
-	// Text is what is wrong and what can be done.
+	// Text describes the problem and its solution.
 	Text string
 
 	err error
@@ -103,8 +105,8 @@ var (
 
 const signatureCode = "SignatureDoesNotMatch"
 
-// explain turns what the SDK returns into an Error. One that says already why
-// there are no credentials is passed on.
+// explain turns an error of the SDK into an Error. An error that wraps an Error
+// already, for example because there are no credentials, becomes that Error.
 func explain(op string, err error) error {
 	var known *Error
 	switch {
@@ -119,26 +121,27 @@ func explain(op string, err error) error {
 	case errors.As(err, &api):
 		e.Kind, e.Text = explainCode(api)
 	case errors.Is(err, context.Canceled):
-		e.Kind, e.Text = KindOther, "given up"
-	case unanswered(err):
-		e.Kind, e.Text = KindNetwork, noAnswer(err)
+		e.Kind, e.Text = KindOther, "cancelled"
+	case isUnanswered(err):
+		e.Kind, e.Text = KindNetwork, describeUnanswered(err)
 	default:
-		e.Kind, e.Text = KindOther, tidy(innermost(err).Error())
+		e.Kind, e.Text = KindOther, shorten(innermost(err).Error())
 	}
 	return e
 }
 
-// explainCode does not repeat what AWS says about credentials: it can contain
-// what was signed, and with it a session token.
+// explainCode returns the kind and the text of an error of AWS. It does not repeat
+// AWS's messages about credentials: they can contain the signed text, and with it a
+// session token.
 func explainCode(api smithy.APIError) (Kind, string) {
 	code := api.ErrorCode()
 	switch {
 	case code == signatureCode:
-		return KindBadCredentials, "the secret access key does not fit the access key id"
+		return KindBadCredentials, "the secret access key does not match the access key id: check the credentials"
 	case slices.Contains(expiredCodes, code):
-		return KindBadCredentials, "the credentials have ended, or the manager's clock is wrong: renew the credentials"
+		return KindBadCredentials, "the credentials have expired, or the manager's clock is wrong: renew the credentials"
 	case slices.Contains(badCodes, code):
-		return KindBadCredentials, "AWS does not know the access key: check the credentials, and that they are of the region's partition"
+		return KindBadCredentials, "AWS does not know the access key: check the credentials, and that they belong to the region's partition"
 	case slices.Contains(badTokenCodes, code):
 		return KindBadCredentials, "AWS does not accept the identity token: check that the account trusts its issuer and audience"
 	case code == "NoSuchEntity" || strings.HasSuffix(code, ".NotFound"):
@@ -146,9 +149,9 @@ func explainCode(api smithy.APIError) (Kind, string) {
 	case slices.Contains(deniedCodes, code):
 		return KindDenied, cause("a permission is missing", api)
 	case slices.Contains([]string{"RegionDisabledException", "OptInRequired"}, code):
-		return KindInvalid, cause("the account does not use the region", api)
+		return KindInvalid, cause("the region is not enabled for the account", api)
 	case throttled.IsErrorThrottle(api) == sdkaws.TrueTernary:
-		return KindThrottled, "AWS is asked too often"
+		return KindThrottled, "AWS throttled the call"
 	}
 	return KindOther, cause(code, api)
 }
@@ -156,23 +159,24 @@ func explainCode(api smithy.APIError) (Kind, string) {
 var throttled = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 
 func cause(what string, api smithy.APIError) string {
-	if text := tidy(api.ErrorMessage()); text != "" {
+	if text := shorten(api.ErrorMessage()); text != "" {
 		return what + ": " + text
 	}
 	return what
 }
 
-// explainSettings explains why the manager's own settings cannot be used. What
-// is in its files is not repeated.
+// explainSettings explains why the manager's own settings cannot be used. It does
+// not repeat the content of the manager's files.
 func explainSettings(err error) error {
-	e := &Error{Kind: KindInvalid, Text: "the manager's own settings for AWS, in its environment and its files, do not parse", err: err}
+	e := &Error{Kind: KindInvalid, Text: "the manager's own AWS settings are invalid: check its environment variables and configuration files", err: err}
 	if profile, ok := errors.AsType[config.SharedConfigProfileNotExistError](err); ok {
 		e.Text = fmt.Sprintf("the manager has no profile %s: change or remove %s", profile.Profile, profileEnv)
 	}
 	return e
 }
 
-// explainFirst explains why the first identity of the chain cannot be had.
+// explainFirst explains why there are no credentials for the first identity of the
+// chain.
 func explainFirst(err error) error {
 	const op = "getting AWS credentials"
 	explained := explain(op, err)
@@ -187,13 +191,14 @@ func explainFirst(err error) error {
 	case fromSTS && e.Kind == KindDenied:
 		return &Error{Kind: KindRoleDenied, Op: op, Text: e.Text + "; check the role's trust policy", err: err}
 	case fromSTS || errors.As(err, &late):
-		// The metadata services of a machine answer or fail long before it gets late.
+		// Not the metadata service of the machine, which answers or fails long before
+		// the deadline.
 		return explained
 	}
 	return &Error{
 		Kind: KindNoCredentials, Op: op, err: err,
-		Text: "none are found (" + tidy(innermost(err).Error()) + "): add " + accessKeyIDEnv + " and " + accessKeyEnv +
-			" to the credentials of the WorkspaceProviderConfig, or give the manager's service account a role by IRSA or Pod Identity",
+		Text: "no credentials found (" + shorten(innermost(err).Error()) + "): add " + accessKeyIDEnv + " and " + accessKeyEnv +
+			" to the credentials of the WorkspaceProviderConfig, or assign a role to the manager's service account through IRSA or Pod Identity",
 	}
 }
 
@@ -209,30 +214,30 @@ func explainRole(role string) func(error) error {
 		errors.As(explained, &e)
 		return &Error{
 			Kind: KindRoleDenied, Op: op, err: err,
-			Text: e.Text + "; check that the role's trust policy names this identity and that the identity may sts:AssumeRole it",
+			Text: e.Text + "; check that the role's trust policy names this identity, and that the identity is allowed to call sts:AssumeRole",
 		}
 	}
 }
 
-// unanswered reports whether AWS did not respond.
-func unanswered(err error) bool {
+// isUnanswered reports whether AWS did not respond.
+func isUnanswered(err error) bool {
 	var send *smithyhttp.RequestSendError
 	var network net.Error
 	return errors.As(err, &send) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func noAnswer(err error) string {
-	what := "AWS does not answer"
+func describeUnanswered(err error) string {
+	what := "AWS does not respond"
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		if u, parseErr := url.Parse(request.URL); parseErr == nil && u.Host != "" {
-			what = u.Host + " does not answer"
+			what = u.Host + " does not respond"
 		}
 	}
-	return what + ": " + tidy(innermost(err).Error())
+	return what + ": " + shorten(innermost(err).Error())
 }
 
-// innermost returns the cause of all, without what the SDK says around it. A
-// file keeps its name.
+// innermost returns the root cause, without the texts that the SDK wraps around it.
+// The error of a file keeps the file's name.
 func innermost(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return file
@@ -246,16 +251,12 @@ func innermost(err error) error {
 	}
 }
 
-// longestText is as much as a condition can show.
-const longestText = 300
+// maxText is the number of characters that a condition can show.
+const maxText = 300
 
-// tidy keeps the readable part: EC2 appends a long encoded text.
-func tidy(text string) string {
+// shorten returns the readable part of a message: EC2 appends a long encoded text.
+func shorten(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	text, _, _ = strings.Cut(text, " Encoded authorization failure message")
-	text = strings.TrimSpace(text)
-	if runes := []rune(text); len(runes) > longestText {
-		text = string(runes[:longestText]) + "…"
-	}
-	return strings.TrimSuffix(text, ".")
+	return strings.TrimSuffix(message.TruncateWidth(strings.TrimSpace(text), maxText), ".")
 }

@@ -12,17 +12,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Cluster is where an API server is found and how it is recognised.
+// Cluster is the address and the certificate authority of an API server.
 type Cluster struct {
 	Name string
 	// Endpoint is the address, with or without https://.
 	Endpoint string
-	// CA is the certificate authority as PEM, or that in base64 as EKS gives it.
+	// CA is the certificate authority as PEM, or as base64 of PEM as EKS returns it.
 	CA string
 }
 
-// TokenKubeconfig returns a kubeconfig with the token in it, as Cluster API
-// wants it. It is as secret as the token.
+// TokenKubeconfig returns a kubeconfig that contains the token, as Cluster API
+// requires. It is as secret as the token.
 func TokenKubeconfig(cluster Cluster, token Token) ([]byte, error) {
 	if token.Value.IsZero() {
 		return nil, invalid("kubeconfig of %s: the token is empty", cluster.Name)
@@ -30,11 +30,11 @@ func TokenKubeconfig(cluster Cluster, token Token) ([]byte, error) {
 	return kubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Value.Reveal()})
 }
 
-// UserKubeconfig returns a kubeconfig for users, who sign with credentials of
-// their own. It holds no secret. A role is assumed if one is given.
+// UserKubeconfig returns a kubeconfig for users, who sign in with their own
+// credentials and assume roleARN if it is set. It contains no secret.
 func UserKubeconfig(cluster Cluster, region, roleARN string) ([]byte, error) {
 	if region == "" {
-		return nil, invalid("kubeconfig of %s: no region is given", cluster.Name)
+		return nil, invalid("kubeconfig of %s: the region is not set", cluster.Name)
 	}
 	args := []string{"eks", "get-token", "--cluster-name", cluster.Name, "--region", region, "--output", "json"}
 	if roleARN != "" {

@@ -13,11 +13,11 @@ import (
 
 const ca = "-----BEGIN CERTIFICATE-----\nMIIBAA==\n-----END CERTIFICATE-----"
 
-func TestTokenKubeconfig_isWhatClusterAPIWants(t *testing.T) {
+func TestTokenKubeconfig_isUsableByClusterAPI(t *testing.T) {
 	for name, cluster := range map[string]aws.Cluster{
-		"PEM":                 {Name: "demo", Endpoint: "https://a.eks.amazonaws.com", CA: ca},
-		"base64":              {Name: "demo", Endpoint: "a.eks.amazonaws.com", CA: base64.StdEncoding.EncodeToString([]byte(ca)) + "\n"},
-		"with a slash behind": {Name: "demo", Endpoint: "https://a.eks.amazonaws.com/", CA: ca + "\n"},
+		"PEM":            {Name: "demo", Endpoint: "https://a.eks.amazonaws.com", CA: ca},
+		"base64":         {Name: "demo", Endpoint: "a.eks.amazonaws.com", CA: base64.StdEncoding.EncodeToString([]byte(ca)) + "\n"},
+		"trailing slash": {Name: "demo", Endpoint: "https://a.eks.amazonaws.com/", CA: ca + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -39,7 +39,7 @@ func TestTokenKubeconfig_isWhatClusterAPIWants(t *testing.T) {
 	}
 }
 
-func TestUserKubeconfig_hasPeopleSignInThemselves(t *testing.T) {
+func TestUserKubeconfig_signsInWithTheUsersCredentials(t *testing.T) {
 	g := NewWithT(t)
 	cluster := aws.Cluster{Name: "demo", Endpoint: "https://a.eks.amazonaws.com", CA: ca}
 
@@ -65,7 +65,7 @@ func TestUserKubeconfig_hasPeopleSignInThemselves(t *testing.T) {
 		"eks", "get-token", "--cluster-name", "demo", "--region", "eu-west-1", "--output", "json", "--role-arn", roleARN))
 }
 
-func TestKubeconfig_refusesWhatCannotWork(t *testing.T) {
+func TestKubeconfig_rejectsInvalidArguments(t *testing.T) {
 	token := aws.Token{Value: aws.NewSecret("hunter2")}
 	good := aws.Cluster{Name: "demo", Endpoint: "https://a.eks.amazonaws.com", CA: ca}
 	tests := []struct {
@@ -77,7 +77,7 @@ func TestKubeconfig_refusesWhatCannotWork(t *testing.T) {
 		{"no endpoint", func(c *aws.Cluster) { c.Endpoint = "" }, "the endpoint is empty"},
 		{"an endpoint without TLS", func(c *aws.Cluster) { c.Endpoint = "http://a" }, "the endpoint must be an address"},
 		{"no CA", func(c *aws.Cluster) { c.CA = "" }, "certificate authority"},
-		{"a CA that is none", func(c *aws.Cluster) { c.CA = "aGVsbG8=" }, "certificate authority"},
+		{"a CA that is not PEM", func(c *aws.Cluster) { c.CA = "aGVsbG8=" }, "certificate authority"},
 		{"a key as CA", func(c *aws.Cluster) { c.CA = "-----BEGIN PRIVATE KEY-----\nMIIBAA==\n-----END PRIVATE KEY-----" }, "certificate authority"},
 	}
 	for _, tt := range tests {
@@ -97,5 +97,5 @@ func TestKubeconfig_refusesWhatCannotWork(t *testing.T) {
 	_, err := aws.TokenKubeconfig(good, aws.Token{})
 	g.Expect(err).To(MatchError(ContainSubstring("the token is empty")))
 	_, err = aws.UserKubeconfig(good, "", "")
-	g.Expect(err).To(MatchError(ContainSubstring("no region is given")))
+	g.Expect(err).To(MatchError(ContainSubstring("the region is not set")))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 )
 
-// TestMain makes the tests' process a manager without an identity of its own.
+// TestMain removes the AWS identity of the test process, which plays the manager.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {
@@ -45,7 +45,7 @@ func load(g *WithT, env map[string]string, options aws.Options) aws.Config {
 	return cfg
 }
 
-// signer returns who a config signs as, found out by signing a token.
+// signer returns the ARN that a config signs a token with.
 func signer(g *WithT, t *testing.T, server *awstest.Server, cfg aws.Config) string {
 	token, err := aws.SignToken(t.Context(), cfg, "demo", time.Now)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Settings of a profile that are understood.
+// Supported settings of a profile.
 const (
 	profileAccessKeyID   = "aws_access_key_id"
 	profileAccessKey     = "aws_secret_access_key"
@@ -20,19 +20,19 @@ const (
 	defaultProfile = "default"
 )
 
-// refusedSettings change who signs in ways that the manager does not follow:
+// refusedSettings select credentials in ways that the manager does not support:
 // they start a program, read a file, or prompt the user.
 var refusedSettings = []string{
 	"credential_process", "credential_source", "web_identity_token_file", "external_id", "mfa_serial",
 	"sso_session", "sso_start_url", "login_session",
 }
 
-// profiles are the settings of each profile of shared credentials and config
-// files.
+// profiles maps the names of profiles in shared credentials and config files to
+// their settings.
 type profiles map[string]map[string]string
 
 // read adds a file in the format of ~/.aws/credentials or ~/.aws/config. Errors
-// name lines and never repeat them.
+// contain line numbers and never the content of a line.
 func (p profiles) read(text string) error {
 	var current map[string]string
 	for i, line := range strings.Split(text, "\n") {
@@ -50,11 +50,11 @@ func (p profiles) read(text string) error {
 			}
 			current = p[name]
 		case line[0] == ' ' || line[0] == '\t':
-			// Indented settings belong to the setting above; none of those matters here.
+			// Indented settings belong to the setting above. None of them is supported.
 		default:
 			key, content, isSetting := strings.Cut(trimmed, "=")
 			if !isSetting || current == nil {
-				return fmt.Errorf("line %d is no setting of a profile", i+1)
+				return fmt.Errorf("line %d is not a setting of a profile", i+1)
 			}
 			current[strings.ToLower(strings.TrimSpace(key))] = withoutComment(content)
 		}
@@ -62,7 +62,7 @@ func (p profiles) read(text string) error {
 	return nil
 }
 
-// withoutComment ends a value where a comment after a space begins.
+// withoutComment removes a comment, which begins after a space, from a value.
 func withoutComment(text string) string {
 	for _, mark := range []string{" #", " ;", "\t#", "\t;"} {
 		text, _, _ = strings.Cut(text, mark)
@@ -70,8 +70,8 @@ func withoutComment(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// takeProfile takes keys, roles and region of a profile: the named one, else
-// the default, else the only one.
+// takeProfile sets keys, roles and region from a profile: the named one, or else
+// the only one, or else the default.
 func (c *Credentials) takeProfile(all profiles, name string) error {
 	if name == "" {
 		name = defaultProfile
@@ -83,21 +83,21 @@ func (c *Credentials) takeProfile(all profiles, name string) error {
 	var seen []string
 	for {
 		if slices.Contains(seen, name) {
-			return invalid("profile %s has itself as %s", name, profileSourceProfile)
+			return invalid("profile %s refers to itself through %s", name, profileSourceProfile)
 		}
 		seen = append(seen, name)
 		profile, found := all[name]
 		if !found {
-			return invalid("there is no profile %s, only %s: set %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "), profileEnv)
+			return invalid("profile %s does not exist, only %s: set %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "), profileEnv)
 		}
 		for _, setting := range refusedSettings {
 			if profile[setting] != "" {
-				return invalid("profile %s: the manager does not follow %s: give access keys", name, setting)
+				return invalid("profile %s: %s is not supported: use access keys", name, setting)
 			}
 		}
 		source := profile[profileSourceProfile]
 		if role := profile[profileRoleARN]; role != "" {
-			// Roles are found from the last to the first.
+			// The chain begins with the role that is assumed last.
 			c.roles = slices.Insert(c.roles, 0, role)
 			if source == "" {
 				return invalid("profile %s has a %s without a %s", name, profileRoleARN, profileSourceProfile)
@@ -113,7 +113,7 @@ func (c *Credentials) takeProfile(all profiles, name string) error {
 
 func (c *Credentials) takeKeys(name string, profile map[string]string) error {
 	if profile[profileAccessKeyID] == "" || profile[profileAccessKey] == "" {
-		return invalid("profile %s needs %s and %s", name, profileAccessKeyID, profileAccessKey)
+		return invalid("profile %s requires %s and %s", name, profileAccessKeyID, profileAccessKey)
 	}
 	c.accessKeyID = profile[profileAccessKeyID]
 	c.secretAccessKey = NewSecret(profile[profileAccessKey])

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// hidden is what is seen of a secret.
+// hidden is printed in place of a secret.
 const hidden = "[hidden]"
 
-// Secret is a string that does not show itself: whichever way it is formatted,
-// encoded or logged, only a mask appears. The value is behind a pointer because
-// fmt reads unexported fields of other structs without asking this type.
+// Secret is a string that is masked however it is formatted, encoded or logged. The
+// value is behind a pointer because fmt reads unexported fields of other structs
+// without calling the methods of this type.
 type Secret struct {
 	value *string
 }
 
-// NewSecret hides a value.
+// NewSecret returns a Secret with a value.
 func NewSecret(value string) Secret {
 	if value == "" {
 		return Secret{}
@@ -23,7 +23,7 @@ func NewSecret(value string) Secret {
 	return Secret{value: &value}
 }
 
-// Reveal returns the value. What it returns is no longer protected.
+// Reveal returns the unmasked value.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -31,10 +31,10 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsZero reports whether there is no value.
+// IsZero reports whether the value is empty.
 func (s Secret) IsZero() bool { return s.value == nil }
 
-// String returns the mask, or nothing where there is no value.
+// String returns the mask, or an empty string if the value is empty.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
@@ -42,14 +42,14 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// GoString returns the mask.
+// GoString returns the same as String.
 func (s Secret) GoString() string { return s.String() }
 
 // Format writes the mask for every verb.
 func (s Secret) Format(state fmt.State, _ rune) { writeString(state, s.String()) }
 
-// MarshalText has JSON, YAML and structured logs show the mask.
+// MarshalText returns the mask, for JSON, YAML and structured logs.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// writeString ignores the error as fmt does: a writer that fails tells its owner.
+// writeString ignores the error, as fmt does: the owner of the writer sees it.
 func writeString(w io.Writer, text string) { _, _ = io.WriteString(w, text) }

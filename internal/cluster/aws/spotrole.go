@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// The service-linked role without which an account gets no spot instances.
+// The service-linked role that an account requires for Spot instances.
 const (
 	SpotRoleName    = "AWSServiceRoleForEC2Spot"
 	spotServiceName = "spot.amazonaws.com"
 )
 
-// EnsureSpotRole makes sure that the account has the EC2 Spot service-linked
-// role, and reports whether this call created it. It never deletes the role.
+// EnsureSpotRole creates the EC2 Spot service-linked role of the account if it does
+// not exist, and reports whether this call created it. It never deletes the role.
 //
-// It may be called as often as one likes: that the role exists is remembered for
-// each identity as long as the process lives, and callers with the same identity
-// share one request. Failures are not remembered.
+// Frequent calls are cheap: the process caches for each identity that the role
+// exists, and concurrent callers with the same identity share one request. Failures
+// are not cached.
 func EnsureSpotRole(ctx context.Context, cfg Config) (created bool, err error) {
 	return knownSpotRoles.ensure(ctx, cfg)
 }
 
-// knownSpotRoles belongs to the process because the role belongs to the account.
+// knownSpotRoles is global because the role belongs to the account.
 var knownSpotRoles spotRoles
 
-// spotRoles remembers whose account has the role.
+// spotRoles records the identities whose account has the role.
 type spotRoles struct {
 	exist   sync.Map
 	flights singleflight.Group
@@ -40,14 +40,15 @@ func (s *spotRoles) ensure(ctx context.Context, cfg Config) (bool, error) {
 	if _, known := s.exist.Load(cfg.identity); known {
 		return false, nil
 	}
-	// Only the caller whose function is called learns that it created the role.
+	// Only the caller whose function runs reports that the role was created.
 	created := false
 	done := s.flights.DoChan(cfg.identity, func() (any, error) {
 		if _, known := s.exist.Load(cfg.identity); known {
 			return nil, nil
 		}
-		// Others wait for this too, so that it does not end with its first caller.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		// Other callers wait for this request, so the context of the first caller must
+		// not cancel it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
 		var err error
 		if created, err = ensureSpotRole(ctx, cfg.iam()); err != nil {
@@ -70,7 +71,7 @@ func ensureSpotRole(ctx context.Context, client *iam.Client) (created bool, err 
 		return false, nil
 	}
 	var missing *types.NoSuchEntityException
-	err = explain("looking for the role "+SpotRoleName, err)
+	err = explain("reading the role "+SpotRoleName, err)
 	unreadable := KindOf(err) == KindDenied
 	if !errors.As(err, &missing) && !unreadable {
 		return false, err
@@ -94,7 +95,7 @@ func ensureSpotRole(ctx context.Context, client *iam.Client) (created bool, err 
 
 func spotRoleDenied(unreadable bool, err error) error {
 	text := "allow iam:CreateServiceLinkedRole with the condition iam:AWSServiceName=" + spotServiceName +
-		", or create the role once by `aws iam create-service-linked-role --aws-service-name " + spotServiceName + "`"
+		", or create the role once with `aws iam create-service-linked-role --aws-service-name " + spotServiceName + "`"
 	if unreadable {
 		text += " and allow iam:GetRole on it"
 	}

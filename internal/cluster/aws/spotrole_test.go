@@ -29,7 +29,7 @@ func TestEnsureSpotRole_createsItOnce(t *testing.T) {
 		g.Expect(EnsureSpotRole(t.Context(), configOf(g, server.Env()))).To(BeFalse())
 	}
 
-	g.Expect(server.Calls("GetRole")).To(Equal(1), "what is known is not asked for again")
+	g.Expect(server.Calls("GetRole")).To(Equal(1), "that the role exists is cached")
 	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(1))
 	g.Expect(server.UserAgents()).To(HaveEach(ContainSubstring("capt")))
 }
@@ -44,7 +44,7 @@ func TestEnsureSpotRole_leavesAnExistingRoleAlone(t *testing.T) {
 	g.Expect(server.Calls("CreateServiceLinkedRole")).To(BeZero())
 }
 
-func TestEnsureSpotRole_remembersEachAccountForItself(t *testing.T) {
+func TestEnsureSpotRole_cachesEachAccountSeparately(t *testing.T) {
 	g := NewWithT(t)
 	one, two := awstest.New(t), awstest.New(t)
 
@@ -58,10 +58,10 @@ func TestEnsureSpotRole_remembersEachAccountForItself(t *testing.T) {
 	cfg, err := Load(t.Context(), credentials, Options{RoleARN: two.AddRole("elsewhere")})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(EnsureSpotRole(t.Context(), cfg)).To(BeFalse())
-	g.Expect(two.Calls("GetRole")).To(Equal(2), "a role may be another account's")
+	g.Expect(two.Calls("GetRole")).To(Equal(2), "the role may belong to another account")
 }
 
-func TestEnsureSpotRole_asksOnceForManyClusters(t *testing.T) {
+func TestEnsureSpotRole_sendsOneRequestForManyClusters(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	const clusters = 50
@@ -88,23 +88,23 @@ func TestEnsureSpotRole_asksOnceForManyClusters(t *testing.T) {
 	wait.Wait()
 
 	g.Expect(errs).To(HaveEach(BeNil()))
-	g.Expect(count(created)).To(Equal(1), "one event is enough")
+	g.Expect(count(created)).To(Equal(1), "only one caller reports that it created the role")
 	g.Expect(server.Calls("GetRole")).To(Equal(1))
 	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(1))
 }
 
-// Managers that know nothing of each other all find the role missing.
+// Managers do not share a cache, so all of them observe that the role is missing.
 func TestEnsureSpotRole_isSafeBetweenManagers(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	const managers = 8
-	var looked sync.WaitGroup
-	looked.Add(managers)
+	var reads sync.WaitGroup
+	reads.Add(managers)
 	server.Before(func(action string) {
 		if action == "CreateServiceLinkedRole" {
-			looked.Wait()
+			reads.Wait()
 		} else {
-			looked.Done()
+			reads.Done()
 		}
 	})
 	created := make([]bool, managers)
@@ -118,7 +118,7 @@ func TestEnsureSpotRole_isSafeBetweenManagers(t *testing.T) {
 
 	g.Expect(errs).To(HaveEach(BeNil()))
 	g.Expect(count(created)).To(Equal(1))
-	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(managers), "all of them tried")
+	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(managers), "every manager tries")
 }
 
 func TestEnsureSpotRole_needsNoPermissionToRead(t *testing.T) {
@@ -130,11 +130,11 @@ func TestEnsureSpotRole_needsNoPermissionToRead(t *testing.T) {
 	other := awstest.New(t)
 	other.Deny("GetRole")
 	other.CreateRole(SpotRoleName)
-	g.Expect(EnsureSpotRole(t.Context(), configOf(g, other.Env()))).To(BeFalse(), "taken counts as there")
+	g.Expect(EnsureSpotRole(t.Context(), configOf(g, other.Env()))).To(BeFalse(), "a name that is taken means that the role exists")
 	g.Expect(other.Calls("CreateServiceLinkedRole")).To(Equal(1))
 }
 
-func TestEnsureSpotRole_saysWhatIsMissing(t *testing.T) {
+func TestEnsureSpotRole_namesTheMissingPermissions(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.Deny("CreateServiceLinkedRole")
@@ -152,7 +152,7 @@ func TestEnsureSpotRole_saysWhatIsMissing(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("iam:GetRole")))
 }
 
-func TestEnsureSpotRole_remembersNoFailure(t *testing.T) {
+func TestEnsureSpotRole_doesNotCacheFailures(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.Deny("CreateServiceLinkedRole")
@@ -163,8 +163,8 @@ func TestEnsureSpotRole_remembersNoFailure(t *testing.T) {
 	g.Expect(EnsureSpotRole(t.Context(), configOf(g, server.Env()))).To(BeTrue())
 }
 
-// Any other error is not read as "missing".
-func TestEnsureSpotRole_createsNothingWhenItCannotLook(t *testing.T) {
+// No other error means that the role does not exist.
+func TestEnsureSpotRole_createsNothingIfTheRoleCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.Fail("GetRole", attempts, http.StatusBadRequest, "Throttling", "Rate exceeded")
@@ -178,25 +178,25 @@ func TestEnsureSpotRole_createsNothingWhenItCannotLook(t *testing.T) {
 	g.Expect(KindOf(err)).To(Equal(KindNoCredentials))
 }
 
-func TestEnsureSpotRole_goesOnWhenItsFirstCallerGivesUp(t *testing.T) {
+func TestEnsureSpotRole_continuesIfItsFirstCallerIsCancelled(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
-	asked, release := make(chan struct{}), make(chan struct{})
+	received, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	server.Before(func(string) { once.Do(func() { close(asked); <-release }) })
+	server.Before(func(string) { once.Do(func() { close(received); <-release }) })
 	roles := &spotRoles{}
-	ctx, giveUp := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { _, err := roles.ensure(ctx, configOf(g, server.Env())); first <- err }()
-	<-asked
+	<-received
 	second := make(chan error, 1)
 	go func() { _, err := roles.ensure(t.Context(), configOf(g, server.Env())); second <- err }()
 
-	giveUp()
+	cancel()
 	g.Eventually(first).Should(Receive(MatchError(context.Canceled)))
 	close(release)
 
-	g.Eventually(second).Should(Receive(BeNil()), "others still get an answer")
+	g.Eventually(second).Should(Receive(BeNil()), "other callers still get a result")
 	g.Expect(server.HasRole(SpotRoleName)).To(BeTrue())
 }
 

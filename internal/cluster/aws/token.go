@@ -13,49 +13,49 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// What EKS expects of a token.
+// The format of tokens that EKS accepts.
 const (
-	// eksPrefix marks the tokens of EKS.
+	// eksPrefix is the prefix of every token.
 	eksPrefix = "k8s-aws-v1."
 	// clusterHeader is the signed header that binds a token to one cluster.
 	clusterHeader = "X-K8s-Aws-Id"
 
 	// tokenLifetime is how long EKS accepts a token, counted from its date.
 	tokenLifetime = 15 * time.Minute
-	// tokenMargin leaves time for the request on its way.
+	// tokenMargin is subtracted from the lifetime, for requests in transit.
 	tokenMargin = time.Minute
-	// tokenExpires is what authenticators check; the lifetime does not depend on it.
+	// tokenExpires is checked by authenticators. The lifetime does not depend on it.
 	tokenExpires = "60"
 )
 
 var clusterNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
-// Token lets its bearer into one EKS cluster.
+// Token authenticates its bearer to one EKS cluster.
 type Token struct {
 	Value Secret
-	// ExpiresAt is when the token is no longer to be used.
+	// ExpiresAt is when the token must no longer be used.
 	ExpiresAt time.Time
 }
 
-// SignToken makes a token for an EKS cluster. Only a role that must be assumed,
-// or credentials that must be fetched, cause a request to AWS. A token ends with
-// the credentials that signed it.
+// SignToken returns a token for an EKS cluster. It sends requests to AWS only to
+// assume a role or to fetch credentials. A token expires no later than the
+// credentials that signed it.
 func SignToken(ctx context.Context, cfg Config, cluster string, now func() time.Time) (Token, error) {
 	if !clusterNames.MatchString(cluster) {
 		return Token{}, invalid("%q is not the name of an EKS cluster", cluster)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys, err := cfg.signer.outliving(ctx, now().Add(tokenLifetime))
+	keys, err := cfg.signer.retrieveUntil(ctx, now().Add(tokenLifetime))
 	if err != nil {
 		return Token{}, explain("signing a token", err)
 	}
-	// The date in a token has no fractions.
+	// The date in a token has no fractions of a second.
 	date := now().UTC().Truncate(time.Second)
 	token := Token{ExpiresAt: date.Add(tokenLifetime - tokenMargin)}
 	if keys.CanExpire {
 		if !keys.Expires.After(date) {
-			return Token{}, &Error{Kind: KindBadCredentials, Op: "signing a token", Text: "the credentials have ended: renew them"}
+			return Token{}, &Error{Kind: KindBadCredentials, Op: "signing a token", Text: "the credentials have expired: renew them"}
 		}
 		if keys.Expires.Before(token.ExpiresAt) {
 			token.ExpiresAt = keys.Expires.UTC()
@@ -63,7 +63,7 @@ func SignToken(ctx context.Context, cfg Config, cluster string, now func() time.
 	}
 	client := cfg.sts(func(o *sts.Options) {
 		o.Credentials = credentials.StaticCredentialsProvider{Value: keys}
-		// Authenticators know the regional names alone.
+		// Authenticators accept only the regional host names.
 		o.EndpointOptions.UseDualStackEndpoint = sdkaws.DualStackEndpointStateDisabled
 	})
 	presigner := sts.NewPresignClient(client, func(o *sts.PresignOptions) {
@@ -77,8 +77,8 @@ func SignToken(ctx context.Context, cfg Config, cluster string, now func() time.
 	return token, nil
 }
 
-// tokenPresigner signs what EKS expects beside the request itself, at a given
-// time.
+// tokenPresigner adds the header and the query parameter that EKS expects, and
+// signs with a fixed date.
 type tokenPresigner struct {
 	signer  *v4.Signer
 	cluster string

@@ -27,7 +27,7 @@ func decode(g *WithT, token aws.Token) *url.URL {
 	return u
 }
 
-func TestSignToken_isWhatEKSExpects(t *testing.T) {
+func TestSignToken_hasTheFormatOfEKS(t *testing.T) {
 	g := NewWithT(t)
 	cfg := load(g, given(keys(), "AWS_SESSION_TOKEN", session), aws.Options{Region: "eu-west-1"})
 
@@ -44,15 +44,15 @@ func TestSignToken_isWhatEKSExpects(t *testing.T) {
 		"X-Amz-Algorithm": {"AWS4-HMAC-SHA256"}, "X-Amz-Credential": {keyID + "/20260504/eu-west-1/sts/aws4_request"},
 		"X-Amz-Date": {"20260504T120000Z"}, "X-Amz-Expires": {"60"},
 		"X-Amz-Security-Token": {session}, "X-Amz-SignedHeaders": {"host;x-k8s-aws-id"},
-	}), "nothing else is in it: authenticators refuse what they do not know")
+	}), "the token has no other parameters: authenticators reject unknown ones")
 	g.Expect(token.ExpiresAt).To(Equal(noon.Truncate(time.Second).Add(14 * time.Minute)))
 
-	again, err := aws.SignToken(t.Context(), cfg, "demo", at(noon))
+	second, err := aws.SignToken(t.Context(), cfg, "demo", at(noon))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(again).To(Equal(token), "the same moment gives the same token")
+	g.Expect(second).To(Equal(token), "the same time results in the same token")
 }
 
-func TestSignToken_goesToTheRegionsOwnSTS(t *testing.T) {
+func TestSignToken_usesTheRegionalSTS(t *testing.T) {
 	tests := []struct {
 		region string
 		env    []string
@@ -67,7 +67,7 @@ func TestSignToken_goesToTheRegionsOwnSTS(t *testing.T) {
 		{region: "eu-west-1", env: []string{"AWS_ENDPOINT_URL", "https://all.example.com", "AWS_ENDPOINT_URL_STS", "https://sts.example.com"}, host: "sts.example.com"},
 		{region: "eu-west-1", env: []string{"AWS_ENDPOINT_URL_EC2", "https://ec2.example.com"}, host: "sts.eu-west-1.amazonaws.com"},
 	}
-	// Authenticators do not know the names of these.
+	// Authenticators reject the host names of dual-stack endpoints.
 	t.Setenv("AWS_USE_DUALSTACK_ENDPOINT", "true")
 	for _, tt := range tests {
 		t.Run(tt.region+" "+tt.host, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestSignToken_goesToTheRegionsOwnSTS(t *testing.T) {
 	}
 }
 
-func TestSignToken_isAcceptedForItsClusterAlone(t *testing.T) {
+func TestSignToken_isAcceptedOnlyForItsCluster(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	cfg := load(g, server.Env(), aws.Options{})
@@ -100,31 +100,31 @@ func TestSignToken_isAcceptedForItsClusterAlone(t *testing.T) {
 	g.Expect(verify(sign("demo", noon.Add(-16*time.Minute)))).To(MatchError(ContainSubstring("expired")))
 	g.Expect(verify(sign("demo", noon.Add(time.Hour)))).To(MatchError(ContainSubstring("future")))
 	g.Expect(verify(sign("other", noon))).To(MatchError(ContainSubstring("SignatureDoesNotMatch")))
-	stranger := awstest.New(t)
-	cfg = load(g, given(stranger.Env(), "AWS_ENDPOINT_URL", server.URL), aws.Options{})
+	other := awstest.New(t)
+	cfg = load(g, given(other.Env(), "AWS_ENDPOINT_URL", server.URL), aws.Options{})
 	g.Expect(verify(sign("demo", noon))).To(MatchError(ContainSubstring("InvalidClientTokenId")))
 }
 
-func TestSignToken_endsWithTheCredentials(t *testing.T) {
+func TestSignToken_expiresWithTheCredentials(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("deployer")
 	server.LimitSessions(5 * time.Minute)
 	cfg := load(g, server.Env(), aws.Options{RoleARN: role})
 
-	began := time.Now()
+	start := time.Now()
 	token, err := aws.SignToken(t.Context(), cfg, "demo", time.Now)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(token.ExpiresAt).To(BeTemporally("~", began.Add(5*time.Minute), 5*time.Second))
+	g.Expect(token.ExpiresAt).To(BeTemporally("~", start.Add(5*time.Minute), 5*time.Second))
 
-	ends := noon.Add(3 * time.Minute)
-	cfg = load(g, given(keys(), "AWS_CREDENTIAL_EXPIRATION", ends.Format(time.RFC3339Nano), "AWS_REGION", "eu-west-1"), aws.Options{})
+	expiration := noon.Add(3 * time.Minute)
+	cfg = load(g, given(keys(), "AWS_CREDENTIAL_EXPIRATION", expiration.Format(time.RFC3339Nano), "AWS_REGION", "eu-west-1"), aws.Options{})
 	token, err = aws.SignToken(t.Context(), cfg, "demo", at(noon))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(token.ExpiresAt).To(Equal(ends))
+	g.Expect(token.ExpiresAt).To(Equal(expiration))
 }
 
-func TestSignToken_renewsASessionThatEndsBeforeTheToken(t *testing.T) {
+func TestSignToken_renewsASessionThatExpiresBeforeTheToken(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("deployer")
@@ -140,7 +140,7 @@ func TestSignToken_renewsASessionThatEndsBeforeTheToken(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(token.ExpiresAt).To(Equal(now.UTC().Truncate(time.Second).Add(14 * time.Minute)))
 
-	t.Run("and keeps it when it cannot", func(t *testing.T) {
+	t.Run("and keeps it if it cannot be renewed", func(t *testing.T) {
 		g := NewWithT(t)
 		calls := server.Calls("AssumeRole")
 		server.Deny("AssumeRole")
@@ -154,7 +154,7 @@ func TestSignToken_renewsASessionThatEndsBeforeTheToken(t *testing.T) {
 	})
 }
 
-func TestSignToken_refusesNamesThatNoClusterHas(t *testing.T) {
+func TestSignToken_rejectsInvalidClusterNames(t *testing.T) {
 	g := NewWithT(t)
 	cfg := load(g, given(keys(), "AWS_REGION", "eu-west-1"), aws.Options{})
 	for _, name := range []string{"", "-x", "a b", "a\nb", strings.Repeat("a", 101)} {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// clusterTagPrefix begins the tag of what belongs to a cluster.
+	// clusterTagPrefix is the prefix of the tag of resources of a cluster.
 	clusterTagPrefix = "kubernetes.io/cluster/"
-	// internalRoleTag marks subnets that are meant for a cluster's inside.
+	// internalRoleTag marks the subnets of internal load balancers.
 	internalRoleTag = "kubernetes.io/role/internal-elb"
-	// neededZones is what EKS asks for.
-	neededZones = 2
+	// minZones is the number of zones that EKS requires.
+	minZones = 2
 )
 
 // VPC is an existing network.
@@ -30,12 +30,12 @@ type VPC struct {
 	Subnets []Subnet
 }
 
-// Subnet is a part of a VPC in one zone.
+// Subnet is a subnet of a VPC.
 type Subnet struct {
 	ID   string
 	Zone string
 	CIDR string
-	// Public reports whether its route table leads to an internet gateway.
+	// Public reports whether its route table has a route to an internet gateway.
 	Public bool
 }
 
@@ -48,20 +48,20 @@ func (v VPC) Zones() []string {
 	return slices.Sorted(maps.Keys(zones))
 }
 
-// LookUpVPC returns an existing VPC with the subnets that a cluster is to use,
-// in the same order each time. They are those that are named or, if none is
-// named, the first of these that there are:
+// LookUpVPC returns an existing VPC with the subnets for a cluster, in a stable
+// order. They are the subnets of subnetIDs or, if it is empty, those of the first
+// rule that selects any:
 //
-//  1. those tagged kubernetes.io/cluster/<cluster>: owned or shared
-//  2. those tagged kubernetes.io/role/internal-elb: 1
-//  3. the private ones: their route table leads to no internet gateway
-//  4. all
+//  1. subnets tagged kubernetes.io/cluster/<cluster>: owned or shared
+//  2. subnets tagged kubernetes.io/role/internal-elb: 1
+//  3. private subnets: their route table has no route to an internet gateway
+//  4. all subnets
 //
-// The last two leave out subnets on Outposts and in local or wavelength zones,
-// where EKS has no control plane. Fewer than two zones are an error, because
-// EKS asks for two.
+// Rules 3 and 4 exclude subnets on Outposts and in local or wavelength zones, where
+// EKS has no control plane. Subnets in fewer than two zones are an error, because
+// EKS requires two.
 func LookUpVPC(ctx context.Context, cfg Config, vpcID, cluster string, subnetIDs []string) (VPC, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	client := cfg.ec2()
 	vpc, err := describeVPC(ctx, client, cfg.Region(), vpcID)
@@ -70,7 +70,7 @@ func LookUpVPC(ctx context.Context, cfg Config, vpcID, cluster string, subnetIDs
 	}
 	filter := types.Filter{Name: new("vpc-id"), Values: []string{vpcID}}
 	if len(subnetIDs) > 0 {
-		// Without the VPC, to tell a subnet of another one from one that does not exist.
+		// Without the VPC, to distinguish subnets of another VPC from missing ones.
 		filter = types.Filter{Name: new("subnet-id"), Values: subnetIDs}
 	}
 	found, err := describeSubnets(ctx, client, filter)
@@ -81,15 +81,15 @@ func LookUpVPC(ctx context.Context, cfg Config, vpcID, cluster string, subnetIDs
 	if err != nil {
 		return VPC{}, err
 	}
-	choice := choice{vpc: vpcID, cluster: cluster, region: cfg.Region(), found: found, public: publicSubnets(found, tables)}
-	if vpc.Subnets, err = choice.subnets(subnetIDs); err != nil {
+	s := selector{vpc: vpcID, cluster: cluster, region: cfg.Region(), found: found, public: publicSubnets(found, tables)}
+	if vpc.Subnets, err = s.subnets(subnetIDs); err != nil {
 		return VPC{}, err
 	}
 	return vpc, nil
 }
 
 func describeVPC(ctx context.Context, client *ec2.Client, region, id string) (VPC, error) {
-	// A filter answers with nothing for what does not exist.
+	// With a filter, a VPC that does not exist is an empty list and not an error.
 	pages := ec2.NewDescribeVpcsPaginator(client, &ec2.DescribeVpcsInput{
 		Filters: []types.Filter{{Name: new("vpc-id"), Values: []string{id}}},
 	})
@@ -138,8 +138,8 @@ func describeRouteTables(ctx context.Context, client *ec2.Client, vpcID string) 
 	return all, nil
 }
 
-// publicSubnets tells which subnets have a way to the internet that leads in
-// as well. A subnet without a route table of its own has the VPC's main one.
+// publicSubnets returns the ids of the subnets that have a route to an internet
+// gateway. A subnet without a route table of its own uses the main one of the VPC.
 func publicSubnets(subnets []types.Subnet, tables []types.RouteTable) map[string]bool {
 	own := map[string]bool{}
 	public := map[string]bool{}
@@ -149,7 +149,7 @@ func publicSubnets(subnets []types.Subnet, tables []types.RouteTable) map[string
 			return strings.HasPrefix(sdkaws.ToString(route.GatewayId), "igw-") && route.State != types.RouteStateBlackhole
 		})
 		for _, association := range table.Associations {
-			if gone(association.AssociationState) {
+			if isDetached(association.AssociationState) {
 				continue
 			}
 			if sdkaws.ToBool(association.Main) {
@@ -169,88 +169,91 @@ func publicSubnets(subnets []types.Subnet, tables []types.RouteTable) map[string
 	return public
 }
 
-func gone(state *types.RouteTableAssociationState) bool {
+func isDetached(state *types.RouteTableAssociationState) bool {
 	return state != nil && slices.Contains([]types.RouteTableAssociationStateCode{
 		types.RouteTableAssociationStateCodeDisassociating, types.RouteTableAssociationStateCodeDisassociated,
 		types.RouteTableAssociationStateCodeFailed,
 	}, state.State)
 }
 
-// choice is between the subnets that were found.
-type choice struct {
+// selector selects the subnets for a cluster from those that were found.
+type selector struct {
 	vpc, cluster, region string
 	found                []types.Subnet
 	public               map[string]bool
 }
 
-func (c *choice) subnets(named []string) ([]Subnet, error) {
-	chosen, which := c.found, "those that existingSubnetIds names"
+func (s *selector) subnets(named []string) ([]Subnet, error) {
+	selected, which := s.found, "those in existingSubnetIds"
 	if len(named) > 0 {
-		if err := c.checkNamed(named); err != nil {
+		if err := s.checkNamed(named); err != nil {
 			return nil, err
 		}
 	} else {
-		chosen, which = c.choose()
+		selected, which = s.selectUnnamed()
 	}
-	result := make([]Subnet, 0, len(chosen))
-	for _, subnet := range chosen {
+	result := make([]Subnet, 0, len(selected))
+	for _, subnet := range selected {
 		id := sdkaws.ToString(subnet.SubnetId)
 		result = append(result, Subnet{
-			ID: id, Zone: sdkaws.ToString(subnet.AvailabilityZone), CIDR: sdkaws.ToString(subnet.CidrBlock), Public: c.public[id],
+			ID: id, Zone: sdkaws.ToString(subnet.AvailabilityZone), CIDR: sdkaws.ToString(subnet.CidrBlock), Public: s.public[id],
 		})
 	}
 	slices.SortFunc(result, func(a, b Subnet) int { return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID)) })
-	if zones := (VPC{Subnets: result}).Zones(); len(zones) < neededZones {
-		return nil, c.tooFewZones(which, result)
+	if zones := (VPC{Subnets: result}).Zones(); len(zones) < minZones {
+		return nil, s.tooFewZones(which, result)
 	}
 	return result, nil
 }
 
-// choose returns the subnets to use if none are named, and how they were chosen.
-func (c *choice) choose() ([]types.Subnet, string) {
-	tag := clusterTagPrefix + c.cluster
-	ways := []struct {
-		which string
-		take  func(types.Subnet) bool
+// selectUnnamed returns the subnets to use if none are named, and a description of
+// the rule that selected them.
+func (s *selector) selectUnnamed() ([]types.Subnet, string) {
+	tag := clusterTagPrefix + s.cluster
+	rules := []struct {
+		which   string
+		matches func(types.Subnet) bool
 	}{
-		{"those tagged " + tag, func(s types.Subnet) bool { return tagged(s, tag, "owned", "shared") }},
-		{"those tagged " + internalRoleTag, func(s types.Subnet) bool { return tagged(s, internalRoleTag, "1", "") }},
-		{"the private ones", func(s types.Subnet) bool { return c.ordinary(s) && !c.public[sdkaws.ToString(s.SubnetId)] }},
+		{"those tagged " + tag, func(subnet types.Subnet) bool { return hasTag(subnet, tag, "owned", "shared") }},
+		{"those tagged " + internalRoleTag, func(subnet types.Subnet) bool { return hasTag(subnet, internalRoleTag, "1", "") }},
+		{"the private ones", func(subnet types.Subnet) bool {
+			return s.isRegional(subnet) && !s.public[sdkaws.ToString(subnet.SubnetId)]
+		}},
 	}
-	for _, way := range ways {
-		if chosen := keep(c.found, way.take); len(chosen) > 0 {
-			return chosen, way.which
+	for _, rule := range rules {
+		if selected := filter(s.found, rule.matches); len(selected) > 0 {
+			return selected, rule.which
 		}
 	}
-	return keep(c.found, c.ordinary), "all"
+	return filter(s.found, s.isRegional), "all"
 }
 
-func keep(subnets []types.Subnet, take func(types.Subnet) bool) []types.Subnet {
+func filter(subnets []types.Subnet, matches func(types.Subnet) bool) []types.Subnet {
 	var kept []types.Subnet
 	for _, subnet := range subnets {
-		if take(subnet) {
+		if matches(subnet) {
 			kept = append(kept, subnet)
 		}
 	}
 	return kept
 }
 
-func tagged(subnet types.Subnet, key string, values ...string) bool {
+func hasTag(subnet types.Subnet, key string, values ...string) bool {
 	return slices.ContainsFunc(subnet.Tags, func(tag types.Tag) bool {
 		return sdkaws.ToString(tag.Key) == key && slices.Contains(values, sdkaws.ToString(tag.Value))
 	})
 }
 
-// ordinary reports whether a subnet is in a zone of the region itself, whose name
-// is the region's and one letter more.
-func (c *choice) ordinary(subnet types.Subnet) bool {
-	letter, inRegion := strings.CutPrefix(sdkaws.ToString(subnet.AvailabilityZone), c.region)
+// isRegional reports whether a subnet is in an availability zone, whose name is that
+// of the region followed by one letter, and not on an Outpost.
+func (s *selector) isRegional(subnet types.Subnet) bool {
+	letter, inRegion := strings.CutPrefix(sdkaws.ToString(subnet.AvailabilityZone), s.region)
 	return inRegion && len(letter) == 1 && sdkaws.ToString(subnet.OutpostArn) == ""
 }
 
-func (c *choice) checkNamed(named []string) error {
+func (s *selector) checkNamed(named []string) error {
 	vpcs := map[string]string{}
-	for _, subnet := range c.found {
+	for _, subnet := range s.found {
 		vpcs[sdkaws.ToString(subnet.SubnetId)] = sdkaws.ToString(subnet.VpcId)
 	}
 	var wrong []string
@@ -258,7 +261,7 @@ func (c *choice) checkNamed(named []string) error {
 		switch vpc, found := vpcs[id]; {
 		case !found:
 			wrong = append(wrong, id+" does not exist")
-		case vpc != c.vpc:
+		case vpc != s.vpc:
 			wrong = append(wrong, id+" is in "+vpc)
 		}
 	}
@@ -266,17 +269,17 @@ func (c *choice) checkNamed(named []string) error {
 		return nil
 	}
 	slices.Sort(wrong)
-	return invalid("not every subnet of existingSubnetIds is in VPC %s: %s", c.vpc, strings.Join(wrong, ", "))
+	return invalid("not every subnet of existingSubnetIds is in VPC %s: %s", s.vpc, strings.Join(wrong, ", "))
 }
 
-func (c *choice) tooFewZones(which string, subnets []Subnet) error {
+func (s *selector) tooFewZones(which string, subnets []Subnet) error {
 	if len(subnets) == 0 {
-		return invalid("VPC %s has no subnet that EKS can use, and EKS needs subnets in at least two zones: add some, or choose another VPC", c.vpc)
+		return invalid("VPC %s has no subnet that EKS can use, and EKS needs subnets in at least two zones: add some, or use another VPC", s.vpc)
 	}
 	list := make([]string, 0, len(subnets))
 	for _, subnet := range subnets {
 		list = append(list, fmt.Sprintf("%s (%s)", subnet.ID, subnet.Zone))
 	}
-	return invalid("EKS needs subnets in at least two zones, but in VPC %s the choice (%s) is %s: tag more subnets with %s=shared, or name them in existingSubnetIds",
-		c.vpc, which, strings.Join(list, ", "), clusterTagPrefix+c.cluster)
+	return invalid("EKS needs subnets in at least two zones, but VPC %s has only %s (%s): tag more subnets with %s=shared, or list them in existingSubnetIds",
+		s.vpc, strings.Join(list, ", "), which, clusterTagPrefix+s.cluster)
 }

@@ -12,7 +12,7 @@ import (
 
 const vpcID = "vpc-0123456789abcdef0"
 
-// subnet of the test's VPC in zone a, b or c.
+// subnet returns a subnet in zone a, b or c.
 func subnet(id, zone string, tags ...string) awstest.Subnet {
 	s := awstest.Subnet{ID: id, Zone: awstest.Region + zone, CIDR: "10.0.0.0/24", Tags: map[string]string{"Name": id}}
 	for i := 0; i < len(tags); i += 2 {
@@ -37,13 +37,13 @@ func ids(vpc aws.VPC) []string {
 	return list
 }
 
-func TestLookUpVPC_choosesSubnets(t *testing.T) {
+func TestLookUpVPC_selectsSubnets(t *testing.T) {
 	const clusterTag, roleTag = "kubernetes.io/cluster/demo", "kubernetes.io/role/internal-elb"
 	igw, nat := []string{"igw-1"}, []string{"nat-1"}
 	outpost := subnet("outpost", "c")
 	outpost.Outpost = "arn:aws:outposts:eu-west-1:1:outpost/op-1"
-	dead := table("dead", igw, "a1", "b1")
-	dead.Blackhole = true
+	blackhole := table("blackhole", igw, "a1", "b1")
+	blackhole.Blackhole = true
 	tests := []struct {
 		name    string
 		subnets []awstest.Subnet
@@ -79,19 +79,19 @@ func TestLookUpVPC_choosesSubnets(t *testing.T) {
 			want:    []string{"a1", "b1"},
 		},
 		{
-			name:    "the private ones, with a gateway that is gone",
+			name:    "the private ones, with a deleted gateway",
 			subnets: []awstest.Subnet{subnet("a1", "a"), subnet("a2", "a"), subnet("b1", "b")},
-			tables:  []awstest.RouteTable{dead, mainTable(igw...)},
+			tables:  []awstest.RouteTable{blackhole, mainTable(igw...)},
 			want:    []string{"a1", "b1"},
 		},
 		{
-			name:    "all, where none is private",
+			name:    "all if none is private",
 			subnets: []awstest.Subnet{subnet("b1", "b"), subnet("a1", "a")},
 			tables:  []awstest.RouteTable{mainTable(igw...)},
 			want:    []string{"a1", "b1"},
 		},
 		{
-			name:    "none where EKS cannot be",
+			name:    "none in zones without EKS",
 			subnets: []awstest.Subnet{subnet("a1", "a"), subnet("b1", "b"), subnet("local", "-lhr-1a"), outpost},
 			tables:  []awstest.RouteTable{mainTable()},
 			want:    []string{"a1", "b1"},
@@ -100,7 +100,7 @@ func TestLookUpVPC_choosesSubnets(t *testing.T) {
 			name:    "one zone",
 			subnets: []awstest.Subnet{subnet("a2", "a", clusterTag, "owned"), subnet("a1", "a", clusterTag, "owned"), subnet("b1", "b")},
 			tables:  []awstest.RouteTable{mainTable()},
-			err:     []string{"at least two zones", "(those tagged kubernetes.io/cluster/demo) is a1 (eu-west-1a), a2 (eu-west-1a)", "existingSubnetIds"},
+			err:     []string{"at least two zones", "has only a1 (eu-west-1a), a2 (eu-west-1a) (those tagged kubernetes.io/cluster/demo)", "existingSubnetIds"},
 		},
 		{name: "no subnet", tables: []awstest.RouteTable{mainTable()}, err: []string{"VPC " + vpcID + " has no subnet", "two zones"}},
 	}
@@ -127,7 +127,7 @@ func TestLookUpVPC_choosesSubnets(t *testing.T) {
 	}
 }
 
-func TestLookUpVPC_tellsWhatASubnetIs(t *testing.T) {
+func TestLookUpVPC_describesSubnets(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.AddVPC(awstest.VPC{ID: vpcID, CIDR: "10.0.0.0/16"},
@@ -140,11 +140,11 @@ func TestLookUpVPC_tellsWhatASubnetIs(t *testing.T) {
 	g.Expect(vpc).To(Equal(aws.VPC{ID: vpcID, CIDR: "10.0.0.0/16", Subnets: []aws.Subnet{
 		{ID: "a1", Zone: "eu-west-1a", CIDR: "10.0.0.0/24"},
 		{ID: "b1", Zone: "eu-west-1b", CIDR: "10.0.0.0/24", Public: true},
-	}}), "exactly those that are named")
+	}}), "exactly the named subnets")
 	g.Expect(vpc.Zones()).To(Equal([]string{"eu-west-1a", "eu-west-1b"}))
 }
 
-func TestLookUpVPC_namesSubnetsOfElsewhere(t *testing.T) {
+func TestLookUpVPC_rejectsSubnetsOfOtherVPCs(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.AddVPC(awstest.VPC{ID: vpcID}, []awstest.Subnet{subnet("a1", "a"), subnet("b1", "b")}, nil)
@@ -156,17 +156,17 @@ func TestLookUpVPC_namesSubnetsOfElsewhere(t *testing.T) {
 	g.Expect(err).To(MatchError(HaveSuffix("is in VPC " + vpcID + ": gone does not exist, x1 is in vpc-other")))
 }
 
-func TestLookUpVPC_asksForTwoZonesOfNamedSubnets(t *testing.T) {
+func TestLookUpVPC_requiresTwoZonesOfNamedSubnets(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.AddVPC(awstest.VPC{ID: vpcID}, []awstest.Subnet{subnet("a1", "a"), subnet("a2", "a"), subnet("b1", "b")}, nil)
 
 	_, err := aws.LookUpVPC(t.Context(), load(g, server.Env(), aws.Options{}), vpcID, "demo", []string{"a1", "a2"})
 
-	g.Expect(err).To(MatchError(ContainSubstring("(those that existingSubnetIds names) is a1 (eu-west-1a), a2 (eu-west-1a)")))
+	g.Expect(err).To(MatchError(ContainSubstring("has only a1 (eu-west-1a), a2 (eu-west-1a) (those in existingSubnetIds)")))
 }
 
-func TestLookUpVPC_saysThatAVPCDoesNotExist(t *testing.T) {
+func TestLookUpVPC_reportsThatAVPCDoesNotExist(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.AddVPC(awstest.VPC{ID: "vpc-other"}, nil, nil)
@@ -177,7 +177,7 @@ func TestLookUpVPC_saysThatAVPCDoesNotExist(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("VPC " + vpcID + " does not exist in eu-west-1")))
 }
 
-func TestLookUpVPC_saysWhichPermissionIsMissing(t *testing.T) {
+func TestLookUpVPC_namesTheMissingPermission(t *testing.T) {
 	for _, action := range []string{"DescribeVpcs", "DescribeSubnets", "DescribeRouteTables"} {
 		t.Run(action, func(t *testing.T) {
 			g := NewWithT(t)
@@ -208,7 +208,7 @@ func TestLookUpVPC_readsEveryPageInAStableOrder(t *testing.T) {
 	cfg := load(g, server.Env(), aws.Options{})
 	whole, err := aws.LookUpVPC(t.Context(), cfg, vpcID, "demo", nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(whole.Subnets).To(HaveLen(15), "every second is private")
+	g.Expect(whole.Subnets).To(HaveLen(15), "every second subnet is private")
 
 	server.PageSize(5)
 	server.Shuffle()

@@ -24,40 +24,41 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// What the authenticator expects of a token, written down here once more so that
-// a mistake in what signs tokens is not repeated in what checks them.
+// The format of tokens, defined here a second time so that a mistake in the code
+// that signs tokens is not repeated in the code that verifies them.
 const (
 	eksPrefix       = "k8s-aws-v1."
 	clusterHeader   = "x-k8s-aws-id"
-	longestToken    = 4 * 1024
-	longestExpires  = 60
+	maxTokenLength  = 4 * 1024
+	maxExpires      = 60
 	defaultLifetime = 15 * time.Minute
 	clockSkew       = 5 * time.Minute
 )
 
-// User and Group are who every accepted token belongs to.
+// User and Group are the identity of every accepted token.
 const (
 	User  = "capt"
 	Group = "system:masters"
 )
 
-// tokenParameters are all that may be in the query.
+// tokenParameters are the query parameters that a token may have.
 var tokenParameters = []string{
 	"Action", "Version", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires",
 	"X-Amz-Security-Token", "X-Amz-Signature", "X-Amz-SignedHeaders",
 }
 
-// Review is one answer of the authenticator.
+// Review is one response of the authenticator.
 type Review struct {
 	Accepted bool
-	// Reason is why a token was refused.
+	// Reason is why a token was rejected.
 	Reason string
-	// ARN is who signed an accepted token.
+	// ARN is the identity that signed an accepted token.
 	ARN string
 }
 
-// Authenticator plays EKS's: a token webhook for a real API server that accepts
-// the tokens of one cluster, signed with keys of one fake AWS account.
+// Authenticator is a fake of EKS's authenticator: a token webhook for a real API
+// server. It accepts the tokens of one cluster that are signed with keys of one fake
+// AWS account.
 type Authenticator struct {
 	aws     *Server
 	cluster string
@@ -69,7 +70,7 @@ type Authenticator struct {
 	reviews  []Review
 }
 
-// NewAuthenticator starts an authenticator that ends with the test.
+// NewAuthenticator starts an authenticator, and stops it when the test ends.
 func NewAuthenticator(t testing.TB, aws *Server, cluster string) *Authenticator {
 	t.Helper()
 	a := StartAuthenticator(aws, cluster)
@@ -77,14 +78,14 @@ func NewAuthenticator(t testing.TB, aws *Server, cluster string) *Authenticator 
 	return a
 }
 
-// StartAuthenticator starts an authenticator; the caller closes it.
+// StartAuthenticator starts an authenticator. The caller must close it.
 func StartAuthenticator(aws *Server, cluster string) *Authenticator {
 	a := &Authenticator{aws: aws, cluster: cluster, now: time.Now, lifetime: defaultLifetime}
 	a.http = httptest.NewTLSServer(http.HandlerFunc(a.serve))
 	return a
 }
 
-// Close ends the authenticator.
+// Close stops the authenticator.
 func (a *Authenticator) Close() { a.http.Close() }
 
 // SetLifetime changes how long a token is accepted after its date.
@@ -101,7 +102,7 @@ func (a *Authenticator) SetClock(now func() time.Time) {
 	a.now = now
 }
 
-// Reviews returns the answers so far, in order.
+// Reviews returns the responses so far, in order.
 func (a *Authenticator) Reviews() []Review {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +131,7 @@ func (a *Authenticator) WriteKubeconfig(path string) error {
 func (a *Authenticator) serve(w http.ResponseWriter, r *http.Request) {
 	var review authenticationv1.TokenReview
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&review); err != nil {
-		http.Error(w, "no TokenReview", http.StatusBadRequest)
+		http.Error(w, "not a TokenReview", http.StatusBadRequest)
 		return
 	}
 	keys, err := a.Verify(r.Context(), review.Spec.Token)
@@ -149,7 +150,8 @@ func (a *Authenticator) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// Verify tells whose token it is, or why it is refused, and records that.
+// Verify returns the keys that signed a token, or an error if it is rejected, and
+// records the review.
 func (a *Authenticator) Verify(ctx context.Context, token string) (Keys, error) {
 	a.mu.Lock()
 	now, lifetime := a.now(), a.lifetime
@@ -167,7 +169,7 @@ func (a *Authenticator) Verify(ctx context.Context, token string) (Keys, error) 
 
 func (a *Authenticator) verify(ctx context.Context, token string, now time.Time, lifetime time.Duration) (Keys, error) {
 	encoded, hasPrefix := strings.CutPrefix(token, eksPrefix)
-	if !hasPrefix || len(token) > longestToken {
+	if !hasPrefix || len(token) > maxTokenLength {
 		return Keys{}, errors.New("the prefix is wrong or the token is too long")
 	}
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -191,7 +193,7 @@ func (a *Authenticator) verify(ctx context.Context, token string, now time.Time,
 	date, err := time.Parse(amzDate, query.Get("X-Amz-Date"))
 	switch {
 	case err != nil:
-		return Keys{}, errors.New("X-Amz-Date is no date")
+		return Keys{}, errors.New("X-Amz-Date is not a date")
 	case now.Sub(date) > lifetime:
 		return Keys{}, errors.New("the token has expired")
 	case date.Sub(now) > clockSkew:
@@ -201,8 +203,8 @@ func (a *Authenticator) verify(ctx context.Context, token string, now time.Time,
 	return a.aws.presigned(ctx, signed, http.Header{http.CanonicalHeaderKey(clusterHeader): {a.cluster}}, date)
 }
 
-// checkAddress wants the request to go to STS: the fake one, or a regional one
-// of AWS.
+// checkAddress checks that the request is sent to STS: the fake one, or a regional
+// one of AWS.
 func (a *Authenticator) checkAddress(signed *url.URL) error {
 	if signed.Path != "/" || signed.User != nil || signed.Fragment != "" {
 		return errors.New("the path is wrong")
@@ -230,7 +232,7 @@ func checkQuery(query url.Values) error {
 	if query.Get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256" {
 		return errors.New("unexpected algorithm")
 	}
-	if expires, err := strconv.Atoi(query.Get("X-Amz-Expires")); err != nil || expires < 0 || expires > longestExpires {
+	if expires, err := strconv.Atoi(query.Get("X-Amz-Expires")); err != nil || expires < 0 || expires > maxExpires {
 		return errors.New("X-Amz-Expires is out of bounds")
 	}
 	signed := strings.Split(query.Get("X-Amz-SignedHeaders"), ";")

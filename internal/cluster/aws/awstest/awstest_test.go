@@ -30,9 +30,9 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ask signs a request as a client of a service does, lets it be changed after
-// that, and returns status and body.
-func ask(g *WithT, server *awstest.Server, keys sdkaws.Credentials, service, form string, change func(*http.Request)) (int, string) {
+// send signs a request as a client of a service does, calls change with the signed
+// request, sends it, and returns status and body.
+func send(g *WithT, server *awstest.Server, keys sdkaws.Credentials, service, form string, change func(*http.Request)) (int, string) {
 	request, err := http.NewRequest(http.MethodPost, server.URL+"/", strings.NewReader(form))
 	g.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -48,7 +48,7 @@ func ask(g *WithT, server *awstest.Server, keys sdkaws.Credentials, service, for
 	return response.StatusCode, string(body)
 }
 
-func TestServer_believesOnlySignatures(t *testing.T) {
+func TestServer_verifiesSignatures(t *testing.T) {
 	server := awstest.New(t)
 	good := keysOf(server.Env())
 	const form = "Action=GetCallerIdentity&Version=2011-06-15"
@@ -76,7 +76,7 @@ func TestServer_believesOnlySignatures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 
-			status, body := ask(g, server, tt.keys, tt.service, form, tt.change)
+			status, body := send(g, server, tt.keys, tt.service, form, tt.change)
 
 			if tt.code == "" {
 				g.Expect(status).To(Equal(http.StatusOK), body)
@@ -87,14 +87,14 @@ func TestServer_believesOnlySignatures(t *testing.T) {
 			g.Expect(body).To(ContainSubstring("<Code>" + tt.code + "</Code>"))
 		})
 	}
-	NewWithT(t).Expect(server.Calls("GetCallerIdentity")).To(Equal(2), "who is not believed does not count")
+	NewWithT(t).Expect(server.Calls("GetCallerIdentity")).To(Equal(2), "unauthenticated requests do not count")
 }
 
-func TestServer_endsSessions(t *testing.T) {
+func TestServer_expiresSessions(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	role := server.AddRole("r")
-	status, body := ask(g, server, keysOf(server.Env()), "sts", url.Values{"Action": {"AssumeRole"}, "RoleArn": {role}, "RoleSessionName": {"s"}, "DurationSeconds": {"900"}}.Encode(), nil)
+	status, body := send(g, server, keysOf(server.Env()), "sts", url.Values{"Action": {"AssumeRole"}, "RoleArn": {role}, "RoleSessionName": {"s"}, "DurationSeconds": {"900"}}.Encode(), nil)
 	g.Expect(status).To(Equal(http.StatusOK), body)
 	field := func(name string) string {
 		_, rest, _ := strings.Cut(body, "<"+name+">")
@@ -102,7 +102,7 @@ func TestServer_endsSessions(t *testing.T) {
 		return value
 	}
 	session := sdkaws.Credentials{AccessKeyID: field("AccessKeyId"), SecretAccessKey: field("SecretAccessKey"), SessionToken: field("SessionToken")}
-	whoami := func() (int, string) { return ask(g, server, session, "sts", "Action=GetCallerIdentity", nil) }
+	whoami := func() (int, string) { return send(g, server, session, "sts", "Action=GetCallerIdentity", nil) }
 
 	status, answer := whoami()
 	g.Expect(status).To(Equal(http.StatusOK), answer)
@@ -114,7 +114,7 @@ func TestServer_endsSessions(t *testing.T) {
 	g.Expect(answer).To(ContainSubstring("ExpiredToken"))
 }
 
-func TestServer_createsARoleForOneOfMany(t *testing.T) {
+func TestServer_createsARoleOnce(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	const callers = 20
@@ -125,7 +125,7 @@ func TestServer_createsARoleForOneOfMany(t *testing.T) {
 	server.Before(func(string) { arrived.Done(); arrived.Wait() })
 	for i := range callers {
 		wait.Go(func() {
-			statuses[i], bodies[i] = ask(g, server, keysOf(server.Env()), "iam", "Action=CreateServiceLinkedRole&AWSServiceName=spot.amazonaws.com", nil)
+			statuses[i], bodies[i] = send(g, server, keysOf(server.Env()), "iam", "Action=CreateServiceLinkedRole&AWSServiceName=spot.amazonaws.com", nil)
 		})
 	}
 	wait.Wait()
@@ -141,12 +141,12 @@ func TestServer_createsARoleForOneOfMany(t *testing.T) {
 	g.Expect(created).To(Equal(1))
 }
 
-func TestServer_refusesFiltersItDoesNotKnow(t *testing.T) {
+func TestServer_rejectsUnknownFilters(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.AddVPC(awstest.VPC{ID: "vpc-1"}, []awstest.Subnet{{ID: "a", Tags: map[string]string{"k": "v"}}, {ID: "b", Tags: map[string]string{"k": "w"}}}, nil)
 	describe := func(filter string) string {
-		_, body := ask(g, server, keysOf(server.Env()), "ec2", "Action=DescribeSubnets&Filter.1.Name="+filter, nil)
+		_, body := send(g, server, keysOf(server.Env()), "ec2", "Action=DescribeSubnets&Filter.1.Name="+filter, nil)
 		return body
 	}
 	g.Expect(describe("zone&Filter.1.Value.1=a")).To(ContainSubstring("InvalidParameterValue"))
@@ -155,7 +155,7 @@ func TestServer_refusesFiltersItDoesNotKnow(t *testing.T) {
 	g.Expect(describe("vpc-id&Filter.1.Value.1=vpc-2")).NotTo(ContainSubstring("<subnetId>"))
 }
 
-// signed is a token that is made by hand, so that every part of it can be wrong.
+// signed are the parts of a token, each of which a test can change.
 type signed struct {
 	address string
 	query   url.Values
@@ -174,7 +174,7 @@ func (s signed) token(g *WithT, keys sdkaws.Credentials) string {
 	return s.prefix + base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-func TestAuthenticator_acceptsOnlyWhatEKSDoes(t *testing.T) {
+func TestAuthenticator_acceptsTheSameTokensAsEKS(t *testing.T) {
 	server := awstest.New(t)
 	now := time.Now()
 	tests := []struct {
@@ -186,13 +186,13 @@ func TestAuthenticator_acceptsOnlyWhatEKSDoes(t *testing.T) {
 		{name: "an STS of the region", change: func(s *signed) { s.address = "https://sts.eu-west-1.amazonaws.com/" }},
 		{name: "an STS of another region", change: func(s *signed) { s.address = "https://sts.us-east-1.amazonaws.com/" }, reason: "unexpected address"},
 		{name: "an STS without TLS", change: func(s *signed) { s.address = "http://sts.eu-west-1.amazonaws.com/" }, reason: "unexpected address"},
-		{name: "a stranger's address", change: func(s *signed) { s.address = "https://sts.eu-west-1.amazonaws.com.example.com/" }, reason: "unexpected address"},
+		{name: "another host", change: func(s *signed) { s.address = "https://sts.eu-west-1.amazonaws.com.example.com/" }, reason: "unexpected address"},
 		{name: "a path", change: func(s *signed) { s.address += "x" }, reason: "the path is wrong"},
 		{name: "another prefix", change: func(s *signed) { s.prefix = "k8s-aws-v2." }, reason: "the prefix is wrong"},
 		{name: "no base64", change: func(s *signed) { s.prefix += "!" }, reason: "not in base64"},
 		{name: "another action", change: func(s *signed) { s.query.Set("Action", "AssumeRole") }, reason: "unexpected action"},
-		{name: "one action too many", change: func(s *signed) { s.query.Add("Action", "AssumeRole") }, reason: "unexpected parameter Action"},
-		{name: "a parameter too many", change: func(s *signed) { s.query.Set("X", "y") }, reason: "unexpected parameter X"},
+		{name: "two actions", change: func(s *signed) { s.query.Add("Action", "AssumeRole") }, reason: "unexpected parameter Action"},
+		{name: "an unknown parameter", change: func(s *signed) { s.query.Set("X", "y") }, reason: "unexpected parameter X"},
 		{name: "a long validity", change: func(s *signed) { s.query.Set("X-Amz-Expires", "61") }, reason: "X-Amz-Expires"},
 		{name: "no validity", change: func(s *signed) { s.query.Del("X-Amz-Expires") }, reason: "X-Amz-Expires"},
 		{name: "no cluster", change: func(s *signed) { s.headers = http.Header{} }, reason: "not both signed"},
@@ -200,7 +200,7 @@ func TestAuthenticator_acceptsOnlyWhatEKSDoes(t *testing.T) {
 		{name: "an unexpected header", change: func(s *signed) { s.headers.Set("x-more", "y") }, reason: "SignatureDoesNotMatch"},
 		{name: "another service", change: func(s *signed) { s.service = "iam" }, reason: "IncompleteSignature"},
 		{name: "an old date", change: func(s *signed) { s.date = now.Add(-15*time.Minute - 2*time.Second) }, reason: "expired"},
-		{name: "a date to come", change: func(s *signed) { s.date = now.Add(6 * time.Minute) }, reason: "from the future"},
+		{name: "a date in the future", change: func(s *signed) { s.date = now.Add(6 * time.Minute) }, reason: "from the future"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,31 +17,32 @@ type VPC struct {
 	CIDR string
 }
 
-// Subnet is a part of a VPC.
+// Subnet is a subnet of a VPC.
 type Subnet struct {
 	ID   string
 	VPC  string
 	Zone string
 	CIDR string
-	// Outpost is the ARN of the Outpost it is on, if any.
+	// Outpost is the ARN of its Outpost, if any.
 	Outpost string
 	Tags    map[string]string
 }
 
-// RouteTable says where packets of subnets go.
+// RouteTable is a route table of a VPC.
 type RouteTable struct {
 	ID  string
 	VPC string
-	// Main makes it the table of subnets without one.
+	// Main makes it the table of subnets without a table of their own.
 	Main    bool
 	Subnets []string
 	// Gateways are the targets of its routes, such as igw-1 or nat-1.
 	Gateways []string
-	// Blackhole has the routes lead nowhere, as when a gateway is gone.
+	// Blackhole sets the state of the routes to blackhole, as if their gateway were
+	// deleted.
 	Blackhole bool
 }
 
-// AddVPC adds a VPC with its subnets and route tables, whose VPC is set to it.
+// AddVPC adds a VPC with its subnets and route tables, and sets their VPC field.
 func (s *Server) AddVPC(vpc VPC, subnets []Subnet, tables []RouteTable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,14 +57,14 @@ func (s *Server) AddVPC(vpc VPC, subnets []Subnet, tables []RouteTable) {
 	}
 }
 
-// PageSize has lists come in pages; zero means whole.
+// PageSize sets the number of items in each page of a list. Zero means no pages.
 func (s *Server) PageSize(items int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pageSize = items
 }
 
-// Shuffle turns the order of what is listed around, which AWS does not promise.
+// Shuffle reverses the order of lists, which AWS does not guarantee.
 func (s *Server) Shuffle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *Server) Shuffle() {
 	slices.Reverse(s.tables)
 }
 
-// EC2's answers name everything in lower camel case.
+// The names in responses of EC2 are in lower camel case.
 type (
 	ec2Tag struct {
 		Key   string `xml:"key"`
@@ -117,16 +118,16 @@ func (s *Server) describeVPCs(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
+	response := struct {
 		XMLName   xml.Name `xml:"DescribeVpcsResponse"`
 		RequestID string   `xml:"requestId"`
 		Items     []ec2VPC `xml:"vpcSet>item"`
 		Next      string   `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
 	for _, vpc := range matched[page.from:page.to] {
-		answer.Items = append(answer.Items, ec2VPC(vpc))
+		response.Items = append(response.Items, ec2VPC(vpc))
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (s *Server) describeSubnets(c call) (any, error) {
@@ -144,7 +145,7 @@ func (s *Server) describeSubnets(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
+	response := struct {
 		XMLName   xml.Name    `xml:"DescribeSubnetsResponse"`
 		RequestID string      `xml:"requestId"`
 		Items     []ec2Subnet `xml:"subnetSet>item"`
@@ -155,9 +156,9 @@ func (s *Server) describeSubnets(c call) (any, error) {
 		for _, key := range slices.Sorted(maps.Keys(subnet.Tags)) {
 			item.Tags = append(item.Tags, ec2Tag{key, subnet.Tags[key]})
 		}
-		answer.Items = append(answer.Items, item)
+		response.Items = append(response.Items, item)
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (s *Server) describeRouteTables(c call) (any, error) {
@@ -169,16 +170,16 @@ func (s *Server) describeRouteTables(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
+	response := struct {
 		XMLName   xml.Name        `xml:"DescribeRouteTablesResponse"`
 		RequestID string          `xml:"requestId"`
 		Items     []ec2RouteTable `xml:"routeTableSet>item"`
 		Next      string          `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
 	for _, table := range matched[page.from:page.to] {
-		answer.Items = append(answer.Items, table.item())
+		response.Items = append(response.Items, table.item())
 	}
-	return answer, nil
+	return response, nil
 }
 
 func (t RouteTable) item() ec2RouteTable {
@@ -203,9 +204,8 @@ func (t RouteTable) item() ec2RouteTable {
 	return item
 }
 
-// filter keeps the items whose fields have one of the values of every filter. A
-// filter that no item knows is refused, so that no test passes by a filter that
-// does nothing.
+// filter returns the items that match every filter of a request. It rejects unknown
+// filters, so that no test passes because of a filter without effect.
 func filter[T any](form url.Values, items []T, fields func(T) map[string]string) ([]T, error) {
 	kept := slices.Clone(items)
 	for i := 1; ; i++ {
@@ -230,15 +230,16 @@ func filter[T any](form url.Values, items []T, fields func(T) map[string]string)
 
 type span struct{ from, to int }
 
-// page cuts a list; the token is where the next page begins.
+// page returns the bounds of the requested page of a list, and the token of the next
+// page.
 func (s *Server) page(form url.Values, count int) (span, string, error) {
 	size := s.pageSize
 	if text := form.Get("MaxResults"); text != "" {
-		asked, err := strconv.Atoi(text)
-		if err != nil || asked < 5 || asked > 1000 {
+		requested, err := strconv.Atoi(text)
+		if err != nil || requested < 5 || requested > 1000 {
 			return span{}, "", refuse(http.StatusBadRequest, "InvalidParameterValue", "MaxResults must be between 5 and 1000")
 		}
-		size = asked
+		size = requested
 	}
 	from := 0
 	if token := form.Get("NextToken"); token != "" {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// serviceLinkedRoles are the names of roles by the service they belong to.
+// serviceLinkedRoles maps services to the names of their roles.
 var serviceLinkedRoles = map[string]string{"spot.amazonaws.com": "AWSServiceRoleForEC2Spot"}
 
 // HasRole reports whether a service-linked role exists.
@@ -55,8 +55,8 @@ func (s *Server) getRole(c call) (any, error) {
 	}{Result: s.role(name), Metadata: metadata{requestID}}, nil
 }
 
-// createServiceLinkedRole creates a role once; the lock that the server holds
-// makes sure that only one of many at the same time does.
+// createServiceLinkedRole creates a role once. The server holds its lock, so only
+// one of several concurrent calls succeeds.
 func (s *Server) createServiceLinkedRole(c call) (any, error) {
 	name, found := serviceLinkedRoles[c.form.Get("AWSServiceName")]
 	if !found {

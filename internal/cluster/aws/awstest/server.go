@@ -1,8 +1,7 @@
-// Package awstest is a fake of AWS, the one thing that cannot run on a
-// developer's machine: an HTTP server that answers a few actions of STS, IAM and
-// EC2 in AWS's own protocols, and an authenticator that plays EKS's. Signatures
-// are checked as AWS checks them. Nothing else about it is AWS: what it holds is
-// in memory, and what a test did not put there does not exist.
+// Package awstest is a fake of AWS for tests: an HTTP server that implements a few
+// actions of STS, IAM and EC2 in AWS's own protocols, and a fake of EKS's
+// authenticator. It verifies signatures as AWS does. Its objects are in memory, and
+// only those exist that a test or a request has created.
 package awstest
 
 import (
@@ -28,12 +27,11 @@ import (
 // Region is the region of the settings that Env returns.
 const Region = "eu-west-1"
 
-// Server is a fake of one AWS account. It may be used and changed by many at
-// once.
+// Server is a fake of one AWS account. It is safe for concurrent use.
 type Server struct {
 	// URL is the address of every service.
 	URL string
-	// Account is the account's id, a different one for each server.
+	// Account is the id of the account. Each server has a different one.
 	Account string
 
 	http *httptest.Server
@@ -59,7 +57,7 @@ type Server struct {
 	pageSize int
 }
 
-// New starts a server that ends with the test.
+// New starts a server, and stops it when the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := Start()
@@ -67,7 +65,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Start starts a server; the caller closes it.
+// Start starts a server. The caller must close it.
 func Start() *Server {
 	s := &Server{
 		Account:        digits(12),
@@ -87,11 +85,11 @@ func Start() *Server {
 	return s
 }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() { s.http.Close() }
 
-// Env returns what a provider config would give to a run: where AWS is, and the
-// keys of a user.
+// Env returns the environment variables that a provider config would pass to a run:
+// the address of the server and the keys of a user.
 func (s *Server) Env() map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL":      s.URL,
@@ -108,25 +106,25 @@ func (s *Server) SetClock(now func() time.Time) {
 	s.now = now
 }
 
-// Calls returns how often an action, such as GetRole, was called by a client
-// with valid keys.
+// Calls returns how many requests with valid keys an action, such as GetRole, has
+// received.
 func (s *Server) Calls(action string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[action]
 }
 
-// UserAgents returns the user agents that were seen.
+// UserAgents returns the user agents of all requests.
 func (s *Server) UserAgents() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.agents))
 }
 
-// Deny takes the permission for an action away.
+// Deny removes the permission for an action.
 func (s *Server) Deny(action string) { s.setDenied(action, true) }
 
-// Allow gives the permission for an action back.
+// Allow restores the permission for an action.
 func (s *Server) Allow(action string) { s.setDenied(action, false) }
 
 func (s *Server) setDenied(action string, denied bool) {
@@ -135,7 +133,7 @@ func (s *Server) setDenied(action string, denied bool) {
 	s.denied[action] = denied
 }
 
-// Fail has the next calls of an action fail as AWS would with that code.
+// Fail makes the next calls of an action fail with an error of AWS.
 func (s *Server) Fail(action string, times, status int, code, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,14 +142,14 @@ func (s *Server) Fail(action string, times, status int, code, message string) {
 	}
 }
 
-// Before has every accepted call wait for a function before it is answered.
+// Before makes every accepted call wait for a function.
 func (s *Server) Before(wait func(action string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = wait
 }
 
-// failure is an answer that says no.
+// failure is an error response.
 type failure struct {
 	status  int
 	code    string
@@ -165,7 +163,7 @@ func refuse(status int, code, format string, args ...any) error {
 	return &failure{status, code, fmt.Sprintf(format, args...)}
 }
 
-// call is one request whose signature is right.
+// call is a request with a valid signature.
 type call struct {
 	service string
 	action  string
@@ -180,16 +178,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, err := s.accept(r, body)
-	var answer any
+	var response any
 	if err == nil {
-		answer, err = s.answer(c)
+		response, err = s.handle(c)
 	}
 	status := http.StatusOK
 	if err != nil {
-		status, answer = failed(c.service, err)
+		status, response = errorResponse(c.service, err)
 	}
 	var out bytes.Buffer
-	if err := xml.NewEncoder(&out).Encode(answer); err != nil {
+	if err := xml.NewEncoder(&out).Encode(response); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -198,11 +196,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Bytes())
 }
 
-// accept finds out who asks for what.
+// accept authenticates a request and returns it as a call.
 func (s *Server) accept(r *http.Request, body []byte) (call, error) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		return call{}, refuse(http.StatusBadRequest, "MalformedQueryString", "the body is no query")
+		return call{}, refuse(http.StatusBadRequest, "MalformedQueryString", "the body is not a query")
 	}
 	c := call{form: form, action: form.Get("Action"), service: "sts"}
 	if c.action != "AssumeRoleWithWebIdentity" {
@@ -217,7 +215,7 @@ func (s *Server) accept(r *http.Request, body []byte) (call, error) {
 	return c, nil
 }
 
-func (s *Server) answer(c call) (any, error) {
+func (s *Server) handle(c call) (any, error) {
 	s.mu.Lock()
 	before := s.before
 	s.mu.Unlock()
@@ -245,7 +243,7 @@ func (s *Server) answer(c call) (any, error) {
 	}
 	action, found := actions[c.service+":"+c.action]
 	if !found {
-		return nil, refuse(http.StatusBadRequest, "InvalidAction", "%s has no action %s here", c.service, c.action)
+		return nil, refuse(http.StatusBadRequest, "InvalidAction", "the fake of %s has no action %s", c.service, c.action)
 	}
 	return action(c)
 }
@@ -264,8 +262,9 @@ type errorItem struct {
 	Message string
 }
 
-// failed is an error in the protocol of the service.
-func failed(service string, err error) (int, any) {
+// errorResponse returns the status and the body of an error in the protocol of the
+// service.
+func errorResponse(service string, err error) (int, any) {
 	var f *failure
 	if !errors.As(err, &f) {
 		f = &failure{http.StatusInternalServerError, "InternalFailure", err.Error()}
@@ -286,10 +285,11 @@ func failed(service string, err error) (int, any) {
 	}{Error: item, RequestID: requestID}
 }
 
-// requestID is in every answer, so that tests can check that it is never repeated.
+// requestID is part of every response, so that tests can check that no error text
+// contains it.
 const requestID = "7a62c49f-347e-4fc4-9331-6e8eEXAMPLE0"
 
-// digits returns a random number of so many digits.
+// digits returns a random number with n digits.
 func digits(n int64) string {
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil)
 	number, err := rand.Int(rand.Reader, limit)

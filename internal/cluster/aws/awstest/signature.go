@@ -16,14 +16,14 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Keys are credentials that can sign.
+// Keys are AWS credentials.
 type Keys struct {
 	AccessKeyID     string
 	SecretAccessKey string
 	SessionToken    string
-	// Expires is when they end; zero means never.
+	// Expires is when they expire. Zero means never.
 	Expires time.Time
-	// ARN is whose they are.
+	// ARN is the identity that owns them.
 	ARN string
 }
 
@@ -31,7 +31,7 @@ func (k Keys) sdk() sdkaws.Credentials {
 	return sdkaws.Credentials{AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.SessionToken}
 }
 
-// issue makes keys; with a duration they are those of a session.
+// issue creates keys. With a duration they are those of a session.
 func (s *Server) issue(arn, prefix string, duration time.Duration) Keys {
 	k := Keys{AccessKeyID: prefix + strings.ToUpper(random(8)), SecretAccessKey: random(20), ARN: arn}
 	if duration > 0 {
@@ -46,7 +46,7 @@ const amzDate = "20060102T150405Z"
 
 var authorization = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$`)
 
-// scope is the part of a credential that says for what it signs.
+// scope is the scope of a signature.
 type scope struct {
 	accessKeyID, day, region, service string
 }
@@ -59,7 +59,7 @@ func parseScope(credential string) (scope, bool) {
 	return scope{parts[0], parts[1], parts[2], parts[3]}, true
 }
 
-// lookUp returns the keys behind an access key id if they are still valid.
+// lookUp returns the keys with an access key id if they have not expired.
 func (s *Server) lookUp(accessKeyID, sessionToken string) (Keys, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,15 +88,15 @@ func (s *Server) authenticate(r *http.Request, body []byte) (Keys, string, error
 	if err != nil {
 		return Keys{}, at.service, err
 	}
-	again, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
+	unsigned, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return Keys{}, at.service, err
 	}
-	copySigned(again.Header, r.Header, match[2])
-	if err := v4.NewSigner().SignHTTP(r.Context(), k.sdk(), again, hash(body), at.service, at.region, date); err != nil {
+	copySigned(unsigned.Header, r.Header, match[2])
+	if err := v4.NewSigner().SignHTTP(r.Context(), k.sdk(), unsigned, hash(body), at.service, at.region, date); err != nil {
 		return Keys{}, at.service, err
 	}
-	if !same(again.Header.Get("Authorization"), r.Header.Get("Authorization")) {
+	if !same(unsigned.Header.Get("Authorization"), r.Header.Get("Authorization")) {
 		return Keys{}, at.service, refuse(http.StatusForbidden, "SignatureDoesNotMatch",
 			"The request signature we calculated does not match the signature you provided. The Canonical String for this request should have been 'POST / x-amz-security-token:%s'", k.SessionToken)
 	}
@@ -109,7 +109,7 @@ func (s *Server) presigned(ctx context.Context, signed *url.URL, headers http.He
 	query := signed.Query()
 	at, ok := parseScope(query.Get("X-Amz-Credential"))
 	if !ok || at.service != "sts" || at.day != date.Format("20060102") {
-		return Keys{}, refuse(http.StatusBadRequest, "IncompleteSignature", "the credential is not one for STS on that day")
+		return Keys{}, refuse(http.StatusBadRequest, "IncompleteSignature", "the scope of the credential is not STS on that day")
 	}
 	k, err := s.lookUp(at.accessKeyID, query.Get("X-Amz-Security-Token"))
 	if err != nil {
@@ -119,12 +119,12 @@ func (s *Server) presigned(ctx context.Context, signed *url.URL, headers http.He
 	signature := query.Get("X-Amz-Signature")
 	query.Del("X-Amz-Signature")
 	unsigned.RawQuery = query.Encode()
-	again, err := http.NewRequestWithContext(ctx, http.MethodGet, unsigned.String(), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, unsigned.String(), http.NoBody)
 	if err != nil {
 		return Keys{}, err
 	}
-	copySigned(again.Header, headers, query.Get("X-Amz-SignedHeaders"))
-	recomputed, _, err := v4.NewSigner().PresignHTTP(ctx, k.sdk(), again, hash(nil), at.service, at.region, date)
+	copySigned(request.Header, headers, query.Get("X-Amz-SignedHeaders"))
+	recomputed, _, err := v4.NewSigner().PresignHTTP(ctx, k.sdk(), request, hash(nil), at.service, at.region, date)
 	if err != nil {
 		return Keys{}, err
 	}
@@ -138,8 +138,7 @@ func (s *Server) presigned(ctx context.Context, signed *url.URL, headers http.He
 	return k, nil
 }
 
-// copySigned copies the headers that were signed; host and length are the
-// request's own.
+// copySigned copies the signed headers. Host and length are fields of the request.
 func copySigned(to, from http.Header, names string) {
 	for name := range strings.SplitSeq(names, ";") {
 		if name == "host" || name == "content-length" {

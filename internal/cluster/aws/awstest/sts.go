@@ -24,7 +24,7 @@ func (s *Server) TrustToken(token string) {
 	s.identityTokens[token] = true
 }
 
-// LimitSessions shortens every session that is begun from now on.
+// LimitSessions limits the duration of sessions that are created from now on.
 func (s *Server) LimitSessions(duration time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Server) assumeRole(c call) (any, error) {
 	if !s.assumable[c.form.Get("RoleArn")] {
 		return nil, denied(c, c.form.Get("RoleArn"))
 	}
-	begun, err := s.beginSession(c)
+	created, err := s.createSession(c)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s *Server) assumeRole(c call) (any, error) {
 		XMLName  xml.Name `xml:"AssumeRoleResponse"`
 		Result   session  `xml:"AssumeRoleResult"`
 		Metadata metadata `xml:"ResponseMetadata"`
-	}{Result: begun, Metadata: metadata{requestID}}, nil
+	}{Result: created, Metadata: metadata{requestID}}, nil
 }
 
 func (s *Server) assumeRoleWithWebIdentity(c call) (any, error) {
@@ -90,7 +90,7 @@ func (s *Server) assumeRoleWithWebIdentity(c call) (any, error) {
 	if !s.assumable[c.form.Get("RoleArn")] {
 		return nil, refuse(http.StatusForbidden, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
 	}
-	begun, err := s.beginSession(c)
+	created, err := s.createSession(c)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +98,11 @@ func (s *Server) assumeRoleWithWebIdentity(c call) (any, error) {
 		XMLName  xml.Name `xml:"AssumeRoleWithWebIdentityResponse"`
 		Result   session  `xml:"AssumeRoleWithWebIdentityResult"`
 		Metadata metadata `xml:"ResponseMetadata"`
-	}{Result: begun, Metadata: metadata{requestID}}, nil
+	}{Result: created, Metadata: metadata{requestID}}, nil
 }
 
-// beginSession keeps to the bounds that AWS has for roles.
-func (s *Server) beginSession(c call) (session, error) {
+// createSession creates a session. Its duration has the same bounds as in AWS.
+func (s *Server) createSession(c call) (session, error) {
 	duration := time.Hour
 	if text := c.form.Get("DurationSeconds"); text != "" {
 		seconds, err := strconv.Atoi(text)
