@@ -21,33 +21,34 @@ import (
 const (
 	historyLimit  = 4
 	snapshotLimit = 2
-	// consideration is how long the actor waits for a plan to approve.
-	consideration = 8 * time.Second
+	// approvalTimeout is how long the actor waits for a plan to approve.
+	approvalTimeout = 8 * time.Second
 )
 
 // actor is the user of one workspace.
 type actor struct {
 	*trial
-	story story
-	// exists is whether the workspace should, items what it should have;
-	// retained is whether one that is gone has left its resources.
+	scenario scenario
+	// exists reports whether the workspace should exist, and items are the resources
+	// it should have. retained reports whether a deleted workspace has left its
+	// resources.
 	exists, retained bool
 	items            map[string]item
-	// number is the last that was asked for; pending are those that the spec
-	// gave up, and no approved plan yet.
+	// number is the last requested number. pending are the numbers that the spec no
+	// longer requests and that no approved plan has removed yet.
 	number  int
 	pending []int
 }
 
 func (a *actor) key() client.ObjectKey {
-	return client.ObjectKey{Namespace: a.namespace, Name: a.story.Name}
+	return client.ObjectKey{Namespace: a.namespace, Name: a.scenario.Name}
 }
 
 func (a *actor) journal() string {
-	return filepath.Join(a.journals(), a.namespace+"-"+a.story.Name)
+	return filepath.Join(a.journals(), a.namespace+"-"+a.scenario.Name)
 }
 
-// write adds to the journal, in one piece.
+// write appends lines to the journal with a single write.
 func (a *actor) write(lines string) error {
 	file, err := os.OpenFile(a.journal(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -59,21 +60,21 @@ func (a *actor) write(lines string) error {
 	return file.Close()
 }
 
-// live goes through the story.
-func (a *actor) live(ctx context.Context) error {
-	for _, s := range a.story.Steps {
+// run performs the steps of the scenario.
+func (a *actor) run(ctx context.Context) error {
+	for _, s := range a.scenario.Steps {
 		if !sleep(ctx, s.After) {
 			return ctx.Err()
 		}
-		if err := a.take(ctx, s); err != nil {
-			return fmt.Errorf("%s of %s: %w", s.Do, a.story.Name, err)
+		if err := a.perform(ctx, s); err != nil {
+			return fmt.Errorf("%s of %s: %w", s.Do, a.scenario.Name, err)
 		}
-		a.noteOperation(s.Do)
+		a.countOperation(s.Do)
 	}
 	return nil
 }
 
-func (a *actor) take(ctx context.Context, s step) error {
+func (a *actor) perform(ctx context.Context, s step) error {
 	a.items = s.Items
 	for _, it := range s.Items {
 		a.number = max(a.number, it.Number)
@@ -85,7 +86,7 @@ func (a *actor) take(ctx context.Context, s step) error {
 	case opChange:
 		return a.change(ctx, s.Unwanted)
 	case opApprove:
-		return a.consider(ctx)
+		return a.approveSoon(ctx)
 	case opPause:
 		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, clusterv1.PausedAnnotation))
 	case opUnpause:
@@ -95,56 +96,56 @@ func (a *actor) take(ctx context.Context, s step) error {
 		if err := a.patch(ctx, `{"spec":{"retainWorkspaceOnDelete":true}}`); err != nil {
 			return err
 		}
-		return a.remove(ctx)
+		return a.deleteObject(ctx)
 	default:
-		return a.discard(ctx)
+		return a.destroy(ctx)
 	}
 }
 
-// create makes the workspace, as soon as one of its name is gone.
+// create creates the workspace once a previous one of the same name is deleted.
 func (a *actor) create(ctx context.Context) error {
 	items, err := infrav1.NewValue(a.items)
 	if err != nil {
 		return fmt.Errorf("encoding the items: %w", err)
 	}
 	apply := &infrav1.WorkspaceTemplateApply{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.story.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:                infrav1.TemplateReference{Name: templateName},
 			Variables:                  map[string]infrav1.Value{"journal": infrav1.StringValue(a.journal()), "items": items},
-			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: a.story.Name + "-connection"},
-			// What fails is tried again soon.
+			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: a.scenario.Name + "-connection"},
+			// Failed runs are retried soon.
 			Retry:        &infrav1.RetryPolicy{MinBackoff: &metav1.Duration{Duration: time.Second}, MaxBackoff: &metav1.Duration{Duration: 2 * time.Second}},
 			HistoryLimit: new(int32(historyLimit)), SnapshotLimit: new(int32(snapshotLimit)),
 		},
 	}
-	if a.story.Manual {
+	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
 	}
-	return persist(ctx, func() error {
+	return retry(ctx, func() error {
 		err := a.client.Create(ctx, apply.DeepCopy())
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// It may be the one before, which is going, or this one: the answer of
-		// an API server that dies is lost.
-		now := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), now); err != nil {
+		// The existing object is either the previous one, which is being deleted, or
+		// this one: the response of a killed API server is lost.
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
 		}
-		if !now.DeletionTimestamp.IsZero() {
-			return errors.Join(a.help(ctx, now), errors.New("the one before is still there: "+condition(now, infrav1.DestroyedCondition)))
+		if !observed.DeletionTimestamp.IsZero() {
+			return errors.Join(a.forceUnlock(ctx, observed), errors.New("the previous workspace still exists: "+condition(observed, infrav1.DestroyedCondition)))
 		}
 		return nil
 	})
 }
 
-// change gives the workspace other items. What an automatic workspace does not
-// want any more may go at once, what another does not, when that is approved.
+// change updates the items of the workspace. An automatic workspace may destroy
+// unwanted resources at once, and a manual one after the approval.
 func (a *actor) change(ctx context.Context, unwanted []int) error {
 	a.pending = append(a.pending, unwanted...)
-	if !a.story.Manual {
-		if err := a.giveUp(); err != nil {
+	if !a.scenario.Manual {
+		if err := a.recordUnwanted(); err != nil {
 			return err
 		}
 	}
@@ -152,19 +153,20 @@ func (a *actor) change(ctx context.Context, unwanted []int) error {
 	if err != nil {
 		return fmt.Errorf("encoding the items: %w", err)
 	}
-	// A merge patch would merge the items, too.
-	return persist(ctx, func() error {
-		now := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), now); err != nil {
+	// A merge patch would merge the items as well.
+	return retry(ctx, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
 		}
-		now.Spec.Variables["items"] = items
-		return a.client.Update(ctx, now)
+		observed.Spec.Variables["items"] = items
+		return a.client.Update(ctx, observed)
 	})
 }
 
-// giveUp writes down that what is pending may be destroyed.
-func (a *actor) giveUp() error {
+// recordUnwanted records in the journal that the pending resources may be
+// destroyed.
+func (a *actor) recordUnwanted() error {
 	var lines strings.Builder
 	for _, number := range a.pending {
 		lines.WriteString(unwantedLine(number))
@@ -173,73 +175,74 @@ func (a *actor) giveUp() error {
 	return a.write(lines.String())
 }
 
-// consider approves the plan that waits, if one comes soon.
-func (a *actor) consider(ctx context.Context) error {
-	_ = await(ctx, consideration, func() error {
-		now := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), now); err != nil {
+// approveSoon approves the next waiting plan if there is one within
+// approvalTimeout.
+func (a *actor) approveSoon(ctx context.Context) error {
+	_ = poll(ctx, approvalTimeout, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
 		}
-		if !waits(now) {
-			return errMissed
+		if !isWaiting(observed) {
+			return errNoTarget
 		}
-		return a.approve(ctx, now)
+		return a.approve(ctx, observed)
 	})
-	// No approval is needed now; it is given in the end.
+	// Without a plan nothing is approved here; settle approves it later.
 	return ctx.Err()
 }
 
-// waits reports whether a plan waits for approval.
-func waits(apply *infrav1.WorkspaceTemplateApply) bool {
+// isWaiting reports whether a plan waits for approval.
+func isWaiting(apply *infrav1.WorkspaceTemplateApply) bool {
 	plan := apply.Status.Plan
 	return plan != nil && plan.Waiting != nil && *plan.Waiting && apply.Spec.ApprovedPlan != plan.ID
 }
 
-func (a *actor) approve(ctx context.Context, now *infrav1.WorkspaceTemplateApply) error {
-	if err := a.giveUp(); err != nil {
+func (a *actor) approve(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+	if err := a.recordUnwanted(); err != nil {
 		return err
 	}
-	return a.patch(ctx, fmt.Sprintf(`{"spec":{"approvedPlan":%q}}`, now.Status.Plan.ID))
+	return a.patch(ctx, fmt.Sprintf(`{"spec":{"approvedPlan":%q}}`, observed.Status.Plan.ID))
 }
 
 func (a *actor) patch(ctx context.Context, text string) error {
-	return persist(ctx, func() error {
-		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.story.Name}}
+	return retry(ctx, func() error {
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name}}
 		return a.client.Patch(ctx, apply, client.RawPatch("application/merge-patch+json", []byte(text)))
 	})
 }
 
-// taken waits until the workspace is CAPT's: one that is deleted before anybody
-// observed it destroys nothing of what it found.
-func (a *actor) taken(ctx context.Context) error {
-	return persist(ctx, func() error {
-		now := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), now); err != nil {
+// waitForFinalizer waits until CAPT has added its finalizer: a workspace that is
+// deleted before CAPT observes it does not destroy the resources of its state.
+func (a *actor) waitForFinalizer(ctx context.Context) error {
+	return retry(ctx, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
 		}
-		if !controllerutil.ContainsFinalizer(now, infrav1.WorkspaceTemplateApplyFinalizer) {
+		if !controllerutil.ContainsFinalizer(observed, infrav1.WorkspaceTemplateApplyFinalizer) {
 			return errors.New("it has no finalizer yet")
 		}
 		return nil
 	})
 }
 
-// discard deletes the workspace with all that it has. The numbers of what comes
-// after it are larger.
-func (a *actor) discard(ctx context.Context) error {
-	if err := a.taken(ctx); err != nil {
+// destroy deletes the workspace with its resources. The numbers of later resources
+// are larger.
+func (a *actor) destroy(ctx context.Context) error {
+	if err := a.waitForFinalizer(ctx); err != nil {
 		return err
 	}
 	if err := a.write(deletedLine(a.number)); err != nil {
 		return err
 	}
-	return a.remove(ctx)
+	return a.deleteObject(ctx)
 }
 
-func (a *actor) remove(ctx context.Context) error {
+func (a *actor) deleteObject(ctx context.Context) error {
 	a.exists = false
-	return persist(ctx, func() error {
-		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.story.Name}}
+	return retry(ctx, func() error {
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name}}
 		return client.IgnoreNotFound(a.client.Delete(ctx, apply))
 	})
 }

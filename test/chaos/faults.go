@@ -18,49 +18,50 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// hunt is how long a fault waits for a part that is on its way up.
-const hunt = 10 * time.Second
+// targetTimeout is how long a fault waits for a part that is starting.
+const targetTimeout = 10 * time.Second
 
-// errMissed means that there was nothing to hit.
-var errMissed = errors.New("nothing to hit")
+// errNoTarget means that the process of a fault is not running.
+var errNoTarget = errors.New("no process to disrupt")
 
-// parts are those of the environment that faults hit.
+// parts are the parts of the environment that faults disrupt.
 var parts = map[fault]string{
 	killManager: environment.Manager, stopManager: environment.Manager,
 	killAPIServer: controlplane.APIServer, killEtcd: controlplane.Etcd, killClusterAPI: environment.ClusterAPI,
 }
 
-// inject harms the parts as the schedule says, and blocks until it has.
-func (t *trial) inject(ctx context.Context) {
+// injectParts disrupts parts as scheduled, and blocks until all faults are injected.
+func (t *trial) injectParts(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
-	began := time.Now()
-	for _, m := range t.schedule.Mishaps {
-		if !sleep(ctx, time.Until(began.Add(m.At))) {
+	start := time.Now()
+	for _, m := range t.schedule.Injections {
+		if !sleep(ctx, time.Until(start.Add(m.At))) {
 			return
 		}
 		group.Go(func() {
 			if m.Fault == killSupervisor {
-				t.noteFault(m, t.killSupervisor(ctx, m))
+				t.countFault(m, t.killSupervisor(ctx, m))
 			} else {
-				t.noteFault(m, t.harmPart(ctx, m))
+				t.countFault(m, t.injectPart(ctx, m))
 			}
 		})
 	}
 }
 
-// suffer harms the workspace's runs one after the other until the story ends.
-func (a *actor) suffer(ctx context.Context) {
-	for _, m := range a.story.Mishaps {
-		err := errMissed
-		for errors.Is(err, errMissed) && ctx.Err() == nil {
-			err = a.harmRun(ctx, m)
+// injectRuns disrupts the runs of the workspace one after the other until the
+// scenario ends.
+func (a *actor) injectRuns(ctx context.Context) {
+	for _, m := range a.scenario.Injections {
+		err := errNoTarget
+		for errors.Is(err, errNoTarget) && ctx.Err() == nil {
+			err = a.injectRun(ctx, m)
 		}
-		a.noteFault(m, err)
+		a.countFault(m, err)
 	}
 }
 
-func (t *trial) killSupervisor(ctx context.Context, m mishap) error {
+func (t *trial) killSupervisor(ctx context.Context, m injection) error {
 	t.parts.Lock()
 	defer t.parts.Unlock()
 	status, err := t.management(ctx)
@@ -68,77 +69,77 @@ func (t *trial) killSupervisor(ctx context.Context, m mishap) error {
 		return err
 	}
 	if status.Supervisor == nil || !kill(*status.Supervisor, syscall.SIGKILL) {
-		return errMissed
+		return errNoTarget
 	}
 	sleep(ctx, m.For/2)
 	return t.up(ctx)
 }
 
-func (t *trial) harmPart(ctx context.Context, m mishap) error {
+func (t *trial) injectPart(ctx context.Context, m injection) error {
 	t.parts.Lock()
 	defer t.parts.Unlock()
-	var victim controlplane.Process
-	// It may be on its way up.
-	err := await(ctx, hunt, func() error {
+	var target controlplane.Process
+	// The part may be starting.
+	err := poll(ctx, targetTimeout, func() error {
 		status, err := t.management(ctx)
 		if err != nil {
 			return err
 		}
 		i := slices.IndexFunc(status.Parts, func(p controlplane.PartStatus) bool { return p.Name == parts[m.Fault] })
 		if i < 0 || !status.Parts[i].Running {
-			return errMissed
+			return errNoTarget
 		}
-		victim = status.Parts[i].Process
+		target = status.Parts[i].Process
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	if m.Fault != stopManager {
-		if !kill(victim, syscall.SIGKILL) {
-			return errMissed
+		if !kill(target, syscall.SIGKILL) {
+			return errNoTarget
 		}
 		return nil
 	}
-	if !kill(victim, syscall.SIGSTOP) {
-		return errMissed
+	if !kill(target, syscall.SIGSTOP) {
+		return errNoTarget
 	}
-	defer kill(victim, syscall.SIGCONT)
+	defer kill(target, syscall.SIGCONT)
 	sleep(ctx, m.For)
 	return nil
 }
 
-// kill signals a process if it still is the one that was meant.
+// kill signals a process unless its PID has been reused.
 func kill(p controlplane.Process, signal syscall.Signal) bool {
 	started, err := record.ProcessStartTime(p.PID)
 	same := strings.HasSuffix(p.Started, fmt.Sprintf("/%d", started))
 	return err == nil && same && syscall.Kill(p.PID, signal) == nil
 }
 
-// harmRun waits for a run of the workspace and hits it somewhere in its middle.
-func (a *actor) harmRun(ctx context.Context, m mishap) error {
+// injectRun waits for a run of the workspace and disrupts it after a delay.
+func (a *actor) injectRun(ctx context.Context, m injection) error {
 	tool := m.Fault == killTofu || m.Fault == termTofu
 	for {
-		runner, tofu := a.current()
+		runner, tofu := a.runProcesses()
 		if tool && tofu != nil || !tool && runner != nil {
 			break
 		}
 		if !sleep(ctx, scanInterval) {
-			return errMissed
+			return errNoTarget
 		}
 	}
-	sleep(ctx, m.Later)
-	runner, tofu := a.current()
+	sleep(ctx, m.Delay)
+	runner, tofu := a.runProcesses()
 	if tool && tofu == nil || !tool && runner == nil {
-		return errMissed
+		return errNoTarget
 	}
-	return a.hit(ctx, m, runner, tofu)
+	return a.disrupt(ctx, m, runner, tofu)
 }
 
-// current returns the processes of the current run, or nil.
-func (a *actor) current() (runner, tofu *process) {
+// runProcesses returns the processes of the current run, or nil.
+func (a *actor) runProcesses() (runner, tofu *process) {
 	runners, tools := a.processes()
-	of := func(p process) bool { return p.workspace == a.namespace+"/"+a.story.Name }
+	of := func(p process) bool { return p.workspace == a.namespace+"/"+a.scenario.Name }
 	if i := slices.IndexFunc(runners, of); i >= 0 {
 		runner = &runners[i]
 	}
@@ -148,9 +149,9 @@ func (a *actor) current() (runner, tofu *process) {
 	return runner, tofu
 }
 
-// hit harms a run. That a tool is killed is written down first, so that what it
-// does until then is known as interrupted.
-func (a *actor) hit(ctx context.Context, m mishap, runner, tofu *process) error {
+// disrupt injects a fault into a run. The kill of a tool is recorded first, so that
+// resources it creates until then count as interrupted.
+func (a *actor) disrupt(ctx context.Context, m injection, runner, tofu *process) error {
 	switch m.Fault {
 	case killRunner:
 		return syscall.Kill(runner.pid, syscall.SIGKILL)
@@ -173,7 +174,7 @@ func (a *actor) hit(ctx context.Context, m mishap, runner, tofu *process) error 
 		}
 		return err
 	default:
-		a.noteDeleted(runner.run)
+		a.recordDeleted(runner.run)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: record.SecretName(runner.run)}}
 		return a.client.Delete(ctx, secret)
 	}

@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// patience is how long everything may take to settle once nothing goes
-	// wrong any more, on a busy machine.
-	patience = 3 * time.Minute
-	// look is how often the API server is asked.
-	look = 200 * time.Millisecond
-	// upTries is how often the environment is brought up while things go wrong.
-	upTries = 5
+	// settleTimeout is how long workspaces may take to settle after the last fault,
+	// on a busy machine.
+	settleTimeout = 3 * time.Minute
+	// pollInterval is the interval between requests to the API server.
+	pollInterval = 200 * time.Millisecond
+	// upAttempts is how often the environment is started while faults are injected.
+	upAttempts = 5
 
 	templateName = "things"
 	outputName   = "things"
 )
 
-// module makes its resources in a journal. A create that is stopped gracefully
-// leaves the resource tainted, and a tainted one is destroyed without a word: so
-// the journal is written last, when the resource is as good as made.
+// module records its resources in a journal. A create that is stopped gracefully
+// leaves a tainted resource, which is later destroyed without a request. So the
+// journal is written last, when the create is nearly complete.
 const module = `
 variable "journal" { type = string }
 variable "items" {
@@ -49,7 +49,7 @@ resource "terraform_data" "thing" {
     name = each.key, number = each.value.number, tag = each.value.tag, pause = each.value.pause, journal = var.journal
   }
   provisioner "local-exec" {
-    command = "sleep ${self.input.pause}; echo made ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
+    command = "sleep ${self.input.pause}; echo created ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
   }
   provisioner "local-exec" {
     when    = destroy
@@ -78,14 +78,14 @@ func newHarness(ctx context.Context) (*harness, error) {
 	}
 	base, err := os.MkdirTemp("", "capt-chaos-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
 	w := &harness{base: base, captctl: captctl}
 	if w.env, err = environment.New("chaos", base); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(w.journals(), 0o700); err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
 	if err := w.up(ctx); err != nil {
 		return w, err
@@ -96,20 +96,20 @@ func newHarness(ctx context.Context) (*harness, error) {
 
 func (w *harness) journals() string { return filepath.Join(w.base, "journals") }
 
-// workDir is where runs work.
+// workDir returns the directory in which runs work.
 func (w *harness) workDir() string { return filepath.Join(w.env.Dir, "work") }
 
-// up brings the environment up, or up again, as a user would. Things may go
-// wrong meanwhile.
+// up starts the environment, or restarts stopped parts of it, as a user would. It
+// retries because faults may be injected meanwhile.
 func (w *harness) up(ctx context.Context) error {
 	var err error
-	for range upTries {
+	for range upAttempts {
 		var out []byte
-		out, err = exec.CommandContext(ctx, w.captctl, "up", w.env.Name, "--dir", w.base, "--timeout", patience.String()).CombinedOutput()
+		out, err = exec.CommandContext(ctx, w.captctl, "up", w.env.Name, "--dir", w.base, "--timeout", settleTimeout.String()).CombinedOutput()
 		if err == nil {
 			return nil
 		}
-		err = fmt.Errorf("bringing up the environment: %w: %s", err, out)
+		err = fmt.Errorf("starting the environment: %w: %s", err, out)
 		if ctx.Err() != nil {
 			break
 		}
@@ -129,7 +129,7 @@ func (w *harness) down(ctx context.Context) error {
 	return nil
 }
 
-// management is what is known of the environment's own processes.
+// management returns the status of the environment's own processes.
 func (w *harness) management(ctx context.Context) (*controlplane.Status, error) {
 	cluster, err := controlplane.New(filepath.Join(w.env.Dir, "management"))
 	if err != nil {
@@ -138,12 +138,12 @@ func (w *harness) management(ctx context.Context) (*controlplane.Status, error) 
 	return cluster.Status(ctx)
 }
 
-// prepare makes a namespace with the template.
+// prepare creates a namespace with the template.
 func (w *harness) prepare(ctx context.Context, namespace string) error {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
 	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, template} {
-		err := persist(ctx, func() error {
+		err := retry(ctx, func() error {
 			return ignoreExists(w.client.Create(ctx, obj))
 		})
 		if err != nil {
@@ -160,29 +160,29 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// persist tries again until it succeeds: what is asked may be away.
-func persist(ctx context.Context, try func() error) error {
-	return await(ctx, patience, try)
+// retry calls try until it succeeds, because the API server may be down.
+func retry(ctx context.Context, try func() error) error {
+	return poll(ctx, settleTimeout, try)
 }
 
-// await tries until there is no error, for as long as the patience lasts.
-func await(ctx context.Context, atMost time.Duration, try func() error) error {
-	giveUp := time.Now().Add(atMost)
+// poll calls try until it succeeds or the timeout has passed.
+func poll(ctx context.Context, timeout time.Duration, try func() error) error {
+	deadline := time.Now().Add(timeout)
 	for {
 		err := try()
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(giveUp) {
-			return fmt.Errorf("not after %s: %w", atMost, err)
+		if time.Now().After(deadline) {
+			return fmt.Errorf("timed out after %s: %w", timeout, err)
 		}
-		if !sleep(ctx, look) {
+		if !sleep(ctx, pollInterval) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
 
-// sleep reports false when ctx ended meanwhile.
+// sleep waits, and reports false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -1,9 +1,9 @@
-// Command chaos has everything go wrong with CAPT that can, and checks that
-// nothing is lost. It brings up a management cluster as processes, lives through
-// schedules that follow from seeds (workspaces are made, changed, approved,
-// paused, deleted and left in place while processes are killed), and then
-// compares what really happened with the state of Terraform and with what was
-// asked for. The numbers are written as JSON; a violation ends it with 1.
+// Command chaos injects faults into CAPT and checks that no resource is lost. It
+// starts a management cluster as processes and runs schedules that are generated
+// from seeds: workspaces are created, changed, approved, paused, deleted and
+// retained while processes are killed. Then it compares the events that happened
+// with Terraform's state and with the requests. It writes a report as JSON, and
+// exits with 1 after a violation.
 package main
 
 import (
@@ -24,31 +24,31 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options is how much happens.
+// options are the flags.
 type options struct {
 	out       string
 	seed      uint64
 	schedules int
-	// atOnce is how many schedules share the environment at a time.
-	atOnce int
-	keep   bool
+	// parallel is how many schedules share the environment at a time.
+	parallel int
+	keep     bool
 }
 
-// report is what is written as JSON.
+// report is the content of the JSON file.
 type report struct {
 	Schedules  int      `json:"schedules"`
 	Violations int      `json:"violations"`
 	Seconds    float64  `json:"seconds"`
 	Seeds      []uint64 `json:"seeds"`
-	// Faults are those that hit something, Missed those that found nothing.
+	// Faults counts injected faults, Missed those whose process was not running.
 	Faults     map[fault]int     `json:"faults"`
 	FaultCount int               `json:"faultCount"`
 	Missed     map[fault]int     `json:"missedFaults"`
 	Operations map[operation]int `json:"operations"`
 	Resources  tally             `json:"resources"`
-	// ForcedUnlocks is how often a user had to break a lock.
+	// ForcedUnlocks is how often the user had to force an unlock.
 	ForcedUnlocks int `json:"forcedUnlocks"`
-	// SlowestSettle is how long everything took to settle at most, in seconds.
+	// SlowestSettle is the longest time that workspaces took to settle, in seconds.
 	SlowestSettle float64     `json:"slowestSettleSeconds"`
 	Details       []violation `json:"details"`
 }
@@ -64,7 +64,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// A client that complains of an API server which was killed tells nothing new.
+	// Errors of clients whose API server was killed are expected.
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	if err := errors.Join(logs.Set("logtostderr", "false"), logs.Set("stderrthreshold", "FATAL")); err != nil {
@@ -73,17 +73,17 @@ func run(ctx context.Context) error {
 	klog.SetOutput(io.Discard)
 	ctrl.SetLogger(klog.Background())
 	var o options
-	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File that receives the numbers.")
-	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule; each further one has the next.")
+	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File to write the report to.")
+	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule. It is incremented for each further one.")
 	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
-	flag.IntVar(&o.atOnce, "at-once", 4, "Schedules that share the environment at a time.")
-	flag.BoolVar(&o.keep, "keep", false, "Leave the environment for a look; it also stays when something is wrong.")
+	flag.IntVar(&o.parallel, "at-once", 4, "Number of schedules that share the environment at a time.")
+	flag.BoolVar(&o.keep, "keep", false, "Keep the environment. It is always kept after a violation or an error.")
 	flag.Parse()
-	if o.schedules < 1 || o.atOnce < 1 {
-		return errors.New("name at least one schedule, and at least one at a time")
+	if o.schedules < 1 || o.parallel < 1 {
+		return errors.New("set --schedules and --at-once to at least 1")
 	}
-	began := time.Now()
-	say("bringing up the environment")
+	start := time.Now()
+	logf("Starting the environment")
 	w, err := newHarness(ctx)
 	if err != nil {
 		if w != nil {
@@ -91,48 +91,48 @@ func run(ctx context.Context) error {
 		}
 		return err
 	}
-	say("it is up after %s: %s", time.Since(began).Round(time.Second), w.env.Dir)
+	logf("The environment is running after %s: %s", time.Since(start).Round(time.Second), w.env.Dir)
 	r := newReport()
-	err = rounds(ctx, w, o, r)
-	r.Seconds = time.Since(began).Seconds()
+	err = runRounds(ctx, w, o, r)
+	r.Seconds = time.Since(start).Seconds()
 	failed := r.Violations > 0 || err != nil && ctx.Err() == nil
 	if writeErr := write(o.out, r); writeErr != nil {
 		err = errors.Join(err, writeErr)
 	}
 	if o.keep || failed {
-		say("the environment is left: remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
+		logf("The environment is kept: remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
 	} else {
 		err = errors.Join(err, w.down(ctx))
 	}
-	show(r)
+	printReport(r)
 	if r.Violations > 0 {
 		err = errors.Join(err, fmt.Errorf("%d violations; replay one with make chaos SEED=%d SCHEDULES=1", r.Violations, r.Details[0].Seed))
 	}
 	return err
 }
 
-// rounds goes through all schedules, some at a time.
-func rounds(ctx context.Context, w *harness, o options, r *report) error {
-	for first := 0; first < o.schedules; first += o.atOnce {
+// runRounds runs all schedules, some at a time.
+func runRounds(ctx context.Context, w *harness, o options, r *report) error {
+	for first := 0; first < o.schedules; first += o.parallel {
 		var trials []*trial
 		g := &guard{}
-		for i := first; i < min(first+o.atOnce, o.schedules); i++ {
+		for i := first; i < min(first+o.parallel, o.schedules); i++ {
 			trials = append(trials, newTrial(w, g, o.seed+uint64(i)))
 		}
-		if err := round(ctx, w, g, trials); err != nil {
+		if err := runRound(ctx, w, g, trials); err != nil {
 			return err
 		}
 		for i, t := range trials {
 			r.add(t)
-			say("schedule %d of %d (seed %d): %s", first+i+1, o.schedules, t.schedule.Seed, t.summary())
+			logf("Schedule %d of %d (seed %d): %s", first+i+1, o.schedules, t.schedule.Seed, t.summary())
 		}
 	}
 	return nil
 }
 
-// round has schedules happen side by side, then lets everything settle, checks
-// it, restarts the manager, and deletes everything.
-func round(ctx context.Context, w *harness, g *guard, trials []*trial) error {
+// runRound runs schedules side by side, waits until their workspaces settle, checks
+// them, restarts the manager, and deletes all workspaces.
+func runRound(ctx context.Context, w *harness, g *guard, trials []*trial) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go g.watch(watching, w)
@@ -160,8 +160,8 @@ func round(ctx context.Context, w *harness, g *guard, trials []*trial) error {
 	return ctx.Err()
 }
 
-// restart kills the manager while nothing is to be done: that starts no run. A
-// workspace that is new shows that the next manager is at work.
+// restart kills the manager while all workspaces are settled, and checks that this
+// starts no run. A new workspace shows that the next manager works.
 func restart(ctx context.Context, w *harness, trials []*trial) error {
 	before := map[*trial]map[string]int64{}
 	for _, t := range trials {
@@ -171,18 +171,18 @@ func restart(ctx context.Context, w *harness, trials []*trial) error {
 		}
 		before[t] = runs
 	}
-	if err := trials[0].harmPart(ctx, mishap{Fault: killManager}); err != nil {
+	if err := trials[0].injectPart(ctx, injection{Fault: killManager}); err != nil {
 		return fmt.Errorf("restarting the manager: %w", err)
 	}
 	if err := w.up(ctx); err != nil {
 		return err
 	}
-	probe := &actor{trial: trials[0], story: story{Name: "probe"}, exists: true, items: map[string]item{}}
+	probe := &actor{trial: trials[0], scenario: scenario{Name: "probe"}, exists: true, items: map[string]item{}}
 	if err := probe.create(ctx); err != nil {
 		return err
 	}
 	if err := probe.settle(ctx); err != nil {
-		trials[0].violate("probe", "a new manager does not work: "+err.Error())
+		trials[0].addViolation("probe", "the restarted manager does not work: "+err.Error())
 	}
 	for _, t := range trials {
 		t.compareRuns(ctx, before[t])
@@ -208,7 +208,7 @@ func (r *report) add(t *trial) {
 		r.Operations[o] += n
 	}
 	r.Resources.add(t.tally)
-	r.ForcedUnlocks += t.helped
+	r.ForcedUnlocks += t.unlocks
 	r.SlowestSettle = max(r.SlowestSettle, t.settled.Seconds())
 	r.Details = append(r.Details, t.violations...)
 	r.Violations = len(r.Details)
@@ -222,10 +222,10 @@ func (t *trial) summary() string {
 	for _, n := range t.faults {
 		faults += n
 	}
-	text := fmt.Sprintf("%d operations, %d faults, %d made, %d destroyed, %d interrupted, settled in %s",
-		operations, faults, t.tally.Made, t.tally.Destroyed, t.tally.Interrupted, t.settled.Round(100*time.Millisecond))
+	text := fmt.Sprintf("%d operations, %d faults, %d created, %d destroyed, %d interrupted, settled in %s",
+		operations, faults, t.tally.Created, t.tally.Destroyed, t.tally.Interrupted, t.settled.Round(100*time.Millisecond))
 	if len(t.violations) == 0 {
-		return text + ": nothing is lost"
+		return text + ": no violations"
 	}
 	for _, v := range t.violations {
 		text += fmt.Sprintf("\n  VIOLATION %s: %s", v.Workspace, v.Text)
@@ -236,23 +236,23 @@ func (t *trial) summary() string {
 func write(path string, r *report) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding the numbers: %w", err)
+		return fmt.Errorf("encoding the report: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the directory of the numbers: %w", err)
+		return fmt.Errorf("creating the directory of the report: %w", err)
 	}
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing the numbers: %w", err)
+		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }
 
-func show(r *report) {
-	say("%d schedules, %d faults, %d resources made, %d destroyed, %d creates interrupted by a kill, %d locks broken by hand, settled in %.1fs at most, %.0fs in all: %d violations",
-		r.Schedules, r.FaultCount, r.Resources.Made, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.SlowestSettle, r.Seconds, r.Violations)
+func printReport(r *report) {
+	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, settled in at most %.1fs, %.0fs in total: %d violations",
+		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.SlowestSettle, r.Seconds, r.Violations)
 }
 
-// say prints progress.
-func say(format string, args ...any) {
+// logf prints progress.
+func logf(format string, args ...any) {
 	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

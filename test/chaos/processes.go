@@ -1,68 +1,66 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// process is one of this machine.
+// process is a process of a run.
 type process struct {
 	pid, parent int
-	// workspace is the namespace and name of the workspace that it works for.
+	// workspace is the namespace and name of its workspace.
 	workspace string
-	// run is the run's ID, where it is a runner.
+	// run is the run's ID. Only runners have one.
 	run string
 }
 
-// processes returns the environment's runners and its processes of OpenTofu.
+// processes returns the environment's runners and its OpenTofu processes.
 func (w *harness) processes() (runners, tools []process) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, nil
 	}
-	for _, dir := range dirs {
-		// A process may end while it is read.
-		comm, err := os.ReadFile(filepath.Join(dir, "comm"))
+	for _, proc := range all {
+		// A process may exit while it is read.
+		comm, err := proc.Comm()
 		if err != nil {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		switch strings.TrimSpace(string(comm)) {
+		switch comm {
 		case "runner":
-			if p, ok := w.runner(dir, pid); ok {
+			if p, ok := w.runner(proc); ok {
 				runners = append(runners, p)
 			}
 		case "tofu":
-			if p, ok := w.tool(dir, pid); ok {
+			if p, ok := w.tool(proc); ok {
 				tools = append(tools, p)
 			}
 		}
 	}
-	// A process that is about to become another still has its parent's name.
+	// A process between fork and exec still has the name of its parent.
 	tools = slices.DeleteFunc(tools, func(p process) bool {
 		return slices.ContainsFunc(tools, func(other process) bool { return other.pid == p.parent })
 	})
 	return runners, tools
 }
 
-func (w *harness) runner(dir string, pid int) (process, bool) {
-	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+func (w *harness) runner(proc procfs.Proc) (process, bool) {
+	arguments, err := proc.CmdLine()
 	if err != nil {
 		return process{}, false
 	}
-	p, own, namespace := process{pid: pid}, false, ""
-	for argument := range bytes.SplitSeq(text, []byte{0}) {
-		name, value, _ := strings.Cut(string(argument), "=")
+	p, own, namespace := process{pid: proc.PID}, false, ""
+	for _, argument := range arguments {
+		name, value, _ := strings.Cut(argument, "=")
 		switch name {
 		case "--namespace":
 			namespace = value
@@ -77,8 +75,8 @@ func (w *harness) runner(dir string, pid int) (process, bool) {
 	return p, own
 }
 
-func (w *harness) tool(dir string, pid int) (process, bool) {
-	cwd, err := os.Readlink(filepath.Join(dir, "cwd"))
+func (w *harness) tool(proc procfs.Proc) (process, bool) {
+	cwd, err := proc.Cwd()
 	if err != nil {
 		return process{}, false
 	}
@@ -87,20 +85,17 @@ func (w *harness) tool(dir string, pid int) (process, bool) {
 	if !found || len(parts) < 2 {
 		return process{}, false
 	}
-	if _, err := record.ProcessStartTime(pid); err != nil {
+	if _, err := record.ProcessStartTime(proc.PID); err != nil {
 		return process{}, false
 	}
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	stat, err := proc.Stat()
 	if err != nil {
 		return process{}, false
 	}
-	p := process{pid: pid, workspace: parts[0] + "/" + parts[1]}
-	var state string
-	_, _ = fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &p.parent)
-	return p, true
+	return process{pid: proc.PID, parent: stat.PPID, workspace: parts[0] + "/" + parts[1]}, true
 }
 
-// guard watches that no workspace has two tools at once.
+// guard checks that no workspace has two tools at the same time.
 type guard struct {
 	mu    sync.Mutex
 	found map[string]string
@@ -123,7 +118,7 @@ func (g *guard) watch(ctx context.Context, w *harness) {
 }
 
 func (g *guard) add(workspace string, one, other int) {
-	// Both must still be there: the list was not read in one moment.
+	// The list was not read at one point in time, so both must still be running.
 	for _, pid := range []int{one, other} {
 		if _, err := record.ProcessStartTime(pid); err != nil {
 			return
@@ -135,11 +130,11 @@ func (g *guard) add(workspace string, one, other int) {
 		g.found = map[string]string{}
 	}
 	if _, known := g.found[workspace]; !known {
-		g.found[workspace] = fmt.Sprintf("two tools (%d and %d) worked at once", one, other)
+		g.found[workspace] = fmt.Sprintf("two tools (%d and %d) worked at the same time", one, other)
 	}
 }
 
-// of returns what was seen of a workspace.
+// of returns the violations of a workspace.
 func (g *guard) of(workspace string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// item is one resource of a workspace as it is asked for. A number is used
-// once: what is requested again after it was removed, or must be replaced,
-// gets another one. So a number that was once unwanted stays unwanted.
+// item is a requested resource of a workspace. A number is used once: a resource
+// that is requested again after its removal, or must be replaced, gets a new one. So
+// an unwanted number stays unwanted.
 type item struct {
 	Number int    `json:"number"`
 	Tag    string `json:"tag"`
-	// Pause is how long making and destroying it takes, in seconds.
+	// Pause is how long creating and destroying it takes, in seconds.
 	Pause string `json:"pause"`
 }
 
-// operation is what the user does to a workspace.
+// operation is an operation of the user on a workspace.
 type operation string
 
 const (
 	opCreate operation = "create"
 	opChange operation = "change"
-	// opApprove approves the plan that waits, if one does.
+	// opApprove approves the waiting plan, if any.
 	opApprove operation = "approve"
 	opDelete  operation = "delete"
-	// opRetain deletes the workspace and leaves its resources in place.
+	// opRetain deletes the workspace and keeps its resources.
 	opRetain  operation = "retain"
 	opPause   operation = "pause"
 	opUnpause operation = "unpause"
 )
 
-// fault is something that goes wrong.
+// fault is a kind of failure.
 type fault string
 
 const (
@@ -40,106 +40,106 @@ const (
 	killAPIServer  fault = "kill-kube-apiserver"
 	killEtcd       fault = "kill-etcd"
 	killClusterAPI fault = "kill-cluster-api"
-	// killSupervisor ends everything but the runs; captctl up restarts it.
+	// killSupervisor stops all processes except the runs. captctl up restarts them.
 	killSupervisor fault = "kill-supervisor"
-	// stopManager has the manager sleep and wake up with an old view.
+	// stopManager suspends the manager, which then continues with a stale cache.
 	stopManager     fault = "stop-manager"
 	killRunner      fault = "kill-runner"
 	killRunnerGroup fault = "kill-runner-group"
 	stopRunner      fault = "stop-runner"
 	killTofu        fault = "kill-tofu"
 	termTofu        fault = "term-tofu"
-	// killBoth kills a runner and its tool at once.
+	// killBoth kills a runner and its tool.
 	killBoth fault = "kill-runner-and-tofu"
 	// deleteRun deletes the Secret of a current run.
 	deleteRun fault = "delete-run-secret"
 )
 
-// weighed is a fault and how often it is chosen.
-type weighed struct {
+// weightedFault is a fault and its relative frequency.
+type weightedFault struct {
 	fault  fault
 	weight int
 }
 
-// ofParts happen to everybody, ofRuns to the run of one workspace.
+// partFaults affect all workspaces, runFaults the run of one workspace.
 var (
-	ofParts = []weighed{{killManager, 5}, {stopManager, 2}, {killAPIServer, 2}, {killEtcd, 1}, {killClusterAPI, 1}, {killSupervisor, 1}}
-	ofRuns  = []weighed{{killRunner, 5}, {killRunnerGroup, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {killBoth, 1}, {deleteRun, 2}}
+	partFaults = []weightedFault{{killManager, 5}, {stopManager, 2}, {killAPIServer, 2}, {killEtcd, 1}, {killClusterAPI, 1}, {killSupervisor, 1}}
+	runFaults  = []weightedFault{{killRunner, 5}, {killRunnerGroup, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {killBoth, 1}, {deleteRun, 2}}
 )
 
 // step is one operation on a workspace. After is the pause before it.
 type step struct {
 	After time.Duration
 	Do    operation
-	// Items are all resources that the workspace asks for from now on.
+	// Items are all resources that the workspace requests after the step.
 	Items map[string]item
-	// Unwanted are the numbers that are asked for no more.
+	// Unwanted are the numbers that are no longer requested.
 	Unwanted []int
 }
 
-// mishap is one fault.
-type mishap struct {
+// injection is one fault and its timing.
+type injection struct {
 	Fault fault
-	// At is when a part is hit, counted from the beginning.
+	// At is when a part is disrupted, from the start of the schedule.
 	At time.Duration
-	// Later is how long after it was found a run is hit.
-	Later time.Duration
-	// For is how long what is stopped sleeps.
+	// Delay is how long after its start a run is disrupted.
+	Delay time.Duration
+	// For is how long a process is suspended.
 	For time.Duration
 }
 
-// story is what happens to one workspace, in order.
-type story struct {
+// scenario is the sequence of events of one workspace.
+type scenario struct {
 	Name   string
 	Manual bool
 	Steps  []step
-	// Mishaps happen to the workspace's runs, one after the other: to the next
-	// one that is found, so that they hit something on a slow machine, too.
-	Mishaps []mishap
+	// Injections disrupt the workspace's runs, each the next run that is found. So
+	// they have a target on a slow machine as well.
+	Injections []injection
 }
 
-// schedule is all that happens in one namespace. It follows from its seed.
+// schedule contains all events of one namespace. It is determined by its seed.
 type schedule struct {
-	Seed    uint64
-	Stories []story
-	// Mishaps happen to the parts of the environment.
-	Mishaps []mishap
+	Seed      uint64
+	Scenarios []scenario
+	// Injections disrupt the parts of the environment.
+	Injections []injection
 }
 
 const (
-	// actTime is how long parts are hit, longestQuiet bounds the time between
-	// two hits, longestLater that between finding and hitting a run.
-	actTime      = 24 * time.Second
-	longestQuiet = 16 * time.Second
-	longestLater = 1500 * time.Millisecond
-	// longestPause bounds the pause between two operations.
-	longestPause = 5 * time.Second
-	workspaces   = 3
+	// actTime is how long parts are disrupted. maxQuiet bounds the time between two
+	// injections, and maxDelay the time until a run is disrupted.
+	actTime  = 24 * time.Second
+	maxQuiet = 16 * time.Second
+	maxDelay = 1500 * time.Millisecond
+	// maxPause is the maximum pause between two operations.
+	maxPause   = 5 * time.Second
+	workspaces = 3
 )
 
-// newSchedule makes the schedule of a seed.
+// newSchedule returns the schedule of a seed.
 func newSchedule(seed uint64) schedule {
 	random := rand.New(rand.NewPCG(seed, 0x63617074))
 	s := schedule{Seed: seed}
 	for i := range workspaces {
-		s.Stories = append(s.Stories, newStory(random, fmt.Sprintf("w%d", i), i == workspaces-1))
+		s.Scenarios = append(s.Scenarios, newScenario(random, fmt.Sprintf("w%d", i), i == workspaces-1))
 	}
-	// Now and then several things go wrong at once.
-	for at := 2*time.Second + span(random, 3*time.Second); at < actTime; at += span(random, longestQuiet) {
-		s.Mishaps = append(s.Mishaps, newMishap(random, ofParts, at))
+	// Some injections overlap.
+	for at := 2*time.Second + randomDuration(random, 3*time.Second); at < actTime; at += randomDuration(random, maxQuiet) {
+		s.Injections = append(s.Injections, newInjection(random, partFaults, at))
 	}
 	return s
 }
 
-func newMishap(random *rand.Rand, from []weighed, at time.Duration) mishap {
-	return mishap{Fault: choose(random, from), At: at, Later: span(random, longestLater), For: time.Second + span(random, 5*time.Second)}
+func newInjection(random *rand.Rand, from []weightedFault, at time.Duration) injection {
+	return injection{Fault: chooseFault(random, from), At: at, Delay: randomDuration(random, maxDelay), For: time.Second + randomDuration(random, 5*time.Second)}
 }
 
-func span(random *rand.Rand, longest time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(longest))).Round(time.Millisecond)
+func randomDuration(random *rand.Rand, limit time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(limit))).Round(time.Millisecond)
 }
 
-func choose(random *rand.Rand, from []weighed) fault {
+func chooseFault(random *rand.Rand, from []weightedFault) fault {
 	total := 0
 	for _, w := range from {
 		total += w.weight
@@ -153,24 +153,24 @@ func choose(random *rand.Rand, from []weighed) fault {
 	return from[0].fault
 }
 
-// author creates a schedule that a user could follow: only what exists is changed,
-// and only what is paused is unpaused.
-type author struct {
-	random *rand.Rand
-	story  story
-	items  map[string]item
-	// number is the last that was used, next the last name.
+// generator creates a scenario that a user could follow: it changes only existing
+// workspaces and resources, and unpauses only paused workspaces.
+type generator struct {
+	random   *rand.Rand
+	scenario scenario
+	items    map[string]item
+	// number is the last used number, next that of the last name.
 	number, next           int
 	exists, paused, manual bool
 }
 
-func newStory(random *rand.Rand, name string, manual bool) story {
-	a := &author{random: random, story: story{Name: name, Manual: manual}, manual: manual, items: map[string]item{}}
+func newScenario(random *rand.Rand, name string, manual bool) scenario {
+	a := &generator{random: random, scenario: scenario{Name: name, Manual: manual}, manual: manual, items: map[string]item{}}
 	for range 2 + random.IntN(2) {
 		a.add()
 	}
 	a.exists = true
-	a.do(step{Do: opCreate, After: span(random, time.Second)})
+	a.appendStep(step{Do: opCreate, After: randomDuration(random, time.Second)})
 	a.approve()
 	for range 5 + random.IntN(4) {
 		a.advance()
@@ -179,36 +179,36 @@ func newStory(random *rand.Rand, name string, manual bool) story {
 		a.unpause()
 	}
 	for range 3 + random.IntN(4) {
-		a.story.Mishaps = append(a.story.Mishaps, newMishap(random, ofRuns, 0))
+		a.scenario.Injections = append(a.scenario.Injections, newInjection(random, runFaults, 0))
 	}
-	return a.story
+	return a.scenario
 }
 
-func (a *author) do(s step) {
+func (a *generator) appendStep(s step) {
 	if s.After == 0 {
-		s.After = 200*time.Millisecond + span(a.random, longestPause)
+		s.After = 200*time.Millisecond + randomDuration(a.random, maxPause)
 	}
 	s.Items = maps.Clone(a.items)
-	a.story.Steps = append(a.story.Steps, s)
+	a.scenario.Steps = append(a.scenario.Steps, s)
 }
 
-func (a *author) approve() {
+func (a *generator) approve() {
 	if a.manual && a.exists && !a.paused {
-		a.do(step{Do: opApprove})
+		a.appendStep(step{Do: opApprove})
 	}
 }
 
-func (a *author) unpause() {
+func (a *generator) unpause() {
 	a.paused = false
-	a.do(step{Do: opUnpause})
+	a.appendStep(step{Do: opUnpause})
 }
 
-// advance continues by one operation.
-func (a *author) advance() {
+// advance appends the next operation.
+func (a *generator) advance() {
 	switch n := a.random.IntN(12); {
 	case !a.exists:
 		a.exists = true
-		a.do(step{Do: opCreate})
+		a.appendStep(step{Do: opCreate})
 		a.approve()
 	case a.paused && n < 6:
 		a.unpause()
@@ -217,22 +217,22 @@ func (a *author) advance() {
 		a.approve()
 	case n == 8 && !a.paused:
 		a.paused = true
-		a.do(step{Do: opPause})
+		a.appendStep(step{Do: opPause})
 	case n == 9 && !a.paused:
 		a.exists = false
-		a.do(step{Do: opRetain})
+		a.appendStep(step{Do: opRetain})
 	case n >= 10 && !a.paused:
 		a.exists = false
-		a.do(step{Do: opDelete})
-		// What comes after it is all new.
+		a.appendStep(step{Do: opDelete})
+		// Resources of the next workspace are new.
 		a.renumber()
 	default:
 		a.change()
 	}
 }
 
-// change changes one to three things at once.
-func (a *author) change() {
+// change makes one to three changes in one step.
+func (a *generator) change() {
 	s := step{Do: opChange}
 	for range 1 + a.random.IntN(3) {
 		names := sorted(a.items)
@@ -256,10 +256,10 @@ func (a *author) change() {
 			delete(a.items, name)
 		}
 	}
-	a.do(s)
+	a.appendStep(s)
 }
 
-func (a *author) add() {
+func (a *generator) add() {
 	a.next++
 	a.number++
 	a.items[fmt.Sprintf("i%d", a.next)] = item{
@@ -267,7 +267,7 @@ func (a *author) add() {
 	}
 }
 
-func (a *author) renumber() {
+func (a *generator) renumber() {
 	for _, name := range sorted(a.items) {
 		it := a.items[name]
 		a.number++

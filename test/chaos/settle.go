@@ -24,30 +24,30 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// settle waits until the workspace is what it should be. It approves plans, as
-// a user does.
+// settle waits until the workspace has its desired state. It approves plans, as a
+// user does.
 func (a *actor) settle(ctx context.Context) error {
-	return await(ctx, patience, func() error {
-		now := &infrav1.WorkspaceTemplateApply{}
-		err := a.client.Get(ctx, a.key(), now)
+	return poll(ctx, settleTimeout, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		err := a.client.Get(ctx, a.key(), observed)
 		if apierrors.IsNotFound(err) && !a.exists {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.help(ctx, now); err != nil {
+		if err := a.forceUnlock(ctx, observed); err != nil {
 			return err
 		}
 		if !a.exists {
-			return errors.New("it is not gone: " + condition(now, infrav1.DestroyedCondition))
+			return errors.New("the workspace is not deleted: " + condition(observed, infrav1.DestroyedCondition))
 		}
-		if a.story.Manual && waits(now) {
-			return errors.Join(errors.New("a plan waited"), a.approve(ctx, now))
+		if a.scenario.Manual && isWaiting(observed) {
+			return errors.Join(errors.New("a plan was waiting"), a.approve(ctx, observed))
 		}
-		ready := meta.FindStatusCondition(now.Status.Conditions, infrav1.ReadyCondition)
-		if ready == nil || ready.Status != "True" || ready.ObservedGeneration != now.Generation || now.Status.Run != nil {
-			return errors.New("it is not ready: " + condition(now, infrav1.ReadyCondition))
+		ready := meta.FindStatusCondition(observed.Status.Conditions, infrav1.ReadyCondition)
+		if ready == nil || ready.Status != "True" || ready.ObservedGeneration != observed.Generation || observed.Status.Run != nil {
+			return errors.New("the workspace is not ready: " + condition(observed, infrav1.ReadyCondition))
 		}
 		return nil
 	})
@@ -61,11 +61,12 @@ func condition(apply *infrav1.WorkspaceTemplateApply, kind string) string {
 	return fmt.Sprintf("%s=%s %s: %s", kind, c.Status, c.Reason, c.Message)
 }
 
-// help does what the workspace asks the user to do about a lock whose run is
-// not on record any more: nothing but its process could prove that it ended.
-func (a *actor) help(ctx context.Context, now *infrav1.WorkspaceTemplateApply) error {
+// forceUnlock forces an unlock, as the workspace's condition requests, if the record
+// of the run that holds the lock was deleted: only its process could prove that it
+// has ended.
+func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 	held := slices.ContainsFunc([]string{infrav1.AppliedCondition, infrav1.DestroyedCondition}, func(kind string) bool {
-		c := meta.FindStatusCondition(now.Status.Conditions, kind)
+		c := meta.FindStatusCondition(observed.Status.Conditions, kind)
 		return c != nil && c.Reason == infrav1.LockHeldReason
 	})
 	if !held {
@@ -75,17 +76,17 @@ func (a *actor) help(ctx context.Context, now *infrav1.WorkspaceTemplateApply) e
 	if err := a.client.List(ctx, &leases, client.InNamespace(a.namespace)); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name == leaseName(a.story.Name) })
+	i := slices.IndexFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name == leaseName(a.scenario.Name) })
 	if i < 0 || leases.Items[i].Spec.HolderIdentity == nil {
 		return nil
 	}
 	holder := *leases.Items[i].Spec.HolderIdentity
 	runners, _ := a.processes()
-	alive := slices.ContainsFunc(runners, func(p process) bool { return p.run == holder && p.workspace == a.namespace+"/"+a.story.Name })
-	if alive || !a.deletedRun(holder) || now.Annotations[infrav1.ForceUnlockAnnotation] == holder {
+	alive := slices.ContainsFunc(runners, func(p process) bool { return p.run == holder && p.workspace == a.namespace+"/"+a.scenario.Name })
+	if alive || !a.isDeletedRun(holder) || observed.Annotations[infrav1.ForceUnlockAnnotation] == holder {
 		return nil
 	}
-	a.noteHelp()
+	a.countUnlock()
 	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
 		infrav1.ForceUnlockAnnotation, holder, infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
 }
@@ -93,11 +94,11 @@ func (a *actor) help(ctx context.Context, now *infrav1.WorkspaceTemplateApply) e
 func stateName(workspace string) string { return "tfstate-default-" + workspace + "-ws" }
 func leaseName(workspace string) string { return "lock-" + stateName(workspace) }
 
-// check compares what happened, what is recorded and what is wanted, and returns
-// what is wrong.
+// check compares the journal, the state and the desired items, and returns the
+// violations.
 func (a *actor) check(ctx context.Context) ([]string, tally, error) {
-	// What still works may still change something.
-	left := a.checkProcesses(ctx)
+	// A running process may still change resources.
+	remaining := a.checkProcesses(ctx)
 	text, err := os.ReadFile(a.journal())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, tally{}, fmt.Errorf("reading the journal: %w", err)
@@ -115,27 +116,27 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		wanted = a.items
 	}
 	found, counts := examine(entries, state, wanted)
-	found = append(left, found...)
-	for _, look := range []func(context.Context, map[string]thing) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock} {
-		more, err := look(ctx, state)
+	found = append(remaining, found...)
+	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock} {
+		more, err := check(ctx, state)
 		if err != nil {
 			return nil, tally{}, err
 		}
 		found = append(found, more...)
 	}
-	return append(found, a.guard.of(a.namespace+"/"+a.story.Name)...), counts, nil
+	return append(found, a.guard.of(a.namespace+"/"+a.scenario.Name)...), counts, nil
 }
 
-// leaving is how long a process may take to end once its work is done: a runner
-// ends a moment after it has written its result, a tool whose runner was killed
-// when it has finished what it is at.
-const leaving = 15 * time.Second
+// exitTimeout is how long a process may take to exit after its run has ended: a
+// runner exits shortly after it has written its result, and a tool whose runner was
+// killed when its operation is complete.
+const exitTimeout = 15 * time.Second
 
-// checkProcesses finds processes that are left.
+// checkProcesses finds processes that are still running.
 func (a *actor) checkProcesses(ctx context.Context) []string {
-	err := await(ctx, leaving, func() error {
-		if runner, tofu := a.current(); runner != nil || tofu != nil {
-			return errors.New("a runner or a tool is left")
+	err := poll(ctx, exitTimeout, func() error {
+		if runner, tofu := a.runProcesses(); runner != nil || tofu != nil {
+			return errors.New("a runner or a tool is still running")
 		}
 		return nil
 	})
@@ -145,10 +146,10 @@ func (a *actor) checkProcesses(ctx context.Context) []string {
 	return nil
 }
 
-// state returns the resources of the state by id. No state is an empty one.
-func (a *actor) state(ctx context.Context) (map[string]thing, error) {
+// state returns the resources of the state by id. A missing state has no resources.
+func (a *actor) state(ctx context.Context) (map[string]resource, error) {
 	var secret corev1.Secret
-	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: stateName(a.story.Name)}, &secret)
+	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: stateName(a.scenario.Name)}, &secret)
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -179,23 +180,23 @@ func (a *actor) state(ctx context.Context) (map[string]thing, error) {
 	if err := json.Unmarshal(text, &state); err != nil {
 		return nil, fmt.Errorf("reading the state: %w", err)
 	}
-	things := map[string]thing{}
-	for _, resource := range state.Resources {
-		for _, instance := range resource.Instances {
+	resources := map[string]resource{}
+	for _, r := range state.Resources {
+		for _, instance := range r.Instances {
 			v := instance.Attributes.Input.Value
-			things[instance.Attributes.ID] = thing{Name: v.Name, Number: v.Number, Tag: v.Tag}
+			resources[instance.Attributes.ID] = resource{Name: v.Name, Number: v.Number, Tag: v.Tag}
 		}
 	}
-	return things, nil
+	return resources, nil
 }
 
 // checkOutputs compares the outputs with the state.
-func (a *actor) checkOutputs(ctx context.Context, state map[string]thing) ([]string, error) {
+func (a *actor) checkOutputs(ctx context.Context, state map[string]resource) ([]string, error) {
 	if !a.exists {
 		return nil, nil
 	}
-	now := &infrav1.WorkspaceTemplateApply{}
-	if err := a.client.Get(ctx, a.key(), now); err != nil {
+	observed := &infrav1.WorkspaceTemplateApply{}
+	if err := a.client.Get(ctx, a.key(), observed); err != nil {
 		return nil, err
 	}
 	var outputs map[string]struct {
@@ -203,12 +204,12 @@ func (a *actor) checkOutputs(ctx context.Context, state map[string]thing) ([]str
 		Number int    `json:"number"`
 		Tag    string `json:"tag"`
 	}
-	if err := json.Unmarshal(now.Status.Outputs[outputName].Raw, &outputs); err != nil {
-		return []string{fmt.Sprintf("the outputs cannot be read: %v", err)}, nil
+	if err := json.Unmarshal(observed.Status.Outputs[outputName].Raw, &outputs); err != nil {
+		return []string{fmt.Sprintf("decoding the outputs: %v", err)}, nil
 	}
-	shown := map[string]thing{}
+	shown := map[string]resource{}
 	for name, o := range outputs {
-		shown[o.ID] = thing{Name: name, Number: o.Number, Tag: o.Tag}
+		shown[o.ID] = resource{Name: name, Number: o.Number, Tag: o.Tag}
 	}
 	if !reflect.DeepEqual(shown, state) {
 		return []string{fmt.Sprintf("the outputs are %v, and the state has %v", shown, state)}, nil
@@ -216,11 +217,11 @@ func (a *actor) checkOutputs(ctx context.Context, state map[string]thing) ([]str
 	return nil, nil
 }
 
-// checkSecrets finds Secrets beyond the limits, and of a workspace that is gone
-// all but those of what was left in place.
-func (a *actor) checkSecrets(ctx context.Context, _ map[string]thing) ([]string, error) {
+// checkSecrets finds Secrets that exceed the limits, and Secrets of a deleted
+// workspace unless its resources are retained.
+func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]string, error) {
 	var list corev1.SecretList
-	err := a.client.List(ctx, &list, client.InNamespace(a.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: a.story.Name})
+	err := a.client.List(ctx, &list, client.InNamespace(a.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: a.scenario.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]thing) ([]string,
 	limits := map[string]int{record.ComponentState: 1, record.ComponentSnapshot: snapshotLimit, "connection": 1}
 	switch {
 	case a.exists:
-		// One more: its outputs are in use.
+		// One more, because its outputs are in use.
 		limits[record.ComponentRun] = historyLimit + 1
 	case !a.retained:
 		limits = nil
@@ -240,17 +241,17 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]thing) ([]string,
 	var found []string
 	for _, component := range sorted(names) {
 		if len(names[component]) > limits[component] {
-			found = append(found, fmt.Sprintf("%d Secrets of kind %s, where %d may be: %s", len(names[component]), component, limits[component], strings.Join(names[component], ", ")))
+			found = append(found, fmt.Sprintf("%d Secrets of kind %s, limit %d: %s", len(names[component]), component, limits[component], strings.Join(names[component], ", ")))
 		}
 	}
 	return found, nil
 }
 
 // checkLock finds a lock whose holder no longer exists.
-func (a *actor) checkLock(ctx context.Context, _ map[string]thing) ([]string, error) {
+func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string, error) {
 	var found []string
 	var lease coordinationv1.Lease
-	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: leaseName(a.story.Name)}, &lease)
+	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: leaseName(a.scenario.Name)}, &lease)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
@@ -258,7 +259,7 @@ func (a *actor) checkLock(ctx context.Context, _ map[string]thing) ([]string, er
 		found = append(found, fmt.Sprintf("the lock is held by %s", *lease.Spec.HolderIdentity))
 	}
 	if err == nil && !a.exists {
-		found = append(found, "the lock of a workspace that is gone is left")
+		found = append(found, "the lock of a deleted workspace still exists")
 	}
 	return found, nil
 }

@@ -14,23 +14,23 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// violation is something that must not be.
+// violation is a violated invariant.
 type violation struct {
 	Seed      uint64 `json:"seed"`
 	Workspace string `json:"workspace,omitempty"`
 	Text      string `json:"text"`
 }
 
-// counts is what a trial counts.
+// counts are the numbers of a trial for the report.
 type counts struct {
 	operations map[operation]int
 	faults     map[fault]int
 	missed     map[fault]int
-	helped     int
+	unlocks    int
 	tally      tally
 }
 
-// trial carries out one schedule.
+// trial runs one schedule.
 type trial struct {
 	*harness
 	schedule  schedule
@@ -40,10 +40,10 @@ type trial struct {
 
 	mu sync.Mutex
 	counts
-	// deleted are runs whose Secret was deleted.
+	// deleted are the runs whose Secret was deleted.
 	deleted    map[string]bool
 	violations []violation
-	// settled is how long everything took to settle.
+	// settled is how long the workspaces took to settle.
 	settled time.Duration
 }
 
@@ -53,39 +53,39 @@ func newTrial(w *harness, g *guard, seed uint64) *trial {
 		actors: map[string]*actor{}, deleted: map[string]bool{},
 		counts: counts{operations: map[operation]int{}, faults: map[fault]int{}, missed: map[fault]int{}},
 	}
-	for _, s := range t.schedule.Stories {
-		t.actors[s.Name] = &actor{trial: t, story: s}
+	for _, s := range t.schedule.Scenarios {
+		t.actors[s.Name] = &actor{trial: t, scenario: s}
 	}
 	return t
 }
 
-func (t *trial) noteOperation(o operation) {
+func (t *trial) countOperation(o operation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.operations[o]++
 }
 
-func (t *trial) noteHelp() {
+func (t *trial) countUnlock() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.helped++
+	t.unlocks++
 }
 
-func (t *trial) noteDeleted(run string) {
+func (t *trial) recordDeleted(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deleted[run] = true
 }
 
-func (t *trial) deletedRun(run string) bool {
+func (t *trial) isDeletedRun(run string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deleted[run]
 }
 
-// noteFault counts a fault. One that was not possible, because what it would
-// have hit was away, is counted as missed.
-func (t *trial) noteFault(m mishap, err error) {
+// countFault counts a fault. One that was not possible, because its process was not
+// running, is counted as missed.
+func (t *trial) countFault(m injection, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *trial) noteFault(m mishap, err error) {
 	t.faults[m.Fault]++
 }
 
-func (t *trial) violate(workspace string, texts ...string) {
+func (t *trial) addViolation(workspace string, texts ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, text := range texts {
@@ -106,22 +106,22 @@ func (t *trial) violate(workspace string, texts ...string) {
 	}
 }
 
-// act lets everybody act and everything go wrong, and blocks until it is over.
+// act runs all actors and injects all faults, and blocks until both have finished.
 func (t *trial) act(ctx context.Context) {
 	var group sync.WaitGroup
-	group.Go(func() { t.inject(ctx) })
+	group.Go(func() { t.injectParts(ctx) })
 	t.each(func(a *actor) {
-		suffering, end := context.WithCancel(ctx)
-		group.Go(func() { a.suffer(suffering) })
-		if err := a.live(ctx); err != nil {
-			t.violate(a.story.Name, err.Error())
+		injecting, stop := context.WithCancel(ctx)
+		group.Go(func() { a.injectRuns(injecting) })
+		if err := a.run(ctx); err != nil {
+			t.addViolation(a.scenario.Name, err.Error())
 		}
-		end()
+		stop()
 	})
 	group.Wait()
 }
 
-// each has all actors do something at once.
+// each calls a function for all actors concurrently.
 func (t *trial) each(do func(*actor)) {
 	var group sync.WaitGroup
 	for _, a := range t.actors {
@@ -132,62 +132,62 @@ func (t *trial) each(do func(*actor)) {
 
 // settle waits for all workspaces and checks them.
 func (t *trial) settle(ctx context.Context) {
-	began := time.Now()
+	start := time.Now()
 	t.each(func(a *actor) {
 		if err := a.settle(ctx); err != nil {
-			t.violate(a.story.Name, "it does not settle: "+err.Error())
+			t.addViolation(a.scenario.Name, "the workspace does not settle: "+err.Error())
 		}
 	})
-	t.settled = max(t.settled, time.Since(began))
+	t.settled = max(t.settled, time.Since(start))
 	t.each(func(a *actor) { a.report(ctx) })
 }
 
-// report checks a workspace and notes what is wrong.
+// report checks a workspace and records its violations.
 func (a *actor) report(ctx context.Context) tally {
 	found, counts, err := a.check(ctx)
 	if err != nil {
-		found = append(found, "it cannot be checked: "+err.Error())
+		found = append(found, "checking the workspace: "+err.Error())
 	}
-	a.violate(a.story.Name, found...)
+	a.addViolation(a.scenario.Name, found...)
 	return counts
 }
 
-// runs counts the runs of all workspaces that exist.
+// runs returns the number of runs of each existing workspace.
 func (t *trial) runs(ctx context.Context) (map[string]int64, error) {
 	counted := map[string]int64{}
 	for _, a := range t.actors {
 		if !a.exists {
 			continue
 		}
-		now := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), now); err != nil {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return nil, err
 		}
-		counted[a.story.Name] = now.Status.Runs
+		counted[a.scenario.Name] = observed.Status.Runs
 	}
 	return counted, nil
 }
 
-// compareRuns finds runs without a reason.
+// compareRuns finds runs that were started without a reason.
 func (t *trial) compareRuns(ctx context.Context, before map[string]int64) {
 	after, err := t.runs(ctx)
 	if err != nil {
-		t.violate("", "counting runs: "+err.Error())
+		t.addViolation("", "counting runs: "+err.Error())
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if after[name] != before[name] {
-			t.violate(name, fmt.Sprintf("a restart of the manager started %d runs", after[name]-before[name]))
+			t.addViolation(name, fmt.Sprintf("a restart of the manager started %d runs", after[name]-before[name]))
 		}
 	}
 }
 
-// finish deletes everything, and checks that nothing is left. What was left in
-// place is taken up again first.
+// finish deletes all workspaces, and checks that nothing remains. Retained resources
+// are adopted by a new workspace first.
 func (t *trial) finish(ctx context.Context) {
 	t.each(func(a *actor) {
 		if err := a.finish(ctx); err != nil {
-			t.violate(a.story.Name, "it cannot be deleted: "+err.Error())
+			t.addViolation(a.scenario.Name, "deleting the workspace: "+err.Error())
 		}
 		counts := a.report(ctx)
 		t.mu.Lock()
@@ -206,15 +206,15 @@ func (a *actor) finish(ctx context.Context) error {
 	if !a.exists {
 		return nil
 	}
-	if err := a.discard(ctx); err != nil {
+	if err := a.destroy(ctx); err != nil {
 		return err
 	}
-	return await(ctx, patience, func() error {
-		now := &infrav1.WorkspaceTemplateApply{}
-		err := a.client.Get(ctx, a.key(), now)
+	return poll(ctx, settleTimeout, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		err := a.client.Get(ctx, a.key(), observed)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(err, a.help(ctx, now), errors.New(condition(now, infrav1.DestroyedCondition)))
+		return errors.Join(err, a.forceUnlock(ctx, observed), errors.New(condition(observed, infrav1.DestroyedCondition)))
 	})
 }

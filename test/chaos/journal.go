@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A journal has one line for each event of a workspace, in the order of the events.
+// The module itself records the resources that it has created and destroyed. The
+// actor records requests and kills before it carries them out.
+const (
+	wordCreated   = "created"
+	wordDestroyed = "destroyed"
+	wordUnwanted  = "unwanted"
+	wordDeleted   = "deleted"
+	wordKilled    = "killed"
+)
+
+// entry is one line of a journal.
+type entry struct {
+	word string
+	// name, number and id are those of the resource. number is also the number that
+	// is unwanted, or the last number that a deletion makes unwanted.
+	name   string
+	number int
+	id     string
+	// pid is the process ID of the tool.
+	pid int
+}
+
+func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
+func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
+func killedLine(pid int) string      { return fmt.Sprintf("%s %d\n", wordKilled, pid) }
+
+// parseJournal reads a journal.
+func parseJournal(text string) ([]entry, error) {
+	var entries []entry
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		e := entry{word: fields[0]}
+		var err error
+		switch {
+		case (e.word == wordCreated || e.word == wordDestroyed) && len(fields) == 5:
+			e.name, e.id = fields[1], fields[3]
+			if e.number, err = strconv.Atoi(fields[2]); err == nil {
+				e.pid, err = strconv.Atoi(fields[4])
+			}
+		case (e.word == wordUnwanted || e.word == wordDeleted) && len(fields) == 2:
+			e.number, err = strconv.Atoi(fields[1])
+		case e.word == wordKilled && len(fields) == 2:
+			e.pid, err = strconv.Atoi(fields[1])
+		default:
+			err = fmt.Errorf("unknown form")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal at %q: %w", strings.TrimSpace(line), err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// resource is a resource of the state.
+type resource struct {
+	Name   string
+	Number int
+	Tag    string
+}
+
+// tally counts events that are not violations.
+type tally struct {
+	Created   int `json:"made"`
+	Destroyed int `json:"destroyed"`
+	// Interrupted counts resources of a tool that was killed before it wrote its
+	// state. No tool can know them, so they remain.
+	Interrupted int `json:"interruptedCreates"`
+	// Repeated counts resources that were destroyed twice, because the tool was
+	// stopped before it removed them from the state.
+	Repeated int `json:"repeatedDestroys"`
+}
+
+func (t *tally) add(other tally) {
+	t.Created += other.Created
+	t.Destroyed += other.Destroyed
+	t.Interrupted += other.Interrupted
+	t.Repeated += other.Repeated
+}
+
+// audit finds violations in a journal.
+type audit struct {
+	entries []entry
+	// killed are the processes that were killed. created and destroyed are the
+	// entries of resources by id.
+	killed             map[int]bool
+	created, destroyed map[string]entry
+	tally              tally
+	found              []string
+}
+
+// examine compares a journal with the state by id, and the state with the desired
+// items by name. It returns the violations. If wanted is nil, the state need not be
+// complete.
+func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
+	// The parent of a process whose parent has exited is process 1.
+	l := &audit{entries: entries, killed: map[int]bool{1: true}, created: map[string]entry{}, destroyed: map[string]entry{}}
+	for _, e := range entries {
+		if e.word == wordKilled {
+			l.killed[e.pid] = true
+		}
+	}
+	l.checkDestroys()
+	l.checkDuplicates()
+	l.checkConcurrency()
+	l.compareState(state)
+	if wanted != nil {
+		l.compareDesired(state, wanted)
+	}
+	return l.found, l.tally
+}
+
+func (l *audit) addViolation(format string, args ...any) {
+	l.found = append(l.found, fmt.Sprintf(format, args...))
+}
+
+// checkDestroys finds resources that were destroyed without a request.
+func (l *audit) checkDestroys() {
+	unwanted, deleted := map[int]bool{}, 0
+	for _, e := range l.entries {
+		switch e.word {
+		case wordUnwanted:
+			unwanted[e.number] = true
+		case wordDeleted:
+			deleted = max(deleted, e.number)
+		case wordCreated:
+			l.tally.Created++
+			l.created[e.id] = e
+		case wordDestroyed:
+			l.tally.Destroyed++
+			if !unwanted[e.number] && e.number > deleted {
+				l.addViolation("%s number %d (%s) was destroyed without a request", e.name, e.number, e.id)
+			}
+			if _, again := l.destroyed[e.id]; again {
+				l.tally.Repeated++
+			}
+			l.destroyed[e.id] = e
+		}
+	}
+}
+
+// checkDuplicates finds resources that were created again although the tool that
+// created them first was not killed.
+func (l *audit) checkDuplicates() {
+	makers := map[int]entry{}
+	for _, e := range l.entries {
+		if e.word != wordCreated {
+			continue
+		}
+		if before, again := makers[e.number]; again && !l.killed[before.pid] {
+			l.addViolation("%s number %d was created twice (%s, then %s), and the first run was not killed", e.name, e.number, before.id, e.id)
+		}
+		makers[e.number] = e
+	}
+}
+
+// checkConcurrency finds two tools that worked at the same time: a process that
+// writes to the journal after another process has written to it.
+func (l *audit) checkConcurrency() {
+	last, over := 0, map[int]bool{}
+	for _, e := range l.entries {
+		// Child processes of a killed tool may still write.
+		if e.word != wordCreated && e.word != wordDestroyed || l.killed[e.pid] || e.pid == last {
+			continue
+		}
+		if over[e.pid] {
+			l.addViolation("processes %d and %d worked at the same time", last, e.pid)
+		}
+		over[last], last = true, e.pid
+	}
+}
+
+// compareState finds resources that exist and are not in the state, and those in the
+// state that do not exist.
+func (l *audit) compareState(state map[string]resource) {
+	for _, id := range slices.Sorted(maps.Keys(l.created)) {
+		e := l.created[id]
+		_, gone := l.destroyed[id]
+		_, known := state[id]
+		switch {
+		case gone || known:
+		case l.killed[e.pid]:
+			l.tally.Interrupted++
+		default:
+			l.addViolation("%s number %d (%s) exists and is not in the state", e.name, e.number, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(state)) {
+		t := state[id]
+		// A tool that was killed before it wrote its state destroys again.
+		if by, gone := l.destroyed[id]; gone && !l.killed[by.pid] {
+			l.addViolation("%s number %d (%s) is in the state and was destroyed", t.Name, t.Number, id)
+		}
+	}
+}
+
+// compareDesired finds desired resources that are not in the state, and resources of
+// the state that are not desired.
+func (l *audit) compareDesired(state map[string]resource, wanted map[string]item) {
+	found := map[string]resource{}
+	for _, id := range slices.Sorted(maps.Keys(state)) {
+		t := state[id]
+		if _, made := l.created[id]; !made {
+			l.addViolation("%s number %d (%s) is in the state and was never created", t.Name, t.Number, id)
+		}
+		if _, twice := found[t.Name]; twice {
+			l.addViolation("%s is in the state twice", t.Name)
+		}
+		found[t.Name] = t
+	}
+	for _, name := range sorted(wanted) {
+		t, ok := found[name]
+		want := wanted[name]
+		switch {
+		case !ok:
+			l.addViolation("%s number %d is wanted and not in the state", name, want.Number)
+		case t.Number != want.Number || t.Tag != want.Tag:
+			l.addViolation("%s is number %d with tag %s in the state, and number %d with tag %s is wanted", name, t.Number, t.Tag, want.Number, want.Tag)
+		}
+	}
+	for _, name := range sorted(found) {
+		if _, ok := wanted[name]; !ok {
+			l.addViolation("%s number %d is in the state and not wanted", name, found[name].Number)
+		}
+	}
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
