@@ -27,7 +27,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// labelledCluster makes a local cluster whose pods seem to run, with labels.
+// labelledCluster creates a local cluster with labels. KWOK simulates its pods.
 func (w *harness) labelledCluster(name string, labels map[string]string) {
 	w.t.Helper()
 	cluster := newCluster(name)
@@ -39,7 +39,7 @@ func (w *harness) labelledCluster(name string, labels map[string]string) {
 		}))
 }
 
-// node gives a local cluster a node.
+// node adds a node to a local cluster.
 func (w *harness) node(cluster string) {
 	w.t.Helper()
 	nodes, err := node.NewClient(get(w, cluster+"-kubeconfig", &corev1.Secret{}).Data["value"])
@@ -61,7 +61,8 @@ func newAddon(name, label, manifests string, change ...func(*addonsv1.CAPTAddonS
 	return a
 }
 
-// deployment is a manifest of a Deployment that says which cluster it is in.
+// deployment returns the manifest of a Deployment with the name of its cluster in an
+// annotation.
 func deployment(name, value string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -86,16 +87,18 @@ func (w *harness) addonStatus(addon, cluster string) addonsv1.ClusterAddonStatus
 	return addonsv1.ClusterAddonStatus{}
 }
 
-func (w *harness) waitStanding(addon, cluster, prefix string) {
+// waitAddon waits until the status of an add-on in a cluster begins with the text
+// "Reason message".
+func (w *harness) waitAddon(addon, cluster, prefix string) {
 	w.t.Helper()
 	w.Eventually(func() string {
 		s := w.addonStatus(addon, cluster)
 		return strings.TrimSpace(s.Reason + " " + s.Message)
-	}, patience, 100*time.Millisecond).Should(HavePrefix(prefix))
+	}, testTimeout, 100*time.Millisecond).Should(HavePrefix(prefix))
 }
 
-// An add-on of manifests reaches its clusters in order, follows its changes, and
-// is restored when a part of it is removed.
+// An add-on is applied to its clusters in the order of dependencies. Its changes are
+// applied, and its deleted objects are restored.
 func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	w := newHarness(t)
 	name := w.localTemplates()
@@ -113,12 +116,12 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	w.labelledCluster(name, map[string]string{"first": "true", "second": "true"})
 	w.waitReady(name)
 
-	// Nothing runs without a node, so the second one waits for the first.
-	w.waitStanding("first", name, addonsv1.NotReadyReason+" Deployment default/first")
-	w.waitStanding("second", name, addonsv1.WaitingForDependencyReason+" Add-on first is not ready")
+	// No pod runs without a node, so the second add-on waits for the first.
+	w.waitAddon("first", name, addonsv1.NotReadyReason+" Deployment default/first")
+	w.waitAddon("second", name, addonsv1.WaitingForDependencyReason+" Add-on first is not ready")
 	w.node(name)
-	w.waitStanding("first", name, clusterv1.ReadyReason)
-	w.waitStanding("second", name, clusterv1.ReadyReason)
+	w.waitAddon("first", name, clusterv1.ReadyReason)
+	w.waitAddon("second", name, clusterv1.ReadyReason)
 	workload := w.workload(name)
 	deployed := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: "default", Name: "second"}
@@ -126,51 +129,51 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	w.Expect(deployed.Annotations).To(HaveKeyWithValue("value", name), "an output of Terraform")
 	waitCondition(w, "second", &addonsv1.CAPTAddon{}, infrav1.ReadyCondition, "True")
 
-	t.Log("someone deletes it")
+	t.Log("the Deployment is deleted")
 	w.Expect(workload.Delete(w.ctx, deployed)).To(Succeed())
 	w.Eventually(func(g Gomega) {
-		again := &appsv1.Deployment{}
-		g.Expect(workload.Get(w.ctx, key, again)).To(Succeed())
-		g.Expect(again.UID).NotTo(Equal(deployed.UID))
-	}, patience).Should(Succeed())
-	w.waitStanding("second", name, clusterv1.ReadyReason)
+		restored := &appsv1.Deployment{}
+		g.Expect(workload.Get(w.ctx, key, restored)).To(Succeed())
+		g.Expect(restored.UID).NotTo(Equal(deployed.UID))
+	}, testTimeout).Should(Succeed())
+	w.waitAddon("second", name, clusterv1.ReadyReason)
 
 	t.Log("the add-on changes")
 	change(w, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = deployment("first", "two") })
 	w.Eventually(func(g Gomega) {
 		g.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed())
 		g.Expect(deployed.Annotations).To(HaveKeyWithValue("value", "two"))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 
 	t.Log("a user triggers it")
 	change(w, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) {
 		a.Annotations = map[string]string{addonsv1.TriggerAnnotation: "again"}
 	})
-	w.Eventually(func() string { return get(w, "first", &addonsv1.CAPTAddon{}).Status.HandledTrigger }, patience).Should(Equal("again"))
-	w.waitStanding("first", name, clusterv1.ReadyReason)
+	w.Eventually(func() string { return get(w, "first", &addonsv1.CAPTAddon{}).Status.HandledTrigger }, testTimeout).Should(Equal("again"))
+	w.waitAddon("first", name, clusterv1.ReadyReason)
 
-	t.Log("the labels go")
+	t.Log("the labels are removed")
 	change(w, name, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { delete(c.Labels, "first"); delete(c.Labels, "second") })
 	w.Eventually(func(g Gomega) {
 		g.Expect(get(w, "first", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
 		g.Expect(get(w, "second", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
-		g.Expect(get(w, "base", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty(), "it waits for the one that depends on it, and no longer")
-	}, patience).Should(Succeed())
+		g.Expect(get(w, "base", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty(), "it waits only for the add-on that depends on it")
+	}, testTimeout).Should(Succeed())
 	w.Eventually(func() bool {
 		return apierrors.IsNotFound(workload.Get(w.ctx, client.ObjectKey{Name: "base"}, &corev1.Namespace{}))
-	}, patience).Should(BeTrue(), "the namespace goes")
+	}, testTimeout).Should(BeTrue(), "the namespace is deleted")
 	w.Expect(apierrors.IsNotFound(workload.Get(w.ctx, key, deployed))).To(BeTrue(), "policy Remove")
 	w.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed(), "policy Leave")
 	var sets clusteraddonsv1.ClusterResourceSetList
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.env.Client.List(w.ctx, &sets, client.InNamespace(w.namespace))).To(Succeed())
 		g.Expect(sets.Items).To(BeEmpty())
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
-// What is dropped from an add-on goes from its clusters once the rest is ready,
-// unless another owner has taken it over. What others need is not removed.
-func TestAddon_prunesWhatIsDropped(t *testing.T) {
+// Objects that an add-on no longer contains are deleted from its clusters once the
+// others are ready, except those that have another owner or are still in use.
+func TestAddon_prunesRemovedObjects(t *testing.T) {
 	w := newHarness(t)
 	name := w.localTemplates()
 	settings := func(names ...string) string {
@@ -193,7 +196,7 @@ spec:
 	w.create(newAddon("pruned", "yes", settings("kept", "dropped", "taken")+kind))
 	w.labelledCluster(name, map[string]string{"yes": "true"})
 	w.waitReady(name)
-	w.waitStanding("pruned", name, clusterv1.ReadyReason)
+	w.waitAddon("pruned", name, clusterv1.ReadyReason)
 	workload := w.workload(name)
 	taken := &corev1.ConfigMap{}
 	w.Expect(workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "taken"}, taken)).To(Succeed())
@@ -203,12 +206,12 @@ spec:
 	w.Expect(workload.Create(w.ctx, thing)).To(Succeed())
 
 	change(w, "pruned", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = settings("kept") })
-	w.waitStanding("pruned", name, addonsv1.RemovingReason+" Thing theirs is of a kind that this add-on installed and would be deleted with it")
+	w.waitAddon("pruned", name, addonsv1.RemovingReason+" Thing theirs is of a kind that this add-on installed and would be deleted with it")
 	w.Expect(workload.Delete(w.ctx, thing)).To(Succeed())
-	w.waitStanding("pruned", name, clusterv1.ReadyReason)
-	for object, there := range map[string]bool{"kept": true, "dropped": false, "taken": true} {
+	w.waitAddon("pruned", name, clusterv1.ReadyReason)
+	for object, exists := range map[string]bool{"kept": true, "dropped": false, "taken": true} {
 		err := workload.Get(w.ctx, client.ObjectKey{Namespace: "default", Name: object}, &corev1.ConfigMap{})
-		w.Expect(err == nil).To(Equal(there), "%s: %v", object, err)
+		w.Expect(err == nil).To(Equal(exists), "%s: %v", object, err)
 	}
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -216,12 +219,12 @@ spec:
 	var secrets corev1.SecretList
 	w.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace), client.MatchingLabels{addonsv1.AddonLabel: "pruned"})).To(Succeed())
 	w.Expect(secrets.Items).To(HaveLen(1))
-	w.Expect(secrets.Items[0].Annotations).NotTo(HaveKey(addonsv1.PruneAnnotation), "nothing is left to do")
+	w.Expect(secrets.Items[0].Annotations).NotTo(HaveKey(addonsv1.PruneAnnotation), "the prune is complete")
 }
 
-// What is wrong with an add-on is said with the name of what was probably meant,
-// and what the cluster refuses with its own words.
-func TestAddon_saysWhatIsWrong(t *testing.T) {
+// Errors suggest the name that was probably meant, and quote the workload cluster's
+// own message.
+func TestAddon_reportsErrors(t *testing.T) {
 	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(
@@ -240,28 +243,28 @@ func TestAddon_saysWhatIsWrong(t *testing.T) {
 	)
 	w.labelledCluster(name, map[string]string{"yes": "true"})
 	w.waitReady(name)
-	w.waitStanding("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys refers to key cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
-	w.waitStanding("kind", name, addonsv1.ApplyFailedReason+" Thing thing: its kind is not installed")
-	w.waitStanding("refused", name, addonsv1.ApplyFailedReason+" Service service was rejected: ")
-	w.Eventually(func() string { return w.addonStatus("refused", name).Message }, patience).Should(And(ContainSubstring("65535"), ContainSubstring("no retries left after 0 attempts")))
-	w.waitStanding("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other (ring-a → ring-b → ring-a)")
-	w.waitStanding("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
+	w.waitAddon("key", name, addonsv1.MissingKeyReason+" Add-on key: connection.keys refers to key cluster_nam, which Secret "+name+"-eks-connection does not have: did you mean cluster_name?")
+	w.waitAddon("kind", name, addonsv1.ApplyFailedReason+" Thing thing: its kind is not installed")
+	w.waitAddon("refused", name, addonsv1.ApplyFailedReason+" Service service was rejected: ")
+	w.Eventually(func() string { return w.addonStatus("refused", name).Message }, testTimeout).Should(And(ContainSubstring("65535"), ContainSubstring("no retries left after 0 attempts")))
+	w.waitAddon("ring-a", name, addonsv1.DependencyCycleReason+" Add-ons depend on each other (ring-a → ring-b → ring-a)")
+	w.waitAddon("old", name, addonsv1.VersionUnsupportedReason+" Add-on old: it supports Kubernetes >=1.30 <1.36, not v1.37.1")
 
-	t.Log("fixing one fixes it alone")
+	t.Log("one add-on is fixed")
 	change(w, "key", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Connection.Keys = []string{"cluster_name"} })
 	w.node(name)
-	w.waitStanding("key", name, clusterv1.ReadyReason)
+	w.waitAddon("key", name, clusterv1.ReadyReason)
 
-	t.Log("the cluster goes although its add-ons were never ready")
+	t.Log("the cluster is deleted although its add-ons were never ready")
 	cluster := w.cluster(name)
 	w.delete(cluster)
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(get(w, "kind", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
 }
 
-// A change goes through the fleet one cluster at a time, and stops at one that
-// does not become ready.
-func TestAddon_pacesChanges(t *testing.T) {
+// A change is applied to one cluster at a time, and stops at a cluster that does not
+// become ready.
+func TestAddon_limitsTheRolloutOfChanges(t *testing.T) {
 	w := newHarness(t)
 	base := w.localTemplates()
 	w.create(newAddon("paced", "yes", deployment("paced", "one"), func(s *addonsv1.CAPTAddonSpec) {
@@ -274,13 +277,13 @@ func TestAddon_pacesChanges(t *testing.T) {
 	for _, name := range names {
 		w.waitReady(name)
 		w.node(name)
-		w.waitStanding("paced", name, clusterv1.ReadyReason)
+		w.waitAddon("paced", name, clusterv1.ReadyReason)
 	}
-	// A claim without a provisioner keeps the first cluster from becoming ready.
+	// A node selector that matches no node keeps the first cluster from becoming ready.
 	bad := strings.Replace(deployment("paced", "two"), "spec: {containers", "spec: {nodeSelector: {none: such}, containers", 1)
 	change(w, "paced", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = bad })
-	w.waitStanding("paced", names[0], addonsv1.NotReadyReason)
-	w.waitStanding("paced", names[1], addonsv1.WaitingForRolloutReason)
+	w.waitAddon("paced", names[0], addonsv1.NotReadyReason)
+	w.waitAddon("paced", names[1], addonsv1.WaitingForRolloutReason)
 	untouched := &appsv1.Deployment{}
 	w.Expect(w.workload(names[1]).Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "paced"}, untouched)).To(Succeed())
 	w.Expect(untouched.Annotations).To(HaveKeyWithValue("value", "one"))
@@ -290,15 +293,15 @@ func TestAddon_pacesChanges(t *testing.T) {
 		w.Eventually(func(g Gomega) {
 			g.Expect(w.workload(name).Get(w.ctx, client.ObjectKey{Namespace: "default", Name: "paced"}, untouched)).To(Succeed())
 			g.Expect(untouched.Annotations).To(HaveKeyWithValue("value", "three"))
-		}, patience).Should(Succeed())
-		w.waitStanding("paced", name, clusterv1.ReadyReason)
+		}, testTimeout).Should(Succeed())
+		w.waitAddon("paced", name, clusterv1.ReadyReason)
 	}
 	root, err := testenv.Root()
 	w.Expect(err).NotTo(HaveOccurred())
-	t.Log("a cluster that does not answer is told of")
+	t.Log("a cluster is unreachable")
 	dirs, err := filepath.Glob("/tmp/capt-local-" + names[0] + "-*")
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(dirs).To(HaveLen(1))
 	w.Expect(exec.Command(filepath.Join(root, "bin", "localcluster"), "stop", "--dir", dirs[0]).Run()).To(Succeed())
-	w.waitStanding("paced", names[0], addonsv1.WaitingForControlPlaneReason)
+	w.waitAddon("paced", names[0], addonsv1.WaitingForControlPlaneReason)
 }

@@ -20,7 +20,7 @@ func (w *harness) captctl(args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestCaptctl_followsAClusterFromNothingToNothing(t *testing.T) {
+func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 	w := newHarness(t)
 	name := w.localTemplates()
 	w.create(newCluster(name), newInfra(name, func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "local-vpc" }),
@@ -54,9 +54,9 @@ func TestCaptctl_followsAClusterFromNothingToNothing(t *testing.T) {
 
 	cluster := w.cluster(name)
 	w.delete(cluster)
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	var log string
-	w.Eventually(followed, patience).Should(Receive(&log))
+	w.Eventually(followed, testTimeout).Should(Receive(&log))
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  Run/` + name + `-r1  … Applying +[█░]+ \d/3`))
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  CAPTControlPlane/` + name + `  ✓ Ready  Kubernetes v1.37.1 at 127.0.0.1$`))
 	w.Expect(log).To(MatchRegexp(`(?m)^\S+Z  Workspace/` + name + `  … Deleting`))

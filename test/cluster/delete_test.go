@@ -15,12 +15,12 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// traced makes a template tell, in a file, when its resource comes and goes.
+// traced returns a module that records in a file when it is created and destroyed.
 func traced(module, dir, name string) string {
 	return strings.Replace(module, "resource \"terraform_data\" \"", `resource "terraform_data" "trace" {
   input = "`+dir+`/order"
   provisioner "local-exec" {
-    command = "echo make `+name+` >> ${self.input}"
+    command = "echo create `+name+` >> ${self.input}"
   }
   provisioner "local-exec" {
     when    = destroy
@@ -30,7 +30,7 @@ func traced(module, dir, name string) string {
 resource "terraform_data" "`, 1)
 }
 
-// tracedTemplates are the templates, with traces in a file that is returned.
+// tracedTemplates creates templates of traced modules. order returns their records.
 func (w *harness) tracedTemplates(slow bool) (order func() []string) {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -48,7 +48,7 @@ func (w *harness) tracedTemplates(slow bool) (order func() []string) {
 	return func() []string { return lines(w, dir+"/order") }
 }
 
-func TestDelete_inOrderEvenWhenTheGarbageCollectorIsFirst(t *testing.T) {
+func TestDelete_isInOrderWithEveryPropagationPolicy(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
 			w := newHarness(t)
@@ -58,14 +58,14 @@ func TestDelete_inOrderEvenWhenTheGarbageCollectorIsFirst(t *testing.T) {
 
 			w.delete(cluster, client.PropagationPolicy(policy))
 
-			w.waitGone(cluster)
-			w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
-			w.Eventually(w.leftovers, patience).Should(BeEmpty())
+			w.waitDeleted(cluster)
+			w.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
+			w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 		})
 	}
 }
 
-func TestDelete_keepsTheVPCThatIsToBeRetained(t *testing.T) {
+func TestDelete_keepsARetainedVPC(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
 			w := newHarness(t)
@@ -75,20 +75,20 @@ func TestDelete_keepsTheVPCThatIsToBeRetained(t *testing.T) {
 
 			secret := w.apply("demo-vpc").Status.State.SecretName
 
-			// The worst moment: the wish comes together with the deletion.
+			// The worst case: the field is set together with the deletion.
 			change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.RetainVPCOnDelete = true })
 			w.delete(cluster, client.PropagationPolicy(policy))
 
-			w.waitGone(cluster)
+			w.waitDeleted(cluster)
 			w.Consistently(order, 2*time.Second).ShouldNot(ContainElement("destroy vpc"))
 			w.Expect(order()).To(ContainElement("destroy cluster"))
 			state := get(w, secret, &corev1.Secret{})
-			w.Expect(state.OwnerReferences).To(BeEmpty(), "the garbage collector has no reason to take the state")
+			w.Expect(state.OwnerReferences).To(BeEmpty(), "the garbage collector does not delete the state")
 		})
 	}
 }
 
-func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) {
+func TestDelete_ofAWorkspaceInUseDestroysNothing(t *testing.T) {
 	w := newHarness(t)
 	order := w.tracedTemplates(false)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
@@ -100,8 +100,8 @@ func TestDelete_ofAWorkspaceByHandDestroysNothingOfALivingCluster(t *testing.T) 
 	w.Consistently(order, 2*time.Second).ShouldNot(ContainElement(HavePrefix("destroy")))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+	w.waitDeleted(cluster)
+	w.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 
 func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
@@ -116,8 +116,8 @@ func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
 	w.Expect(text(conditionOf(w.infra("demo"), infrav1.ReadyCondition))).To(HavePrefix("False Deleting: ControlPlaneGone"))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+	w.waitDeleted(cluster)
+	w.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 
 func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
@@ -125,16 +125,16 @@ func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
 	order := w.tracedTemplates(true)
 	cluster := newCluster("demo")
 	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
-	w.Eventually(order, patience).Should(ContainElement("make cluster"), "the run of the control plane continues")
+	w.Eventually(order, testTimeout).Should(ContainElement("create cluster"), "the run of the control plane has started")
 
 	w.delete(cluster)
 
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(order()).To(ContainElements("destroy cluster", "destroy vpc"))
-	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 }
 
-func TestDelete_beforeAnythingWasMade(t *testing.T) {
+func TestDelete_beforeAnythingWasCreated(t *testing.T) {
 	w := newHarness(t)
 	cluster := newCluster("demo")
 	w.create(cluster, newInfra("demo"), newControlPlane("demo"))
@@ -142,11 +142,11 @@ func TestDelete_beforeAnythingWasMade(t *testing.T) {
 
 	w.delete(cluster)
 
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(w.leftovers()).To(BeEmpty())
 }
 
-func TestDelete_waitsForLoadBalancersAndCanBeToldNotTo(t *testing.T) {
+func TestDelete_waitsForLoadBalancersUnlessSkipped(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo", func(s *controlplanev1.CAPTControlPlaneSpec) {
@@ -173,9 +173,9 @@ func TestDelete_waitsForLoadBalancersAndCanBeToldNotTo(t *testing.T) {
 	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
 		c.Annotations = map[string]string{controlplanev1.SkipDeletionChecksAnnotation: "load-balancers"}
 	})
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(service), service)
-	w.Expect(apierrors.IsNotFound(err)).To(BeFalse(), "the Service was asked to go, and left to its finalizer")
+	w.Expect(apierrors.IsNotFound(err)).To(BeFalse(), "the Service is deleted, but its finalizer remains")
 	w.Expect(service.DeletionTimestamp).NotTo(BeNil())
 	service.Finalizers = nil
 	w.Expect(w.env.Client.Update(w.ctx, service)).To(Succeed())

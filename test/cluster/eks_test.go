@@ -26,7 +26,7 @@ import (
 
 const spotRole = "AWSServiceRoleForEC2Spot"
 
-// eksModule gives out an API server that knows EKS's tokens.
+// eksModule has an API server that accepts EKS tokens as outputs.
 const eksModule = `
 variable "cluster_name" { type = string }
 variable "kubernetes_version" { type = string }
@@ -41,8 +41,8 @@ output "cluster_certificate_authority_data" { value = var.ca }
 output "given" { value = { vpc_id = var.vpc_id, subnet_ids = var.subnet_ids } }
 `
 
-// awsTemplates makes the templates vpc and eks, whose runs have credentials of
-// the fake account.
+// awsTemplates creates the templates vpc and eks, whose runs have credentials of the
+// fake account.
 func (w *harness) awsTemplates(aws *awstest.Server) {
 	w.t.Helper()
 	w.templates()
@@ -62,7 +62,7 @@ func newEKS(name, endpoint, ca string, change ...func(*controlplanev1.CAPTContro
 	}}, change...)...)
 }
 
-// apiServer starts an API server that asks the authenticator about tokens.
+// apiServer starts an API server that reviews tokens with the authenticator.
 func (w *harness) apiServer(authenticator *awstest.Authenticator) (endpoint, ca string) {
 	w.t.Helper()
 	root, err := testenv.Root()
@@ -83,15 +83,15 @@ func (w *harness) apiServer(authenticator *awstest.Authenticator) (endpoint, ca 
 	return config.Host, base64.StdEncoding.EncodeToString(config.CAData)
 }
 
-// A token is made anew before it ends; Cluster API's own connection to the
-// workload cluster lives on through several of them.
-func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
+// A token is renewed before it expires. Cluster API's own connection to the workload
+// cluster survives several renewals.
+func TestEKS_renewsTokensAndKeepsTheConnection(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	authenticator := awstest.NewAuthenticator(t, aws, "eks-demo")
 	endpoint, ca := w.apiServer(authenticator)
 	w.awsTemplates(aws)
-	// Sessions that end soon make tokens that end soon.
+	// The tokens of short sessions expire soon.
 	role := aws.AddRole("capt")
 	aws.LimitSessions(24 * time.Second)
 	authenticator.SetLifetime(24 * time.Second)
@@ -108,10 +108,10 @@ func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
 		c := w.controlPlane("demo")
 		g.Expect(text(conditionOf(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
 		renewals[c.Status.Kubeconfig.RenewedAt.Time] = true
-		g.Expect(time.Now()).To(BeTemporally("<", c.Status.Kubeconfig.ExpiresAt.Time), "the token in the Secret is always good")
+		g.Expect(time.Now()).To(BeTemporally("<", c.Status.Kubeconfig.ExpiresAt.Time), "the token in the Secret is always valid")
 	}, 60*time.Second, time.Second).Should(Succeed())
-	w.Expect(len(renewals)).To(BeNumerically(">=", 3), "rotation is visible")
-	w.Expect(w.apply("demo").Status.Runs).To(BeEquivalentTo(1), "a new token is no reason for a run")
+	w.Expect(len(renewals)).To(BeNumerically(">=", 3), "the token was renewed several times")
+	w.Expect(w.apply("demo").Status.Runs).To(BeEquivalentTo(1), "a new token starts no run")
 
 	personal, err := clientcmd.Load(get(w, "demo-user-kubeconfig", &corev1.Secret{}).Data["value"])
 	w.Expect(err).NotTo(HaveOccurred())
@@ -120,14 +120,14 @@ func TestEKS_tokensAreRenewedAndTheConnectionStays(t *testing.T) {
 	w.Expect(user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")).To(ContainSubstring("aws eks get-token --cluster-name eks-demo"))
 	w.Expect(user.Exec.Args).To(ContainElement(role))
 
-	// The way down needs tokens too, and the region is the infrastructure's.
+	// The deletion needs tokens as well. The region is that of the infrastructure.
 	cluster := w.cluster("demo")
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Eventually(w.leftovers, patience).Should(ConsistOf("Secret aws"))
+	w.waitDeleted(cluster)
+	w.Eventually(w.leftovers, testTimeout).Should(ConsistOf("Secret aws"))
 }
 
-func TestEKS_credentialsThatFailAreNamed(t *testing.T) {
+func TestEKS_reportsInvalidCredentials(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
@@ -148,8 +148,8 @@ func TestEKS_credentialsThatFailAreNamed(t *testing.T) {
 	w.Expect(aws.Calls("GetRole")).To(BeZero())
 }
 
-// Clusters that are created at once find or make the role together.
-func TestEKS_spotRoleIsMadeOnceAndNeverTakenAway(t *testing.T) {
+// Clusters that are created at the same time share one role.
+func TestEKS_createsTheSpotRoleOnceAndNeverDeletesIt(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)
@@ -170,12 +170,12 @@ func TestEKS_spotRoleIsMadeOnceAndNeverTakenAway(t *testing.T) {
 		w.delete(cluster)
 	}
 	for _, cluster := range clusters {
-		w.waitGone(cluster)
+		w.waitDeleted(cluster)
 	}
-	w.Expect(aws.HasRole(spotRole)).To(BeTrue(), "the role is the account's")
+	w.Expect(aws.HasRole(spotRole)).To(BeTrue(), "the role belongs to the account")
 }
 
-func TestEKS_spotRoleThatCannotBeMadeSaysWhatIsMissing(t *testing.T) {
+func TestEKS_reportsMissingPermissionsForTheSpotRole(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	aws.Deny("CreateServiceLinkedRole")
@@ -191,7 +191,7 @@ func TestEKS_spotRoleThatCannotBeMadeSaysWhatIsMissing(t *testing.T) {
 	waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.SpotRoleReadyCondition, "True Skipped")
 }
 
-func TestEKS_existingVPCReachesTheTemplate(t *testing.T) {
+func TestEKS_passesAnExistingVPCToTheTemplate(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	aws.AddVPC(awstest.VPC{ID: "vpc-0123456789abcdef0", CIDR: "10.0.0.0/16"}, []awstest.Subnet{
@@ -213,11 +213,11 @@ func TestEKS_existingVPCReachesTheTemplate(t *testing.T) {
 		`{"vpc_id":"vpc-0123456789abcdef0","subnet_ids":["subnet-0000000000000000a","subnet-0000000000000000b"]}`))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(aws.Calls("DeleteVpc")).To(BeZero())
 }
 
-func TestEKS_existingVPCThatIsNotThereIsWaitedFor(t *testing.T) {
+func TestEKS_waitsForAnExistingVPC(t *testing.T) {
 	w := newHarness(t)
 	aws := awstest.New(t)
 	w.awsTemplates(aws)

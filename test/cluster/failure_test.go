@@ -14,7 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// failing ends a module's run with a diagnostic of its own.
+// failing makes the run of a module fail with a diagnostic.
 const failing = `
 resource "terraform_data" "limit" {
   lifecycle {
@@ -26,7 +26,7 @@ resource "terraform_data" "limit" {
 }
 `
 
-func TestFailure_isShownWherePeopleLook(t *testing.T) {
+func TestFailure_isReportedByEveryOwner(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
@@ -40,7 +40,7 @@ func TestFailure_isShownWherePeopleLook(t *testing.T) {
 	w.Eventually(func(g Gomega) {
 		c := conditionOf(w.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
 		g.Expect(text(c)).To(And(HavePrefix("False WorkspaceFailed"), ContainSubstring(diagnostic)))
-	}, patience).Should(Succeed(), "Cluster API mirrors the condition")
+	}, testTimeout).Should(Succeed(), "Cluster API mirrors the condition")
 	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
 	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo has no VPC yet"))
 
@@ -58,7 +58,7 @@ func TestFailure_isShownWherePeopleLook(t *testing.T) {
 	w.waitReady("demo")
 }
 
-// run runs a program on the environment and returns what it prints.
+// run runs a program with the environment's kubeconfig and returns its output.
 func (w *harness) run(name string, args ...string) string {
 	w.t.Helper()
 	program, err := testenv.Part(name)

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 		testenv.WithStarted(startManager)))
 }
 
-// patience is how long anything may take on a busy machine.
-const patience = 3 * time.Minute
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 3 * time.Minute
 
 // startManager runs the manager for all tests of the package.
 func startManager(e *testenv.Environment) error {
@@ -48,7 +48,7 @@ func startManager(e *testenv.Environment) error {
 	return nil
 }
 
-// runManager starts a manager on an API server and returns how it is stopped.
+// runManager starts a manager and returns a function that stops it.
 func runManager(kubeconfig, work string, extra ...string) (stop func() error, err error) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -84,7 +84,7 @@ func runManager(kubeconfig, work string, extra ...string) (stop func() error, er
 		select {
 		case <-done:
 			return nil
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			_ = cmd.Process.Kill()
 			return fmt.Errorf("the manager did not stop")
 		}
@@ -103,10 +103,10 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
-	return worldOn(t, env)
+	return newHarnessOn(t, env)
 }
 
-func worldOn(t *testing.T, e *testenv.Environment) *harness {
+func newHarnessOn(t *testing.T, e *testenv.Environment) *harness {
 	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -116,7 +116,7 @@ func worldOn(t *testing.T, e *testenv.Environment) *harness {
 	return w
 }
 
-// dump shows what the objects of the namespace say, and the manager's log.
+// dump logs the objects of the namespace and the manager's log.
 func (w *harness) dump() {
 	for _, kind := range []string{"clusters", "captclusters", "captcontrolplanes", "workspacetemplateapplies"} {
 		kubectl, err := testenv.Part("kubectl")
@@ -145,7 +145,7 @@ func (w *harness) create(objects ...client.Object) {
 	}
 }
 
-// get reads an object by the name it was made with.
+// get reads an object of the namespace.
 func get[T client.Object](w *harness, name string, into T) T {
 	w.t.Helper()
 	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
@@ -181,7 +181,7 @@ func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
 		}
 		edit(obj)
 		return w.env.Client.Update(w.ctx, obj)
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 type conditioned interface {
@@ -209,41 +209,41 @@ func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix s
 		c = conditionOf(obj, kind)
 		g.Expect(text(c)).To(HavePrefix(prefix))
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
-	}, patience, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return c
 }
 
-// waitAvailable waits until Cluster API says that the cluster is available.
+// waitAvailable waits until Cluster API reports the cluster as available.
 func (w *harness) waitAvailable(name string) *clusterv1.Cluster {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, cluster)).To(Succeed())
 		g.Expect(text(conditionOf(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
-	}, patience, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return cluster
 }
 
-// waitReady waits until Cluster API knows the control plane, and CAPT is content
-// with everything. Available comes later: Cluster API connects every 30 seconds.
+// waitReady waits until CAPT's objects are ready and Cluster API has observed the
+// control plane. Available comes later: Cluster API connects every 30 seconds.
 func (w *harness) waitReady(name string) *clusterv1.Cluster {
 	w.t.Helper()
 	waitCondition(w, name, &infrav1.CAPTCluster{}, infrav1.ReadyCondition, "True")
 	waitCondition(w, name, &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
 	w.Eventually(func(g Gomega) {
-		done := w.cluster(name).Status.Initialization.ControlPlaneInitialized
-		g.Expect(done).To(HaveValue(BeTrue()))
-	}, patience, 100*time.Millisecond).Should(Succeed())
+		initialized := w.cluster(name).Status.Initialization.ControlPlaneInitialized
+		g.Expect(initialized).To(HaveValue(BeTrue()))
+	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return w.cluster(name)
 }
 
-// waitGone waits until an object does not exist any more.
-func (w *harness) waitGone(obj conditioned) {
+// waitDeleted waits until an object no longer exists.
+func (w *harness) waitDeleted(obj conditioned) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
-	}, patience, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 }
 
 func (w *harness) delete(obj client.Object, options ...client.DeleteOption) {
@@ -251,7 +251,7 @@ func (w *harness) delete(obj client.Object, options ...client.DeleteOption) {
 	w.Expect(w.env.Client.Delete(w.ctx, obj, options...)).To(Succeed())
 }
 
-// leftovers lists everything of CAPT's that is still in the namespace.
+// leftovers returns the objects of CAPT that are still in the namespace.
 func (w *harness) leftovers() []string {
 	w.t.Helper()
 	var names []string

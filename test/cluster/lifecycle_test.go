@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
+func TestCluster_becomesAvailableAndLeavesNothingBehind(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
@@ -26,8 +26,8 @@ func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
 	w.Expect(cluster.Status.FailureDomains).To(HaveExactElements(HaveField("Name", "zone-a"), HaveField("Name", "zone-b")))
 	w.Expect(controlPlane.Status.Version).To(Equal("v1.37.1"))
 	w.Expect(controlPlane.Status.Versions).To(HaveExactElements(HaveField("Version", "v1.37.1")))
-	// Cluster API writes the status of a Cluster and its spec one after the other.
-	w.Eventually(func() clusterv1.APIEndpoint { return w.cluster("demo").Spec.ControlPlaneEndpoint }, patience).
+	// Cluster API writes the status and the spec of a Cluster separately.
+	w.Eventually(func() clusterv1.APIEndpoint { return w.cluster("demo").Spec.ControlPlaneEndpoint }, testTimeout).
 		Should(Equal(controlPlane.Spec.ControlPlaneEndpoint))
 	w.Expect(controlPlane.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
 
@@ -40,11 +40,11 @@ func TestCluster_becomesAvailableAndGoesWithoutATrace(t *testing.T) {
 	w.Expect(get(w, "demo-eks-connection", &corev1.Secret{}).Data).To(HaveKey("cluster_endpoint"))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+	w.waitDeleted(cluster)
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 }
 
-func TestCluster_fieldsReachTheTemplates(t *testing.T) {
+func TestCluster_passesFieldsToTheTemplates(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"),
@@ -85,7 +85,7 @@ func TestCluster_fieldsReachTheTemplates(t *testing.T) {
 	}))
 }
 
-func TestCluster_refusesAFieldThatTheTemplateCannotTake(t *testing.T) {
+func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
@@ -94,7 +94,7 @@ func TestCluster_refusesAFieldThatTheTemplateCannotTake(t *testing.T) {
 
 	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False FieldNotTaken")
 	w.Expect(c.Message).To(And(ContainSubstring("spec.vpcConfig.natGateway"), ContainSubstring("nat_gateway"), ContainSubstring("WorkspaceTemplate vpc")))
-	w.Expect(w.leftovers()).To(BeEmpty(), "nothing is half done")
+	w.Expect(w.leftovers()).To(BeEmpty(), "nothing was created")
 
 	change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.VPCConfig = nil })
 	w.waitReady("demo")
@@ -104,5 +104,5 @@ func TestCluster_refusesAFieldThatTheTemplateCannotTake(t *testing.T) {
 	})
 	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
 	w.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
-	w.Expect(text(conditionOf(w.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster works on")
+	w.Expect(text(conditionOf(w.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
 }

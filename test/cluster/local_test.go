@@ -45,8 +45,8 @@ func (w *harness) install(path string) {
 	}
 }
 
-// localTemplates installs the templates that need no cloud, and returns a name
-// for a cluster whose processes end with the test, however it ends.
+// localTemplates installs the templates that need no cloud, and returns a name for a
+// cluster whose processes are stopped at the end of the test.
 func (w *harness) localTemplates() string {
 	w.t.Helper()
 	root, err := testenv.Root()
@@ -55,7 +55,7 @@ func (w *harness) localTemplates() string {
 		left, _ := filepath.Glob("/tmp/capt-local-" + w.namespace + "-*")
 		for _, dir := range left {
 			out, err := exec.Command(filepath.Join(root, "bin", "localcluster"), "down", "--dir", dir).CombinedOutput()
-			w.t.Logf("ending %s: %v %s", dir, err, out)
+			w.t.Logf("stopping %s: %v %s", dir, err, out)
 		}
 	})
 	for _, name := range []string{"local-vpc", "local-controlplane", "local-node", "local-node-group"} {
@@ -64,7 +64,7 @@ func (w *harness) localTemplates() string {
 	return w.namespace
 }
 
-// workload reaches the cluster that was made, by its kubeconfig Secret.
+// workload returns a client for a cluster, with the kubeconfig of its Secret.
 func (w *harness) workload(name string) client.Client {
 	w.t.Helper()
 	secret := get(w, name+"-kubeconfig", &corev1.Secret{})
@@ -75,7 +75,7 @@ func (w *harness) workload(name string) client.Client {
 	return c
 }
 
-// An upgrade over two minors goes by way of the one between, and the cluster
+// An upgrade over two minor versions runs the version in between, and the cluster
 // keeps its data, its endpoint and its kubeconfig.
 func TestLocal_upgradesMinorByMinor(t *testing.T) {
 	w := newHarness(t)
@@ -101,7 +101,7 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 		}
 		g.Expect(text(conditionOf(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
 		g.Expect(c.Status.Version).To(Equal("v1.37.1"))
-	}, patience, "20ms").Should(Succeed())
+	}, testTimeout, "20ms").Should(Succeed())
 	w.Expect(seen).To(Equal([]string{"v1.35.2", "v1.36.0", "v1.37.1"}))
 	w.Expect(w.apply(name).Status.Runs).To(BeEquivalentTo(3), "one run for the creation and one for each minor")
 	w.Expect(w.controlPlane(name).Spec.ControlPlaneEndpoint).To(Equal(endpoint))
@@ -111,11 +111,11 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 	w.Expect(err).To(MatchError(ContainSubstring("cannot be downgraded")))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Expect(processesOf("capt-local-"+name)).To(BeEmpty(), "no process is left behind")
+	w.waitDeleted(cluster)
+	w.Expect(processesOf("capt-local-"+name)).To(BeEmpty(), "no process is still running")
 }
 
-// processesOf lists the command lines of processes that contain a text.
+// processesOf returns the command lines that contain a text.
 func processesOf(part string) []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// localCluster makes a cluster whose nodes KWOK plays.
+// localCluster creates a cluster whose nodes KWOK simulates.
 func (w *harness) localCluster() (name string) {
 	w.t.Helper()
 	name = w.localTemplates()
@@ -48,7 +48,7 @@ func machineDeployment(cluster, name string, replicas int32) *infrav1.CAPTMachin
 	}
 }
 
-// readyNodes waits for as many ready nodes and returns them.
+// readyNodes waits for count ready nodes and returns them.
 func (w *harness) readyNodes(cluster string, count int) []corev1.Node {
 	w.t.Helper()
 	var list corev1.NodeList
@@ -56,12 +56,12 @@ func (w *harness) readyNodes(cluster string, count int) []corev1.Node {
 		g.Expect(w.nodes(cluster)).To(HaveLen(count))
 		g.Expect(w.workload(cluster).List(w.ctx, &list)).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(count))
-	}, patience, 500*time.Millisecond).Should(Succeed())
+	}, testTimeout, 500*time.Millisecond).Should(Succeed())
 	return list.Items
 }
 
 // The tree of a cluster: control plane, deployment, set, machine, node.
-func TestMachines_deploymentRollsScalesAndGoesFirst(t *testing.T) {
+func TestMachines_deploymentRollsScalesAndIsDeletedFirst(t *testing.T) {
 	w := newHarness(t)
 	name := w.localCluster()
 	w.create(machineDeployment(name, "workers", 2))
@@ -80,37 +80,37 @@ func TestMachines_deploymentRollsScalesAndGoesFirst(t *testing.T) {
 			g.Expect(node.Labels).To(HaveKeyWithValue("example.com/tier", "front"))
 			g.Expect(slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.UID == node.UID })).To(BeTrue(), "the same node")
 		}
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 
-	// Another instance type does; pods move before their node goes.
+	// Another instance type does. Pods are evicted before their node is deleted.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "web-", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: nodes[0].Name, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}},
 	}
-	w.Eventually(func() error { return w.workload(name).Create(w.ctx, pod) }, patience).Should(Succeed())
+	w.Eventually(func() error { return w.workload(name).Create(w.ctx, pod) }, testTimeout).Should(Succeed())
 	change(w, "workers", deployment, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Template.Spec.InstanceType = "m5.xlarge" })
 	w.Eventually(func(g Gomega) {
 		fresh := w.readyNodes(name, 2)
 		for _, node := range fresh {
 			g.Expect(node.Labels).To(HaveKeyWithValue(corev1.LabelInstanceTypeStable, "m5.xlarge"))
 		}
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	err := w.workload(name).Get(w.ctx, client.ObjectKeyFromObject(pod), pod)
 	w.Expect(client.IgnoreNotFound(err)).To(Succeed())
-	w.Expect(err).To(HaveOccurred(), "the pod was evicted from the node that went")
+	w.Expect(err).To(HaveOccurred(), "the pod was evicted from the deleted node")
 
 	w.run("kubectl", "scale", "captmachinedeployment/workers", "--replicas=3")
 	w.readyNodes(name, 3)
 
 	cluster := w.cluster(name)
 	w.delete(cluster)
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
-	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 }
 
-// A node that Cluster API's MachineHealthCheck finds ill is replaced.
-func TestMachines_healthCheckReplacesAnIllNode(t *testing.T) {
+// A node that Cluster API's MachineHealthCheck reports as unhealthy is replaced.
+func TestMachines_healthCheckReplacesAnUnhealthyNode(t *testing.T) {
 	w := newHarness(t)
 	name := w.localCluster()
 	labels := map[string]string{clusterv1.ClusterNameLabel: name, "pool": "checked"}
@@ -150,7 +150,7 @@ func TestMachines_healthCheckReplacesAnIllNode(t *testing.T) {
 		g.Expect(machines[0].Status.NodeRef.Name).To(Equal(ill.Name))
 		g.Expect(machines[0].Spec.ProviderID).To(Equal(ill.Spec.ProviderID))
 		g.Expect(machines[0].Status.Addresses).NotTo(BeEmpty())
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"KernelDeadlock","status":"True","reason":"Stuck","lastTransitionTime":%q}]}}`,
 		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
@@ -159,10 +159,10 @@ func TestMachines_healthCheckReplacesAnIllNode(t *testing.T) {
 	w.Eventually(func(g Gomega) {
 		nodes := w.readyNodes(name, 1)
 		g.Expect(nodes[0].UID).NotTo(Equal(ill.UID))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 
 	cluster := w.cluster(name)
 	w.delete(cluster)
-	w.waitGone(cluster)
-	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+	w.waitDeleted(cluster)
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 }

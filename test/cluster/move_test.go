@@ -16,7 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// moved lists what clusterctl moves, owners first.
+// moved are the kinds that clusterctl moves, owners first.
 var moved = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("WorkspaceTemplate"),
 	clusterv1.GroupVersion.WithKind("Cluster"),
@@ -26,9 +26,9 @@ var moved = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Secret"},
 }
 
-// A move is what clusterctl does: pause, copy every object without its status
-// to the other API server with the owners' new UIDs, take the old ones away
-// without letting any controller act, unpause.
+// The test does what clusterctl move does: it pauses the cluster, copies every object
+// without its status to the other API server with the new UIDs of its owners, deletes
+// the old objects without any controller acting, and unpauses.
 func TestMove_changesNothing(t *testing.T) {
 	w := newHarness(t)
 	order := w.tracedTemplates(false)
@@ -37,7 +37,7 @@ func TestMove_changesNothing(t *testing.T) {
 	vpc, endpoint := w.infra("demo").Status.VPCID, w.controlPlane("demo").Spec.ControlPlaneEndpoint
 
 	target := testenv.New(t, testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithStarted(startManager))
-	there := worldOn(t, target)
+	there := newHarnessOn(t, target)
 
 	change(w, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	for _, obj := range []conditioned{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{}} {
@@ -47,17 +47,17 @@ func TestMove_changesNothing(t *testing.T) {
 	change(there, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 
 	there.waitReady("demo")
-	there.Expect(order()).To(Equal([]string{"make vpc", "make cluster"}), "nothing was made or destroyed")
+	there.Expect(order()).To(Equal([]string{"create vpc", "create cluster"}), "nothing was created or destroyed")
 	for _, name := range []string{"demo-vpc", "demo"} {
 		there.Expect(there.apply(name).Status.Runs).To(BeEquivalentTo(1), "the runs of %s are on record, and there was no other", name)
 	}
 	there.Expect(there.infra("demo").Status.VPCID).To(Equal(vpc))
 	there.Expect(there.controlPlane("demo").Spec.ControlPlaneEndpoint).To(Equal(endpoint))
 
-	// What was moved can be deleted there.
+	// The moved objects can be deleted there.
 	cluster := there.cluster("demo")
 	there.delete(cluster)
-	there.waitGone(cluster)
+	there.waitDeleted(cluster)
 	there.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
 }
 
@@ -87,7 +87,7 @@ func copyObjects(from, to *harness) {
 			uids[old] = copied.GetUID()
 		}
 	}
-	// The old ones go without anybody acting on them.
+	// The old objects are deleted without any controller acting on them.
 	for _, gvk := range slices.Backward(moved) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

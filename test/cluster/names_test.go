@@ -13,7 +13,7 @@ import (
 
 func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 	t.Parallel()
-	one, two := worldOn(t, env), worldOn(t, env)
+	one, two := newHarnessOn(t, env), newHarnessOn(t, env)
 	for _, w := range []*harness{one, two} {
 		w.templates()
 		w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
@@ -22,17 +22,17 @@ func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 	one.Expect(one.infra("demo").Status.VPCID).NotTo(Equal(two.infra("demo").Status.VPCID))
 
 	one.delete(first)
-	one.waitGone(first)
+	one.waitDeleted(first)
 
 	two.Expect(two.infra("demo").Status.VPCID).NotTo(BeEmpty())
 	two.waitReady("demo")
 	two.delete(second)
-	two.waitGone(second)
+	two.waitDeleted(second)
 }
 
-// The VPC of one cluster and the control plane of another may want the same
-// workspace: the owner is found by reference, not by name.
-func TestNames_aClusterNamedAsTheVPCOfAnother(t *testing.T) {
+// The VPC of one cluster and the control plane of another may need workspaces of the
+// same name: the owner is found by reference, not by name.
+func TestNames_aClusterNamedLikeTheVPCOfAnother(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
@@ -47,7 +47,7 @@ func TestNames_aClusterNamedAsTheVPCOfAnother(t *testing.T) {
 	w.Expect(metav1.IsControlledBy(w.apply(other), w.controlPlane("demo-vpc"))).To(BeTrue())
 
 	w.delete(second)
-	w.waitGone(second)
+	w.waitDeleted(second)
 	w.waitReady("demo")
 	w.Expect(w.apply("demo-vpc").DeletionTimestamp).To(BeNil())
 }

@@ -13,7 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// vpcModule stands in for a VPC: it makes nothing that costs time.
+// vpcModule is a stand-in for a VPC that is created at once.
 const vpcModule = `
 variable "name" { type = string }
 variable "region" { type = string }
@@ -38,8 +38,8 @@ output "azs" { value = var.azs }
 output "given" { value = { name = var.name, region = var.region, cidr = var.cidr, tags = var.tags } }
 `
 
-// controlPlaneModule stands in for a control plane: its API server is one that
-// runs already.
+// controlPlaneModule is a stand-in for a control plane, whose API server is already
+// running.
 const controlPlaneModule = `
 variable "cluster_name" { type = string }
 variable "kubernetes_version" { type = string }
@@ -91,7 +91,7 @@ output "given" {
 }
 `
 
-// workloadSecret holds the kubeconfig of the API server that stands in.
+// workloadSecret contains the kubeconfig of the stand-in API server.
 const workloadSecret = "workload"
 
 func inline(name, module string, change ...func(*infrav1.WorkspaceSpec)) *infrav1.WorkspaceTemplate {
@@ -105,8 +105,8 @@ func inline(name, module string, change ...func(*infrav1.WorkspaceSpec)) *infrav
 	}
 }
 
-// templates makes the templates vpc and control-plane, and the Secret with the
-// kubeconfig that the latter gives out.
+// templates creates the templates vpc and control-plane, and the Secret with the
+// kubeconfig that the latter has as an output.
 func (w *harness) templates() {
 	w.t.Helper()
 	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-func TestPause_nothingHappensUntilItEnds(t *testing.T) {
+func TestPause_stopsAllWorkUntilItEnds(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	cluster := newCluster("demo")
@@ -40,19 +40,19 @@ func TestPause_nothingHappensUntilItEnds(t *testing.T) {
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.apply("demo").Spec.Variables).To(HaveKey("tags"))
 		g.Expect(w.apply("demo").Status.Runs).To(Equal(runs + 1))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	w.waitReady("demo")
 }
 
-func TestManagedBy_isLeftAlone(t *testing.T) {
+func TestManagedBy_isIgnored(t *testing.T) {
 	w := newHarness(t)
 	w.templates()
 	infra := newInfra("demo")
 	infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another-system"}
 	w.create(newCluster("demo"), infra, newControlPlane("demo"))
 	w.Eventually(func(g Gomega) {
-		g.Expect(w.infra("demo").OwnerReferences).NotTo(BeEmpty(), "Cluster API has seen it")
-	}, patience).Should(Succeed())
+		g.Expect(w.infra("demo").OwnerReferences).NotTo(BeEmpty(), "Cluster API has observed it")
+	}, testTimeout).Should(Succeed())
 
 	w.Consistently(func(g Gomega) {
 		infra := w.infra("demo")

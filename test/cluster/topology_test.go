@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// topology is a Cluster of the class local with one worker of each kind.
+// topology returns a Cluster of the class local with one worker of each kind.
 func topology(name, version string) *clusterv1.Cluster {
 	return &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -26,7 +26,7 @@ func topology(name, version string) *clusterv1.Cluster {
 	}
 }
 
-// nodes lists the ready nodes of the workload cluster.
+// nodes returns the ready nodes of the workload cluster.
 func (w *harness) nodes(name string) (ready []string) {
 	w.t.Helper()
 	var list corev1.NodeList
@@ -41,8 +41,8 @@ func (w *harness) nodes(name string) (ready []string) {
 	return ready
 }
 
-// The repository's own ClusterClass makes, upgrades, rescales and deletes a
-// cluster through Cluster API's topology controller.
+// Cluster API's topology controller creates, upgrades, rescales and deletes a cluster
+// of the repository's own ClusterClass.
 func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	w := newHarness(t)
 	name := w.localTemplates()
@@ -50,12 +50,12 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	w.create(topology(name, "v1.36.0"))
 
 	cluster := w.waitAvailable(name)
-	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(2))
+	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(2))
 	w.Eventually(func(g Gomega) {
 		machines := w.machines(name)
 		g.Expect(machines).To(HaveLen(1))
 		g.Expect(machines[0].Status.NodeRef.Name).NotTo(BeEmpty(), "Cluster API has found the node")
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 
 	change(w, name, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
 	w.Eventually(func(g Gomega) {
@@ -64,24 +64,24 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 		g.Expect(w.controlPlane(c.Spec.ControlPlaneRef.Name).Status.Version).To(Equal("v1.37.1"))
 		machines := w.machines(name)
 		g.Expect(machines).To(HaveLen(1))
-		g.Expect(machines[0].Spec.Version).To(Equal("v1.37.0"), "the workers follow")
-	}, patience, time.Second).Should(Succeed())
+		g.Expect(machines[0].Spec.Version).To(Equal("v1.37.0"), "the workers are upgraded too")
+	}, testTimeout, time.Second).Should(Succeed())
 
 	change(w, name, cluster, func(c *clusterv1.Cluster) {
 		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(2))
 		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(3))
 	})
-	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(5))
+	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(5))
 	change(w, name, cluster, func(c *clusterv1.Cluster) {
 		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(0))
 		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(1))
 	})
-	w.Eventually(func() []string { return w.nodes(name) }, patience, time.Second).Should(HaveLen(1))
+	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(1))
 
 	w.delete(cluster)
-	w.waitGone(cluster)
+	w.waitDeleted(cluster)
 	w.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
-	w.Eventually(w.leftovers, patience).Should(BeEmpty())
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
 }
 
 func (w *harness) machines(name string) []clusterv1.Machine {

@@ -50,6 +50,6 @@ func TestApply_appliesAndWritesOutputs(t *testing.T) {
 	w.Expect(a.Status.History).To(HaveLen(2))
 
 	w.delete("hello")
-	w.waitGone("hello")
-	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs go with the workspace")
+	w.waitDeleted("hello")
+	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs are deleted with the workspace")
 }

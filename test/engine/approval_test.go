@@ -22,9 +22,9 @@ func TestApproval_appliesExactlyTheApprovedPlan(t *testing.T) {
 	w.Expect(plan.Changes).To(ConsistOf(infrav1.ResourceChange{Address: "terraform_data.greeting", Action: "create"}))
 	w.Expect(w.secrets()).NotTo(ContainElement("hello-connection"), "nothing is applied before it is approved")
 
-	// A plan for other inputs is another plan: the approval of the first is void.
+	// Other inputs result in another plan, so the approval of the first is void.
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("moon") })
-	w.Eventually(func() string { return w.get("hello").Status.Plan.ID }, patience).ShouldNot(Equal(plan.ID))
+	w.Eventually(func() string { return w.get("hello").Status.Plan.ID }, testTimeout).ShouldNot(Equal(plan.ID))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan.ID })
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 
@@ -38,7 +38,7 @@ func TestApproval_appliesExactlyTheApprovedPlan(t *testing.T) {
 	}
 }
 
-func TestApproval_rejectedPlansWait(t *testing.T) {
+func TestApproval_aRejectedPlanIsReplacedOnRequest(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
@@ -54,7 +54,7 @@ func TestApproval_rejectedPlansWait(t *testing.T) {
 	w.Expect(w.get("hello").Status.HandledRequest).To(Equal("please"))
 }
 
-func TestApproval_stalePlansAreMadeAnew(t *testing.T) {
+func TestApproval_aStalePlanIsReplaced(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
@@ -67,7 +67,7 @@ func TestApproval_stalePlansAreMadeAnew(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	plan := w.get("hello").Status.Plan.ID
 
-	// Another tool changes the state after the plan was made.
+	// Another tool changes the state after the plan was created.
 	w.bumpState("hello")
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
 
@@ -76,7 +76,7 @@ func TestApproval_stalePlansAreMadeAnew(t *testing.T) {
 		g.Expect(a.Status.Plan).NotTo(BeNil())
 		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
 		g.Expect(condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	w.Expect(w.get("hello").Status.Outputs["greeting"].String()).To(Equal("hello world"), "the stale plan was not applied")
 }
 
@@ -89,7 +89,7 @@ resource "terraform_data" "precious" {
 resource "terraform_data" "cheap" { triggers_replace = var.name }
 `
 
-func TestProtect_refusesUntilAPersonNamesTheAddress(t *testing.T) {
+func TestProtect_blocksUntilTheUserNamesTheAddress(t *testing.T) {
 	w := newHarness(t)
 	w.template("replaceable", replaceable, func(s *infrav1.WorkspaceSpec) {
 		s.Protect = []infrav1.ProtectPattern{"terraform_data.precious"}
@@ -109,5 +109,5 @@ func TestProtect_refusesUntilAPersonNamesTheAddress(t *testing.T) {
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("Succeeded"))
 
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 }

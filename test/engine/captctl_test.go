@@ -15,26 +15,26 @@ import (
 	"github.com/appthrust/capt/internal/cli"
 )
 
-// answer is the output and the exit code of captctl.
-type answer struct {
+// result is the output and the exit code of captctl.
+type result struct {
 	out, err string
 	code     int
 }
 
-func (w *harness) captctl(args ...string) answer {
+func (w *harness) captctl(args ...string) result {
 	w.t.Helper()
 	var out, errs bytes.Buffer
 	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	root.SetArgs(append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...))
 	err := root.ExecuteContext(w.ctx)
-	a := answer{out: out.String(), err: errs.String(), code: cli.Code(err)}
+	a := result{out: out.String(), err: errs.String(), code: cli.Code(err)}
 	if err != nil {
 		a.err += err.Error()
 	}
 	return a
 }
 
-func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
+func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", manual, variables(map[string]string{"name": "world"}))
@@ -69,34 +69,34 @@ func TestCaptctl_plansAreLookedAtRejectedAndApproved(t *testing.T) {
 	w.Expect(w.captctl("logs", "hello", "--run", "hello-r33").err).To(ContainSubstring(`did you mean "hello-r3"?`))
 }
 
-func TestCaptctl_runsAreFollowedAndCanceled(t *testing.T) {
+func TestCaptctl_followsAndCancelsRuns(t *testing.T) {
 	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
-	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
-	w.Eventually(func() *infrav1.RunStatus { return w.get("hello").Status.Run }, patience).ShouldNot(BeNil())
+	w.Eventually(filepath.Join(w.dir, "started"), testTimeout).Should(BeAnExistingFile())
+	w.Eventually(func() *infrav1.RunStatus { return w.get("hello").Status.Run }, testTimeout).ShouldNot(BeNil())
 
 	a := w.captctl("unlock", "hello", "--yes")
 	w.Expect(a.code).To(Equal(1))
 	w.Expect(a.err).To(MatchRegexp(`^run hello-r1 holds the lock and is active \(process \d+ on .*\): cancel it with captctl cancel hello$`))
 
-	followed := make(chan answer, 1)
+	followed := make(chan result, 1)
 	go func() { followed <- w.captctl("logs", "-f", "hello") }()
-	w.Eventually(func() string { return w.log("hello-r1") }, patience).Should(ContainSubstring("terraform_data.slow: Creating"))
+	w.Eventually(func() string { return w.log("hello-r1") }, testTimeout).Should(ContainSubstring("terraform_data.slow: Creating"))
 	w.Expect(followed).NotTo(Receive())
 	a = w.captctl("cancel", "hello", "--yes", "--wait")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
-	var log answer
-	w.Eventually(followed, patience).Should(Receive(&log), "the run has ended")
+	var log result
+	w.Eventually(followed, testTimeout).Should(Receive(&log), "the run has ended")
 	w.Expect(log.code).To(Equal(0), log.err)
-	w.Expect(log.out).To(Equal(w.log("hello-r1")), "each line once, and all of them")
+	w.Expect(log.out).To(Equal(w.log("hello-r1")), "every line is printed once")
 
 	a = w.captctl("approve", "hello", "--yes")
 	w.Expect(a.code).To(Equal(1))
 }
 
-func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
+func TestCaptctl_listsAndRestoresSnapshots(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}))
@@ -113,20 +113,20 @@ func TestCaptctl_statesAreListedAndRestored(t *testing.T) {
 	a = w.captctl("state", "restore", "hello", "hello-r2", "--yes", "--hold", "--wait")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(ContainSubstring("hello is waiting for approval"))
-	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(1), "from v1, which is back, to v2")
+	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(1), "from the restored v1 to v2")
 	w.Expect(w.captctl("state", "snapshots", "hello").out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 .* restored last$`))
 }
 
-func TestCaptctl_breaksTheLockOfSomebodyWhoIsGone(t *testing.T) {
+func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
-	stranger := "5a3b1c9e-0000-0000-0000-000000000001"
+	holder := "5a3b1c9e-0000-0000-0000-000000000001"
 	w.create(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.namespace, Name: "lock-tfstate-default-hello-ws",
 			Annotations: map[string]string{"app.terraform.io/lock-info": `{"ID":"x","Who":"ada@laptop","Created":"2026-01-01T00:00:00Z"}`},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &stranger},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
 	})
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.LockHeldReason)
@@ -139,9 +139,9 @@ func TestCaptctl_breaksTheLockOfSomebodyWhoIsGone(t *testing.T) {
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
 }
 
-func TestCaptctl_looksForDriftAtOnce(t *testing.T) {
+func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
 	t.Parallel()
-	w := prepareAlone(t)
+	w := prepareWithManager(t)
 	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.start()).To(Succeed())
 	w.template("files", files)
@@ -159,8 +159,8 @@ func TestCaptctl_looksForDriftAtOnce(t *testing.T) {
 	a = w.captctl("drift", "hello", "--now")
 	w.Expect(a.code).To(Equal(1), a.err)
 	w.Expect(a.out).To(ContainSubstring("  - local_file.f was deleted outside of Terraform\n"))
-	w.Expect(w.file("f")).To(BeEmpty(), "looking changes nothing")
+	w.Expect(w.file("f")).To(BeEmpty(), "the check changes nothing")
 	w.Expect(condition(w.get("hello"), infrav1.NoDriftCondition).Reason).To(Equal(infrav1.DriftDetectedReason))
 	runs := w.get("hello").Status.Runs
-	w.Consistently(func() int64 { return w.get("hello").Status.Runs }, "2s").Should(Equal(runs), "one request is one look")
+	w.Consistently(func() int64 { return w.get("hello").Status.Runs }, "2s").Should(Equal(runs), "one request starts one check")
 }

@@ -26,19 +26,19 @@ resource "local_file" "f" {
 }
 `
 
-// mirror makes the local provider installable without a network, and returns
-// the CLI configuration that says so.
+// mirror makes the local provider installable without a network, and returns the
+// path of the CLI configuration.
 func (w *harness) mirror() string {
 	w.t.Helper()
 	provider, err := testenv.Part("terraform-provider-local")
 	w.Expect(err).NotTo(HaveOccurred())
-	target, err := filepath.EvalSymlinks(provider)
+	program, err := filepath.EvalSymlinks(provider)
 	w.Expect(err).NotTo(HaveOccurred())
 	dir := filepath.Join(w.work, "mirror")
 	const version = "2.9.0"
-	place := filepath.Join(dir, "registry.opentofu.org", "hashicorp", "local", version, runtime.GOOS+"_"+runtime.GOARCH)
-	w.Expect(os.MkdirAll(place, 0o755)).To(Succeed())
-	w.Expect(os.Symlink(target, filepath.Join(place, "terraform-provider-local_v"+version))).To(Succeed())
+	target := filepath.Join(dir, "registry.opentofu.org", "hashicorp", "local", version, runtime.GOOS+"_"+runtime.GOARCH)
+	w.Expect(os.MkdirAll(target, 0o755)).To(Succeed())
+	w.Expect(os.Symlink(program, filepath.Join(target, "terraform-provider-local_v"+version))).To(Succeed())
 	config := filepath.Join(w.work, "tofu.rc")
 	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", dir)
 	w.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
@@ -47,7 +47,7 @@ func (w *harness) mirror() string {
 
 func TestDrift_isReportedAndRepaired(t *testing.T) {
 	t.Parallel()
-	w := prepareAlone(t)
+	w := prepareWithManager(t)
 	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.start()).To(Succeed())
 	w.template("files", files)
@@ -62,15 +62,15 @@ func TestDrift_isReportedAndRepaired(t *testing.T) {
 	drift := w.waitReason("hello", infrav1.NoDriftCondition, infrav1.DriftDetectedReason)
 	w.Expect(drift.Message).To(ContainSubstring("local_file.f"))
 	a := w.get("hello")
-	w.Expect(condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"), "drift is reported, and nothing else")
+	w.Expect(condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"), "drift does not affect Ready")
 	w.Expect(a.Status.Drift.Resources).To(HaveLen(1))
-	w.Expect(w.file("f")).To(BeEmpty(), "nothing is repaired unasked")
-	w.Eventually(w.events, patience).Should(ContainElement(ContainSubstring(infrav1.DriftDetectedReason)))
+	w.Expect(w.file("f")).To(BeEmpty(), "nothing is repaired with action Report")
+	w.Eventually(w.events, testTimeout).Should(ContainElement(ContainSubstring(infrav1.DriftDetectedReason)))
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Drift.Action = infrav1.DriftRepair })
-	w.Eventually(func() string { return w.file("f") }, patience).Should(Equal("as it should be"))
-	w.Eventually(func() string { return string(condition(w.get("hello"), infrav1.NoDriftCondition).Status) }, patience).Should(Equal("True"))
+	w.Eventually(func() string { return w.file("f") }, testTimeout).Should(Equal("as it should be"))
+	w.Eventually(func() string { return string(condition(w.get("hello"), infrav1.NoDriftCondition).Status) }, testTimeout).Should(Equal("True"))
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 	w.Expect(w.file("f")).To(BeEmpty())
 }

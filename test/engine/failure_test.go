@@ -31,7 +31,7 @@ func (w *harness) touch(name string) {
 	w.Expect(os.WriteFile(filepath.Join(w.dir, name), nil, 0o600)).To(Succeed())
 }
 
-func TestFailure_isShownShortAndTriedAgain(t *testing.T) {
+func TestFailure_isSummarizedAndRetried(t *testing.T) {
 	w := newHarness(t)
 	w.template("gated", gated)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}))
@@ -39,27 +39,27 @@ func TestFailure_isShownShortAndTriedAgain(t *testing.T) {
 	failed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.RetryingReason)
 	w.Expect(failed.Message).To(ContainSubstring("main.tf:"))
 	w.Expect(failed.Message).To(ContainSubstring("local-exec"))
-	w.Expect(len(failed.Message)).To(BeNumerically("<", 1000), "no blob")
+	w.Expect(len(failed.Message)).To(BeNumerically("<", 1000), "the message is short")
 	w.Expect(w.get("hello").Status.Failure.Attempts).To(BeNumerically(">=", 1))
 
 	w.touch("open")
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Failure).To(BeNil())
 
-	// A destruction that fails is visible, and tried again until it succeeds.
+	// A failed destroy is reported, and retried until it succeeds.
 	w.delete("hello")
 	destroying := w.waitReason("hello", infrav1.DestroyedCondition, infrav1.RetryingReason)
 	w.Expect(destroying.Message).To(ContainSubstring("local-exec"))
 	w.touch("open-destroy")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 }
 
-func TestFailure_limitOfRetries(t *testing.T) {
+func TestFailure_isNotRetriedBeyondTheLimit(t *testing.T) {
 	w := newHarness(t)
 	w.template("gated", gated)
 	limit := int32(1)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = &limit })
-	w.Eventually(func() string { return condition(w.get("hello"), infrav1.AppliedCondition).Message }, patience).
+	w.Eventually(func() string { return condition(w.get("hello"), infrav1.AppliedCondition).Message }, testTimeout).
 		Should(ContainSubstring("gave up after 2 attempts"))
 
 	w.touch("open")
@@ -67,7 +67,7 @@ func TestFailure_limitOfRetries(t *testing.T) {
 	w.waitReady("hello")
 }
 
-func TestFailure_thatOnlyAChangeCanMendWaits(t *testing.T) {
+func TestFailure_waitsForAChangeIfARetryCannotHelp(t *testing.T) {
 	w := newHarness(t)
 	w.template("no-provider", `
 terraform {
@@ -85,11 +85,11 @@ resource "absent_thing" "x" {}
 	w.Eventually(func() string {
 		c := condition(w.get("no-provider"), infrav1.AppliedCondition)
 		return c.Reason + " " + c.Message
-	}, patience).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/unknown/absent")))
+	}, testTimeout).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/unknown/absent")))
 	w.Expect(w.get("no-argument").Status.Failure.NextAt.IsZero()).To(BeTrue())
-	// Nothing was made, so there is nothing to destroy, and nothing hinders it.
+	// Nothing was created, so the deletion needs no destroy.
 	w.delete("no-argument")
-	w.waitGone("no-argument")
+	w.waitDeleted("no-argument")
 }
 
 const slow = `
@@ -115,7 +115,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 		g.Expect(progress.Progress.Done).To(BeEquivalentTo(1))
 		g.Expect(progress.Progress.Total).To(BeEquivalentTo(2))
 		g.Expect(progress.Progress.Current).To(HaveLen(1))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	w.Expect(progress.Progress.Current[0].Address).To(Equal("terraform_data.slow"))
 	w.Expect(condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
 	w.Expect(w.log(progress.ID)).To(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
@@ -126,7 +126,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 	w.Expect(w.get("hello").Status.History[0].Outcome).To(BeEquivalentTo("Canceled"))
 
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 }
 
 func TestRun_timesOut(t *testing.T) {
@@ -142,39 +142,39 @@ func TestDelete_stopsARunFirst(t *testing.T) {
 	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
-	w.Eventually(filepath.Join(w.dir, "started"), patience).Should(BeAnExistingFile())
+	w.Eventually(filepath.Join(w.dir, "started"), testTimeout).Should(BeAnExistingFile())
 
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 	w.Expect(w.secrets()).To(BeEmpty())
 }
 
-func TestDelete_retainLeavesEverythingAndSaysWhere(t *testing.T) {
+func TestDelete_retainKeepsTheResourcesAndNamesTheState(t *testing.T) {
 	w := newHarness(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
 	w.waitReady("hello")
 
 	w.delete("hello")
-	w.waitGone("hello")
-	w.Expect(w.things()).To(Equal(4))
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(Equal(4))
 	w.Expect(w.secrets()).To(ConsistOf("hello-connection", "tfstate-default-hello-ws"))
 	for _, name := range []string{"hello-connection", "tfstate-default-hello-ws"} {
-		w.Expect(w.secret(name).OwnerReferences).To(BeEmpty(), "the garbage collector leaves %s", name)
+		w.Expect(w.secret(name).OwnerReferences).To(BeEmpty(), "the garbage collector keeps %s", name)
 	}
-	w.Eventually(w.events, patience).Should(ContainElement(ContainSubstring("state in Secret tfstate-default-hello-ws")))
+	w.Eventually(w.events, testTimeout).Should(ContainElement(ContainSubstring("state in Secret tfstate-default-hello-ws")))
 
-	// A new workspace of the same name finds the state and continues from it.
+	// A new workspace of the same name continues with the state.
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.delete("hello")
-	w.waitGone("hello")
-	w.Expect(w.things()).To(BeZero())
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
 	w.Expect(w.secrets()).To(BeEmpty())
 }
 
-// events lists what was announced in the namespace.
+// events returns the events of the namespace.
 func (w *harness) events() []string {
 	var list eventsv1.EventList
 	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
@@ -192,13 +192,13 @@ func TestOutputs_connectionSecret(t *testing.T) {
 	w.waitReady("hello")
 
 	w.Expect(env.Client.Delete(w.ctx, w.secret("hello-connection"))).To(Succeed())
-	w.Eventually(w.secrets, patience).Should(ContainElement("hello-connection"), "a deleted Secret comes back")
+	w.Eventually(w.secrets, testTimeout).Should(ContainElement("hello-connection"), "a deleted Secret is restored")
 	w.Expect(w.get("hello").Status.History).To(HaveLen(1), "without a run")
 
-	w.apply("thief", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) {
+	w.apply("second", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) {
 		s.WriteConnectionSecretToRef.Name = "hello-connection"
 	})
-	conflict := w.waitReason("thief", infrav1.OutputsWrittenCondition, infrav1.SecretConflictReason)
+	conflict := w.waitReason("second", infrav1.OutputsWrittenCondition, infrav1.SecretConflictReason)
 	w.Expect(conflict.Message).To(ContainSubstring("hello-connection"))
 
 	w.template("unicode", "output \"grüße\" { value = \"x\" }\noutput \"plain\" { value = \"y\" }\n")
@@ -216,7 +216,7 @@ func TestHistory_isKeptToItsLimit(t *testing.T) {
 	w.waitReady("hello")
 	for _, request := range []string{"1", "2", "3"} {
 		w.annotate("hello", infrav1.RunRequestedAnnotation, request)
-		w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, patience).Should(Equal(request))
+		w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal(request))
 		w.waitReady("hello")
 	}
 	w.Expect(w.get("hello").Status.History).To(HaveLen(2))
@@ -228,6 +228,6 @@ func TestHistory_isKeptToItsLimit(t *testing.T) {
 			}
 		}
 		return runs
-	}, patience).Should(Equal(2))
+	}, testTimeout).Should(Equal(2))
 	w.Expect(w.get("hello").Status.Runs).To(BeEquivalentTo(4))
 }

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-// shared is a manager for all tests that do not harm it.
+// shared is the manager of all tests that do not stop it.
 var shared struct {
 	sync.Once
 	manager *manager
@@ -41,8 +41,8 @@ var shared struct {
 
 const sharedFilter = "shared"
 
-// patience is how long anything may take on a busy machine.
-const patience = 2 * time.Minute
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 2 * time.Minute
 
 // harness is one namespace with a manager that watches it.
 type harness struct {
@@ -52,14 +52,14 @@ type harness struct {
 	namespace string
 	// filter is the watch filter of the manager.
 	filter string
-	// dir is where modules leave traces of what they did.
+	// dir is the directory in which modules create files.
 	dir string
-	// control is where a test holds OpenTofu.
+	// control is the directory of the files that pause OpenTofu.
 	control string
 	*manager
 }
 
-// manager is a manager's process, which may be killed and started again.
+// manager is a manager process, which can be killed and restarted.
 type manager struct {
 	work string
 	args []string
@@ -70,7 +70,7 @@ type manager struct {
 	done chan struct{}
 }
 
-// newWorld returns a new namespace that the shared manager looks after.
+// newHarness returns a new namespace that the shared manager watches.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
@@ -88,17 +88,17 @@ func newHarness(t *testing.T) *harness {
 	return prepare(t, sharedFilter, shared.manager)
 }
 
-// newWorldAlone returns a new namespace with a manager of its own, which may be
-// killed.
-func newWorldAlone(t *testing.T, args ...string) *harness {
+// newHarnessWithManager returns a new namespace with a manager of its own, which may
+// be killed.
+func newHarnessWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
-	w := prepareAlone(t, args...)
+	w := prepareWithManager(t, args...)
 	w.Expect(w.start()).To(Succeed())
 	return w
 }
 
-// prepareAlone is newWorldAlone before its manager is started.
-func prepareAlone(t *testing.T, args ...string) *harness {
+// prepareWithManager is newHarnessWithManager without starting the manager.
+func prepareWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	w := prepare(t, filter[max(0, len(filter)-60):], &manager{work: t.TempDir()})
@@ -127,8 +127,8 @@ func prepare(t *testing.T, filter string, m *manager) *harness {
 func (m *manager) logFile() string { return filepath.Join(m.work, "manager.log") }
 
 func lastPart(text string) string {
-	const most = 12000
-	return text[max(0, len(text)-most):]
+	const limit = 12000
+	return text[max(0, len(text)-limit):]
 }
 
 func (m *manager) start() error {
@@ -162,7 +162,7 @@ func (m *manager) start() error {
 	return nil
 }
 
-// stop ends the manager and waits until it is gone.
+// stop stops the manager and waits until it has exited.
 func (m *manager) stop(signal syscall.Signal) {
 	m.mu.Lock()
 	cmd, done := m.cmd, m.done
@@ -173,7 +173,7 @@ func (m *manager) stop(signal syscall.Signal) {
 	_ = cmd.Process.Signal(signal)
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		_ = cmd.Process.Kill()
 	}
 }
@@ -203,7 +203,7 @@ func (w *harness) apply(name, template string, change ...func(*infrav1.Workspace
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:                infrav1.TemplateReference{Name: template},
 			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: name + "-connection"},
-			// Failures are to be seen soon.
+			// Failures are retried soon.
 			Retry: &infrav1.RetryPolicy{MinBackoff: &metav1.Duration{Duration: time.Second}, MaxBackoff: &metav1.Duration{Duration: 2 * time.Second}},
 		},
 	}
@@ -232,7 +232,7 @@ func (w *harness) change(name string, edit func(*infrav1.WorkspaceTemplateApply)
 		a := w.get(name)
 		edit(a)
 		return env.Client.Update(w.ctx, a)
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 func (w *harness) annotate(name, key, value string) {
@@ -252,7 +252,7 @@ func condition(a *infrav1.WorkspaceTemplateApply, kind string) metav1.Condition 
 	return metav1.Condition{Type: kind, Status: "Missing"}
 }
 
-// waitReady waits until the workspace is ready for its present generation.
+// waitReady waits until the workspace is ready for its current generation.
 func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	var a *infrav1.WorkspaceTemplateApply
@@ -261,18 +261,18 @@ func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 		ready := condition(a, infrav1.ReadyCondition)
 		g.Expect(fmt.Sprintf("%s %s: %s", ready.Status, ready.Reason, ready.Message)).To(HavePrefix("True"))
 		g.Expect(ready.ObservedGeneration).To(Equal(a.Generation))
-	}, patience, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 	return a
 }
 
-// waitReason waits until a condition is not True for the reason.
+// waitReason waits until a condition is False with the reason.
 func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	w.t.Helper()
 	var c metav1.Condition
 	w.Eventually(func(g Gomega) {
 		c = condition(w.get(name), kind)
 		g.Expect(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)).To(HavePrefix("False " + reason))
-	}, patience, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 	return c
 }
 
@@ -281,14 +281,14 @@ func (w *harness) delete(name string) {
 	w.Expect(env.Client.Delete(w.ctx, w.get(name))).To(Succeed())
 }
 
-func (w *harness) waitGone(name string) {
+func (w *harness) waitDeleted(name string) {
 	w.t.Helper()
 	w.Eventually(func(g Gomega) {
 		a := &infrav1.WorkspaceTemplateApply{}
 		err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, a)
 		c := condition(a, infrav1.DestroyedCondition)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s %s: %s", c.Status, c.Reason, c.Message)
-	}, patience, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 }
 
 func (w *harness) secret(name string) *corev1.Secret {
@@ -298,7 +298,7 @@ func (w *harness) secret(name string) *corev1.Secret {
 	return s
 }
 
-// secrets lists the Secrets of the namespace, by name.
+// secrets returns the names of the Secrets of the namespace.
 func (w *harness) secrets() []string {
 	w.t.Helper()
 	var list corev1.SecretList
@@ -318,7 +318,7 @@ func (w *harness) log(runID string) string {
 	return string(text)
 }
 
-// file returns what a module left in the directory, or "".
+// file returns the content of a file that a module created, or "".
 func (w *harness) file(name string) string {
 	text, err := os.ReadFile(filepath.Join(w.dir, name))
 	if err != nil {

@@ -37,7 +37,7 @@ func value(v any) infrav1.Value {
 	return out
 }
 
-func TestInputs_problemsAreNamedAndNothingRuns(t *testing.T) {
+func TestInputs_invalidOnesAreReportedWithoutARun(t *testing.T) {
 	w := newHarness(t)
 	w.template("typed", typed)
 	w.template("broken", `resource "terraform_data" {`)
@@ -98,7 +98,7 @@ func TestInputs_valuesArriveIntact(t *testing.T) {
 		`{"name":"hello in tokyo","size":7,"tags":{"from":"secret"},"zones":["a \"quoted\", {x}","tokyo","${literal} %{"]}`))
 }
 
-func TestWaits_endAtOnceWhenTheObjectAppears(t *testing.T) {
+func TestWaits_endWhenTheObjectAppears(t *testing.T) {
 	w := newHarness(t)
 	w.apply("hello", "late", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) {
 		s.WaitForSecrets = []infrav1.ObjectReference{{Name: "gate"}}
@@ -123,7 +123,7 @@ func TestWaits_endAtOnceWhenTheObjectAppears(t *testing.T) {
 	w.waitReady("hello")
 }
 
-func TestWaits_cyclesAreNamed(t *testing.T) {
+func TestWaits_reportCycles(t *testing.T) {
 	w := newHarness(t)
 	w.template("plain", `output "x" { value = 1 }`)
 	waitFor := func(name string) func(*infrav1.WorkspaceTemplateApplySpec) {
@@ -169,5 +169,5 @@ func TestModule_remoteFromAPathAndFromGit(t *testing.T) {
 	w.Expect(c.Message).To(ContainSubstring(`no variable "nam"`))
 	w.Expect(c.Message).To(ContainSubstring(`"name" is required`))
 	w.delete("git")
-	w.waitGone("git")
+	w.waitDeleted("git")
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// stopper stands before OpenTofu and holds it at a subcommand, before or after
-// it runs, for as long as a file says so.
-const stopper = `#!/bin/sh
+// pausingTofu wraps OpenTofu and pauses it before or after a subcommand while a file
+// exists.
+const pausingTofu = `#!/bin/sh
 hold() {
   [ -e "$DIR/hold-$1" ] || return 0
   : > "$DIR/reached-$1"
@@ -33,8 +33,7 @@ fi
 exec TOFU "$@"
 `
 
-// several makes four things, each of which takes a moment, so that there is a
-// middle to be killed in.
+// several creates four directories slowly, so that a run can be killed in between.
 const several = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
@@ -49,17 +48,18 @@ resource "terraform_data" "thing" {
 output "count" { value = length(terraform_data.thing) }
 `
 
-// newStoppableWorld has a manager whose OpenTofu can be held.
-func newStoppableWorld(t *testing.T) *harness {
+// newPausingHarness returns a harness whose manager uses an OpenTofu that can be
+// paused.
+func newPausingHarness(t *testing.T) *harness {
 	t.Helper()
 	tofu, err := testenv.Part("tofu")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	bin := t.TempDir()
 	control := t.TempDir()
 	script := filepath.Join(bin, "tofu")
-	text := replaceAll(stopper, "TOFU", tofu, "$DIR", control)
+	text := replaceAll(pausingTofu, "TOFU", tofu, "$DIR", control)
 	NewWithT(t).Expect(os.WriteFile(script, []byte(text), 0o700)).To(Succeed())
-	w := newWorldAlone(t, "--terraform-binary="+script)
+	w := newHarnessWithManager(t, "--terraform-binary="+script)
 	w.control = control
 	return w
 }
@@ -70,10 +70,10 @@ func (w *harness) hold(point string) {
 
 func (w *harness) waitReached(point string) {
 	w.t.Helper()
-	w.Eventually(filepath.Join(w.control, "reached-"+point), patience, 20*time.Millisecond).Should(BeAnExistingFile())
+	w.Eventually(filepath.Join(w.control, "reached-"+point), testTimeout, 20*time.Millisecond).Should(BeAnExistingFile())
 }
 
-func (w *harness) letGo(point string) {
+func (w *harness) release(point string) {
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "hold-"+point))).To(Succeed())
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "reached-"+point))).To(Succeed())
 }
@@ -88,94 +88,94 @@ func (w *harness) killRunner(name string) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(identity).NotTo(BeNil())
 		g.Expect(syscall.Kill(identity.PID, syscall.SIGKILL)).To(Succeed())
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
-// things counts what exists in reality.
-func (w *harness) things() int {
+// directories returns the number of existing directories.
+func (w *harness) directories() int {
 	found, err := filepath.Glob(filepath.Join(w.dir, "thing-*"))
 	w.Expect(err).NotTo(HaveOccurred())
 	return len(found)
 }
 
-// TestKill kills the manager, the runner or both at each point of a run. Each
-// time the system converges by itself: every resource exists exactly once in
-// state and in reality, and no lock remains.
+// The manager, the runner or both are killed at each point of a run. Each time the
+// system converges by itself: every resource exists exactly once, in the state and
+// on disk, and no lock remains.
 func TestKill(t *testing.T) {
 	points := []string{"before-init", "before-plan", "after-plan", "before-apply", "in-apply", "after-apply"}
-	victims := map[string]func(w *harness){
+	targets := map[string]func(w *harness){
 		"manager": func(w *harness) { w.stop(syscall.SIGKILL) },
 		"runner":  func(w *harness) { w.killRunner("hello") },
 		"both":    func(w *harness) { w.killRunner("hello"); w.stop(syscall.SIGKILL) },
 	}
 	for _, point := range points {
-		for victim, kill := range victims {
-			t.Run(point+"/"+victim, func(t *testing.T) {
+		for target, kill := range targets {
+			t.Run(point+"/"+target, func(t *testing.T) {
 				t.Parallel()
-				w := newStoppableWorld(t)
+				w := newPausingHarness(t)
 				w.template("several", several)
 				if point != "in-apply" {
 					w.hold(point)
 				}
 				w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 				if point == "in-apply" {
-					w.Eventually(w.things, patience, 10*time.Millisecond).Should(BeNumerically(">", 0))
+					w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(BeNumerically(">", 0))
 				} else {
 					w.waitReached(point)
 				}
 
 				kill(w)
-				w.letGo(point)
-				if victim != "runner" {
+				w.release(point)
+				if target != "runner" {
 					w.Expect(w.start()).To(Succeed())
 				}
 
 				w.waitReady("hello")
-				w.converged("hello")
+				w.expectConverged("hello")
 
 				w.delete("hello")
-				w.waitGone("hello")
-				w.Expect(w.things()).To(BeZero())
+				w.waitDeleted("hello")
+				w.Expect(w.directories()).To(BeZero())
 				w.Expect(w.secrets()).To(BeEmpty())
 			})
 		}
 	}
 }
 
-func (w *harness) converged(name string) {
+func (w *harness) expectConverged(name string) {
 	w.t.Helper()
 	w.Expect(w.addresses(name)).To(HaveLen(4), "every resource is in the state exactly once")
-	w.Expect(w.things()).To(Equal(4), "every resource exists exactly once")
+	w.Expect(w.directories()).To(Equal(4), "every resource exists exactly once")
 	w.Expect(w.lease(name).Spec.HolderIdentity).To(BeNil(), "no lock remains")
 }
 
 func TestKill_whileDestroying(t *testing.T) {
-	for _, victim := range []string{"manager", "runner"} {
-		t.Run(victim, func(t *testing.T) {
+	for _, target := range []string{"manager", "runner"} {
+		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			w := newStoppableWorld(t)
+			w := newPausingHarness(t)
 			w.template("several", several)
 			w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 			w.waitReady("hello")
 			w.hold("before-apply")
 			w.delete("hello")
 			w.waitReached("before-apply")
-			if victim == "manager" {
+			if target == "manager" {
 				w.stop(syscall.SIGKILL)
-				w.letGo("before-apply")
+				w.release("before-apply")
 				w.Expect(w.start()).To(Succeed())
 			} else {
 				w.killRunner("hello")
-				w.letGo("before-apply")
+				w.release("before-apply")
 			}
-			w.waitGone("hello")
-			w.Expect(w.things()).To(BeZero())
+			w.waitDeleted("hello")
+			w.Expect(w.directories()).To(BeZero())
 			w.Expect(w.secrets()).To(BeEmpty())
 		})
 	}
 }
 
-// lingering makes a thing, and is not done for a while.
+// lingering creates a directory, and then takes five more seconds.
 const lingering = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
@@ -191,44 +191,44 @@ resource "terraform_data" "slow" {
 }
 `
 
-// TestKill_ofTheFirstRunThenDelete deletes a workspace whose state is still
-// empty, because the tool that makes its resources has not saved it yet.
+// The state of the deleted workspace is still empty, because the tool that creates
+// its resources has not saved it yet.
 func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
-	for name, harm := range map[string]func(w *harness){
-		"the runner is gone": func(w *harness) { w.killRunner("hello") },
-		"the run is not on record": func(w *harness) {
+	for name, disrupt := range map[string]func(w *harness){
+		"the runner is killed": func(w *harness) { w.killRunner("hello") },
+		"the record of the run is deleted": func(w *harness) {
 			w.Expect(env.Client.Delete(w.ctx, w.secret(record.SecretName("hello-r1")))).To(Succeed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldAlone(t)
+			w := newHarnessWithManager(t)
 			w.template("lingering", lingering)
 			w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}))
-			w.Eventually(w.things, patience, 10*time.Millisecond).Should(Equal(1))
-			harm(w)
+			w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
+			disrupt(w)
 			w.delete("hello")
-			w.waitGone("hello")
-			w.Expect(w.things()).To(BeZero(), "what was made is destroyed")
+			w.waitDeleted("hello")
+			w.Expect(w.directories()).To(BeZero(), "created resources are destroyed")
 			w.Expect(w.secrets()).To(BeEmpty())
 		})
 	}
 }
 
-func TestKill_ofARunThenRetain_keepsWhatTheToolMayNotHaveSaved(t *testing.T) {
+func TestKill_ofARunThenRetain_keepsTheWorkingDirectory(t *testing.T) {
 	t.Parallel()
-	w := newWorldAlone(t)
+	w := newHarnessWithManager(t)
 	w.template("lingering", lingering)
 	w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
-	w.Eventually(w.things, patience, 10*time.Millisecond).Should(Equal(1))
+	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
 	w.killRunner("hello")
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 	w.Expect(filepath.Join(w.work, "workspaces", w.namespace, "hello")).To(BeADirectory())
 }
 
 func TestKill_withASavedPlan(t *testing.T) {
-	w := newWorldAlone(t)
+	w := newHarnessWithManager(t)
 	w.template("several", several)
 	w.apply("hello", "several", manual, variables(map[string]string{"dir": w.dir}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
@@ -240,29 +240,29 @@ func TestKill_withASavedPlan(t *testing.T) {
 
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Operation).To(BeEquivalentTo("Apply"))
-	w.Expect(a.Status.Plan.ID).To(Equal(plan), "the plan that was approved is the one that was applied")
-	w.converged("hello")
+	w.Expect(a.Status.Plan.ID).To(Equal(plan), "the approved plan was applied")
+	w.expectConverged("hello")
 }
 
-func TestShutdown_interruptsRunsGracefullyAndTheNextManagerGoesOn(t *testing.T) {
-	w := newWorldAlone(t)
+func TestShutdown_interruptsRunsGracefullyAndTheNextManagerContinues(t *testing.T) {
+	w := newHarnessWithManager(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
-	w.Eventually(w.things, patience, 10*time.Millisecond).Should(BeNumerically(">", 0))
+	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(BeNumerically(">", 0))
 
 	w.stop(syscall.SIGTERM)
 	a := w.get("hello")
 	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written how they ended")
+	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written their results")
 
 	w.Expect(w.start()).To(Succeed())
 	w.waitReady("hello")
-	w.converged("hello")
+	w.expectConverged("hello")
 }
 
 func TestRestart_startsNoRun(t *testing.T) {
-	w := newWorldAlone(t)
+	w := newHarnessWithManager(t)
 	w.template("greeting", greeting)
 	for i := range 5 {
 		w.apply(fmt.Sprintf("hello-%d", i), "greeting", variables(map[string]string{"name": "world"}))
@@ -277,10 +277,10 @@ func TestRestart_startsNoRun(t *testing.T) {
 		versions[fmt.Sprintf("hello-%d", i)] = w.get(fmt.Sprintf("hello-%d", i)).ResourceVersion
 	}
 	w.Expect(w.start()).To(Succeed())
-	// One that is new shows that the manager is at work.
+	// A new workspace shows that the manager works.
 	w.apply("new", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("new")
 	for name, version := range versions {
-		w.Expect(w.get(name).ResourceVersion).To(Equal(version), "%s was not even touched", name)
+		w.Expect(w.get(name).ResourceVersion).To(Equal(version), "%s was not written", name)
 	}
 }

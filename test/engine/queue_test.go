@@ -23,14 +23,14 @@ resource "terraform_data" "x" {
 
 func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
 	t.Parallel()
-	w := prepareAlone(t)
+	w := prepareWithManager(t)
 	w.args = []string{"--watch-filter=" + w.filter, "--max-runs=1"}
 	w.Expect(w.start()).To(Succeed())
 	w.template("brief", brief)
 	for i := range 12 {
 		w.apply(fmt.Sprintf("busy-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))
 	}
-	w.Eventually(func() string { return w.file("running") }, patience).ShouldNot(BeEmpty())
+	w.Eventually(func() string { return w.file("running") }, testTimeout).ShouldNot(BeEmpty())
 	quiet := newSecondHarness(w)
 	quiet.template("brief", brief)
 	quiet.apply("quiet", "brief", variables(map[string]string{"dir": quiet.dir, "name": "quiet"}))
@@ -42,7 +42,7 @@ func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
 			waiting++
 		}
 	}
-	w.Expect(waiting).To(BeNumerically(">", 4), "it did not have to wait for all the others")
+	w.Expect(waiting).To(BeNumerically(">", 4), "it did not wait for all other runs")
 	for i := range 12 {
 		w.waitReady(fmt.Sprintf("busy-%d", i))
 	}
@@ -62,11 +62,11 @@ func TestQueue_aProviderConfigLimitsItsRuns(t *testing.T) {
 	w.Expect(w.file("running")).To(Equal("+\n-\n+\n-\n+\n-\n+\n-"), "one at a time")
 }
 
-// TestState_thatCannotBeSavedIsPushedBack refuses every update of the state
-// during an apply, as a broken backend would.
-func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
+// The API server rejects every update of the state during the apply, as a broken
+// backend would.
+func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 	w := newHarness(t)
-	// Making the same thing twice would fail.
+	// Creating the same directory twice would fail.
 	w.template("once", replaceAll(several, "mkdir -p", "mkdir"))
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
@@ -91,29 +91,29 @@ func TestState_thatCannotBeSavedIsPushedBack(t *testing.T) {
 	}
 	w.create(policy)
 	w.create(binding)
-	w.waitRefused()
+	w.waitRejected()
 	w.apply("hello", "once", variables(map[string]string{"dir": w.dir}))
-	w.Eventually(w.things, patience).Should(Equal(4))
+	w.Eventually(w.directories, testTimeout).Should(Equal(4))
 	w.Consistently(func() []string { return w.addresses("hello") }, 3*time.Second, 500*time.Millisecond).Should(BeEmpty(), "the state could not be saved")
 
 	w.Expect(env.Client.Delete(w.ctx, binding)).To(Succeed())
 	w.Expect(env.Client.Delete(w.ctx, policy)).To(Succeed())
 	a := w.waitReady("hello")
-	w.converged("hello")
-	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"), "the run that made them saved them in the end")
+	w.expectConverged("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"), "the first run saved the resources in the end")
 	w.delete("hello")
-	w.waitGone("hello")
-	w.Expect(w.things()).To(BeZero())
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
 }
 
-// waitRefused waits until the policy is in force.
-func (w *harness) waitRefused() {
+// waitRejected waits until the policy is in force.
+func (w *harness) waitRejected() {
 	w.t.Helper()
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "tfstate-probe"}}
 	w.create(probe)
 	w.Eventually(func() error {
 		probe.Labels = map[string]string{"now": fmt.Sprint(time.Now().UnixNano())}
 		return env.Client.Update(w.ctx, probe)
-	}, patience).Should(MatchError(ContainSubstring("the backend is broken")))
+	}, testTimeout).Should(MatchError(ContainSubstring("the backend is broken")))
 	w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
 }

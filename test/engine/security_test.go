@@ -35,10 +35,10 @@ output "token" {
 }
 `
 
-// TestSecrets_stayInSecrets gives a run every kind of secret, lets it fail and
-// succeed, and then looks for them everywhere they must not be.
+// A run gets every kind of secret, fails and then succeeds. The secrets must be in no
+// other place than Secrets.
 func TestSecrets_stayInSecrets(t *testing.T) {
-	w := newWorldAlone(t)
+	w := newHarnessWithManager(t)
 	secrets := map[string]string{"token": "tok-4f9d8a7c6b5e", "key": "key-1a2b3c4d5e6f", "file": "ini-9z8y7x6w5v4u"}
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "credentials"}, StringData: secrets})
 	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("aws"), Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
@@ -53,7 +53,7 @@ func TestSecrets_stayInSecrets(t *testing.T) {
 	w.apply("hello", "secretive", variables(map[string]string{"dir": w.dir}))
 
 	var arguments strings.Builder
-	w.Eventually(func() string { arguments.WriteString(commandLines()); return w.file("seen-env") }, patience, 20*time.Millisecond).Should(Equal(secrets["key"]), "the run has its credentials")
+	w.Eventually(func() string { arguments.WriteString(commandLines()); return w.file("seen-env") }, testTimeout, 20*time.Millisecond).Should(Equal(secrets["key"]), "the run has its credentials")
 	w.Expect(w.file("seen-file")).To(Equal(secrets["file"]))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RetryingReason)
 	w.touch("open")
@@ -95,7 +95,7 @@ func commandLines() string {
 	var all strings.Builder
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
-		// The shell of the provisioner is the module's own.
+		// The shell of the provisioner belongs to the module.
 		if text, err := os.ReadFile(file); err == nil && !bytes.HasPrefix(text, []byte("/bin/sh")) {
 			all.Write(text)
 			all.WriteByte('\n')
@@ -104,7 +104,7 @@ func commandLines() string {
 	return all.String()
 }
 
-// workingDirectory returns everything in the files of the workspaces.
+// workingDirectory returns the content of all files of the workspaces.
 func (w *harness) workingDirectory() string {
 	var all strings.Builder
 	_ = filepath.Walk(filepath.Join(w.work, "workspaces"), func(path string, info os.FileInfo, err error) error {
@@ -123,12 +123,12 @@ func (w *harness) workingDirectory() string {
 	return all.String()
 }
 
-func TestRest_costsNoWrite(t *testing.T) {
+func TestWorkspace_isNotWrittenWhenNothingChanges(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("hello")
-	// Let what was started end, then watch: nothing is written, and nothing runs.
+	// Wait until pending writes are done. After that nothing is written.
 	versions := func() string {
 		all := w.get("hello").ResourceVersion
 		for _, name := range w.secrets() {
@@ -137,13 +137,13 @@ func TestRest_costsNoWrite(t *testing.T) {
 		return all
 	}
 	var before string
-	w.Eventually(func() bool { was := before; before = versions(); return was == before }, patience, time.Second).Should(BeTrue())
+	w.Eventually(func() bool { previous := before; before = versions(); return previous == before }, testTimeout, time.Second).Should(BeTrue())
 	w.Consistently(versions, 5*time.Second, 500*time.Millisecond).Should(Equal(before))
 }
 
-// TestMove does what clusterctl move does: it pauses, copies the objects
-// without their status, deletes them at the old place and lets go. The new
-// manager finds state and history, and changes nothing.
+// The test does what clusterctl move does: it pauses the workspace, copies the objects
+// without their status, and unpauses the copy. The manager finds state and history,
+// and changes nothing.
 func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 	w := newHarness(t)
 	w.template("several", several)
@@ -175,10 +175,10 @@ func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 	w.Expect(a.Status.Runs).To(Equal(runs), "no run was started")
 	w.Expect(a.Status.AppliedInputs).To(Equal(old.Status.AppliedInputs))
 	w.Expect(a.Status.Outputs["count"].String()).To(Equal("4"))
-	w.Expect(w.things()).To(Equal(4))
+	w.Expect(w.directories()).To(Equal(4))
 }
 
-// newWorld2 is another namespace of the same test.
+// newSecondHarness returns another namespace with the same manager.
 func newSecondHarness(w *harness) *harness {
 	other := prepare(w.t, w.filter, w.manager)
 	other.dir = w.dir

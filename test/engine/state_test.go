@@ -32,7 +32,7 @@ func (w *harness) state(name string) map[string]any {
 	return state
 }
 
-// addresses lists the resources of a workspace's state.
+// addresses returns the resources of a workspace's state.
 func (w *harness) addresses(name string) []string {
 	w.t.Helper()
 	var all []string
@@ -46,7 +46,7 @@ func (w *harness) addresses(name string) []string {
 	return all
 }
 
-// bumpState writes the state again with the next serial, as another tool would.
+// bumpState increments the serial of the state, as another tool would.
 func (w *harness) bumpState(name string) {
 	w.t.Helper()
 	state := w.state(name)
@@ -78,7 +78,7 @@ func TestState_movesWithTheWorkspaceAndIsNeverCollected(t *testing.T) {
 
 	secret := w.secret(a.Status.State.SecretName)
 	w.Expect(secret.Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
-	w.Expect(secret.OwnerReferences).To(BeEmpty(), "the garbage collector leaves a state alone")
+	w.Expect(secret.OwnerReferences).To(BeEmpty(), "the garbage collector keeps a state")
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil(), "no lock remains")
 }
 
@@ -101,10 +101,10 @@ func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 		}
 		return names
 	}
-	w.Eventually(snapshots, patience).Should(HaveLen(2), "as many as the limit says")
+	w.Eventually(snapshots, testTimeout).Should(HaveLen(2), "the limit")
 
-	// The state before v4 says v3; restoring it under manual approval shows the
-	// way back to v4 as a plan.
+	// The state before v4 contains v3. With manual approval, a plan from v3 to v4
+	// waits after the restore.
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
 	w.waitReady("hello")
 	newest := snapshots()[1]
@@ -118,25 +118,25 @@ func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 	w.Expect(string(text)).To(ContainSubstring("hello v3"))
 }
 
-func TestState_aLockOfSomebodyElseIsNeverBrokenUnasked(t *testing.T) {
+func TestState_aForeignLockIsOnlyBrokenOnRequest(t *testing.T) {
 	w := newHarness(t)
 	w.template("greeting", greeting)
-	stranger := "5a3b1c9e-0000-0000-0000-000000000000"
+	holder := "5a3b1c9e-0000-0000-0000-000000000000"
 	w.create(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.namespace, Name: "lock-tfstate-default-hello-ws",
-			Annotations: map[string]string{"app.terraform.io/lock-info": `{"ID":"` + stranger + `","Who":"ada@laptop","Operation":"OperationTypeApply","Created":"2026-01-01T00:00:00Z"}`},
+			Annotations: map[string]string{"app.terraform.io/lock-info": `{"ID":"` + holder + `","Who":"ada@laptop","Operation":"OperationTypeApply","Created":"2026-01-01T00:00:00Z"}`},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &stranger},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
 	})
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 
 	held := w.waitReason("hello", infrav1.AppliedCondition, infrav1.LockHeldReason)
 	w.Expect(held.Message).To(ContainSubstring("ada@laptop"))
-	w.Expect(held.Message).To(ContainSubstring(stranger))
-	w.Expect(*w.lease("hello").Spec.HolderIdentity).To(Equal(stranger))
+	w.Expect(held.Message).To(ContainSubstring(holder))
+	w.Expect(*w.lease("hello").Spec.HolderIdentity).To(Equal(holder))
 
-	w.annotate("hello", infrav1.ForceUnlockAnnotation, stranger)
+	w.annotate("hello", infrav1.ForceUnlockAnnotation, holder)
 	w.waitReady("hello")
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
 }
@@ -173,7 +173,7 @@ func TestState_encryptedByOpenTofu(t *testing.T) {
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("again") })
 	w.Expect(w.waitReady("hello").Status.Outputs["greeting"].String()).To(Equal("hello again"))
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 }
 
 func TestState_inAnotherBackend(t *testing.T) {
@@ -193,17 +193,17 @@ func TestState_inAnotherBackend(t *testing.T) {
 	w.Expect(w.file("hello.tfstate")).To(ContainSubstring("terraform_data"))
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")))
 	w.delete("hello")
-	w.waitGone("hello")
+	w.waitDeleted("hello")
 	w.Expect(w.file("hello.tfstate")).NotTo(ContainSubstring(`"type": "terraform_data"`))
 }
 
-func TestState_thatIsGoneIsNotBegunAnew(t *testing.T) {
+func TestState_aMissingStateIsNotReplaced(t *testing.T) {
 	w := newHarness(t)
 	w.template("several", several)
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.waitReady("hello")
 	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
-	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, patience).Should(Equal("1"))
+	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal("1"))
 	kept := w.secret("tfstate-default-hello-ws")
 	w.Expect(env.Client.Delete(w.ctx, kept)).To(Succeed())
 
@@ -211,16 +211,16 @@ func TestState_thatIsGoneIsNotBegunAnew(t *testing.T) {
 	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
 	w.Expect(missing.Message).To(ContainSubstring("tfstate-default-hello-ws"))
 
-	// Neither is it forgotten that something has to be destroyed.
+	// A deletion waits for the state as well, because resources exist.
 	w.delete("hello")
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.StateMissingReason)
 	kept.ResourceVersion, kept.UID = "", ""
 	w.create(kept)
-	w.waitGone("hello")
-	w.Expect(w.things()).To(BeZero())
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
 }
 
-func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
+func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w := newHarness(t)
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
 	w.create(config)
@@ -234,7 +234,7 @@ func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
 		}
 		config.Spec.Backend = &infrav1.BackendConfig{Type: "local", Configuration: `path = "` + w.dir + `/moved.tfstate"`}
 		return env.Client.Update(w.ctx, config)
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
 	w.Expect(changed.Message).To(ContainSubstring("create all resources again"))
 
@@ -250,6 +250,6 @@ func TestState_doesNotGoAstrayWhenTheBackendChanges(t *testing.T) {
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(a.Status.State.Backend).To(Equal("local"))
 	w.delete("hello")
-	w.waitGone("hello")
-	w.Expect(w.things()).To(BeZero())
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
 }
