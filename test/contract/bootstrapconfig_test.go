@@ -36,7 +36,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 		},
 		"BootstrapConfig: conditions": {
 			"SHOULD implement status.conditions for their BootstrapConfig resource": configHasConditions,
-			"is expected to surface the status of":                                  configLivesWithReady,
+			"is expected to surface the status of":                                  configReportsReadyAlways,
 		},
 		"BootstrapConfig: terminal failures": {
 			"should be surfaced using conditions with a": configShowsFailure,
@@ -57,7 +57,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 		},
 		"Sentinel file": {
 			"must create /run/cluster-api/bootstrap-success.complete or C\\run\\cluster-api\\bootstrap-success.complete for Windows": deviates(
-				"CAPT makes no bootstrap data of its own: those that a user writes are passed on unchanged, and only they know how to write the file", storesData),
+				"CAPT creates no bootstrap data: it passes on the user's data unchanged, and only the user knows how to write the file", storesData),
 		},
 		"Support for running multiple instances": {
 			"SHOULD support the --namespace flag":    supportsNamespace,
@@ -69,17 +69,17 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 		},
 		"Typical BootstrapConfig reconciliation workflow": {
 			"must respond to changes to its BootstrapConfig": dataIsRestored,
-			"must watch for new updated and deleted":         all(storesData, dataIsRestored, configLivesWithReady),
+			"must watch for new updated and deleted":         all(storesData, dataIsRestored, configReportsReadyAlways),
 		},
 		"Behavior": {
 			"must respond to changes to its bootstrap": dataIsRestored,
-			"must watch for new updated and deleted":   all(storesData, dataIsRestored, configLivesWithReady),
+			"must watch for new updated and deleted":   all(storesData, dataIsRestored, configReportsReadyAlways),
 		},
 	}})
 }
 
-// storesData holds when the data are in the Secret that the config and the
-// Machine name.
+// storesData holds when the Secret that the config and the Machine refer to contains
+// the data.
 func storesData(c *check) {
 	s := workers.in(c).working
 	c.Expect(s.data.Name).To(Equal(s.config.Status.DataSecretName))
@@ -96,8 +96,7 @@ func dataIsOwned(c *check) {
 	c.Expect(metav1.IsControlledBy(s.data, s.config)).To(BeTrue())
 }
 
-// dataHasOneKey holds when there is a second key only where a user asked for
-// it.
+// dataHasOneKey holds when there is a second key only if the user requested it.
 func dataHasOneKey(c *check) {
 	c.Expect(workers.in(c).working.data.Data).To(HaveLen(1))
 	formatted := withoutInfrastructure.in(c).formatted.Data
@@ -105,28 +104,28 @@ func dataHasOneKey(c *check) {
 	c.Expect(formatted).To(And(HaveKey("value"), HaveKeyWithValue("format", []byte("cloud-config"))))
 }
 
-// dataIsNamedAfterConfig holds when the name can be told from the config alone,
-// and a Secret that is made anew has it.
+// dataIsNamedAfterConfig holds when the name follows from the config alone, and a
+// recreated Secret has the same name.
 func dataIsNamedAfterConfig(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.working.config.Status.DataSecretName).To(Equal(crew.working.config.Name))
-	c.Expect(crew.working.poolConfig.Status.DataSecretName).To(Equal(crew.working.poolConfig.Name))
+	observed := workers.in(c)
+	c.Expect(observed.working.config.Status.DataSecretName).To(Equal(observed.working.config.Name))
+	c.Expect(observed.working.poolConfig.Status.DataSecretName).To(Equal(observed.working.poolConfig.Name))
 	dataIsRestored(c)
 }
 
-// dataIsRestored holds when a Secret that was deleted came back as it was.
+// dataIsRestored holds when a deleted Secret was recreated with the same content.
 func dataIsRestored(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.restored.Name).To(Equal(crew.scaled.data.Name))
-	c.Expect(crew.restored.Data).To(Equal(crew.scaled.data.Data))
+	observed := workers.in(c)
+	c.Expect(observed.restored.Name).To(Equal(observed.scaled.data.Name))
+	c.Expect(observed.restored.Data).To(Equal(observed.scaled.data.Data))
 }
 
 // dataIsReported holds when it is reported with the name, and by Cluster API.
 func dataIsReported(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.working.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
-	c.Expect(crew.working.machine.Status.Initialization.BootstrapDataSecretCreated).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.config, emptyConfig) {
+	observed := workers.in(c)
+	c.Expect(observed.working.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+	c.Expect(observed.working.machine.Status.Initialization.BootstrapDataSecretCreated).To(HaveValue(BeTrue()))
+	for _, version := range historyUntilDeleted(c.on(observed.harness), observed.scaled.config, emptyConfig) {
 		if isTrue(version.Status.Initialization.DataSecretCreated) {
 			c.Expect(version.Status.DataSecretName).NotTo(BeEmpty())
 		}
@@ -134,11 +133,11 @@ func dataIsReported(c *check) {
 }
 
 func dataStaysReported(c *check) {
-	neverTakenBack(c, workers.in(c).harness, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
+	isNeverReset(c, workers.in(c).harness, emptyConfig, func(v *bootstrapv1.CAPTBootstrapConfig) *bool { return v.Status.Initialization.DataSecretCreated })
 }
 
-// configHasConditions checks a config that fails too: its Ready is that of the
-// Machine's bootstrap config.
+// configHasConditions also checks a failed config: Cluster API copies its Ready
+// condition to the Machine.
 func configHasConditions(c *check) {
 	hasConditions(c, workers.in(c).working.config)
 	i := withoutInfrastructure.in(c)
@@ -147,9 +146,9 @@ func configHasConditions(c *check) {
 	c.Expect(text(theirs)).To(Equal(text(ours)))
 }
 
-func configLivesWithReady(c *check) {
-	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.config, emptyConfig))
+func configReportsReadyAlways(c *check) {
+	observed := workers.in(c)
+	reportsReadyAlways(c, historyUntilDeleted(c.on(observed.harness), observed.scaled.config, emptyConfig))
 }
 
 func configShowsFailure(c *check) {

@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// waitReady waits until Cluster API knows the control plane, and CAPT is content
-// with everything.
+// waitReady waits until CAPT's objects are ready and Cluster API has observed the
+// control plane.
 func (w *harness) waitReady(name string) {
 	waitCondition(w, name, emptyInfra(), infrav1.ReadyCondition, "True")
 	waitCondition(w, name, emptyControlPlane(), infrav1.ReadyCondition, "True")
@@ -24,11 +24,11 @@ func (w *harness) waitReady(name string) {
 		status := get(w, name, emptyCluster()).Status.Initialization
 		g.Expect(status.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 		g.Expect(status.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 }
 
-// stage is a cluster that no test changes. Its template reports a zone twice.
-var stage = scenario[*harness]{play: func(w *harness) *harness {
+// fixture is a cluster that no test changes. Its template reports a zone twice.
+var fixture = scenario[*harness]{run: func(w *harness) *harness {
 	infra := newInfra("demo")
 	zones, err := infrav1.NewValue([]string{"zone-b", "zone-a", "zone-b"})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -39,68 +39,68 @@ var stage = scenario[*harness]{play: func(w *harness) *harness {
 	return w
 }}
 
-// on lets the rule check the fixture of a scenario as its own.
+// on returns a harness for the namespace of a scenario that reports failures to the
+// rule.
 func (c *check) on(w *harness) *harness {
 	return &harness{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
 }
 
-// life is what was seen in the life of a cluster in which much goes wrong.
-type life struct {
+// clusterHistory contains snapshots of a cluster with failures.
+type clusterHistory struct {
 	*harness
-	// whole is the cluster before anything went wrong.
-	whole view
+	// initial is the cluster before the first failure.
+	initial clusterSnapshot
 	// brokenControlPlane is the cluster after a change of the control plane failed,
 	// and brokenVPC after one of the VPC failed too.
-	brokenControlPlane, brokenVPC view
-	// changed is the cluster after its spec was changed and everything repaired.
-	changed view
+	brokenControlPlane, brokenVPC clusterSnapshot
+	// changed is the cluster after the failures were fixed and its spec was changed.
+	changed clusterSnapshot
 	// restored is the kubeconfig Secret after it was deleted.
 	restored *corev1.Secret
 }
 
-// view is a cluster at one moment.
-type view struct {
+// view is a cluster at one snapshot.
+type clusterSnapshot struct {
 	cluster      *clusterv1.Cluster
 	infra        *infrav1.CAPTCluster
 	controlPlane *controlplanev1.CAPTControlPlane
 	vpc, plane   *infrav1.WorkspaceTemplateApply
 }
 
-func (w *harness) look(name string) view {
-	return view{
+func (w *harness) snapshotCluster(name string) clusterSnapshot {
+	return clusterSnapshot{
 		cluster: get(w, name, emptyCluster()), infra: get(w, name, emptyInfra()), controlPlane: get(w, name, emptyControlPlane()),
 		vpc:   get(w, name+"-vpc", &infrav1.WorkspaceTemplateApply{}),
 		plane: get(w, name, &infrav1.WorkspaceTemplateApply{}),
 	}
 }
 
-// hardLife takes a cluster from its creation through failures and a change to
-// its end.
-var hardLife = scenario[life]{play: func(w *harness) life {
-	l := life{harness: w}
+// lifecycle creates a cluster, makes its runs fail, changes it, and deletes it.
+var lifecycle = scenario[clusterHistory]{run: func(w *harness) clusterHistory {
+	l := clusterHistory{harness: w}
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
-	l.whole = w.look("demo")
+	l.initial = w.snapshotCluster("demo")
 
 	setModule(w, "control-plane", controlPlaneModule+broken)
 	waitCondition(w, "demo", emptyControlPlane(), infrav1.ReadyCondition, "False WorkspaceFailed")
-	l.brokenControlPlane = w.look("demo")
+	l.brokenControlPlane = w.snapshotCluster("demo")
 
 	setModule(w, "vpc", vpcModule+broken)
 	waitCondition(w, "demo", emptyInfra(), infrav1.ReadyCondition, "False WorkspaceFailed")
 	w.Eventually(func(g Gomega) {
 		mirror := conditionOf(get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
 		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
-	}, patience, glance).Should(Succeed(), "Cluster API mirrors Ready")
-	l.brokenVPC = w.look("demo")
+	}, testTimeout, pollInterval).Should(Succeed(), "Cluster API mirrors Ready")
+	l.brokenVPC = w.snapshotCluster("demo")
 
 	setModule(w, "vpc", vpcModule)
 	setModule(w, "control-plane", controlPlaneModule)
 	change(w, "demo", emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
 	change(w, "demo", emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
 	w.waitReady("demo")
-	l.changed = w.look("demo")
+	l.changed = w.snapshotCluster("demo")
 
 	before := get(w, "demo-kubeconfig", &corev1.Secret{})
 	w.delete(before)
@@ -108,11 +108,11 @@ var hardLife = scenario[life]{play: func(w *harness) life {
 		l.restored = &corev1.Secret{}
 		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(before), l.restored)).To(Succeed())
 		g.Expect(l.restored.UID).NotTo(Equal(before.UID))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	w.waitReady("demo")
 
 	w.delete(get(w, "demo", emptyCluster()))
-	w.waitGone(get(w, "demo", emptyCluster()))
+	w.waitDeleted(get(w, "demo", emptyCluster()))
 	return l
 }}
 
@@ -120,18 +120,17 @@ func setModule(w *harness, name, module string) {
 	change(w, name, &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) { t.Spec.Template.Spec.ForProvider.Module = module })
 }
 
-// external are CAPTClusters that another system manages, by label and by
-// annotation, and one that none does.
+// external are CAPTClusters that another system manages, by label and by annotation.
 type external struct {
 	*harness
 	names []string
-	// before are they when Cluster API had seen them.
+	// before are the objects after Cluster API had observed them.
 	before map[string]*infrav1.CAPTCluster
 }
 
-// managedElsewhere shows everything that wakes the controller to CAPTClusters
-// that it has to leave alone, and waits until it has worked on one beside them.
-var managedElsewhere = scenario[external]{play: func(w *harness) external {
+// managedElsewhere triggers all watches of the controller for CAPTClusters that it
+// must ignore, and waits until it has reconciled another one.
+var managedElsewhere = scenario[external]{run: func(w *harness) external {
 	e := external{harness: w, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
 	w.create(w.templates()...)
 	for _, name := range e.names {
@@ -147,7 +146,7 @@ var managedElsewhere = scenario[external]{play: func(w *harness) external {
 			e.before[name] = get(w, name, emptyInfra())
 			g.Expect(e.before[name].OwnerReferences).NotTo(BeEmpty())
 			g.Expect(e.before[name].Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, name))
-		}, patience, glance).Should(Succeed(), "Cluster API has made the Cluster its owner")
+		}, testTimeout, pollInterval).Should(Succeed(), "Cluster API has set the owner")
 		change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"wake": "up"} })
 	}
 	setModule(w, "vpc", vpcModule+"\n")
@@ -156,9 +155,9 @@ var managedElsewhere = scenario[external]{play: func(w *harness) external {
 	return e
 }}
 
-// toldEndpoint is a cluster whose endpoint a user has set on the CAPTCluster,
+// userEndpoint is a cluster whose endpoint a user has set on the CAPTCluster,
 // for a control plane of another provider.
-var toldEndpoint = scenario[*harness]{play: func(w *harness) *harness {
+var userEndpoint = scenario[*harness]{run: func(w *harness) *harness {
 	infra, cluster := newInfra("demo"), newCluster("demo")
 	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
@@ -166,11 +165,11 @@ var toldEndpoint = scenario[*harness]{play: func(w *harness) *harness {
 	w.create(cluster, infra)
 	w.Eventually(func(g Gomega) {
 		g.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	return w
 }}
 
-// endpointOf is where the environment's API server is.
+// endpointOf returns the endpoint of the environment's API server.
 func (w *harness) endpointOf() clusterv1.APIEndpoint {
 	address, err := url.Parse(w.env.Config.Host)
 	if err == nil && address.Host == "" {
@@ -182,10 +181,9 @@ func (w *harness) endpointOf() clusterv1.APIEndpoint {
 	return clusterv1.APIEndpoint{Host: address.Hostname(), Port: int32(port)}
 }
 
-// livesWithReady holds when every version of an object that has a status says
-// whether it is ready: not before it was, then yes, and that it is being deleted
-// once it is.
-func livesWithReady[T conditioned](c *check, history []T) {
+// reportsReadyAlways holds when every version of an object with a status has the
+// condition Ready: False at first, then True, and with reason Deleting at the end.
+func reportsReadyAlways[T conditioned](c *check, history []T) {
 	var stages []string
 	for _, version := range history {
 		ready := conditionOf(version, clusterv1.ReadyCondition)
@@ -200,34 +198,34 @@ func livesWithReady[T conditioned](c *check, history []T) {
 			stages = append(stages, stage)
 		}
 	}
-	c.Expect(stages).To(ContainElements("False", "True"), "the stages of its life")
+	c.Expect(stages).To(ContainElements("False", "True"), "the values of Ready")
 	if last := history[len(history)-1]; !last.GetDeletionTimestamp().IsZero() {
-		c.Expect(stages[len(stages)-1]).To(Equal(clusterv1.DeletingReason), "what is not gone at once says that it is going")
+		c.Expect(stages[len(stages)-1]).To(Equal(clusterv1.DeletingReason), "an object with finalizers reports its deletion")
 	}
 }
 
-// neverTakenBack holds when what is told once, in any object of the kind that was
-// ever seen, is told for ever.
-func neverTakenBack[T client.Object](c *check, w *harness, empty func() T, flag func(T) *bool) {
-	told := 0
+// isNeverReset holds when a flag stays true once it is true, in every recorded object
+// of the kind.
+func isNeverReset[T client.Object](c *check, w *harness, empty func() T, flag func(T) *bool) {
+	objects := 0
 	for key, history := range historiesOf(c.on(w), empty) {
-		seen := false
+		set := false
 		for _, version := range history {
-			now := isTrue(flag(version))
-			c.Expect(seen && !now).To(BeFalse(), "%s was told, and then was not", key)
-			seen = seen || now
+			current := isTrue(flag(version))
+			c.Expect(set && !current).To(BeFalse(), "the flag of %s was reset", key)
+			set = set || current
 		}
-		if seen {
-			told++
+		if set {
+			objects++
 		}
 	}
-	c.Expect(told).To(BeNumerically(">", 0))
+	c.Expect(objects).To(BeNumerically(">", 0))
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// hasConditions holds when the kind defines conditions in Kubernetes' form and
-// those of an object say everything that Cluster API reads.
+// hasConditions holds when the schema of the conditions is that of Kubernetes, and
+// the conditions of an object have all fields that Cluster API reads.
 func hasConditions(c *check, obj conditioned) {
 	list, _ := lookup(c.schemaOf(c.subject.kind), "status.conditions")
 	c.Expect(list).NotTo(BeNil())
@@ -250,10 +248,10 @@ func hasConditions(c *check, obj conditioned) {
 	}
 }
 
-// mirrors waits until Cluster API shows a condition of an object as its own.
+// mirrors waits until Cluster API has copied a condition of an object.
 func mirrors(c *check, w *harness, of conditioned, kind string, in conditioned, as string) {
 	c.Eventually(func(g Gomega) {
 		ours, theirs := conditionOf(w.fresh(of), kind), conditionOf(w.fresh(in), as)
 		g.Expect(text(theirs)).To(Equal(text(ours)), "%s is %s", as, kind)
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 }

@@ -18,20 +18,20 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// leavesNetworkToUsers holds when nothing was asked of the template but what the
-// person wrote, and nothing runs in the cluster.
+// leavesNetworkToUsers holds when CAPT requests no network add-on from the template
+// and installs none in the cluster.
 func leavesNetworkToUsers(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables).NotTo(HaveKey("cluster_addons"))
 	var sets appsv1.DaemonSetList
 	c.Expect(w.env.Client.List(w.ctx, &sets)).To(Succeed())
 	c.Expect(sets.Items).To(BeEmpty())
 }
 
-// givesEndpoint holds when the address of the API server is on the control
-// plane, and on the Cluster.
+// givesEndpoint holds when the control plane and the Cluster have the address of the
+// API server.
 func givesEndpoint(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	wanted := w.endpointOf()
 	c.Expect(wanted.IsValid()).To(BeTrue())
 	c.Expect(get(w, "demo", emptyControlPlane()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
@@ -44,17 +44,16 @@ func hasNoScale(c *check) {
 	}
 }
 
-// versionReachesTemplate holds when the version that was asked for is the one
-// that the template is asked for.
+// versionReachesTemplate holds when the requested version is passed to the template.
 func versionReachesTemplate(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	c.Expect(get(w, "demo", emptyControlPlane()).Spec.Version).To(Equal("v1.37.0"))
 	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables["kubernetes_version"].String()).To(Equal("1.37"))
 }
 
-// wantsSemanticVersion holds when the prefix is added, and what is not a version is
-// refused.
-func wantsSemanticVersion(c *check) {
+// requiresSemanticVersion holds when the prefix is added, and an invalid version is
+// rejected.
+func requiresSemanticVersion(c *check) {
 	try := func(version string) (string, error) {
 		obj := newControlPlane("sample")
 		obj.Namespace, obj.Spec.Version = metav1.NamespaceDefault, version
@@ -74,25 +73,25 @@ func wantsSemanticVersion(c *check) {
 
 // reportsVersion holds when the API server's own version is reported.
 func reportsVersion(c *check) {
-	w := c.on(stage.in(c))
-	asked, err := discovery.NewDiscoveryClientForConfig(w.env.Config)
+	w := c.on(fixture.in(c))
+	discovered, err := discovery.NewDiscoveryClientForConfig(w.env.Config)
 	c.Expect(err).NotTo(HaveOccurred())
-	info, err := asked.ServerVersion()
+	info, err := discovered.ServerVersion()
 	c.Expect(err).NotTo(HaveOccurred())
 	status := get(w, "demo", emptyControlPlane()).Status
 	c.Expect(status.Versions).To(HaveExactElements(HaveField("Version", info.GitVersion)))
 	c.Expect(status.Version).To(Equal(info.GitVersion))
 }
 
-// eachVersions calls look with the versions that any control plane ever reported.
-func eachVersions(c *check, look func([]clusterv1.StatusVersion)) {
-	w := c.on(stage.in(c))
-	hardLife.in(c)
+// eachVersions calls check with the versions of every recorded control plane.
+func eachVersions(c *check, check func([]clusterv1.StatusVersion)) {
+	w := c.on(fixture.in(c))
+	lifecycle.in(c)
 	reported := 0
 	for _, history := range historiesOf(w, emptyControlPlane) {
 		for _, v := range history {
 			reported += len(v.Status.Versions)
-			look(v.Status.Versions)
+			check(v.Status.Versions)
 		}
 	}
 	c.Expect(reported).To(BeNumerically(">", 0))
@@ -124,11 +123,11 @@ func reportsSemanticVersions(c *check) {
 	})
 }
 
-// hasNoMachines holds when there is no Machine for the control plane, and no
-// field to shape one.
+// hasNoMachines holds when there is neither a Machine of the control plane nor a
+// field for its template.
 func hasNoMachines(c *check) {
 	lacks("spec.machineTemplate")(c)
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	var machines clusterv1.MachineList
 	c.Expect(w.env.Client.List(w.ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
 	for _, machine := range machines.Items {
@@ -137,26 +136,26 @@ func hasNoMachines(c *check) {
 	}
 }
 
-// isExternallyManaged holds when Cluster API is told that there are no nodes of
-// the control plane, and there are none.
+// isExternallyManaged holds when the status reports a control plane without nodes, and
+// there are no such nodes.
 func isExternallyManaged(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	c.Expect(get(w, "demo", emptyControlPlane()).Status.ExternalManagedControlPlane).To(HaveValue(BeTrue()))
 	var nodes corev1.NodeList
 	c.Expect(w.env.Client.List(w.ctx, &nodes, client.HasLabels{"node-role.kubernetes.io/control-plane"})).To(Succeed())
 	c.Expect(nodes.Items).To(BeEmpty())
 }
 
-// controlPlaneIsInitialized holds when it is reported once the API server
-// answers, with the endpoint, and by Cluster API.
+// controlPlaneIsInitialized holds when it is reported, with the endpoint, once the API
+// server responds, and Cluster API reports it too.
 func controlPlaneIsInitialized(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	controlPlane := get(w, "demo", emptyControlPlane())
 	history := historyOf(w, controlPlane, emptyControlPlane)
 	first := slices.IndexFunc(history, func(v *controlplanev1.CAPTControlPlane) bool {
 		return isTrue(v.Status.Initialization.ControlPlaneInitialized)
 	})
-	c.Expect(first).To(BeNumerically(">", 0), "it was not initialized from the beginning")
+	c.Expect(first).To(BeNumerically(">", 0), "it was not initialized at first")
 	c.Expect(text(conditionOf(history[first], controlplanev1.AvailableCondition))).To(HavePrefix("True"))
 	c.Expect(history[first].Spec.ControlPlaneEndpoint.IsValid()).To(BeTrue())
 	cluster := get(w, "demo", emptyCluster())
@@ -164,44 +163,44 @@ func controlPlaneIsInitialized(c *check) {
 	c.Expect(text(conditionOf(cluster, clusterv1.ClusterControlPlaneInitializedCondition))).To(HavePrefix("True"))
 }
 
-// controlPlaneStaysInitialized holds when it stays reported, in every control
-// plane that was ever seen.
+// controlPlaneStaysInitialized holds when it stays reported, in every recorded control
+// plane.
 func controlPlaneStaysInitialized(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	c.Expect(l.brokenControlPlane.controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-	neverTakenBack(c, l.harness, emptyControlPlane, func(v *controlplanev1.CAPTControlPlane) *bool {
+	isNeverReset(c, l.harness, emptyControlPlane, func(v *controlplanev1.CAPTControlPlane) *bool {
 		return v.Status.Initialization.ControlPlaneInitialized
 	})
 }
 
 func controlPlaneHasConditions(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	hasConditions(c, get(w, "demo", emptyControlPlane()))
 	mirrors(c, w, get(w, "demo", emptyControlPlane()), controlplanev1.AvailableCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterControlPlaneAvailableCondition)
 }
 
-// availableIsNotReady holds when a failed change, after which the API server
-// answers as before, leaves the control plane available.
+// availableIsNotReady holds when the control plane stays available after a failed
+// change, because the API server still responds.
 func availableIsNotReady(c *check) {
-	l := hardLife.in(c)
-	for _, moment := range []view{l.brokenControlPlane, l.brokenVPC} {
-		c.Expect(text(conditionOf(moment.controlPlane, infrav1.ReadyCondition))).To(HavePrefix("False"))
-		c.Expect(text(conditionOf(moment.controlPlane, controlplanev1.AvailableCondition))).To(HavePrefix("True"))
+	l := lifecycle.in(c)
+	for _, snapshot := range []clusterSnapshot{l.brokenControlPlane, l.brokenVPC} {
+		c.Expect(text(conditionOf(snapshot.controlPlane, infrav1.ReadyCondition))).To(HavePrefix("False"))
+		c.Expect(text(conditionOf(snapshot.controlPlane, controlplanev1.AvailableCondition))).To(HavePrefix("True"))
 	}
 	c.Expect(text(conditionOf(l.brokenVPC.cluster, clusterv1.ClusterControlPlaneAvailableCondition))).To(HavePrefix("True"))
 }
 
 func controlPlaneShowsFailure(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	condition := conditionOf(l.brokenControlPlane.controlPlane, controlplanev1.WorkspaceReadyCondition)
 	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 
-// controlPlaneFollowsChanges holds when a change of the spec reached the
-// workspace and was reported.
+// controlPlaneFollowsChanges holds when a change of the spec was applied to the
+// workspace and observed.
 func controlPlaneFollowsChanges(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	before, after := l.brokenVPC, l.changed
 	c.Expect(before.plane.Spec.Variables).NotTo(HaveKey("tags"))
 	c.Expect(after.plane.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"b"}`))
@@ -209,14 +208,14 @@ func controlPlaneFollowsChanges(c *check) {
 	c.Expect(after.controlPlane.Status.ObservedGeneration).To(Equal(after.controlPlane.Generation))
 }
 
-func controlPlaneLivesWithReady(c *check) {
-	l := hardLife.in(c)
-	livesWithReady(c, historyUntilGone(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
+func controlPlaneReportsReadyAlways(c *check) {
+	l := lifecycle.in(c)
+	reportsReadyAlways(c, historyUntilDeleted(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
 }
 
-// hasNoCertificates holds when there is no Secret by the name of a certificate.
+// hasNoCertificates holds when no Secret has the name of a certificate.
 func hasNoCertificates(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	var secrets corev1.SecretList
 	c.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace))).To(Succeed())
 	c.Expect(secrets.Items).NotTo(BeEmpty())

@@ -31,7 +31,7 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 		},
 		"ControlPlane: version": {
 			"MUST be implemented in the ControlPlane spec":        all(hasFields, versionReachesTemplate),
-			"must be a valid semantic version also":               wantsSemanticVersion,
+			"must be a valid semantic version also":               requiresSemanticVersion,
 			"MUST report version information in the ControlPlane": reportsVersion,
 			"MUST be ordered from the older to":                   all(hasFields, ordersVersions),
 			"MUST include a valid semantic version and":           all(hasFields, reportsSemanticVersions, lacks("spec.replicas")),
@@ -74,13 +74,13 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 			"MUST be named as <ControlPlaneTemplate>List":                    listIsNamed(subject.template),
 		},
 		"Cluster kubeconfig management": {
-			"are expected to create and maintain a":                                            all(kubeconfigOpens, kubeconfigIsRestored),
+			"are expected to create and maintain a":                                            all(kubeconfigConnects, kubeconfigIsRestored),
 			"MUST not be shared with other users":                                              usersHaveTheirOwnKubeconfig,
 			"MUST Be created in the same namespace":                                            kubeconfigIsNamed,
 			"MUST Be named <cluster>-kubeconfig":                                               kubeconfigIsNamed,
 			"MUST Have type cluster.x-k8s.io/secret":                                           kubeconfigIsTyped,
 			"MUST Be labelled with the key-pair cluster.x-k8s.io/cluster-name=${CLUSTER_NAME}": kubeconfigIsLabelled,
-			"MUST Have the base64 encoded kubeconfig in":                                       kubeconfigOpens,
+			"MUST Have the base64 encoded kubeconfig in":                                       kubeconfigConnects,
 			"MUST be kept with a reasonably short":                                             notApplicable("CAPT makes kubeconfigs with tokens; one that a template gives out is renewed by the template, and when it ends is reported", makesTokens, reportsExpiry, kubeconfigFollowsOutput),
 		},
 		"Cluster certificate management": {
@@ -114,7 +114,7 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 		},
 		"Typical ControlPlane reconciliation workflow": {
 			"must respond to changes to its ControlPlane": controlPlaneFollowsChanges,
-			"must watch for new updated and deleted":      all(controlPlaneIsInitialized, controlPlaneFollowsChanges, controlPlaneLivesWithReady),
+			"must watch for new updated and deleted":      all(controlPlaneIsInitialized, controlPlaneFollowsChanges, controlPlaneReportsReadyAlways),
 		},
 	}})
 }

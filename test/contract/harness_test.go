@@ -1,7 +1,7 @@
-// Package contract holds CAPT to Cluster API's provider contract. It reads the
-// pages of the contract inside the cluster-api module, clause by clause, and has
-// a rule for each: one that checks the real API server, or clusters that
-// the real manager made with OpenTofu under Cluster API's own controllers.
+// Package contract tests that CAPT fulfills Cluster API's provider contract. It reads
+// the pages of the contract in the cluster-api module, clause by clause, and has a
+// rule for each clause. A rule checks the real API server, or clusters that the real
+// manager has created with OpenTofu and Cluster API's own controllers.
 package contract
 
 import (
@@ -36,9 +36,9 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// What the webhooks log in this process is of no interest.
+	// The logs of the webhooks in this process are irrelevant.
 	ctrl.SetLogger(logr.Discard())
-	// Rules wait much and work little.
+	// Rules spend most of their time waiting.
 	if err := flag.Set("test.parallel", "64"); err != nil {
 		panic(err)
 	}
@@ -48,10 +48,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// patience is how long anything may take on a busy machine.
-	patience = 3 * time.Minute
-	// glance is the polling interval.
-	glance = 100 * time.Millisecond
+	// testTimeout is how long an operation may take on a busy machine.
+	testTimeout  = 3 * time.Minute
+	pollInterval = 100 * time.Millisecond
 )
 
 // startManager runs the manager for all tests of the package.
@@ -64,8 +63,8 @@ func startManager(e *testenv.Environment) error {
 	return nil
 }
 
-// runManager starts a manager on an environment and returns how it is stopped.
-// Its log is manager.log of the directory.
+// runManager starts a manager in an environment and returns a function that stops it.
+// The log is the file manager.log of the directory.
 func runManager(e *testenv.Environment, directory string, extra ...string) (stop func() error, err error) {
 	program, err := testenv.Built("manager")
 	if err != nil {
@@ -100,7 +99,7 @@ func runManager(e *testenv.Environment, directory string, extra ...string) (stop
 		select {
 		case <-done:
 			return nil
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			_ = cmd.Process.Kill()
 			return fmt.Errorf("the manager did not stop")
 		}
@@ -115,7 +114,7 @@ type harness struct {
 	env       *testenv.Environment
 }
 
-// newWorld makes a namespace, whose failures go where g's do.
+// newHarness creates a namespace. g handles failures.
 func newHarness(g Gomega, e *testenv.Environment) *harness {
 	w := &harness{Gomega: g, ctx: context.Background(), env: e}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "contract-"}}
@@ -124,8 +123,8 @@ func newHarness(g Gomega, e *testenv.Environment) *harness {
 	return w
 }
 
-// show tells what the objects of the namespace say.
-func (w *harness) show() string {
+// dump returns the objects of the namespace and the errors of the manager.
+func (w *harness) dump() string {
 	kubectl, err := testenv.Part("kubectl")
 	if err != nil {
 		return err.Error()
@@ -168,7 +167,7 @@ func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
 		}
 		edit(obj)
 		return w.env.Client.Update(w.ctx, obj)
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 // conditioned is an object with conditions.
@@ -188,22 +187,22 @@ func text(c metav1.Condition) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// waitCondition waits until a condition, as it is of the present generation,
-// begins with the text "Status Reason: message".
+// waitCondition waits until a condition of the current generation begins with the
+// text "Status Reason: message".
 func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix string) T {
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
 		c := conditionOf(obj, kind)
 		g.Expect(text(c)).To(HavePrefix(prefix), "%s of %T %s", kind, obj, name)
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	return obj
 }
 
-// waitGone waits until an object does not exist any more.
-func (w *harness) waitGone(obj conditioned) {
+// waitDeleted waits until an object no longer exists.
+func (w *harness) waitDeleted(obj conditioned) {
 	w.Eventually(func(g Gomega) {
 		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 }

@@ -16,9 +16,9 @@ import (
 // public are the packages that Cluster API offers to providers.
 var public = []string{"api/", "util", "controllers/clustercache", "controllers/remote", "controllers/external", "errors", "feature"}
 
-// usesOnlyPublicPackages checks what the provider's programs import of Cluster
-// API: its reconcilers and webhooks are no part of the contract. captctl is a
-// tool beside clusterctl, and may use its libraries.
+// usesOnlyPublicPackages checks which packages of Cluster API the provider's programs
+// import: its reconcilers and webhooks are not part of the contract. captctl is a tool
+// like clusterctl, and may use its libraries.
 func usesOnlyPublicPackages(c *check) {
 	listed, err := imports()
 	c.Expect(err).NotTo(HaveOccurred())
@@ -33,7 +33,7 @@ func usesOnlyPublicPackages(c *check) {
 	}
 }
 
-// imports lists the packages of the provider's programs and what they import.
+// imports returns the packages of the provider's programs and their imports.
 var imports = sync.OnceValues(func() (string, error) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -51,8 +51,8 @@ var imports = sync.OnceValues(func() (string, error) {
 	return ours.String(), err
 })
 
-// namesNothingInternal looks for the labels and annotations that Cluster API
-// keeps for itself in the programs' text.
+// namesNothingInternal searches the source code for labels and annotations that are
+// internal to Cluster API.
 func namesNothingInternal(c *check) {
 	root, err := testenv.Root()
 	c.Expect(err).NotTo(HaveOccurred())
@@ -68,10 +68,10 @@ func namesNothingInternal(c *check) {
 			return err
 		})).To(Succeed())
 	}
-	c.Expect(files).To(BeNumerically(">", 100), "the programs' text is read")
+	c.Expect(files).To(BeNumerically(">", 100), "the source code was read")
 }
 
-// servesNoExtension holds when nothing of CAPT has to do with runtime hooks.
+// servesNoExtension holds when CAPT implements no runtime hooks.
 func servesNoExtension(c *check) {
 	listed, err := imports()
 	c.Expect(err).NotTo(HaveOccurred())

@@ -26,7 +26,7 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 		},
 		"InfraCluster: control plane endpoint": {
 			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": notApplicable("the control plane provides the endpoint; one that a user sets is passed on", hasFields, passesEndpointOn),
-			"should exit reconciliation until it sees Cluster's":            deviates("the endpoint is that of a managed control plane, which is made inside the VPC: to wait for it would be to wait for ever", vpcComesBeforeEndpoint),
+			"should exit reconciliation until it sees Cluster's":            deviates("the endpoint is that of a managed control plane, which is created in the VPC: waiting for it would never end", vpcComesBeforeEndpoint),
 		},
 		"InfraCluster: failure domains": {
 			"MUST surface on status.failureDomains in the InfraCluster": all(hasFields, showsFailureDomains),
@@ -37,7 +37,7 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 		},
 		"InfraCluster: conditions": {
 			"SHOULD implement status.conditions for their InfraCluster resource": infraHasConditions,
-			"is expected to surface the status of":                               infraLivesWithReady,
+			"is expected to surface the status of":                               infraReportsReadyAlways,
 		},
 		"InfraCluster: terminal failures": {
 			"should be surfaced using conditions with a": infraShowsFailure,
@@ -61,23 +61,23 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 		},
 		"Typical InfraCluster reconciliation workflow": {
 			"must respond to changes to its InfraCluster": infraFollowsChanges,
-			"must watch for new updated and deleted":      all(infraIsProvisioned, infraFollowsChanges, infraLivesWithReady),
+			"must watch for new updated and deleted":      all(infraIsProvisioned, infraFollowsChanges, infraReportsReadyAlways),
 		},
 	}})
 }
 
-// passesEndpointOn holds when an endpoint that is set reaches the Cluster.
+// passesEndpointOn holds when an endpoint that the user has set reaches the Cluster.
 func passesEndpointOn(c *check) {
-	w := c.on(toldEndpoint.in(c))
+	w := c.on(userEndpoint.in(c))
 	c.Eventually(func(g Gomega) {
 		g.Expect(get(w, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 }
 
 // vpcComesBeforeEndpoint holds when the control plane, which gives the endpoint,
 // waited for the VPC.
 func vpcComesBeforeEndpoint(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	controlPlanes := historyOf(w, get(w, "demo", emptyControlPlane()), emptyControlPlane)
 	waited := slices.IndexFunc(controlPlanes, func(v *controlplanev1.CAPTControlPlane) bool {
 		return conditionOf(v, controlplanev1.InfrastructureReadyCondition).Reason == controlplanev1.WaitingForInfrastructureReason
@@ -90,20 +90,20 @@ func vpcComesBeforeEndpoint(c *check) {
 	known := slices.IndexFunc(clusters, func(v *clusterv1.Cluster) bool { return v.Spec.ControlPlaneEndpoint.IsValid() })
 	c.Expect(provisioned).To(BeNumerically(">=", 0))
 	c.Expect(known).To(BeNumerically(">=", 0))
-	c.Expect(revision(c, infras[provisioned])).To(BeNumerically("<", revision(c, clusters[known])), "the VPC was there before the endpoint")
+	c.Expect(revision(c, infras[provisioned])).To(BeNumerically("<", revision(c, clusters[known])), "the VPC existed before the endpoint")
 }
 
-// revision is the order of a version among all that an API server stores.
+// revision returns the resource version as a number. Newer versions are larger.
 func revision(c *check, obj client.Object) int {
 	n, err := strconv.Atoi(obj.GetResourceVersion())
 	c.Expect(err).NotTo(HaveOccurred())
 	return n
 }
 
-// showsFailureDomains holds when the zones that the template reports are those
-// of the CAPTCluster, and of the Cluster.
+// showsFailureDomains holds when the CAPTCluster and the Cluster have the zones that
+// the template reports.
 func showsFailureDomains(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	infra := get(w, "demo", emptyInfra())
 	var names []string
 	for _, domain := range infra.Status.FailureDomains {
@@ -113,55 +113,56 @@ func showsFailureDomains(c *check) {
 	c.Expect(get(w, "demo", emptyCluster()).Status.FailureDomains).To(Equal(infra.Status.FailureDomains))
 }
 
-// failureDomainsAreUnique holds when the definition sees to it, and a zone that
-// was reported twice is there once.
+// failureDomainsAreUnique holds when the schema requires it, and a zone that the
+// template reports twice is listed once.
 func failureDomainsAreUnique(c *check) {
 	list, _ := lookup(c.schemaOf(c.subject.kind), "status.failureDomains")
 	c.Expect(list.XListMapKeys).To(ConsistOf("name"))
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	zones := get(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}).Status.Outputs["azs"]
 	c.Expect(zones.String()).To(MatchJSON(`["zone-b", "zone-a", "zone-b"]`))
 	c.Expect(get(w, "demo", emptyInfra()).Status.FailureDomains).To(HaveLen(2))
 }
 
-// infraIsProvisioned holds when it is reported with the VPC, and by Cluster API.
+// infraIsProvisioned holds when it is reported together with the VPC, and Cluster API
+// reports it too.
 func infraIsProvisioned(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	infra := get(w, "demo", emptyInfra())
 	for _, version := range historyOf(w, infra, emptyInfra) {
 		if isTrue(version.Status.Initialization.Provisioned) {
-			c.Expect(version.Status.VPCID).NotTo(BeEmpty(), "it is not reported before the VPC is there")
+			c.Expect(version.Status.VPCID).NotTo(BeEmpty(), "it is not reported before the VPC exists")
 		}
 	}
 	c.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	c.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 }
 
-// infraStaysProvisioned holds when it stays reported through failures, to the
-// end, and in every other CAPTCluster that was ever seen.
+// infraStaysProvisioned holds when it stays reported through failures and until the
+// deletion, in every recorded CAPTCluster.
 func infraStaysProvisioned(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	c.Expect(text(conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
 	c.Expect(l.brokenVPC.infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, l.harness, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
+	isNeverReset(c, l.harness, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
 }
 
 func infraHasConditions(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	hasConditions(c, get(w, "demo", emptyInfra()))
 	mirrors(c, w, get(w, "demo", emptyInfra()), infrav1.ReadyCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
 }
 
-func infraLivesWithReady(c *check) {
-	l := hardLife.in(c)
-	livesWithReady(c, historyUntilGone(c.on(l.harness), l.changed.infra, emptyInfra))
+func infraReportsReadyAlways(c *check) {
+	l := lifecycle.in(c)
+	reportsReadyAlways(c, historyUntilDeleted(c.on(l.harness), l.changed.infra, emptyInfra))
 }
 
-// infraShowsFailure holds when a failed run is a condition with a documented
-// reason, here and in the Cluster, and the fields of the contract before are not
-// there.
+// infraShowsFailure holds when a failed run results in a condition with a documented
+// reason, here and in the Cluster, and the fields of the previous contract do not
+// exist.
 func infraShowsFailure(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	condition := conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition)
 	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	mirror := conditionOf(l.brokenVPC.cluster, clusterv1.ClusterInfrastructureReadyCondition)
@@ -169,27 +170,27 @@ func infraShowsFailure(c *check) {
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 
-// leavesManagedElsewhere holds when nothing of the object has changed since
-// Cluster API saw it.
+// leavesManagedElsewhere holds when the object has not changed since Cluster API
+// observed it.
 func leavesManagedElsewhere(c *check) {
 	e := managedElsewhere.in(c)
 	w := c.on(e.harness)
 	for _, name := range e.names {
 		now := get(w, name, emptyInfra())
-		c.Expect(now).To(Equal(e.before[name]), "not even its version is another")
+		c.Expect(now).To(Equal(e.before[name]), "it was not written")
 		c.Expect(now.Finalizers).To(BeEmpty())
 		for _, entry := range now.ManagedFields {
-			c.Expect(entry.Manager).NotTo(ContainSubstring("capt"), "CAPT wrote nothing of it")
+			c.Expect(entry.Manager).NotTo(ContainSubstring("capt"), "CAPT owns no field")
 		}
 	}
 	ours := get(w, "ours", emptyInfra())
-	c.Expect(ours.ManagedFields).To(ContainElement(HaveField("Manager", ContainSubstring("capt"))), "what CAPT writes can be told")
+	c.Expect(ours.ManagedFields).To(ContainElement(HaveField("Manager", ContainSubstring("capt"))), "CAPT's field manager is recognized")
 }
 
-// infraFollowsChanges holds when a change of the spec reached the workspace and
-// was reported.
+// infraFollowsChanges holds when a change of the spec was applied to the workspace and
+// observed.
 func infraFollowsChanges(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	before, after := l.brokenVPC, l.changed
 	c.Expect(before.vpc.Spec.Variables).NotTo(HaveKey("tags"))
 	c.Expect(after.vpc.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"a"}`))

@@ -41,7 +41,7 @@ func TestInfraMachine_keepsTheContract(t *testing.T) {
 		},
 		"InfraMachine: conditions": {
 			"SHOULD implement status.conditions for their InfraMachine resource": machineHasConditions,
-			"is expected to surface the status of":                               machineLivesWithReady,
+			"is expected to surface the status of":                               machineReportsReadyAlways,
 		},
 		"InfraMachine: terminal failures": {
 			"should be surfaced using conditions with a": machineShowsFailure,
@@ -70,21 +70,21 @@ func TestInfraMachine_keepsTheContract(t *testing.T) {
 			"SHOULD surface the paused status of an":         showsPause,
 		},
 		"InfraMachineTemplate: support cluster autoscaling from zero": {
-			"should look like this": templateTellsCapacity,
+			"should look like this": templateHasCapacity,
 		},
 		"Typical InfraMachine reconciliation workflow": {
 			"must respond to changes to its InfraMachine": machineFollowsChanges,
-			"must watch for new updated and deleted":      all(machineIsProvisioned, machineFollowsChanges, machineLivesWithReady),
+			"must watch for new updated and deleted":      all(machineIsProvisioned, machineFollowsChanges, machineReportsReadyAlways),
 		},
 		"Normal resource": {
-			"should not be blocking any further delete":        goesWithoutInfrastructure,
+			"should not be blocking any further delete":        isDeletableWithoutInfrastructure,
 			"should only be performed after appropriate owner": waitsForItsMachineFirst,
 		},
 	}})
 }
 
-// givesProviderID holds when the output of the template is the provider ID of
-// the CAPTMachine, and of the Machine.
+// givesProviderID holds when the CAPTMachine and the Machine have the provider ID that
+// the template has as an output.
 func givesProviderID(c *check) {
 	s := workers.in(c).working
 	c.Expect(s.captMachine.Spec.ProviderID).To(HavePrefix("local:///"))
@@ -92,7 +92,7 @@ func givesProviderID(c *check) {
 	c.Expect(s.machine.Spec.ProviderID).To(Equal(s.captMachine.Spec.ProviderID))
 }
 
-// nodeIsFoundByProviderID holds when Cluster API found the node by it.
+// nodeIsFoundByProviderID holds when Cluster API has found the node by its provider ID.
 func nodeIsFoundByProviderID(c *check) {
 	s := workers.in(c).working
 	node := s.nodes[s.captMachine.Spec.ProviderID]
@@ -100,8 +100,8 @@ func nodeIsFoundByProviderID(c *check) {
 	c.Expect(s.machine.Status.NodeRef.Name).To(Equal(node.Name))
 }
 
-// isPlacedInFailureDomain holds when the zone of the Machine decided, and not
-// that which the template would have chosen.
+// isPlacedInFailureDomain holds when the zone of the Machine takes precedence over the
+// template's default.
 func isPlacedInFailureDomain(c *check) {
 	s := workers.in(c).working
 	c.Expect(s.machine.Spec.FailureDomain).To(Equal("zone-a"))
@@ -119,8 +119,8 @@ func showsAddresses(c *check) {
 	c.Expect(s.machine.Status.Addresses).To(BeEquivalentTo(wanted))
 }
 
-// acceptsKnownAddresses holds when the definition takes the types of the
-// contract, and no others.
+// acceptsKnownAddresses holds when the schema accepts the types of the contract, and
+// no others.
 func acceptsKnownAddresses(c *check) {
 	found, required := lookup(c.schemaOf(c.subject.kind), "status.addresses.type")
 	c.Expect(found).NotTo(BeNil())
@@ -132,13 +132,13 @@ func acceptsKnownAddresses(c *check) {
 	c.Expect(types).To(ConsistOf("Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"))
 }
 
-// machineIsProvisioned holds when it is reported once Cluster API can read the
-// provider ID, and by Cluster API.
+// machineIsProvisioned holds when it is reported together with the provider ID, and
+// Cluster API reports it too.
 func machineIsProvisioned(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.working.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	c.Expect(crew.working.machine.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.captMachine, emptyMachine) {
+	observed := workers.in(c)
+	c.Expect(observed.working.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	c.Expect(observed.working.machine.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	for _, version := range historyUntilDeleted(c.on(observed.harness), observed.scaled.captMachine, emptyMachine) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Spec.ProviderID).NotTo(BeEmpty())
 		}
@@ -146,25 +146,25 @@ func machineIsProvisioned(c *check) {
 }
 
 func machineStaysProvisioned(c *check) {
-	crew := workers.in(c)
-	c.Expect(text(conditionOf(crew.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
-	c.Expect(crew.failing.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, crew.harness, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
+	observed := workers.in(c)
+	c.Expect(text(conditionOf(observed.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
+	c.Expect(observed.failing.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	isNeverReset(c, observed.harness, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
 }
 
-// machineHasConditions checks a machine that failed too: its Ready is that of
-// the Machine's infrastructure.
+// machineHasConditions also checks a failed machine: Cluster API copies its Ready
+// condition to the Machine.
 func machineHasConditions(c *check) {
-	crew := workers.in(c)
-	hasConditions(c, crew.working.captMachine)
-	ours := conditionOf(crew.failing.captMachine, clusterv1.ReadyCondition)
-	theirs := conditionOf(crew.failing.machine, clusterv1.MachineInfrastructureReadyCondition)
+	observed := workers.in(c)
+	hasConditions(c, observed.working.captMachine)
+	ours := conditionOf(observed.failing.captMachine, clusterv1.ReadyCondition)
+	theirs := conditionOf(observed.failing.machine, clusterv1.MachineInfrastructureReadyCondition)
 	c.Expect(text(theirs)).To(Equal(text(ours)))
 }
 
-func machineLivesWithReady(c *check) {
-	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.captMachine, emptyMachine))
+func machineReportsReadyAlways(c *check) {
+	observed := workers.in(c)
+	reportsReadyAlways(c, historyUntilDeleted(c.on(observed.harness), observed.scaled.captMachine, emptyMachine))
 }
 
 func machineShowsFailure(c *check) {
@@ -174,8 +174,8 @@ func machineShowsFailure(c *check) {
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 
-// templateTellsCapacity writes what an autoscaler reads.
-func templateTellsCapacity(c *check) {
+// templateHasCapacity writes the fields that an autoscaler reads.
+func templateHasCapacity(c *check) {
 	w := newHarness(c.Gomega, c.env)
 	template := &infrav1.CAPTMachineTemplate{}
 	template.Name, template.Spec.Template.Spec = "zero", newMachine("zero").Spec
@@ -192,18 +192,18 @@ func templateTellsCapacity(c *check) {
 }
 
 func machineFollowsChanges(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.failing.instance.Spec.Variables).NotTo(HaveKey("tags"))
-	c.Expect(crew.scaled.instance.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"a"}`))
-	c.Expect(crew.scaled.captMachine.Status.ObservedGeneration).To(Equal(crew.scaled.captMachine.Generation))
-	c.Expect(crew.scaled.captMachine.Spec.ProviderID).To(Equal(crew.working.captMachine.Spec.ProviderID))
+	observed := workers.in(c)
+	c.Expect(observed.failing.instance.Spec.Variables).NotTo(HaveKey("tags"))
+	c.Expect(observed.scaled.instance.Spec.Variables["tags"].String()).To(MatchJSON(`{"team":"a"}`))
+	c.Expect(observed.scaled.captMachine.Status.ObservedGeneration).To(Equal(observed.scaled.captMachine.Generation))
+	c.Expect(observed.scaled.captMachine.Spec.ProviderID).To(Equal(observed.working.captMachine.Spec.ProviderID))
 }
 
-// goesWithoutInfrastructure holds when a CAPTMachine that waited for the
-// infrastructure of its Cluster could be deleted.
-func goesWithoutInfrastructure(c *check) {
+// isDeletableWithoutInfrastructure holds when a CAPTMachine can be deleted while it
+// waits for the infrastructure of its Cluster.
+func isDeletableWithoutInfrastructure(c *check) {
 	i := withoutInfrastructure.in(c)
-	history := historyUntilGone(c.on(i.harness), i.captMachine, emptyMachine)
+	history := historyUntilDeleted(c.on(i.harness), i.captMachine, emptyMachine)
 	c.Expect(history[len(history)-1].DeletionTimestamp).NotTo(BeNil())
 }
 
@@ -212,7 +212,7 @@ func goesWithoutInfrastructure(c *check) {
 func waitsForItsMachineFirst(c *check) {
 	i := withoutInfrastructure.in(c)
 	waited := 0
-	for _, version := range historyUntilGone(c.on(i.harness), i.captMachine, emptyMachine) {
+	for _, version := range historyUntilDeleted(c.on(i.harness), i.captMachine, emptyMachine) {
 		if conditionOf(version, infrav1.ReadyCondition).Reason != infrav1.WaitingForInfrastructureReason {
 			continue
 		}

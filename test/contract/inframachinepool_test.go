@@ -37,12 +37,12 @@ func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 		},
 		"InfraMachinePool: pausing": {
 			"SHOULD implement the pause behaviour for every": pausesByBoth,
-			"SHOULD be used":                         deviates("the condition says which of the two pauses an object, so they are asked one by one; the answer is the same", pausesAsTheUtility),
+			"SHOULD be used":                         deviates("the condition says which of the two pauses an object, so they are asked one by one; the answer is the same", agreesWithThePauseUtility),
 			"SHOULD surface the paused status of an": showsPause,
 		},
 		"InfraMachinePool: conditions": {
 			"SHOULD implement status.conditions for their InfraMachinePool resource": poolHasConditions,
-			"is expected to surface the status of":                                   poolLivesWithReady,
+			"is expected to surface the status of":                                   poolReportsReadyAlways,
 		},
 		"InfraMachinePool: replicas": {
 			"MUST implement status.replicas to report the most": all(hasFields, reportsReplicas),
@@ -66,18 +66,18 @@ func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 	}})
 }
 
-// hasNoPoolMachines holds when the only CAPTMachine was that of the Machine.
+// hasNoPoolMachines holds when the pool has no CAPTMachines.
 func hasNoPoolMachines(c *check) {
 	lacks("status.infrastructureMachineKind")(c)
-	crew := workers.in(c)
-	for key := range historiesOf(c.on(crew.harness), emptyMachine) {
-		if key.Namespace == crew.namespace {
+	observed := workers.in(c)
+	for key := range historiesOf(c.on(observed.harness), emptyMachine) {
+		if key.Namespace == observed.namespace {
 			c.Expect(key.Name).To(Equal("worker"))
 		}
 	}
 }
 
-// leavesPoolNodesAlone holds when CAPT wrote nothing of the nodes of the pool.
+// leavesPoolNodesAlone holds when CAPT has not written the nodes of the pool.
 func leavesPoolNodesAlone(c *check) {
 	s := workers.in(c).scaled
 	for _, id := range s.captPool.Spec.ProviderIDList {
@@ -96,8 +96,8 @@ func namesNodeGroup(c *check) {
 	c.Expect(s.captPool.Spec.ProviderID).To(Equal(s.group.Status.Outputs["provider_id"].String()))
 }
 
-// listsProviderIDs holds when the list is that of the template, and Cluster API
-// took it over and found the nodes by it.
+// listsProviderIDs holds when the list is that of the template, and Cluster API has
+// copied it and found the nodes.
 func listsProviderIDs(c *check) {
 	s := workers.in(c).working
 	c.Expect(s.captPool.Spec.ProviderIDList).To(HaveLen(2))
@@ -115,18 +115,18 @@ func listsProviderIDs(c *check) {
 }
 
 func listFollowsScale(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.scaled.captPool.Spec.ProviderIDList).To(HaveLen(3))
-	c.Expect(crew.scaled.captPool.Spec.ProviderIDList).To(ContainElements(crew.working.captPool.Spec.ProviderIDList))
+	observed := workers.in(c)
+	c.Expect(observed.scaled.captPool.Spec.ProviderIDList).To(HaveLen(3))
+	c.Expect(observed.scaled.captPool.Spec.ProviderIDList).To(ContainElements(observed.working.captPool.Spec.ProviderIDList))
 }
 
-// poolIsProvisioned holds when it is reported once Cluster API can read the list
-// of nodes, and by Cluster API.
+// poolIsProvisioned holds when it is reported together with the list of nodes, and
+// Cluster API reports it too.
 func poolIsProvisioned(c *check) {
-	crew := workers.in(c)
-	c.Expect(crew.working.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	c.Expect(crew.working.pool.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
-	for _, version := range historyUntilGone(c.on(crew.harness), crew.scaled.captPool, emptyPool) {
+	observed := workers.in(c)
+	c.Expect(observed.working.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	c.Expect(observed.working.pool.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	for _, version := range historyUntilDeleted(c.on(observed.harness), observed.scaled.captPool, emptyPool) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Spec.ProviderIDList).NotTo(BeEmpty())
 		}
@@ -134,20 +134,20 @@ func poolIsProvisioned(c *check) {
 }
 
 func poolStaysProvisioned(c *check) {
-	crew := workers.in(c)
-	c.Expect(text(conditionOf(crew.failing.captPool, infrav1.NodeGroupReadyCondition))).To(HavePrefix("False"))
-	c.Expect(crew.failing.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	neverTakenBack(c, crew.harness, emptyPool, func(v *infrav1.CAPTMachinePool) *bool { return v.Status.Initialization.Provisioned })
+	observed := workers.in(c)
+	c.Expect(text(conditionOf(observed.failing.captPool, infrav1.NodeGroupReadyCondition))).To(HavePrefix("False"))
+	c.Expect(observed.failing.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
+	isNeverReset(c, observed.harness, emptyPool, func(v *infrav1.CAPTMachinePool) *bool { return v.Status.Initialization.Provisioned })
 }
 
-// pausesAsTheUtility holds when Cluster API's utility says of each object what
-// its condition said.
-func pausesAsTheUtility(c *check) {
+// agreesWithThePauseUtility holds when Cluster API's utility returns for each object
+// the value of its condition.
+func agreesWithThePauseUtility(c *check) {
 	p := paused.in(c)
 	stopped := &clusterv1.Cluster{Spec: clusterv1.ClusterSpec{Paused: new(true)}}
 	going := &clusterv1.Cluster{}
 	for _, seen := range []struct {
-		of      family
+		of      objectsByKind
 		cluster *clusterv1.Cluster
 	}{{p.byCluster, stopped}, {p.byAnnotation, going}, {p.after, going}} {
 		obj := seen.of[c.subject.kind]
@@ -158,16 +158,16 @@ func pausesAsTheUtility(c *check) {
 
 func poolHasConditions(c *check) { hasConditions(c, workers.in(c).working.captPool) }
 
-func poolLivesWithReady(c *check) {
-	crew := workers.in(c)
-	livesWithReady(c, historyUntilGone(c.on(crew.harness), crew.scaled.captPool, emptyPool))
+func poolReportsReadyAlways(c *check) {
+	observed := workers.in(c)
+	reportsReadyAlways(c, historyUntilDeleted(c.on(observed.harness), observed.scaled.captPool, emptyPool))
 }
 
-// reportsReplicas holds when the number is that of the instances, and that of
-// the MachinePool.
+// reportsReplicas holds when the CAPTMachinePool and the MachinePool have the number of
+// instances.
 func reportsReplicas(c *check) {
-	crew := workers.in(c)
-	for wanted, s := range map[int32]shift{2: crew.working, 3: crew.scaled} {
+	observed := workers.in(c)
+	for wanted, s := range map[int32]workerSnapshot{2: observed.working, 3: observed.scaled} {
 		c.Expect(s.captPool.Status.Replicas).To(HaveValue(Equal(wanted)))
 		c.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(wanted)))
 	}

@@ -26,28 +26,28 @@ import (
 func (w *harness) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
 
 func kubeconfigIsNamed(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	cluster, secret := get(w, "demo", emptyCluster()), w.kubeconfig()
 	c.Expect(secret.Name).To(Equal(cluster.Name + "-kubeconfig"))
 	c.Expect(secret.Namespace).To(Equal(cluster.Namespace))
-	c.Expect(metav1.IsControlledBy(secret, get(w, "demo", emptyControlPlane()))).To(BeTrue(), "the control plane made it")
+	c.Expect(metav1.IsControlledBy(secret, get(w, "demo", emptyControlPlane()))).To(BeTrue(), "the control plane owns it")
 }
 
 func kubeconfigIsTyped(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	c.Expect(w.kubeconfig().Type).To(Equal(clusterv1.ClusterSecretType))
 	c.Expect(string(clusterv1.ClusterSecretType)).To(Equal("cluster.x-k8s.io/secret"))
 }
 
 func kubeconfigIsLabelled(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	c.Expect(w.kubeconfig().Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "demo"))
 }
 
-// kubeconfigOpens holds when what is in the Secret, as it is stored, opens the
+// kubeconfigConnects holds when the kubeconfig of the Secret gives access to the
 // cluster.
-func kubeconfigOpens(c *check) {
-	w := c.on(stage.in(c))
+func kubeconfigConnects(c *check) {
+	w := c.on(fixture.in(c))
 	secret := w.kubeconfig()
 	c.Expect(secret.Data).To(HaveKey("value"))
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
@@ -58,9 +58,9 @@ func kubeconfigOpens(c *check) {
 	c.Expect(err).NotTo(HaveOccurred())
 }
 
-// kubeconfigIsRestored holds when a Secret that was deleted came back as it was.
+// kubeconfigIsRestored holds when a deleted Secret was recreated with the same content.
 func kubeconfigIsRestored(c *check) {
-	l := hardLife.in(c)
+	l := lifecycle.in(c)
 	text, err := os.ReadFile(l.env.Kubeconfig)
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(l.restored.Data).To(HaveKeyWithValue("value", text))
@@ -68,8 +68,8 @@ func kubeconfigIsRestored(c *check) {
 	c.Expect(l.restored.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
 }
 
-// elsewhere is a cluster that kubeconfigs are made for without asking anybody.
-func (c *check) elsewhere() aws.Cluster {
+// sampleCluster returns a cluster for kubeconfigs that are not used.
+func (c *check) sampleCluster() aws.Cluster {
 	text, err := os.ReadFile(c.env.Kubeconfig)
 	c.Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.Load(text)
@@ -89,17 +89,17 @@ func (c *check) userOf(kubeconfig []byte) *clientcmdapi.AuthInfo {
 	return user
 }
 
-// usersHaveTheirOwnKubeconfig holds when the one for users has no credentials,
-// and that of Cluster API is given to no workspace.
+// usersHaveTheirOwnKubeconfig holds when the kubeconfig for users has no credentials,
+// and that of Cluster API is passed to no workspace.
 func usersHaveTheirOwnKubeconfig(c *check) {
-	text, err := aws.UserKubeconfig(c.elsewhere(), "local-1", "")
+	text, err := aws.UserKubeconfig(c.sampleCluster(), "local-1", "")
 	c.Expect(err).NotTo(HaveOccurred())
 	user := c.userOf(text)
-	c.Expect(user.Exec).NotTo(BeNil(), "users sign in as themselves")
+	c.Expect(user.Exec).NotTo(BeNil(), "users sign in with their own credentials")
 	c.Expect([]any{user.Token, user.TokenFile, user.Password, len(user.ClientCertificateData), len(user.ClientKeyData)}).
 		To(HaveExactElements("", "", "", 0, 0))
 
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	var applies infrav1.WorkspaceTemplateApplyList
 	c.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
 	c.Expect(applies.Items).To(HaveLen(2))
@@ -110,10 +110,10 @@ func usersHaveTheirOwnKubeconfig(c *check) {
 	}
 }
 
-// makesTokens holds when the kubeconfig that CAPT makes has a token and no
+// makesTokens holds when the kubeconfig that CAPT creates has a token and no
 // certificate.
 func makesTokens(c *check) {
-	text, err := aws.TokenKubeconfig(c.elsewhere(), aws.Token{Value: aws.NewSecret("signed"), ExpiresAt: time.Now().Add(time.Minute)})
+	text, err := aws.TokenKubeconfig(c.sampleCluster(), aws.Token{Value: aws.NewSecret("signed"), ExpiresAt: time.Now().Add(time.Minute)})
 	c.Expect(err).NotTo(HaveOccurred())
 	user := c.userOf(text)
 	c.Expect(user.Token).To(Equal("signed"))
@@ -121,17 +121,17 @@ func makesTokens(c *check) {
 	c.Expect(user.ClientCertificate).To(BeEmpty())
 }
 
-// reportsExpiry holds when the end of a certificate in the kubeconfig is shown.
+// reportsExpiry holds when the status has the expiration of the client certificate.
 func reportsExpiry(c *check) {
-	w := c.on(stage.in(c))
+	w := c.on(fixture.in(c))
 	ends, err := workload.CheckKubeconfig(w.kubeconfig().Data["value"])
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(ends).NotTo(BeZero(), "the kubeconfig of the test has a client certificate")
 	c.Expect(get(w, "demo", emptyControlPlane()).Status.Kubeconfig.ExpiresAt.Time).To(BeTemporally("==", ends))
 }
 
-// renewed is a cluster whose template gave out another kubeconfig later.
-var renewed = scenario[*harness]{play: func(w *harness) *harness {
+// renewed is a cluster whose template returns another kubeconfig later.
+var renewed = scenario[*harness]{run: func(w *harness) *harness {
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.waitReady("demo")
@@ -142,18 +142,18 @@ var renewed = scenario[*harness]{play: func(w *harness) *harness {
 	change(w, workloadSecret, &corev1.Secret{}, func(s *corev1.Secret) { s.Data = map[string][]byte{"vars.json": vars} })
 	w.Eventually(func(g Gomega) {
 		g.Expect(string(get(w, "demo-kubeconfig", &corev1.Secret{}).Data["value"])).To(HaveSuffix("# another\n"))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	return w
 }}
 
-// kubeconfigFollowsOutput holds when what the template renews reaches the Secret.
+// kubeconfigFollowsOutput holds when a renewed kubeconfig is written to the Secret.
 func kubeconfigFollowsOutput(c *check) { renewed.in(c) }
 
-// keepsKeysSecret searches for the key of the kubeconfig wherever users look:
-// objects, events and the manager's log.
+// keepsKeysSecret searches objects, events and the manager's log for the key of the
+// kubeconfig.
 func keepsKeysSecret(c *check) {
-	l := hardLife.in(c)
-	w := c.on(stage.in(c))
+	l := lifecycle.in(c)
+	w := c.on(fixture.in(c))
 	user := c.userOf(w.kubeconfig().Data["value"])
 	c.Expect(user.ClientKeyData).NotTo(BeEmpty())
 	lines := strings.Split(strings.TrimSpace(string(user.ClientKeyData)), "\n")
@@ -163,7 +163,7 @@ func keepsKeysSecret(c *check) {
 
 	log, err := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(string(log)).To(ContainSubstring(w.namespace), "the log tells of the cluster")
+	c.Expect(string(log)).To(ContainSubstring(w.namespace), "the log contains the cluster")
 	seen := map[string]string{"the manager's log": string(log)}
 	for _, list := range []client.ObjectList{
 		&infrav1.CAPTClusterList{}, &infrav1.WorkspaceTemplateApplyList{}, &infrav1.WorkspaceTemplateList{},
@@ -174,16 +174,16 @@ func keepsKeysSecret(c *check) {
 		c.Expect(err).NotTo(HaveOccurred())
 		seen[fmt.Sprintf("%T", list)] = string(body)
 	}
-	history, err := json.Marshal(historyUntilGone(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
+	history, err := json.Marshal(historyUntilDeleted(c.on(l.harness), l.changed.controlPlane, emptyControlPlane))
 	c.Expect(err).NotTo(HaveOccurred())
 	seen["CAPTControlPlanes"] = string(history)
 	for where, text := range seen {
-		// A failed assertion would print what must stay secret.
+		// A failed assertion would print the secret.
 		c.Expect(strings.Contains(text, secret) || strings.Contains(text, encoded)).To(BeFalse(), "a private key is in %s", where)
 	}
 }
 
-// clientKeyText is the key as a kubeconfig spells it.
+// clientKeyText returns the key as it is encoded in a kubeconfig.
 func clientKeyText(c *check, kubeconfig []byte) string {
 	for line := range strings.Lines(string(kubeconfig)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "client-key-data:"); ok {

@@ -16,15 +16,15 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// family is one object of each kind that plays a role.
-type family map[schema.GroupVersionKind]conditioned
+// objectsByKind contains one object of each kind with a role in the contract.
+type objectsByKind map[schema.GroupVersionKind]conditioned
 
-// family makes a Cluster and one object of each kind that belongs to it. The
+// createObjects creates a Cluster and one object of each kind that belongs to it. The
 // labels are on all of them.
-func (w *harness) family(cluster *clusterv1.Cluster, labels, annotations map[string]string) family {
+func (w *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations map[string]string) objectsByKind {
 	cluster.Labels = labels
 	w.create(cluster)
-	made := family{}
+	created := objectsByKind{}
 	for _, s := range subjects {
 		obj, ok := s.sample(cluster.Name).(conditioned)
 		w.Expect(ok).To(BeTrue(), "%s has conditions", s.kind.Kind)
@@ -35,30 +35,30 @@ func (w *harness) family(cluster *clusterv1.Cluster, labels, annotations map[str
 		obj.SetNamespace(w.namespace)
 		w.Expect(controllerutil.SetOwnerReference(cluster, obj, w.env.Scheme)).To(Succeed())
 		w.create(obj)
-		made[s.kind] = obj
+		created[s.kind] = obj
 	}
-	return made
+	return created
 }
 
-// fresh reads an object anew.
+// fresh returns the current version of an object.
 func (w *harness) fresh(obj conditioned) conditioned {
-	again, ok := obj.DeepCopyObject().(conditioned)
+	current, ok := obj.DeepCopyObject().(conditioned)
 	w.Expect(ok).To(BeTrue())
-	again.SetResourceVersion("")
-	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), again)).To(Succeed())
-	return again
+	current.SetResourceVersion("")
+	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), current)).To(Succeed())
+	return current
 }
 
-// flagged is what managers with restrictions had before them.
+// flagged are the objects of managers with restricting flags.
 type flagged struct {
 	*harness
-	// byNamespace was in the namespace of one manager, byLabel had the label of
-	// the other, and foreign had neither.
-	byNamespace, byLabel, foreign family
+	// byNamespace is in the namespace of one manager, byLabel has the label of the
+	// other, and foreign has neither.
+	byNamespace, byLabel, foreign objectsByKind
 }
 
-// restricted runs two managers in an environment of their own, one for a
-// namespace and one for a label, until each has done all of its work.
+// restricted runs two managers in a separate environment, one for a namespace and one
+// for a label, until each has reconciled all of its objects.
 var restricted = scenario[flagged]{
 	environment: func() (*testenv.Environment, error) {
 		e, err := testenv.Start()
@@ -67,7 +67,7 @@ var restricted = scenario[flagged]{
 		}
 		return e, err
 	},
-	play: func(w *harness) flagged {
+	run: func(w *harness) flagged {
 		const filter = "blue"
 		marked := map[string]string{clusterv1.WatchLabel: filter}
 		there := newHarness(w.Gomega, w.env)
@@ -78,73 +78,77 @@ var restricted = scenario[flagged]{
 		w.create(w.templates()...)
 		f := flagged{
 			harness:     w,
-			byNamespace: w.family(newCluster("demo"), nil, nil),
-			byLabel:     there.family(newCluster("marked"), marked, nil),
-			foreign:     there.family(newCluster("plain"), nil, nil),
+			byNamespace: w.createObjects(newCluster("demo"), nil, nil),
+			byLabel:     there.createObjects(newCluster("marked"), marked, nil),
+			foreign:     there.createObjects(newCluster("plain"), nil, nil),
 		}
 		for directory, flag := range map[string]string{"by-namespace": "--namespace=" + w.namespace, "by-label": "--watch-filter=" + filter} {
 			stop, err := runManager(w.env, directory, flag)
 			w.Expect(err).NotTo(HaveOccurred())
 			w.env.OnStop(stop)
 		}
-		for _, made := range []family{f.byNamespace, f.byLabel} {
+		for _, created := range []objectsByKind{f.byNamespace, f.byLabel} {
 			w.Eventually(func(g Gomega) {
-				for kind, obj := range made {
+				for kind, obj := range created {
 					g.Expect(w.fresh(obj).GetConditions()).NotTo(BeEmpty(), "%s %s", kind.Kind, client.ObjectKeyFromObject(obj))
 				}
-				controlPlane, ok := w.fresh(made[captControlPlane.kind]).(*controlplanev1.CAPTControlPlane)
+				controlPlane, ok := w.fresh(created[captControlPlane.kind]).(*controlplanev1.CAPTControlPlane)
 				g.Expect(ok).To(BeTrue())
 				g.Expect(controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()), "%v", controlPlane.Status.Conditions)
-			}, patience, glance).Should(Succeed(), "a manager does its own work")
+			}, testTimeout, pollInterval).Should(Succeed(), "each manager reconciles its objects")
 		}
 		return f
 	},
 }
 
-// supportsNamespace holds when a manager with the flag works in its namespace,
-// and there alone.
-func supportsNamespace(c *check) { c.restrictedTo(func(f flagged) family { return f.byNamespace }) }
+// supportsNamespace holds when a manager with the flag reconciles only objects of its
+// namespace.
+func supportsNamespace(c *check) {
+	c.restrictedTo(func(f flagged) objectsByKind { return f.byNamespace })
+}
 
-// supportsWatchFilter holds when a manager with the flag works on objects with
-// the label, and on them alone.
-func supportsWatchFilter(c *check) { c.restrictedTo(func(f flagged) family { return f.byLabel }) }
+// supportsWatchFilter holds when a manager with the flag reconciles only objects with
+// the label.
+func supportsWatchFilter(c *check) {
+	c.restrictedTo(func(f flagged) objectsByKind { return f.byLabel })
+}
 
-func (c *check) restrictedTo(own func(flagged) family) {
+func (c *check) restrictedTo(own func(flagged) objectsByKind) {
 	f := restricted.in(c)
 	w := c.on(f.harness)
 	c.Expect(w.fresh(own(f)[c.subject.kind]).GetConditions()).NotTo(BeEmpty())
 	foreign := f.foreign[c.subject.kind]
-	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager touches a foreign object")
+	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager writes a foreign object")
 }
 
-// pauses is how objects of each kind were while they were paused, and after.
+// pauses are the objects of each kind while they were paused, and after.
 type pauses struct {
 	*harness
-	byCluster, byAnnotation, after family
-	// held tells that changes of a running cluster waited for the end of a pause.
+	byCluster, byAnnotation, after objectsByKind
+	// held reports whether changes of a running cluster waited for the end of a pause.
 	held bool
 }
 
-// paused pauses objects of every kind from the beginning, in both ways, and a
-// running cluster later.
-var paused = scenario[pauses]{play: func(w *harness) pauses {
+// paused creates paused objects of every kind, in both ways, and pauses a running
+// cluster.
+var paused = scenario[pauses]{run: func(w *harness) pauses {
 	w.create(w.templates()...)
 	stopped := newCluster("stopped")
 	stopped.Spec.Paused = new(true)
 	p := pauses{harness: w}
-	byCluster := w.family(stopped, nil, nil)
-	byAnnotation := w.family(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
+	byCluster := w.createObjects(stopped, nil, nil)
+	byAnnotation := w.createObjects(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
 	p.byCluster, p.byAnnotation = w.waitPaused(byCluster), w.waitPaused(byAnnotation)
 	w.Consistently(func(g Gomega) {
 		var applies infrav1.WorkspaceTemplateApplyList
 		g.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
 		g.Expect(applies.Items).To(BeEmpty())
-		for _, made := range []family{byCluster, byAnnotation} {
-			for _, obj := range made {
+		for _, created := range []objectsByKind{byCluster, byAnnotation} {
+			for _, obj := range created {
 				g.Expect(w.fresh(obj).GetConditions()).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
 			}
 		}
-	}, 2*time.Second, glance).Should(Succeed(), "nothing is done while it is paused")
+	}, 2*time.Second, pollInterval).Should(Succeed(), "paused objects are not reconciled")
 
 	change(w, "stopped", emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	for _, obj := range byAnnotation {
@@ -156,33 +160,34 @@ var paused = scenario[pauses]{play: func(w *harness) pauses {
 	return p
 }}
 
-// waitPaused waits until every object says that it is paused.
-func (w *harness) waitPaused(made family) family {
-	seen := family{}
-	for kind, obj := range made {
+// waitPaused waits until every object reports that it is paused.
+func (w *harness) waitPaused(created objectsByKind) objectsByKind {
+	seen := objectsByKind{}
+	for kind, obj := range created {
 		w.Eventually(func(g Gomega) {
 			seen[kind] = w.fresh(obj)
 			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionTrue), "%s %s", kind.Kind, obj.GetName())
-		}, patience, glance).Should(Succeed())
+		}, testTimeout, pollInterval).Should(Succeed())
 	}
 	return seen
 }
 
-// waitResumed waits until every object says that it is not, and is worked on.
-func (w *harness) waitResumed(made family) family {
-	seen := family{}
-	for kind, obj := range made {
+// waitResumed waits until every object reports that it is not paused, and is
+// reconciled.
+func (w *harness) waitResumed(created objectsByKind) objectsByKind {
+	seen := objectsByKind{}
+	for kind, obj := range created {
 		w.Eventually(func(g Gomega) {
 			seen[kind] = w.fresh(obj)
 			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionFalse), "%s %s", kind.Kind, obj.GetName())
 			g.Expect(string(conditionOf(seen[kind], clusterv1.ReadyCondition).Status)).NotTo(Equal("Missing"), "%s %s", kind.Kind, obj.GetName())
-		}, patience, glance).Should(Succeed())
+		}, testTimeout, pollInterval).Should(Succeed())
 	}
 	return seen
 }
 
-// pauseRunning reports whether a change of a running cluster waits while it is
-// paused, and is made after.
+// pauseRunning reports whether a change of a running cluster is applied only after the
+// pause.
 func (w *harness) pauseRunning(name string) bool {
 	w.waitReady(name)
 	change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
@@ -197,25 +202,24 @@ func (w *harness) pauseRunning(name string) bool {
 			g.Expect(found).To(Equal(has), workspace)
 		}
 	}
-	w.Consistently(func(g Gomega) { given(g, false) }, 2*time.Second, glance).Should(Succeed(), "a change waits")
+	w.Consistently(func(g Gomega) { given(g, false) }, 2*time.Second, pollInterval).Should(Succeed(), "a change waits")
 	change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
-	w.Eventually(func(g Gomega) { given(g, true) }, patience, glance).Should(Succeed(), "a change is made after the pause")
+	w.Eventually(func(g Gomega) { given(g, true) }, testTimeout, pollInterval).Should(Succeed(), "a change is applied after the pause")
 	return true
 }
 
-// pausesByBoth holds when an object stands still while its Cluster is paused, or
-// while it has the annotation, and continues after.
+// pausesByBoth holds when an object is not reconciled while its Cluster is paused or
+// while it has the annotation, and is reconciled after.
 func pausesByBoth(c *check) {
 	p := paused.in(c)
-	for _, made := range []family{p.byCluster, p.byAnnotation} {
-		c.Expect(made[c.subject.kind].GetConditions()).To(HaveLen(1), "nothing but Paused was reported")
+	for _, created := range []objectsByKind{p.byCluster, p.byAnnotation} {
+		c.Expect(created[c.subject.kind].GetConditions()).To(HaveLen(1), "nothing but Paused was reported")
 	}
 	c.Expect(p.held).To(BeTrue())
 	c.Expect(conditionOf(p.after[c.subject.kind], clusterv1.ReadyCondition).Status).NotTo(BeEmpty())
 }
 
-// showsPause holds when the condition says what pauses the object, and that
-// nothing does.
+// showsPause holds when the condition names the cause of the pause, and is False after.
 func showsPause(c *check) {
 	p := paused.in(c)
 	byCluster := conditionOf(p.byCluster[c.subject.kind], clusterv1.PausedCondition)

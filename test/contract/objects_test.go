@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// vpcModule stands in for a VPC: it makes nothing that costs time.
+// vpcModule is a stand-in for a VPC that is created at once.
 const vpcModule = `
 variable "name" { type = string }
 variable "azs" {
@@ -34,8 +34,8 @@ output "private_subnets" { value = [for az in var.azs : "subnet-${substr(sha256(
 output "azs" { value = var.azs }
 `
 
-// controlPlaneModule stands in for a control plane: its API server is one that
-// runs already.
+// controlPlaneModule is a stand-in for a control plane, whose API server is already
+// running.
 const controlPlaneModule = `
 variable "cluster_name" { type = string }
 variable "kubernetes_version" { type = string }
@@ -68,7 +68,7 @@ output "kubeconfig" {
 }
 `
 
-// machineModule stands in for an instance.
+// machineModule is a stand-in for an instance.
 const machineModule = `
 variable "name" { type = string }
 variable "cluster_name" { type = string }
@@ -92,7 +92,7 @@ output "addresses" {
 }
 `
 
-// poolModule stands in for a node group.
+// poolModule is a stand-in for a node group.
 const poolModule = `
 variable "name" { type = string }
 variable "cluster_name" { type = string }
@@ -108,7 +108,7 @@ output "provider_id_list" {
 }
 `
 
-// broken ends a module's run with a diagnostic of its own.
+// broken makes the run of a module fail with a diagnostic.
 const broken = `
 resource "terraform_data" "limit" {
   lifecycle {
@@ -122,7 +122,7 @@ resource "terraform_data" "limit" {
 
 const diagnostic = "LimitExceeded: there is no room for another."
 
-// workloadSecret holds the kubeconfig of the API server that stands in.
+// workloadSecret contains the kubeconfig of the stand-in API server.
 const workloadSecret = "workload"
 
 func inline(name, module string) *infrav1.WorkspaceTemplate {
@@ -134,7 +134,7 @@ func inline(name, module string) *infrav1.WorkspaceTemplate {
 	}
 }
 
-// templates are the WorkspaceTemplates of a namespace and what they need.
+// templates returns the WorkspaceTemplates of a namespace and their Secret.
 func (w *harness) templates() []client.Object {
 	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -203,7 +203,7 @@ func newConfig(name string) *bootstrapv1.CAPTBootstrapConfig {
 	}
 }
 
-// machineSpec is that of a Machine whose objects have the same name.
+// machineSpec returns the spec of a Machine whose objects have the same name.
 func machineSpec(cluster, name, infraKind string) clusterv1.MachineSpec {
 	return clusterv1.MachineSpec{
 		ClusterName: cluster,
@@ -227,7 +227,7 @@ func emptyPool() *infrav1.CAPTMachinePool { return &infrav1.CAPTMachinePool{} }
 
 func emptyConfig() *bootstrapv1.CAPTBootstrapConfig { return &bootstrapv1.CAPTBootstrapConfig{} }
 
-// The kinds that play a role of the contract.
+// The kinds with a role in the contract.
 var (
 	captCluster = subject{
 		role: "InfraCluster", kind: infrav1.GroupVersion.WithKind("CAPTCluster"),

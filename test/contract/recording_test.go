@@ -18,19 +18,19 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// recording holds every version of every object of the kinds that the contract
-// is about, in order, so that what must hold at all times can be checked.
+// recording contains every version of every object of the contract's kinds, in order,
+// to check invariants.
 var recording = struct {
 	sync.Mutex
 	versions map[schema.GroupKind]map[client.ObjectKey][]*unstructured.Unstructured
-	gone     map[types.UID]bool
-}{versions: map[schema.GroupKind]map[client.ObjectKey][]*unstructured.Unstructured{}, gone: map[types.UID]bool{}}
+	deleted  map[types.UID]bool
+}{versions: map[schema.GroupKind]map[client.ObjectKey][]*unstructured.Unstructured{}, deleted: map[types.UID]bool{}}
 
-// startRecording watches from before there is any object.
+// startRecording starts watching before the first object is created.
 func startRecording(e *testenv.Environment) error {
 	c, err := client.NewWithWatch(e.Config, client.Options{Scheme: e.Scheme})
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.OnStop(func() error { cancel(); return nil })
@@ -63,14 +63,13 @@ func record(kind schema.GroupKind, w watch.Interface) {
 		key := client.ObjectKeyFromObject(obj)
 		recording.versions[kind][key] = append(recording.versions[kind][key], obj)
 		if event.Type == watch.Deleted {
-			recording.gone[obj.GetUID()] = true
+			recording.deleted[obj.GetUID()] = true
 		}
 		recording.Unlock()
 	}
 }
 
-// historyOf returns every version of an object so far; the last is as new as
-// the one that is given.
+// historyOf returns every version of an object so far, at least up to latest.
 func historyOf[T client.Object](w *harness, latest T, empty func() T) []T {
 	gvk, err := apiutil.GVKForObject(latest, w.env.Scheme)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -80,22 +79,21 @@ func historyOf[T client.Object](w *harness, latest T, empty func() T) []T {
 		defer recording.Unlock()
 		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(latest)]
 		g.Expect(versions).To(ContainElement(HaveField("GetResourceVersion()", latest.GetResourceVersion())))
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return converted(w, versions, empty)
 }
 
-// historyUntilGone returns every version of an object that exists no more; the
-// last is the one it was deleted as.
-func historyUntilGone[T client.Object](w *harness, was T, empty func() T) []T {
+// historyUntilDeleted returns every version of a deleted object.
+func historyUntilDeleted[T client.Object](w *harness, was T, empty func() T) []T {
 	gvk, err := apiutil.GVKForObject(was, w.env.Scheme)
 	w.Expect(err).NotTo(HaveOccurred())
 	var versions []*unstructured.Unstructured
 	w.Eventually(func(g Gomega) {
 		recording.Lock()
 		defer recording.Unlock()
-		g.Expect(recording.gone).To(HaveKey(was.GetUID()))
+		g.Expect(recording.deleted).To(HaveKey(was.GetUID()))
 		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(was)]
-	}, patience).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return converted(w, versions, empty)
 }
 

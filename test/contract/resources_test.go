@@ -24,10 +24,10 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// everyResource are the clauses that all pages have about their kinds. Some say
-// of which kind they are.
+// everyResource returns the rules for the clauses that all pages have. Some of them
+// contain the role.
 func everyResource(role string) sections {
-	organisational := notApplicable("it asks something of maintainers, not of the program")
+	organisational := notApplicable("it concerns maintainers, not the program")
 	return sections{
 		"Contract rules for " + role: {
 			"MUST consider any Cluster API behaviour that": usesOnlyPublicPackages,
@@ -57,8 +57,8 @@ func everyResource(role string) sections {
 	}
 }
 
-// labelled is the role that a page speaks of where it asks for the label: the
-// one of control planes speaks of InfraCluster.
+// labelled returns the role in a page's clause about the label: the page of control
+// planes names InfraCluster.
 func labelled(role string) string {
 	if role == "ControlPlane" {
 		return "InfraCluster"
@@ -101,7 +101,7 @@ func (c *check) crds() []*apiextensionsv1.CustomResourceDefinition {
 	return found
 }
 
-// schemaOf is the schema of the version that Cluster API uses.
+// schemaOf returns the schema of the version that Cluster API uses.
 func (c *check) schemaOf(kind schema.GroupVersionKind) *apiextensionsv1.JSONSchemaProps {
 	c.t.Helper()
 	for _, v := range c.crd(kind).Spec.Versions {
@@ -126,8 +126,7 @@ func namespaced(c *check) {
 	}
 }
 
-// standardMeta checks the types that CAPT publishes and what the API server
-// gives out.
+// standardMeta checks the published types and the objects of the API server.
 func standardMeta(c *check) {
 	for _, kind := range c.subject.resources() {
 		obj, err := c.env.Scheme.New(kind)
@@ -146,10 +145,10 @@ func standardMeta(c *check) {
 	}
 }
 
-// groupAndVersion is what the sections below it ask for in detail.
+// groupAndVersion covers the requirements of the sections below it.
 var groupAndVersion = all(clusterAPIMayWrite, versionPolicy, labelIsSet, labelNamesServedVersions)
 
-// clusterAPIMayWrite reads the rights that Cluster API gives its controllers.
+// clusterAPIMayWrite checks the permissions of Cluster API's controllers.
 func clusterAPIMayWrite(c *check) {
 	module, err := testenv.ModuleDir("sigs.k8s.io/cluster-api")
 	c.Expect(err).NotTo(HaveOccurred())
@@ -168,9 +167,8 @@ func clusterAPIMayWrite(c *check) {
 
 var kubernetesVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
-// versionPolicy is what Kubernetes' policy asks of the versions that there are:
-// names that tell their stability, nothing stored that is not served, and no
-// deprecation without a newer version.
+// versionPolicy checks Kubernetes' deprecation policy: version names contain the
+// stability, a stored version is served, and a deprecated version has a newer one.
 func versionPolicy(c *check) {
 	for _, crd := range c.crds() {
 		var served []string
@@ -186,7 +184,7 @@ func versionPolicy(c *check) {
 	}
 }
 
-// contractLabel is that of the contract that the pages are of.
+// contractLabel is the label of the contract that the pages describe.
 var contractLabel = "cluster.x-k8s.io/" + clusterv1.GroupVersion.Version
 
 func labelIsSet(c *check) {
@@ -211,7 +209,6 @@ func labelNamesServedVersions(c *check) {
 }
 
 // metadataAgrees compares the labels with every metadata.yaml of the repository.
-// As long as there is none, nothing can disagree; the labels name one contract.
 func metadataAgrees(c *check) {
 	var contracts []string
 	for _, crd := range c.crds() {
@@ -252,7 +249,7 @@ func (c *check) metadataFiles() []string {
 	return found
 }
 
-// isDefined creates an object, as a dry run, through every check on the way.
+// isDefined creates an object as a dry run, which includes validation and webhooks.
 func isDefined(c *check) {
 	crd := c.crd(c.subject.kind)
 	for _, v := range crd.Spec.Versions {

@@ -10,11 +10,10 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// scenario is played once, by the first rule that asks for it; what it comes to
-// is there for all.
+// scenario runs once, for the first rule that requests it. All rules share its result.
 type scenario[T any] struct {
-	play func(w *harness) T
-	// environment is where it is played, if not in that of all.
+	run func(w *harness) T
+	// environment returns the environment, if it is not the shared one.
 	environment func() (*testenv.Environment, error)
 
 	once  sync.Once
@@ -22,17 +21,17 @@ type scenario[T any] struct {
 	err   error
 }
 
-// in plays the scenario, or waits for it, and fails the rule if it failed.
+// in runs the scenario, or waits for it, and fails the rule if the scenario failed.
 func (s *scenario[T]) in(c *check) T {
 	c.t.Helper()
-	s.once.Do(func() { s.err = errors.New("the scenario ended early"); s.value, s.err = s.perform() })
+	s.once.Do(func() { s.err = errors.New("the scenario ended early"); s.value, s.err = s.start() })
 	if s.err != nil {
-		c.t.Fatalf("there is nothing to check the clause on: %v", s.err)
+		c.t.Fatalf("the scenario of the clause failed: %v", s.err)
 	}
 	return s.value
 }
 
-func (s *scenario[T]) perform() (value T, err error) {
+func (s *scenario[T]) start() (value T, err error) {
 	e := env
 	if s.environment != nil {
 		if e, err = s.environment(); err != nil {
@@ -46,15 +45,15 @@ func (s *scenario[T]) perform() (value T, err error) {
 		case failure:
 			err = errors.New(string(r))
 			if w != nil {
-				err = fmt.Errorf("%w\n%s", err, w.show())
+				err = fmt.Errorf("%w\n%s", err, w.dump())
 			}
 		default:
 			panic(r)
 		}
 	}()
 	w = newHarness(NewGomega(func(message string, _ ...int) { panic(failure(message)) }), e)
-	return s.play(w), nil
+	return s.run(w), nil
 }
 
-// failure is what an assertion of a scenario ends it with.
+// failure is the panic value of a failed assertion in a scenario.
 type failure string

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// templateIsDefined creates a template of the sample, as a dry run. Metadata of
-// the template survive.
+// templateIsDefined creates a template of the sample as a dry run, and checks that the
+// metadata of the template are kept.
 func templateIsDefined(c *check) {
 	obj := c.templateOf(c.subject.sample("sample"))
 	obj.SetNamespace(metav1.NamespaceDefault)
@@ -46,8 +46,8 @@ func templateIsNamed(c *check) {
 	c.Expect(c.crd(c.subject.template()).Status.AcceptedNames.Kind).To(Equal(c.subject.kind.Kind + "Template"))
 }
 
-// letsTopologyTry holds when a change of a template is refused, unless Cluster
-// API's topology controller only tries it.
+// letsTopologyTry holds when a change of a template is rejected, unless it is a dry run
+// of Cluster API's topology controller.
 func letsTopologyTry(c *check) {
 	w := newHarness(c.Gomega, c.env)
 	template := c.templateOf(c.subject.sample("sample"))

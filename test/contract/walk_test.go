@@ -21,29 +21,29 @@ import (
 type contract struct {
 	// page is the name of the page.
 	page string
-	// subject is the kind of CAPT that the page is about.
+	// subject is CAPT's kind for the page.
 	subject subject
-	// sections hold the rules that not all pages have, by the titles of the page.
+	// sections are the rules that only this page has.
 	sections sections
 }
 
 type (
 	// sections are rules by the title of their section.
 	sections map[string]rules
-	// rules are by the name of their clause.
+	// rules are the rules of a section by the name of their clause.
 	rules map[string]rule
-	// rule fails when the clause does not hold.
+	// rule fails if CAPT violates the clause.
 	rule func(c *check)
 )
 
-// subject is a kind that plays a role of the contract.
+// subject is a kind with a role in the contract.
 type subject struct {
 	// role is what the page calls the kind.
 	role string
 	kind schema.GroupVersionKind
 	// sample returns an object of the kind for a cluster.
 	sample func(cluster string) client.Object
-	// notInTemplate are fields of the spec that a template has not.
+	// notInTemplate are fields of the spec that a template does not have.
 	notInTemplate []string
 }
 
@@ -56,7 +56,7 @@ func (s subject) resources() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{s.kind, s.template()}
 }
 
-// check is one clause on its way.
+// check is the test of one clause.
 type check struct {
 	*harness
 	t       *testing.T
@@ -74,8 +74,8 @@ func all(every ...rule) rule {
 	}
 }
 
-// notApplicable says why a clause does not concern CAPT; proofs show that it is
-// so. A clause for maintainers has none.
+// notApplicable returns the rule of a clause that does not apply to CAPT. proofs check
+// the reason. A clause for maintainers has none.
 func notApplicable(reason string, proofs ...rule) rule {
 	return func(c *check) {
 		c.t.Helper()
@@ -84,8 +84,8 @@ func notApplicable(reason string, proofs ...rule) rule {
 	}
 }
 
-// deviates says why CAPT does something else than a clause recommends; proofs
-// show that the reason holds.
+// deviates returns the rule of a recommendation that CAPT does not follow. proofs
+// check the reason.
 func deviates(reason string, proofs ...rule) rule {
 	return func(c *check) {
 		c.t.Helper()
@@ -94,7 +94,7 @@ func deviates(reason string, proofs ...rule) rule {
 	}
 }
 
-// merge puts the rules of sections together.
+// merge joins the rules of sections.
 func merge(parts ...sections) sections {
 	merged := sections{}
 	for _, part := range parts {
@@ -112,7 +112,7 @@ func merge(parts ...sections) sections {
 func walk(t *testing.T, c contract) {
 	t.Parallel()
 	clauses, every := read(t, c.page), merge(everyResource(c.subject.role), c.sections)
-	for _, problem := range slices.Concat(unmatched(clauses, every), reworded(written(t, c.page, clauses), clauses)) {
+	for _, problem := range slices.Concat(unmatchedRules(clauses, every), changedClauses(recordedSums(t, c.page, clauses), clauses)) {
 		t.Error(problem)
 	}
 	for _, clause := range clauses {
@@ -127,8 +127,8 @@ func walk(t *testing.T, c contract) {
 	}
 }
 
-// unmatched tells which clauses have no rule, and which rules no clause.
-func unmatched(clauses []page.Clause, of sections) []string {
+// unmatchedRules returns the clauses without a rule and the rules without a clause.
+func unmatchedRules(clauses []page.Clause, of sections) []string {
 	var problems []string
 	known := sections{}
 	for _, clause := range clauses {
@@ -143,14 +143,14 @@ func unmatched(clauses []page.Clause, of sections) []string {
 	for section, names := range of {
 		for name := range names {
 			if known[section][name] == nil {
-				problems = append(problems, fmt.Sprintf("the page has no clause %q in section %q any more: remove its rule, or name it anew", name, section))
+				problems = append(problems, fmt.Sprintf("the page no longer has a clause %q in section %q: remove its rule, or rename it", name, section))
 			}
 		}
 	}
 	return problems
 }
 
-// read parses a page out of the module that CAPT is built with.
+// read parses a page of the module that CAPT is built with.
 func read(t *testing.T, name string) []page.Clause {
 	t.Helper()
 	g := NewWithT(t)
@@ -160,12 +160,12 @@ func read(t *testing.T, name string) []page.Clause {
 	g.Expect(err).NotTo(HaveOccurred())
 	clauses, err := page.Parse(string(markdown))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(len(clauses)).To(BeNumerically(">", 30), "a page that is read says much")
+	g.Expect(len(clauses)).To(BeNumerically(">", 30), "the page was parsed")
 	return clauses
 }
 
-// written returns how the clauses read when their rules were written.
-func written(t *testing.T, name string, clauses []page.Clause) []string {
+// recordedSums returns the hashes of the clauses when their rules were written.
+func recordedSums(t *testing.T, name string, clauses []page.Clause) []string {
 	t.Helper()
 	path := filepath.Join("testdata", strings.TrimSuffix(name, ".md")+".sums")
 	if *update {
@@ -188,13 +188,14 @@ func sumOf(clause page.Clause) string {
 	return fmt.Sprintf("%s  %s: %s", clause.Sum(), clause.Section, clause.Name)
 }
 
-// reworded tells which clauses read otherwise than when their rules were written.
-func reworded(before []string, clauses []page.Clause) []string {
+// changedClauses returns the clauses whose text has changed since their rules were
+// written.
+func changedClauses(before []string, clauses []page.Clause) []string {
 	var problems []string
 	for _, clause := range clauses {
 		if !slices.Contains(before, sumOf(clause)) {
 			problems = append(problems, fmt.Sprintf(
-				"clause %q of section %q reads otherwise than its rule was written for: see whether the rule still fits, then run this test with -update\n%s",
+				"clause %q of section %q has changed since its rule was written: check whether the rule still fits, then run this test with -update\n%s",
 				clause.Name, clause.Section, clause.Text))
 		}
 	}
@@ -204,7 +205,7 @@ func reworded(before []string, clauses []page.Clause) []string {
 	return problems
 }
 
-func TestWalk_seesEveryChangeOfAPage(t *testing.T) {
+func TestWalk_reportsEveryChangeOfAPage(t *testing.T) {
 	t.Parallel()
 	holds := func(*check) {}
 	clauses := []page.Clause{{Section: "a", Name: "MUST stay", Text: "It MUST stay."}, {Section: "a", Name: "MUST go", Text: "It MUST go."}}
@@ -218,17 +219,17 @@ func TestWalk_seesEveryChangeOfAPage(t *testing.T) {
 	}{
 		"the same page": {clauses, sections{"a": {"MUST stay": holds, "MUST go": holds}}, nil},
 		"a new clause":  {clauses, sections{"a": {"MUST stay": holds}}, []string{`clause "MUST go" of section "a" has no rule`}},
-		"a clause that went": {clauses[:1], sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{
-			`no clause "MUST go" in section "a" any more`, "2 clauses were known, the page has 1",
+		"a removed clause": {clauses[:1], sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{
+			`no longer has a clause "MUST go" in section "a"`, "2 clauses were known, the page has 1",
 		}},
-		"a clause that moved": {moved, sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{
-			`clause "MUST go" of section "b" has no rule`, `no clause "MUST go" in section "a" any more`, `clause "MUST go" of section "b" reads otherwise`,
+		"a moved clause": {moved, sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{
+			`clause "MUST go" of section "b" has no rule`, `no longer has a clause "MUST go" in section "a"`, `clause "MUST go" of section "b" has changed`,
 		}},
-		"other words": {changed, sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{`clause "MUST go" of section "a" reads otherwise`}},
+		"another text": {changed, sections{"a": {"MUST stay": holds, "MUST go": holds}}, []string{`clause "MUST go" of section "a" has changed`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			problems := slices.Concat(unmatched(c.clauses, c.sections), reworded(sums, c.clauses))
+			problems := slices.Concat(unmatchedRules(c.clauses, c.sections), changedClauses(sums, c.clauses))
 			g.Expect(problems).To(HaveLen(len(c.want)))
 			for i, want := range c.want {
 				g.Expect(problems[i]).To(ContainSubstring(want))

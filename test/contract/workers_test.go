@@ -11,17 +11,17 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// crew is what was seen in the life of a Machine and a MachinePool, both called
-// by their name, whose nodes join and which are changed, fail, scale and go.
-type crew struct {
+// workerHistory contains snapshots of a Machine and a MachinePool whose nodes join, and
+// which fail, change, scale and are deleted.
+type workerHistory struct {
 	*harness
-	working, failing, scaled shift
+	working, failing, scaled workerSnapshot
 	// restored is the bootstrap Secret of the Machine after it was deleted.
 	restored *corev1.Secret
 }
 
-// shift is a moment of a crew.
-type shift struct {
+// workerSnapshot contains the objects of workers at one point in time.
+type workerSnapshot struct {
 	machine     *clusterv1.Machine
 	captMachine *infrav1.CAPTMachine
 	instance    *infrav1.WorkspaceTemplateApply
@@ -35,8 +35,8 @@ type shift struct {
 	nodes      map[string]*corev1.Node
 }
 
-func (w *harness) shift() shift {
-	s := shift{
+func (w *harness) snapshotWorkers() workerSnapshot {
+	s := workerSnapshot{
 		machine: get(w, "worker", &clusterv1.Machine{}), captMachine: get(w, "worker", emptyMachine()),
 		instance: get(w, "worker", &infrav1.WorkspaceTemplateApply{}), config: get(w, "worker", emptyConfig()),
 		data: get(w, "worker", &corev1.Secret{}),
@@ -52,7 +52,7 @@ func (w *harness) shift() shift {
 	return s
 }
 
-// join makes a node that is ready, as a kubelet would.
+// join creates a ready node, as a kubelet would.
 func (w *harness) join(providerID string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: w.namespace + "-"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 	w.Expect(w.env.Client.Create(w.ctx, node)).To(Succeed())
@@ -61,8 +61,9 @@ func (w *harness) join(providerID string) {
 	w.Expect(w.env.Client.Status().Patch(w.ctx, ready, client.MergeFrom(node))).To(Succeed())
 }
 
-// hire makes a Machine and a MachinePool in a zone, with what they refer to.
-func (w *harness) hire(cluster string) {
+// createWorkers creates a Machine and a MachinePool in a zone, with the objects that
+// they refer to.
+func (w *harness) createWorkers(cluster string) {
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: machineSpec(cluster, "worker", "CAPTMachine")}
 	machine.Spec.FailureDomain = "zone-a"
 	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: clusterv1.MachinePoolSpec{
@@ -71,19 +72,19 @@ func (w *harness) hire(cluster string) {
 	w.create(newMachine("worker"), newConfig("worker"), machine, newPool("pool"), newConfig("pool"), pool)
 }
 
-var workers = scenario[crew]{play: func(w *harness) crew {
-	c := crew{harness: w}
+var workers = scenario[workerHistory]{run: func(w *harness) workerHistory {
+	c := workerHistory{harness: w}
 	w.create(w.templates()...)
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.hire("demo")
+	w.createWorkers("demo")
 	w.join(waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "True").Spec.ProviderID)
 	w.joinAll(2)
 	w.Eventually(func(g Gomega) {
 		g.Expect(get(w, "worker", &clusterv1.Machine{}).Status.NodeRef.IsDefined()).To(BeTrue(), "Cluster API knows the node of the Machine")
 		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.NodeRefs).To(HaveLen(2), "Cluster API knows the nodes of the MachinePool")
 		waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
-	}, patience, glance).Should(Succeed())
-	c.working = w.shift()
+	}, testTimeout, pollInterval).Should(Succeed())
+	c.working = w.snapshotWorkers()
 
 	setModule(w, "machine", machineModule+broken)
 	setModule(w, "pool", poolModule+broken)
@@ -92,8 +93,8 @@ var workers = scenario[crew]{play: func(w *harness) crew {
 	w.Eventually(func(g Gomega) {
 		mirror := conditionOf(get(w, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
 		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
-	}, patience, glance).Should(Succeed())
-	c.failing = w.shift()
+	}, testTimeout, pollInterval).Should(Succeed())
+	c.failing = w.snapshotWorkers()
 
 	setModule(w, "machine", machineModule)
 	setModule(w, "pool", poolModule)
@@ -105,49 +106,49 @@ var workers = scenario[crew]{play: func(w *harness) crew {
 	waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
 	w.Eventually(func(g Gomega) {
 		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.Replicas).To(HaveValue(BeEquivalentTo(3)))
-	}, patience, glance).Should(Succeed())
-	c.scaled = w.shift()
+	}, testTimeout, pollInterval).Should(Succeed())
+	c.scaled = w.snapshotWorkers()
 
 	w.delete(c.scaled.data)
 	w.Eventually(func(g Gomega) {
 		c.restored = &corev1.Secret{}
 		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(c.scaled.data), c.restored)).To(Succeed())
 		g.Expect(c.restored.UID).NotTo(Equal(c.scaled.data.UID))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 
 	w.delete(c.scaled.machine)
 	w.delete(c.scaled.pool)
 	for _, obj := range []conditioned{c.scaled.machine, c.scaled.captMachine, c.scaled.config, c.scaled.pool, c.scaled.captPool, c.scaled.poolConfig} {
-		gone, ok := obj.DeepCopyObject().(conditioned)
+		deleted, ok := obj.DeepCopyObject().(conditioned)
 		w.Expect(ok).To(BeTrue())
-		w.waitGone(gone)
+		w.waitDeleted(deleted)
 	}
 	return c
 }}
 
-// joinAll lets a node join for each instance of the pool that has none, once
-// there are as many as there should be.
+// joinAll waits for count instances of the pool, and creates a node for each instance
+// that has none.
 func (w *harness) joinAll(count int) {
 	var listed []string
 	w.Eventually(func(g Gomega) {
 		listed = get(w, "pool", emptyPool()).Spec.ProviderIDList
 		g.Expect(listed).To(HaveLen(count))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	var nodes corev1.NodeList
 	w.Expect(w.env.Client.List(w.ctx, &nodes)).To(Succeed())
-	there := map[string]bool{}
+	existing := map[string]bool{}
 	for i := range nodes.Items {
-		there[nodes.Items[i].Spec.ProviderID] = true
+		existing[nodes.Items[i].Spec.ProviderID] = true
 	}
 	for _, id := range listed {
-		if !there[id] {
+		if !existing[id] {
 			w.join(id)
 		}
 	}
 }
 
-// idle is a crew of a Cluster that never gets its infrastructure.
-type idle struct {
+// unprovisioned are the workers of a Cluster that never gets its infrastructure.
+type unprovisioned struct {
 	*harness
 	captMachine *infrav1.CAPTMachine
 	// blocked is a config whose Secret has another owner, and machine its Machine.
@@ -157,8 +158,8 @@ type idle struct {
 	formatted *corev1.Secret
 }
 
-var withoutInfrastructure = scenario[idle]{play: func(w *harness) idle {
-	i := idle{harness: w}
+var withoutInfrastructure = scenario[unprovisioned]{run: func(w *harness) unprovisioned {
+	i := unprovisioned{harness: w}
 	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "blocked"}, StringData: map[string]string{"mine": "yes"}})
 	formatted := newConfig("formatted")
@@ -172,12 +173,11 @@ var withoutInfrastructure = scenario[idle]{play: func(w *harness) idle {
 	w.Eventually(func(g Gomega) {
 		i.machine = get(w, "blocked", &clusterv1.Machine{})
 		g.Expect(text(conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition))).To(HavePrefix("False " + bootstrapv1.SecretConflictReason))
-	}, patience, glance).Should(Succeed())
+	}, testTimeout, pollInterval).Should(Succeed())
 	waitCondition(w, "formatted", emptyConfig(), infrav1.ReadyCondition, "True")
 	i.formatted = get(w, "formatted", &corev1.Secret{})
 
 	w.delete(get(w, "early", &clusterv1.Machine{}))
-	gone := i.captMachine.DeepCopy()
-	w.waitGone(gone)
+	w.waitDeleted(i.captMachine.DeepCopy())
 	return i
 }}
