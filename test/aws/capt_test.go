@@ -69,7 +69,7 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 		}
 		plane.Spec.AdditionalTags = map[string]string{"stage": "two"}
 		return m.env.Client.Update(t.Context(), plane)
-	}, patience).Should(Succeed(), "another client may be faster")
+	}, testTimeout).Should(Succeed(), "another client may be faster")
 	m.wait(plane, infrav1.ReadyCondition)
 	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags are a run")
 
@@ -78,7 +78,7 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 	for _, obj := range []conditioned{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
 		e.Eventually(func(g Gomega) {
 			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
-		}, patience, time.Second).Should(Succeed())
+		}, testTimeout, time.Second).Should(Succeed())
 	}
 	const spot = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 	left := slices.DeleteFunc(e.things(), func(name string) bool { return name == spot })
@@ -224,5 +224,5 @@ func (m *management) wait(obj conditioned, kind string) {
 		}
 		g.Expect(string(c.Status)).To(Equal("True"), "%T: %s: %s", obj, c.Reason, c.Message)
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
-	}, patience, time.Second).Should(Succeed())
+	}, testTimeout, time.Second).Should(Succeed())
 }

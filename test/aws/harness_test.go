@@ -30,8 +30,8 @@ const (
 	region = "eu-central-1"
 	// providerVersion is the one that the modules ask for and bin/parts has.
 	providerVersion = "6.47.1"
-	// patience is how long one thing may take: the provider waits minutes for some.
-	patience = 12 * time.Minute
+	// testTimeout is how long an operation may take: the provider waits minutes for some.
+	testTimeout = 12 * time.Minute
 )
 
 func needsEmulator(t *testing.T) {

@@ -106,7 +106,7 @@ func (w *harness) ready(namespace, name, version string) {
 		newest := history[0].(map[string]any)
 		g.Expect(newest["chartVersion"]).To(HavePrefix(version), "conditions: %v", conditions)
 		g.Expect(newest["status"]).To(Equal("deployed"), "conditions: %v", conditions)
-	}, patience).Should(Succeed(), "%s %s is deployed", name, version)
+	}, testTimeout).Should(Succeed(), "%s %s is deployed", name, version)
 }
 
 // Every Karpenter that can be had is installed by Flux over the one before, with

@@ -29,8 +29,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is how long one thing may take.
-const patience = time.Minute
+// testTimeout is how long an operation may take.
+const testTimeout = time.Minute
 
 // harness is an API server and a server of charts.
 type harness struct {
@@ -54,7 +54,7 @@ func newHarness(t *testing.T) *harness {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		w.charts = string(text)
-	}, patience).Should(Succeed(), "the charts are served")
+	}, testTimeout).Should(Succeed(), "the charts are served")
 	return w
 }
 
@@ -124,7 +124,7 @@ func (w *harness) objects(text string) []*unstructured.Unstructured {
 func (w *harness) create(text string) {
 	w.t.Helper()
 	for _, obj := range w.objects(text) {
-		w.Eventually(func() error { return w.env.Client.Create(w.ctx, obj) }, patience).Should(Succeed(),
+		w.Eventually(func() error { return w.env.Client.Create(w.ctx, obj) }, testTimeout).Should(Succeed(),
 			"%s %s is created", obj.GetKind(), obj.GetName())
 	}
 }

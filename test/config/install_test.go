@@ -32,8 +32,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is how long anything may take on a busy machine.
-const patience = time.Minute
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = time.Minute
 
 // install applies what is rendered. cert-manager is not there: its objects are
 // left out, and the webhooks lead to this machine. It returns the directory of
@@ -123,7 +123,7 @@ func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *i
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			_ = cmd.Process.Kill()
 		}
 		if t.Failed() {
@@ -173,7 +173,7 @@ func TestDefault_givesTheManagerTheRightsItNeeds(t *testing.T) {
 	_, container := manager(t, objects)
 	m := start(t, container.Args, hooks)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		g.Eventually(func() (int, error) { return answer("http://"+m.health+path, "") }, patience, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
+		g.Eventually(func() (int, error) { return answer("http://"+m.health+path, "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
 	}
 
 	t.Run("the pod is as restricted as its namespace asks for", func(t *testing.T) {
@@ -211,7 +211,7 @@ func checkMetrics(t *testing.T, m *installed) {
 		{token(t, own, "stranger"), http.StatusForbidden},
 		{token(t, own, "reader"), http.StatusOK},
 	} {
-		g.Eventually(func() (int, error) { return answer("https://"+m.diagnostics+"/metrics", tt.token) }, patience, 100*time.Millisecond).Should(Equal(tt.want))
+		g.Eventually(func() (int, error) { return answer("https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
 	}
 }
 
@@ -248,7 +248,7 @@ func checkWorkspace(t *testing.T, m *installed) {
 			ready := meta.FindStatusCondition(obj.GetConditions(), infrav1.ReadyCondition)
 			g.Expect(ready).NotTo(BeNil(), "%T has no conditions; refused: %s", obj, m.forbidden())
 			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s; refused: %s", ready.Reason, ready.Message, m.forbidden())
-		}, patience, 100*time.Millisecond).Should(Succeed())
+		}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: own, Name: "hello-connection"}, secret)).To(Succeed())
 	g.Expect(secret.Data).To(HaveKeyWithValue("greeting", []byte("hello")))
@@ -264,6 +264,6 @@ func checkWorkspace(t *testing.T, m *installed) {
 				return nil
 			}
 			return fmt.Errorf("%T %s is still there: %w; refused: %s", obj, obj.GetName(), err, m.forbidden())
-		}, patience, 100*time.Millisecond).Should(Succeed())
+		}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	}
 }

@@ -59,7 +59,7 @@ type clusterHistory struct {
 	restored *corev1.Secret
 }
 
-// view is a cluster at one snapshot.
+// clusterSnapshot contains the objects of a cluster at one point in time.
 type clusterSnapshot struct {
 	cluster      *clusterv1.Cluster
 	infra        *infrav1.CAPTCluster

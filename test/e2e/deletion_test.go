@@ -95,7 +95,7 @@ func (w *harness) isDeleted() {
 	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
 	c, began := w.follow(), time.Now()
 	w.Expect(w.client.Delete(w.ctx, get(w, w.name, &clusterv1.Cluster{}))).To(Succeed())
-	w.Eventually(func() int { return len(w.claims()) }, patience, moment).Should(BeZero(), "Karpenter's nodes go")
+	w.Eventually(func() int { return len(w.claims()) }, testTimeout, moment).Should(BeZero(), "Karpenter's nodes go")
 	none := time.Now()
 	w.say("Karpenter's nodes are gone")
 	w.Eventually(func() string {

@@ -59,7 +59,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		passed := t.Run(fault.name, func(t *testing.T) {
 			sub := *w
 			sub.WithT, sub.t, sub.ctx = NewWithT(t), t, t.Context()
-			sub.SetDefaultEventuallyTimeout(patience)
+			sub.SetDefaultEventuallyTimeout(testTimeout)
 			sub.SetDefaultEventuallyPollingInterval(look)
 			began := time.Now()
 			fault.run(&sub)
@@ -92,7 +92,7 @@ func object[T client.Object](w *harness, namespace, name string, obj T) T {
 func (w *harness) returns(what string, before types.UID, uid func() types.UID) {
 	w.t.Helper()
 	began := time.Now()
-	w.Eventually(uid, patience, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
+	w.Eventually(uid, testTimeout, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
 	w.say("%s is back after %.1fs", what, time.Since(began).Seconds())
 }
 
@@ -132,7 +132,7 @@ func (w *harness) copyIsTouched() {
 	edited.Data["karpenter_queue_name"] = []byte("edited")
 	w.Expect(w.workload.Update(w.ctx, edited)).To(Succeed())
 	began := time.Now()
-	w.Eventually(func() map[string][]byte { return read().Data }, patience, moment).Should(Equal(before.Data), "it is what it was")
+	w.Eventually(func() map[string][]byte { return read().Data }, testTimeout, moment).Should(Equal(before.Data), "it is what it was")
 	w.say("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
 	w.ready(karpenter)
 	w.Eventually(w.queue).Should(Equal(string(before.Data["karpenter_queue_name"])))
@@ -298,14 +298,14 @@ func (w *harness) labelled(with bool) {
 
 func (w *harness) clusterAPIDies() {
 	w.labelled(true)
-	w.Eventually(func() []string { return w.rendered(third) }, patience, moment).ShouldNot(BeEmpty(), "the install has begun")
+	w.Eventually(func() []string { return w.rendered(third) }, testTimeout, moment).ShouldNot(BeEmpty(), "the install has begun")
 	w.kill(environment.ClusterAPI)
 	w.ready(third)
 }
 
 func (w *harness) managerDiesRemoving() {
 	w.labelled(false)
-	w.Eventually(func() string { return w.addonStatus(third) }, patience, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
+	w.Eventually(func() string { return w.addonStatus(third) }, testTimeout, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
 	w.kill(environment.Manager)
 	w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"), "the removal continues")
 	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty())
@@ -325,7 +325,7 @@ func (w *harness) managerDiesInstalling() {
 		w.labelled(false)
 		w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"))
 		w.labelled(true)
-		w.Eventually(moment.come, patience, look/5).Should(BeTrue(), "%s", moment.name)
+		w.Eventually(moment.come, testTimeout, look/5).Should(BeTrue(), "%s", moment.name)
 		w.kill(environment.Manager)
 		w.say("Killed when %s", moment.name)
 		w.ready(third)
@@ -419,7 +419,7 @@ func (w *harness) karpenterGoes() {
 	w.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
 	began := time.Now()
 	for _, addon := range []string{nodePool, karpenter} {
-		w.Eventually(func() string { return w.addonStatus(addon) }, patience, moment).Should(Equal("absent"), "%s goes", addon)
+		w.Eventually(func() string { return w.addonStatus(addon) }, testTimeout, moment).Should(Equal("absent"), "%s goes", addon)
 		w.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
 		w.Expect(w.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
 	}

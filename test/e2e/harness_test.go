@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	// patience is for a machine that is busy with other things.
-	patience = 4 * time.Minute
+	// testTimeout is how long an operation may take on a busy machine.
+	testTimeout = 4 * time.Minute
 	// look is the polling interval; moment is the interval for measurements.
 	look   = 250 * time.Millisecond
 	moment = 50 * time.Millisecond
@@ -68,7 +68,7 @@ type harness struct {
 	uid string
 }
 
-// newWorld brings an environment up, which goes with the test.
+// newHarness starts an environment, and removes it when the test ends.
 func newHarness(t *testing.T, name string) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_E2E") != "1" {
@@ -76,7 +76,7 @@ func newHarness(t *testing.T, name string) *harness {
 	}
 	base, err := os.MkdirTemp("", "capt-e2e-")
 	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
-	w.SetDefaultEventuallyTimeout(patience)
+	w.SetDefaultEventuallyTimeout(testTimeout)
 	w.SetDefaultEventuallyPollingInterval(look)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.env, err = environment.New("e2e", base)

@@ -158,9 +158,9 @@ func (w *harness) connection(key string) string {
 func (w *harness) followsOutputs() {
 	asked := time.Now()
 	w.output("karpenter_queue_name", "another-queue")
-	w.Eventually(func() string { return w.connection("karpenter_queue_name") }, patience, moment).Should(Equal("another-queue"), "the connection Secret")
+	w.Eventually(func() string { return w.connection("karpenter_queue_name") }, testTimeout, moment).Should(Equal("another-queue"), "the connection Secret")
 	written := time.Now()
-	w.Eventually(w.queue, patience, moment).Should(Equal("another-queue"), "the running Deployment")
+	w.Eventually(w.queue, testTimeout, moment).Should(Equal("another-queue"), "the running Deployment")
 	w.say("MEASURED from the variable to the connection Secret %.1fs, from the Secret to the Deployment %.1fs",
 		written.Sub(asked).Seconds(), time.Since(written).Seconds())
 	w.ready(karpenter)

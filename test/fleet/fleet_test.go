@@ -35,8 +35,8 @@ const (
 	// size is how many clusters there are, unless the environment says otherwise
 	// (CAPT_FLEET): make scale makes 200, which takes minutes.
 	size = 40
-	// patience is how long they may take on a busy machine.
-	patience = 15 * time.Minute
+	// testTimeout is how long they may take on a busy machine.
+	testTimeout = 15 * time.Minute
 	// rest is how long nothing may be written.
 	rest = 20 * time.Second
 )
@@ -108,7 +108,7 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 			}
 		}
 		return ready
-	}, patience, time.Second).Should(Equal(count))
+	}, testTimeout, time.Second).Should(Equal(count))
 	found := result{Clusters: count, ReadySeconds: time.Since(began).Seconds(), RestSeconds: rest.Seconds()}
 
 	// Cluster API connects to each cluster in its own time; it may write then.
@@ -121,13 +121,13 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 			}
 		}
 		return available
-	}, patience, time.Second).Should(Equal(count))
+	}, testTimeout, time.Second).Should(Equal(count))
 
 	g.Eventually(func(g Gomega) {
 		var addon addonsv1.CAPTAddon
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "note"}, &addon)).To(Succeed())
 		g.Expect(addon.Status.Ready).To(HaveValue(BeEquivalentTo(count)), "%v", addon.Status.Conditions)
-	}, patience, time.Second).Should(Succeed())
+	}, testTimeout, time.Second).Should(Succeed())
 	found.AddonSeconds = time.Since(began).Seconds()
 
 	writes, cpu := countWrites(t, env), cpuSeconds(t, manager)

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	image    = "capt.test/runner:1"
-	patience = 2 * time.Minute
+	image       = "capt.test/runner:1"
+	testTimeout = 2 * time.Minute
 )
 
 const module = `
@@ -140,7 +140,7 @@ func (w *harness) says(name, kind string, matcher OmegaMatcher) {
 			return "nothing"
 		}
 		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-	}, patience, 50*time.Millisecond).Should(matcher)
+	}, testTimeout, 50*time.Millisecond).Should(matcher)
 }
 
 func apply(name string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) *infrav1.WorkspaceTemplateApply {
@@ -173,7 +173,7 @@ func TestManager_runsJobs(t *testing.T) {
 	t.Logf("ready after %s", time.Since(started).Round(10*time.Millisecond))
 	output := w.get("hello").Status.Outputs["greeting"]
 	w.Expect(output.String()).To(Equal("hello node"))
-	w.Eventually(w.leftovers, patience).Should(BeEmpty(), "what is on record needs no pod and no account any more")
+	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty(), "what is on record needs no pod and no account any more")
 
 	w.create(apply("waits", func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "lost" }))
 	w.says("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
@@ -183,7 +183,7 @@ func TestManager_runsJobs(t *testing.T) {
 	}
 	w.Eventually(func() bool {
 		return apierrors.IsNotFound(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "hello"}, &infrav1.WorkspaceTemplateApply{}))
-	}, patience, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
+	}, testTimeout, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
 }
 
 // leftovers lists what runs have left in the namespace.

@@ -34,7 +34,7 @@ var env *testenv.Environment
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
 
-const patience = 40 * time.Second
+const testTimeout = 40 * time.Second
 
 func freePort(g *WithT) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +106,7 @@ func TestManager_answersProbes(t *testing.T) {
 	health := freePort(g)
 	start(t, fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
 	for _, path := range []string{"healthz", "readyz"} {
-		g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/%s", health, path), ""), patience).Should(Equal(http.StatusOK), path)
+		g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/%s", health, path), ""), testTimeout).Should(Equal(http.StatusOK), path)
 	}
 }
 
@@ -129,9 +129,9 @@ func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "reader"}},
 	})).To(Succeed())
 
-	g.Eventually(status(url, ""), patience).Should(Equal(http.StatusUnauthorized), "anonymous clients read no metrics")
+	g.Eventually(status(url, ""), testTimeout).Should(Equal(http.StatusUnauthorized), "anonymous clients read no metrics")
 	g.Expect(status(url, stranger)()).To(Equal(http.StatusForbidden), "unauthorised clients read no metrics")
-	g.Eventually(status(url, reader), patience).Should(Equal(http.StatusOK))
+	g.Eventually(status(url, reader), testTimeout).Should(Equal(http.StatusOK))
 	_, body := get(url, reader)
 	g.Expect(body).To(ContainSubstring("capt_runs_in_flight"))
 }
@@ -155,7 +155,7 @@ func TestManager_servesWebhooks(t *testing.T) {
 	health := freePort(g)
 	start(t, "--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
-	g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/readyz", health), ""), patience).Should(Equal(http.StatusOK), "ready means that webhooks are served")
+	g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/readyz", health), ""), testTimeout).Should(Equal(http.StatusOK), "ready means that webhooks are served")
 	g.Expect(hooks.Install(env.Config)).To(Succeed())
 	t.Cleanup(func() { g.Expect(removeWebhooks(hooks)).To(Succeed()) })
 
@@ -197,12 +197,12 @@ func TestManager_electsALeader(t *testing.T) {
 		return *lease.Spec.HolderIdentity
 	}
 	first := start(t, args...)
-	g.Eventually(holder, patience).ShouldNot(BeEmpty())
+	g.Eventually(holder, testTimeout).ShouldNot(BeEmpty())
 	leader := holder()
 	start(t, args...)
 	g.Consistently(holder, 2*time.Second, 200*time.Millisecond).Should(Equal(leader))
 	g.Expect(first.Process.Kill()).To(Succeed())
-	g.Eventually(holder, patience).ShouldNot(Or(BeEmpty(), Equal(leader)), "another takes over")
+	g.Eventually(holder, testTimeout).ShouldNot(Or(BeEmpty(), Equal(leader)), "another takes over")
 }
 
 func TestManager_refusesFlagsThatCannotWork(t *testing.T) {

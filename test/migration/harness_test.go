@@ -41,8 +41,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is for a machine that is busy with other things.
-const patience = 2 * time.Minute
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 2 * time.Minute
 
 // harness is a management cluster and what a user has.
 type harness struct {
@@ -164,7 +164,7 @@ func (w *harness) takesOver(name string) {
 	w.Eventually(func(g Gomega) {
 		g.Expect(w.client.Get(w.ctx, client.ObjectKeyFromObject(found), found)).To(Succeed())
 		g.Expect(found.Status.ObservedGeneration).To(Equal(found.Generation))
-	}, patience, time.Second).Should(Succeed())
+	}, testTimeout, time.Second).Should(Succeed())
 }
 
 // cluster makes a cluster with the old template, and nodes for its pods.
@@ -197,7 +197,7 @@ func (w *harness) cluster(name string) {
 		ready := conditions.Get(w.plane(g, name), infrav1.ReadyCondition)
 		g.Expect(ready).NotTo(BeNil())
 		g.Expect(string(ready.Status)).To(Equal("True"), ready.Message)
-	}, patience, time.Second).Should(Succeed(), "the control plane is ready")
+	}, testTimeout, time.Second).Should(Succeed(), "the control plane is ready")
 
 	inside := w.inside(name)
 	for i := range 2 {
@@ -215,7 +215,7 @@ func (w *harness) cluster(name string) {
 		deployment := &appsv1.Deployment{}
 		g.Expect(inside.Get(w.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
 		g.Expect(deployment.Status.AvailableReplicas).To(Equal(*deployment.Spec.Replicas))
-	}, patience, time.Second).Should(Succeed(), "Karpenter runs")
+	}, testTimeout, time.Second).Should(Succeed(), "Karpenter runs")
 }
 
 func (w *harness) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {

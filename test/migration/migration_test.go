@@ -167,6 +167,6 @@ func (w *harness) checkTerraform(uids []string) {
 		now := w.workspace(name)
 		g.Expect(now.Status.HandledRequest).To(Equal(changed.Annotations[infrav1.RunRequestedAnnotation]))
 		g.Expect(string(now.Status.History[0].Outcome)).To(Equal("NoChanges"), now.Status.History[0].Summary)
-	}, patience, time.Second).Should(Succeed(), "the plan is empty")
+	}, testTimeout, time.Second).Should(Succeed(), "the plan is empty")
 	w.Expect(w.identity(name)).To(Equal(uids))
 }

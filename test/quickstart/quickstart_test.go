@@ -20,8 +20,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is for a machine that is busy with other things.
-const patience = 4 * time.Minute
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 4 * time.Minute
 
 // user calls captctl and kubectl.
 type user struct {
@@ -132,12 +132,12 @@ func TestQuickstart_makesAClusterWithFluxAndKarpenter(t *testing.T) {
 		for _, victim := range []string{"manager", "charts", "quickstart/helm-controller", "quickstart/karpenter-kwok"} {
 			g.Expect(now[victim]).NotTo(Equal(before[victim]), victim)
 		}
-	}).WithTimeout(patience).Should(Succeed())
+	}).WithTimeout(testTimeout).Should(Succeed())
 	out, err = u.up()
 	u.Expect(err).NotTo(HaveOccurred(), out)
 
 	status := u.status()
-	gone := exec.CommandContext(t.Context(), u.kubectl, "--kubeconfig", status.Kubeconfig, "delete", "cluster", "quickstart", "--timeout", patience.String())
+	gone := exec.CommandContext(t.Context(), u.kubectl, "--kubeconfig", status.Kubeconfig, "delete", "cluster", "quickstart", "--timeout", testTimeout.String())
 	text, err := gone.CombinedOutput()
 	u.Expect(err).NotTo(HaveOccurred(), string(text))
 	u.Expect(u.status().Clusters).To(BeEmpty())

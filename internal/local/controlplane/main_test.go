@@ -22,8 +22,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// patience is long because other tests keep the machine busy.
-const patience = time.Minute
+// testTimeout is long because other tests keep the machine busy.
+const testTimeout = time.Minute
 
 // program is the path of localcluster, assets the directory of Kubernetes' programs,
 // and scratch the parent directory of all tests.
@@ -95,7 +95,7 @@ func spec(change ...func(*Spec)) Spec {
 
 func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	status, err := cluster.Up(ctx, s)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestUp_startsASupervisorThatInheritsNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cluster := newCluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	inherited, err := os.Open(os.DevNull)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -116,7 +116,7 @@ func TestUp_recoversFromKilledSupervisor(t *testing.T) {
 	note(t, cluster, "before")
 
 	g.Expect(syscall.Kill(before.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
-	g.Eventually(before.Supervisor.alive).WithTimeout(patience).Should(BeFalse(), "the supervisor was killed")
+	g.Eventually(before.Supervisor.alive).WithTimeout(testTimeout).Should(BeFalse(), "the supervisor was killed")
 	after := mustUp(t, cluster, spec())
 	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
 	g.Expect(after.Supervisor.PID).NotTo(Equal(before.Supervisor.PID))

@@ -24,8 +24,8 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// patience is long because other tests keep the machine busy.
-const patience = 3 * time.Minute
+// testTimeout is long because other tests keep the machine busy.
+const testTimeout = 3 * time.Minute
 
 // newEnvironment returns an environment that is removed at the end of the test.
 func newEnvironment(t *testing.T, name string) *Environment {
@@ -78,7 +78,7 @@ func processesOf(dir string) []string {
 
 func mustUp(t *testing.T, environment *Environment) *Status {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	status, err := environment.Up(ctx, func(step Step) {
 		if step.Done {
@@ -127,7 +127,7 @@ func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 		g.Expect(c.List(t.Context(), &controlPlanes, client.InNamespace(Namespace))).To(Succeed())
 		g.Expect(controlPlanes.Items).To(HaveLen(1))
 		g.Expect(controlPlanes.Items[0].Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-	}).WithTimeout(patience).Should(Succeed())
+	}).WithTimeout(testTimeout).Should(Succeed())
 
 	t.Run("parts are restarted", func(t *testing.T) {
 		g := NewWithT(t)
@@ -144,7 +144,7 @@ func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 			for _, victim := range []string{ClusterAPI, Manager} {
 				g.Expect(pids(now)[victim]).NotTo(Equal(pids(before)[victim]))
 			}
-		}).WithTimeout(patience).Should(Succeed())
+		}).WithTimeout(testTimeout).Should(Succeed())
 		again := mustUp(t, environment)
 		g.Expect(pids(again)).To(Equal(pids(now)), "running parts are not restarted")
 		g.Expect(again.Endpoint).To(Equal(before.Endpoint))
@@ -161,7 +161,7 @@ func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
 		}
-		g.Eventually(func() bool { s, _ := environment.Status(t.Context()); return s.Running }).WithTimeout(patience).Should(BeFalse())
+		g.Eventually(func() bool { s, _ := environment.Status(t.Context()); return s.Running }).WithTimeout(testTimeout).Should(BeFalse())
 		after := mustUp(t, environment)
 		g.Expect(after.Endpoint).To(Equal(before.Endpoint))
 		g.Expect(after.Clusters).To(HaveLen(1))
