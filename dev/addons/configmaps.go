@@ -13,15 +13,16 @@ import (
 	"strings"
 )
 
-// mostBytes keeps a ConfigMap below what kubectl apply can annotate it with; the
-// API server would take a mebibyte.
-const mostBytes = 240 << 10
+// maxBytes limits a ConfigMap to the size that kubectl apply can store in an
+// annotation. The limit of the API server is one mebibyte.
+const maxBytes = 240 << 10
 
-// manifests make the text of each ConfigMap that an add-on may name.
+// manifests returns functions that render the manifests of each ConfigMap that an
+// add-on may refer to.
 func (b *builder) manifests(ctx context.Context) (map[string]func() (string, error), error) {
 	flux, err := os.MkdirTemp("", "flux-")
 	if err != nil {
-		return nil, fmt.Errorf("making a work directory: %w", err)
+		return nil, fmt.Errorf("creating a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(flux) }()
 	fluxgen, err := b.program("fluxgen")
@@ -47,7 +48,7 @@ func (b *builder) manifests(ctx context.Context) (map[string]func() (string, err
 	}, nil
 }
 
-// kwokCRDs are the CRDs of Karpenter's kwok provider, from the module that the
+// kwokCRDs returns the CRDs of Karpenter's kwok provider, from the module that the
 // program is built from.
 func (b *builder) kwokCRDs(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "sigs.k8s.io/karpenter")
@@ -60,7 +61,7 @@ func (b *builder) kwokCRDs(ctx context.Context) (string, error) {
 	}
 	paths, err := filepath.Glob(filepath.Join(module.Dir, "kwok", "apis", "crds", "*.yaml"))
 	if err != nil || len(paths) == 0 {
-		return "", fmt.Errorf("reading the CRDs of Karpenter's kwok provider: %w", errors.Join(err, errors.New("there are none")))
+		return "", fmt.Errorf("reading the CRDs of Karpenter's kwok provider: %w", errors.Join(err, errors.New("no files found")))
 	}
 	var docs []string
 	for _, path := range paths {
@@ -80,7 +81,7 @@ func (b *builder) writeAddons(ctx context.Context) error {
 		return err
 	}
 	if err := os.MkdirAll(b.out, 0o755); err != nil {
-		return fmt.Errorf("making the output directory: %w", err)
+		return fmt.Errorf("creating the output directory: %w", err)
 	}
 	names, err := b.sources()
 	if err != nil {
@@ -95,7 +96,7 @@ func (b *builder) writeAddons(ctx context.Context) error {
 		for _, ref := range configMapRefs(text) {
 			render, ok := available[ref]
 			if !ok {
-				return fmt.Errorf("%s names the ConfigMap %s, which nothing here makes", name, ref)
+				return fmt.Errorf("%s refers to ConfigMap %s, which this program does not create", name, ref)
 			}
 			manifests, err := render()
 			if err != nil {
@@ -115,7 +116,7 @@ func (b *builder) writeAddons(ctx context.Context) error {
 	return b.prune(names)
 }
 
-// sources are the file names of the add-ons.
+// sources returns the file names of the add-ons.
 func (b *builder) sources() ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(b.source, "*.yaml"))
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *builder) sources() ([]string, error) {
 	return names, nil
 }
 
-// prune removes add-ons that are no more.
+// prune removes the files of add-ons that no longer exist.
 func (b *builder) prune(names []string) error {
 	paths, err := filepath.Glob(filepath.Join(b.out, "*.yaml"))
 	if err != nil {
@@ -151,7 +152,7 @@ func (b *builder) prune(names []string) error {
 
 var configMapRef = regexp.MustCompile(`(?m)^ +configMapRef:\n +name: (\S+)$`)
 
-// configMapRefs are the ConfigMaps that an add-on names, in their order.
+// configMapRefs returns the names of the ConfigMaps that an add-on refers to, in order.
 func configMapRefs(addon string) []string {
 	var refs []string
 	for _, found := range configMapRef.FindAllStringSubmatch(addon, -1) {
@@ -162,15 +163,15 @@ func configMapRefs(addon string) []string {
 	return refs
 }
 
-// configMap is a ConfigMap of manifests. It moves with the add-on that names it
-// when clusterctl moves a cluster's objects elsewhere.
+// configMap returns a ConfigMap of manifests. Its label makes clusterctl move it
+// together with the add-on.
 func configMap(name, manifests string) (string, error) {
 	manifests = strings.TrimRight(manifests, "\n") + "\n"
 	switch {
-	case len(manifests) > mostBytes:
-		return "", fmt.Errorf("the ConfigMap %s would hold %d bytes: split it, kubectl apply takes about %d", name, len(manifests), mostBytes)
+	case len(manifests) > maxBytes:
+		return "", fmt.Errorf("ConfigMap %s has %d bytes: split it, because kubectl apply accepts about %d", name, len(manifests), maxBytes)
 	case strings.HasPrefix(manifests, " ") || strings.ContainsAny(manifests, "\t\r"):
-		return "", fmt.Errorf("the ConfigMap %s would hold text that a YAML block cannot", name)
+		return "", fmt.Errorf("ConfigMap %s contains text that a YAML block cannot contain", name)
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, `apiVersion: v1

@@ -1,7 +1,7 @@
-// Command addons writes the built-in add-ons as files to install: each CAPTAddon
-// of addons/ together with the ConfigMaps of manifests that it names. The manifests
-// are other projects' and are rendered from their Go modules at build time; the
-// charts that add-ons name are packed as well, for clusters that cannot reach them.
+// Command addons writes the built-in add-ons as files to install: each CAPTAddon of
+// addons/ together with the ConfigMaps of manifests that it refers to. The manifests
+// belong to other projects and are rendered from their Go modules at build time. The
+// charts of add-ons are packed as well, for clusters that cannot download them.
 package main
 
 import (
@@ -25,15 +25,15 @@ func main() {
 	}
 }
 
-// builder knows where everything is.
+// builder contains the paths of inputs and outputs.
 type builder struct {
-	// source holds the CAPTAddons.
+	// source is the directory of the CAPTAddons.
 	source string
-	// parts holds the programs fluxgen and charts.
+	// parts is the directory of the programs fluxgen and charts.
 	parts string
 	// karpenter is the module that pins Karpenter's kwok provider.
 	karpenter string
-	// out and charts are filled.
+	// out and charts are the directories to write to.
 	out, charts string
 	progress    io.Writer
 }
@@ -63,17 +63,17 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err := b.writeAddons(ctx); err != nil {
 		return err
 	}
-	return b.keep(stamp)
+	return b.writeStamp(stamp)
 }
 
-// program returns one of the parts by an absolute path.
+// program returns the absolute path of one of the parts.
 func (b *builder) program(name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(b.parts, name))
 	if err != nil {
 		return "", fmt.Errorf("finding %s: %w", name, err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("finding %s: %w (make addons builds it)", name, err)
+		return "", fmt.Errorf("finding %s: %w (run make addons to build it)", name, err)
 	}
 	return path, nil
 }

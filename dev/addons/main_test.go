@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// workspace is a builder whose programs are scripts that say what they were asked.
+// workspace creates inputs for the command, with scripts as programs, and returns its
+// arguments and its output directory.
 func workspace(t *testing.T) (args []string, out string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,11 +63,11 @@ func TestRun_writesEachAddonWithItsConfigMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "  manifests.yaml: |\n    kind: CustomResourceDefinition\n"; !strings.HasSuffix(string(text), want) {
-		t.Errorf("flux.yaml ends otherwise than in %q:\n%s", want, text)
+		t.Errorf("flux.yaml does not end with %q:\n%s", want, text)
 	}
 }
 
-func TestRun_doesNothingTwice(t *testing.T) {
+func TestRun_skipsACurrentOutput(t *testing.T) {
 	args, out := workspace(t)
 	for i, want := range []string{"wrote", "are current"} {
 		var progress bytes.Buffer
@@ -74,7 +75,7 @@ func TestRun_doesNothingTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(progress.String(), want) {
-			t.Errorf("run %d says %q, not %q", i+1, progress.String(), want)
+			t.Errorf("run %d printed %q, want %q", i+1, progress.String(), want)
 		}
 	}
 	if err := os.Remove(filepath.Join(out, "plain.yaml")); err != nil {
@@ -84,11 +85,11 @@ func TestRun_doesNothingTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(files(t, out), "plain.yaml") {
-		t.Error("a removed file was not written again")
+		t.Error("a removed file was not restored")
 	}
 }
 
-func TestRun_forgetsAddonsThatAreNoMore(t *testing.T) {
+func TestRun_removesAddonsThatNoLongerExist(t *testing.T) {
 	args, out := workspace(t)
 	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
@@ -100,28 +101,28 @@ func TestRun_forgetsAddonsThatAreNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := files(t, out); !slices.Equal(got, []string{"flux.yaml"}) {
-		t.Errorf("left %q", got)
+		t.Errorf("got %q, want only flux.yaml", got)
 	}
 }
 
-func TestRun_namesAConfigMapThatNothingMakes(t *testing.T) {
+func TestRun_rejectsAnUnknownConfigMap(t *testing.T) {
 	args, out := workspace(t)
 	addon := "    configMapRef:\n      name: other\n"
 	if err := os.WriteFile(filepath.Join(filepath.Dir(out), "source", "bad.yaml"), []byte(addon), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	err := run(t.Context(), args, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "bad.yaml names the ConfigMap other") {
+	if err == nil || !strings.Contains(err.Error(), "bad.yaml refers to ConfigMap other") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestConfigMap_refusesWhatKubectlCannotApply(t *testing.T) {
+func TestConfigMap_rejectsTextThatKubectlCannotApply(t *testing.T) {
 	for name, text := range map[string]string{
-		"large": strings.Repeat("x", mostBytes+1), "tab": "a:\tb\n", "indented": " a: b\n",
+		"large": strings.Repeat("x", maxBytes+1), "tab": "a:\tb\n", "indented": " a: b\n",
 	} {
 		if _, err := configMap(name, text); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }

@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 )
 
-// stampFile tells what the output was made from.
+// stampFile contains the stamp of the inputs of the current output.
 const stampFile = ".stamp"
 
-// stamp is a digest of everything that the output is made from. The programs are
-// known by where they lie, because their directories are named after their
-// sources.
+// stamp returns a digest of all inputs. A program is identified by its path, because
+// its directory is named after its source.
 func (b *builder) stamp() (string, error) {
 	digest := sha256.New()
 	names, err := b.sources()
@@ -26,7 +25,7 @@ func (b *builder) stamp() (string, error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return "", fmt.Errorf("reading what the add-ons are made from: %w", err)
+			return "", fmt.Errorf("reading the sources of the add-ons: %w", err)
 		}
 		fmt.Fprintf(digest, "%s\x00%d\x00%s", name, len(text), text)
 	}
@@ -44,11 +43,12 @@ func (b *builder) stamp() (string, error) {
 	return fmt.Sprintf("%x", digest.Sum(nil)), nil
 }
 
-// format changes whenever this program writes something else from the same input.
+// format must be changed whenever this program writes another output for the same
+// input.
 const format = "1"
 
-// current reports whether the output was made from what the stamp stands for, and
-// is still there.
+// current reports whether the output exists and was created from the inputs of the
+// stamp.
 func (b *builder) current(stamp string) bool {
 	text, err := os.ReadFile(filepath.Join(b.out, stampFile))
 	if err != nil || string(text) != stamp {
@@ -67,9 +67,9 @@ func (b *builder) current(stamp string) bool {
 	return err == nil && len(charts) > 0
 }
 
-func (b *builder) keep(stamp string) error {
+func (b *builder) writeStamp(stamp string) error {
 	if err := os.WriteFile(filepath.Join(b.out, stampFile), []byte(stamp), 0o644); err != nil {
-		return fmt.Errorf("keeping the stamp: %w", err)
+		return fmt.Errorf("writing the stamp: %w", err)
 	}
 	return nil
 }

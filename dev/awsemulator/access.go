@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func (e *eks) createAccessEntry(c *call) (object, error) {
+func (e *eks) createAccessEntry(c *call) (values, error) {
 	cluster, principal := c.PathValue("cluster"), c.text("principalArn")
 	if _, err := e.find(place(c, cluster)); err != nil {
 		return nil, err
@@ -19,33 +19,33 @@ func (e *eks) createAccessEntry(c *call) (object, error) {
 	defaultTo(body, "kubernetesGroups", []any{})
 	body["clusterName"], body["policies"] = cluster, []any{}
 	body["accessEntryArn"] = arn(c.region, "access-entry/"+cluster+"/"+rand.Text())
-	err := e.add(place(c, cluster, accessEntries.path, principal), &thing{body: body, arn: text(body, "accessEntryArn")}, true)
-	return object{"accessEntry": body}, err
+	err := e.add(place(c, cluster, accessEntries.path, principal), &object{body: body, arn: text(body, "accessEntryArn")}, true)
+	return values{"accessEntry": body}, err
 }
 
-func (e *eks) accessEntry(c *call) (*thing, error) {
+func (e *eks) accessEntry(c *call) (*object, error) {
 	return e.find(place(c, c.PathValue("cluster"), accessEntries.path, c.PathValue("id")))
 }
 
-func (e *eks) updateAccessEntry(c *call) (object, error) {
+func (e *eks) updateAccessEntry(c *call) (values, error) {
 	t, err := e.accessEntry(c)
 	if err != nil {
 		return nil, err
 	}
 	merge(t.body, only(c.body, "kubernetesGroups", "username"))
 	t.body["modifiedAt"] = seconds(e.now())
-	return object{"accessEntry": t.body}, nil
+	return values{"accessEntry": t.body}, nil
 }
 
-func (e *eks) listAccessPolicies(c *call) (object, error) {
+func (e *eks) listAccessPolicies(c *call) (values, error) {
 	t, err := e.accessEntry(c)
 	if err != nil {
 		return nil, err
 	}
-	return object{"clusterName": t.body["clusterName"], "principalArn": t.body["principalArn"], "associatedAccessPolicies": t.body["policies"]}, nil
+	return values{"clusterName": t.body["clusterName"], "principalArn": t.body["principalArn"], "associatedAccessPolicies": t.body["policies"]}, nil
 }
 
-func (e *eks) associateAccessPolicy(c *call) (object, error) {
+func (e *eks) associateAccessPolicy(c *call) (values, error) {
 	t, err := e.accessEntry(c)
 	if err != nil {
 		return nil, err
@@ -53,10 +53,10 @@ func (e *eks) associateAccessPolicy(c *call) (object, error) {
 	policy := only(c.body, "policyArn", "accessScope")
 	policy["associatedAt"], policy["modifiedAt"] = seconds(e.now()), seconds(e.now())
 	t.body["policies"] = append(e.withoutPolicy(t, c.text("policyArn")), policy)
-	return object{"clusterName": t.body["clusterName"], "principalArn": t.body["principalArn"], "associatedAccessPolicy": policy}, nil
+	return values{"clusterName": t.body["clusterName"], "principalArn": t.body["principalArn"], "associatedAccessPolicy": policy}, nil
 }
 
-func (e *eks) disassociateAccessPolicy(c *call) (object, error) {
+func (e *eks) disassociateAccessPolicy(c *call) (values, error) {
 	t, err := e.accessEntry(c)
 	if err != nil {
 		return nil, err
@@ -66,14 +66,14 @@ func (e *eks) disassociateAccessPolicy(c *call) (object, error) {
 		return nil, notFound("The policy is not associated.")
 	}
 	t.body["policies"] = rest
-	return object{}, nil
+	return values{}, nil
 }
 
-func (e *eks) withoutPolicy(t *thing, policy string) []any {
-	return slices.DeleteFunc(slices.Clone(t.body["policies"].([]any)), func(p any) bool { return text(p.(object), "policyArn") == policy })
+func (e *eks) withoutPolicy(t *object, policy string) []any {
+	return slices.DeleteFunc(slices.Clone(t.body["policies"].([]any)), func(p any) bool { return text(p.(values), "policyArn") == policy })
 }
 
-func (e *eks) createAssociation(c *call) (object, error) {
+func (e *eks) createAssociation(c *call) (values, error) {
 	cluster := c.PathValue("cluster")
 	if _, err := e.find(place(c, cluster)); err != nil {
 		return nil, err
@@ -84,38 +84,38 @@ func (e *eks) createAssociation(c *call) (object, error) {
 	body["clusterName"], body["associationId"] = cluster, id
 	body["associationArn"] = arn(c.region, "podidentityassociation/"+cluster+"/"+id)
 	for _, other := range e.below(place(c, cluster, associations.path)) {
-		t := e.things[place(c, cluster, associations.path, other)]
+		t := e.objects[place(c, cluster, associations.path, other)]
 		if t.body["namespace"] == body["namespace"] && t.body["serviceAccount"] == body["serviceAccount"] {
 			return nil, inUse("Association already exists: %s", other)
 		}
 	}
-	err := e.add(place(c, cluster, associations.path, id), &thing{body: body, arn: text(body, "associationArn")}, true)
-	return object{"association": body}, err
+	err := e.add(place(c, cluster, associations.path, id), &object{body: body, arn: text(body, "associationArn")}, true)
+	return values{"association": body}, err
 }
 
-func (e *eks) listAssociations(c *call) (object, error) {
+func (e *eks) listAssociations(c *call) (values, error) {
 	found := []any{}
 	for _, id := range e.below(place(c, c.PathValue("cluster"), associations.path)) {
-		found = append(found, only(e.things[place(c, c.PathValue("cluster"), associations.path, id)].body,
+		found = append(found, only(e.objects[place(c, c.PathValue("cluster"), associations.path, id)].body,
 			"clusterName", "namespace", "serviceAccount", "associationArn", "associationId"))
 	}
-	return object{"associations": found}, nil
+	return values{"associations": found}, nil
 }
 
-func (e *eks) updateAssociation(c *call) (object, error) {
+func (e *eks) updateAssociation(c *call) (values, error) {
 	t, err := e.find(place(c, c.PathValue("cluster"), associations.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
 	merge(t.body, only(c.body, "roleArn", "disableSessionTags", "targetRoleArn"))
 	t.body["modifiedAt"] = seconds(e.now())
-	return object{"association": t.body}, nil
+	return values{"association": t.body}, nil
 }
 
-// tagged returns the tags of the thing with an ARN.
-func (e *eks) tagged(c *call) (object, error) {
+// tagged returns the tags of the object with an ARN.
+func (e *eks) tagged(c *call) (values, error) {
 	wanted := c.PathValue("arn")
-	for _, t := range e.things {
+	for _, t := range e.objects {
 		if t.arn == wanted {
 			return child(t.body, "tags"), nil
 		}
@@ -123,23 +123,23 @@ func (e *eks) tagged(c *call) (object, error) {
 	return nil, &refusal{http.StatusNotFound, "NotFoundException", "No resource " + url.PathEscape(wanted)}
 }
 
-func (e *eks) listTags(c *call) (object, error) {
+func (e *eks) listTags(c *call) (values, error) {
 	tags, err := e.tagged(c)
-	return object{"tags": tags}, err
+	return values{"tags": tags}, err
 }
 
-func (e *eks) tag(c *call) (object, error) {
+func (e *eks) tag(c *call) (values, error) {
 	tags, err := e.tagged(c)
 	if err == nil {
 		merge(tags, child(c.body, "tags"))
 	}
-	return object{}, err
+	return values{}, err
 }
 
-func (e *eks) untag(c *call) (object, error) {
+func (e *eks) untag(c *call) (values, error) {
 	tags, err := e.tagged(c)
 	for _, name := range c.URL.Query()["tagKeys"] {
 		delete(tags, name)
 	}
-	return object{}, err
+	return values{}, err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The versions that EKS has here.
+// The supported minor versions of Kubernetes.
 const (
 	oldestMinor = 28
 	newestMinor = 40
@@ -22,7 +22,7 @@ func minorOf(version string) (int, error) {
 	return minor, nil
 }
 
-func (e *eks) createCluster(c *call) (object, error) {
+func (e *eks) createCluster(c *call) (values, error) {
 	name := c.text("name")
 	defaultTo(c.body, "version", "1.33")
 	if _, err := minorOf(c.text("version")); err != nil {
@@ -32,7 +32,7 @@ func (e *eks) createCluster(c *call) (object, error) {
 		return nil, inUse("Cluster already exists with name: %s", name)
 	}
 	vpc := child(c.body, "resourcesVpcConfig")
-	group, network, err := e.makeSecurityGroup(c, name, strs(vpc["subnetIds"]))
+	group, network, err := e.createSecurityGroup(c, name, strs(vpc["subnetIds"]))
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +44,13 @@ func (e *eks) createCluster(c *call) (object, error) {
 		defaultTo(vpc, "publicAccessCidrs", []any{"0.0.0.0/0"})
 	}
 	body := c.body
-	defaultTo(body, "kubernetesNetworkConfig", object{})
+	defaultTo(body, "kubernetesNetworkConfig", values{})
 	services := child(body, "kubernetesNetworkConfig")
 	defaultTo(services, "serviceIpv4Cidr", "172.20.0.0/16")
 	defaultTo(services, "ipFamily", "ipv4")
-	defaultTo(services, "elasticLoadBalancing", object{"enabled": false})
-	defaultTo(body, "accessConfig", object{"authenticationMode": "CONFIG_MAP"})
-	defaultTo(body, "upgradePolicy", object{"supportType": "EXTENDED"})
+	defaultTo(services, "elasticLoadBalancing", values{"enabled": false})
+	defaultTo(body, "accessConfig", values{"authenticationMode": "CONFIG_MAP"})
+	defaultTo(body, "upgradePolicy", values{"supportType": "EXTENDED"})
 	defaultTo(body, "deletionProtection", false)
 	id := strings.ToUpper(rand.Text())
 	body["arn"] = arn(c.region, "cluster/"+name)
@@ -58,36 +58,36 @@ func (e *eks) createCluster(c *call) (object, error) {
 	if e.endpoint == "" {
 		body["endpoint"] = "https://" + id + ".gr7." + c.region + ".eks.amazonaws.com"
 	}
-	body["certificateAuthority"] = object{"data": e.ca}
-	body["identity"] = object{"oidc": object{"issuer": "https://oidc.eks." + c.region + ".amazonaws.com/id/" + id}}
-	body["platformVersion"], body["health"] = "eks.1", object{"issues": []any{}}
-	if err := e.add(place(c, name), &thing{body: body, arn: text(body, "arn")}, false); err != nil {
+	body["certificateAuthority"] = values{"data": e.ca}
+	body["identity"] = values{"oidc": values{"issuer": "https://oidc.eks." + c.region + ".amazonaws.com/id/" + id}}
+	body["platformVersion"], body["health"] = "eks.1", values{"issues": []any{}}
+	if err := e.add(place(c, name), &object{body: body, arn: text(body, "arn")}, false); err != nil {
 		return nil, err
 	}
-	return object{"cluster": body}, nil
+	return values{"cluster": body}, nil
 }
 
-func (e *eks) describeCluster(c *call) (object, error) {
+func (e *eks) describeCluster(c *call) (values, error) {
 	t, err := e.find(place(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}
-	return object{"cluster": t.body}, nil
+	return values{"cluster": t.body}, nil
 }
 
-func (e *eks) listClusters(c *call) (object, error) {
+func (e *eks) listClusters(c *call) (values, error) {
 	names := []string{}
 	for _, name := range e.below(place(c)) {
 		if !strings.Contains(name, "/") {
 			names = append(names, name)
 		}
 	}
-	return object{"clusters": names}, nil
+	return values{"clusters": names}, nil
 }
 
-// deleteCluster refuses what EKS refuses: a cluster that has compute, or that is
-// protected. Add-ons and access entries go with their cluster.
-func (e *eks) deleteCluster(c *call) (object, error) {
+// deleteCluster deletes a cluster with its add-ons and access entries. Like EKS, it
+// rejects the deletion of a cluster that has compute or is protected.
+func (e *eks) deleteCluster(c *call) (values, error) {
 	at := place(c, c.PathValue("cluster"))
 	t, err := e.active(at)
 	if err != nil {
@@ -105,20 +105,20 @@ func (e *eks) deleteCluster(c *call) (object, error) {
 		return nil, err
 	}
 	for _, name := range e.below(at) {
-		delete(e.things, at+"/"+name)
+		delete(e.objects, at+"/"+name)
 	}
 	t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
-	return object{"cluster": t.body}, nil
+	return values{"cluster": t.body}, nil
 }
 
-// clusterUpdates are what one call of UpdateClusterConfig may change, and how the
-// update is then called.
+// clusterUpdates maps the fields that UpdateClusterConfig may change to the type of
+// the update.
 var clusterUpdates = map[string]string{
 	"resourcesVpcConfig": "VpcConfigUpdate", "logging": "LoggingUpdate", "accessConfig": "AccessConfigUpdate",
 	"upgradePolicy": "UpgradePolicyUpdate", "zonalShiftConfig": "ZonalShiftConfigUpdate", "deletionProtection": "DeletionProtectionUpdate",
 }
 
-func (e *eks) updateClusterConfig(c *call) (object, error) {
+func (e *eks) updateClusterConfig(c *call) (values, error) {
 	t, err := e.active(place(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (e *eks) updateClusterConfig(c *call) (object, error) {
 		case name == "clientRequestToken":
 			continue
 		case !known:
-			return nil, invalid("the stand-in cannot change %s", name)
+			return nil, invalid("the emulator cannot change %s", name)
 		case what != "":
 			return nil, invalid("only one type of update can be allowed.")
 		}
@@ -144,8 +144,9 @@ func (e *eks) updateClusterConfig(c *call) (object, error) {
 	return e.begin(c, t, what), nil
 }
 
-// updateClusterVersion goes up one minor version, as EKS does.
-func (e *eks) updateClusterVersion(c *call) (object, error) {
+// updateClusterVersion upgrades a cluster. Like EKS, it accepts only the next minor
+// version.
+func (e *eks) updateClusterVersion(c *call) (values, error) {
 	t, err := e.active(place(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
@@ -165,13 +166,13 @@ func (e *eks) updateClusterVersion(c *call) (object, error) {
 	return e.begin(c, t, "VersionUpdate"), nil
 }
 
-func (e *eks) describeClusterVersions(*call) (object, error) {
+func (e *eks) describeClusterVersions(*call) (values, error) {
 	var versions []any
 	for minor := oldestMinor; minor <= newestMinor; minor++ {
-		versions = append(versions, object{
+		versions = append(versions, values{
 			"clusterVersion": fmt.Sprintf("1.%d", minor), "clusterType": "eks", "defaultVersion": minor == 33,
 			"status": "STANDARD_SUPPORT", "versionStatus": "STANDARD_SUPPORT",
 		})
 	}
-	return object{"clusterVersions": versions}, nil
+	return values{"clusterVersions": versions}, nil
 }

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// ec2 is moto's, in one region.
+// ec2 is a client of moto's EC2 in one region.
 type ec2 struct{ moto, region string }
 
-// inEC2 is where EKS does what it does in EC2 by itself.
+// inEC2 returns the client for the EC2 objects that EKS itself manages.
 func (e *eks) inEC2(c *call) ec2 { return ec2{moto: e.moto, region: c.region} }
 
-// makeSecurityGroup makes the cluster's security group in the VPC of its subnets.
-func (e *eks) makeSecurityGroup(c *call, cluster string, subnets []string) (group, vpc string, err error) {
+// createSecurityGroup creates the cluster's security group in the VPC of its subnets.
+func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (group, vpc string, err error) {
 	if len(subnets) < 2 {
 		return "", "", invalid("Subnets specified must be in at least two different AZs")
 	}
@@ -35,15 +35,15 @@ func (e *eks) makeSecurityGroup(c *call, cluster string, subnets []string) (grou
 	if len(found.VPCs) == 0 || len(found.Zones) < 2 || found.Zones[0] == found.Zones[1] {
 		return "", "", invalid("Subnets specified must be in at least two different AZs")
 	}
-	var made struct {
+	var created struct {
 		ID string `xml:"groupId"`
 	}
 	err = e.inEC2(c).do(c.Context(), "CreateSecurityGroup", url.Values{
 		"GroupName":        {"eks-cluster-sg-" + cluster},
 		"GroupDescription": {"EKS created security group applied to ENI that is attached to EKS Control Plane master nodes"},
 		"VpcId":            {found.VPCs[0]},
-	}, &made)
-	return made.ID, found.VPCs[0], err
+	}, &created)
+	return created.ID, found.VPCs[0], err
 }
 
 func (e *eks) removeSecurityGroup(c *call, id string) error {
@@ -63,7 +63,7 @@ func (e *eks) launchTemplateName(c *call, id string) (string, error) {
 	return found.Names[0], nil
 }
 
-// do calls an action. What EC2 refuses, EKS refuses with EC2's words.
+// do calls an action. An error of EC2 becomes an error of EKS with EC2's message.
 func (e ec2) do(ctx context.Context, action string, form url.Values, into any) error {
 	form.Set("Action", action)
 	form.Set("Version", "2016-11-15")
@@ -80,16 +80,16 @@ func (e ec2) do(ctx context.Context, action string, form url.Values, into any) e
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("reading the answer of EC2: %w", err)
+		return fmt.Errorf("reading the response of EC2: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return invalid("EC2 refused %s: %s", action, text)
+		return invalid("EC2 rejected %s: %s", action, text)
 	}
 	if into == nil {
 		return nil
 	}
 	if err := xml.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("reading the answer of EC2: %w", err)
+		return fmt.Errorf("reading the response of EC2: %w", err)
 	}
 	return nil
 }

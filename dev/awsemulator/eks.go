@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// account is the one that moto has.
+// account is the account of moto.
 const account = "123456789012"
 
-// eks is a stand-in of Amazon EKS: it keeps what it is told, gives it back in the
-// shape of the real API and keeps to the rules that modules run into. Nothing runs
-// behind it.
+// eks is a fake of Amazon EKS: it stores objects, returns them in the format of the
+// real API, and implements the rules that matter to modules. It starts no API servers.
 type eks struct {
 	moto         string
 	settle       time.Duration
@@ -24,25 +23,25 @@ type eks struct {
 	endpoint, ca string
 
 	mutex sync.Mutex
-	// things are by region and path, such as eu-central-1/clusters/demo/addons/coredns.
-	things map[string]*thing
+	// objects maps region and path to objects, such as eu-central-1/clusters/demo/addons/coredns.
+	objects map[string]*object
 }
 
 func newEKS(moto string, settle time.Duration) *eks {
-	return &eks{moto: moto, settle: settle, now: time.Now, things: map[string]*thing{}}
+	return &eks{moto: moto, settle: settle, now: time.Now, objects: map[string]*object{}}
 }
 
-// thing is a cluster or a part of one.
-type thing struct {
-	body object
+// object is a cluster or a part of one.
+type object struct {
+	body values
 	arn  string
-	// settled is when a status that ends in ING becomes another.
+	// settled is when a transitional status, such as CREATING, ends.
 	settled time.Time
 }
 
 func (e *eks) routes() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, answer := range map[string]func(*call) (object, error){
+	for pattern, answer := range map[string]func(*call) (values, error){
 		"POST /clusters":                               e.createCluster,
 		"GET /clusters":                                e.listClusters,
 		"GET /clusters/{cluster}":                      e.describeCluster,
@@ -79,10 +78,10 @@ func (e *eks) routes() http.Handler {
 	for _, k := range kinds {
 		path := "/clusters/{cluster}/" + k.path
 		if k.path != associations.path {
-			mux.HandleFunc("GET "+path, e.handle(func(c *call) (object, error) { return e.list(c, k) }))
+			mux.HandleFunc("GET "+path, e.handle(func(c *call) (values, error) { return e.list(c, k) }))
 		}
-		mux.HandleFunc("GET "+path+"/{id}", e.handle(func(c *call) (object, error) { return e.describe(c, k) }))
-		mux.HandleFunc("DELETE "+path+"/{id}", e.handle(func(c *call) (object, error) { return e.delete(c, k) }))
+		mux.HandleFunc("GET "+path+"/{id}", e.handle(func(c *call) (values, error) { return e.describe(c, k) }))
+		mux.HandleFunc("DELETE "+path+"/{id}", e.handle(func(c *call) (values, error) { return e.delete(c, k) }))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &refusal{http.StatusNotImplemented, "InvalidRequestException", "The stand-in of EKS does not know " + r.Method + " " + r.URL.Path})
@@ -90,12 +89,12 @@ func (e *eks) routes() http.Handler {
 	return mux
 }
 
-// kind is one of the collections that a cluster has.
+// kind is a kind of objects that belong to a cluster.
 type kind struct {
-	// path is its segment of an address, key what a thing of it is called in an
-	// answer, list what several are.
+	// path is its segment of a URL. key is the name of one object in a response, and
+	// list that of several.
 	path, key, list string
-	// immediate ones have no status.
+	// immediate reports whether objects have no status.
 	immediate bool
 }
 
@@ -108,8 +107,8 @@ var (
 	kinds         = []kind{addons, nodeGroups, fargate, accessEntries, associations}
 )
 
-// place is where a cluster is kept, or a part of it. The last segment may hold
-// slashes.
+// place returns the key of a cluster, or of an object that belongs to it. The last
+// segment may contain slashes.
 func place(c *call, segments ...string) string {
 	return strings.Join(append([]string{c.region, "clusters"}, segments...), "/")
 }
@@ -118,13 +117,13 @@ func arn(region, resource string) string {
 	return "arn:aws:eks:" + region + ":" + account + ":" + resource
 }
 
-// find returns a thing in the state that it has by now.
-func (e *eks) find(place string) (*thing, error) {
-	t, found := e.things[place]
+// find returns an object in its current state.
+func (e *eks) find(place string) (*object, error) {
+	t, found := e.objects[place]
 	if found && !e.now().Before(t.settled) {
 		switch text(t.body, "status") {
 		case "DELETING":
-			delete(e.things, place)
+			delete(e.objects, place)
 			found = false
 		case "CREATING", "UPDATING":
 			t.body["status"] = "ACTIVE"
@@ -138,8 +137,8 @@ func (e *eks) find(place string) (*thing, error) {
 	return t, nil
 }
 
-// active returns a thing that nothing happens to at the moment.
-func (e *eks) active(place string) (*thing, error) {
+// active returns an object that is not being created, updated or deleted.
+func (e *eks) active(place string) (*object, error) {
 	t, err := e.find(place)
 	if err != nil {
 		return nil, err
@@ -150,58 +149,58 @@ func (e *eks) active(place string) (*thing, error) {
 	return t, nil
 }
 
-func (e *eks) add(place string, t *thing, immediate bool) error {
+func (e *eks) add(place string, t *object, immediate bool) error {
 	if _, err := e.find(place); err == nil {
 		return inUse("%s exists already.", place)
 	}
 	now := e.now()
 	t.body["createdAt"], t.body["modifiedAt"] = seconds(now), seconds(now)
 	if t.body["tags"] == nil {
-		t.body["tags"] = object{}
+		t.body["tags"] = values{}
 	}
 	delete(t.body, "clientRequestToken")
 	if !immediate {
 		t.body["status"], t.settled = "CREATING", now.Add(e.settle)
 	}
-	e.things[place] = t
+	e.objects[place] = t
 	return nil
 }
 
 // begin starts an update that the caller has already applied to the object: the
 // status says that it is in progress.
-func (e *eks) begin(c *call, t *thing, what string) object {
+func (e *eks) begin(c *call, t *object, what string) values {
 	now := e.now()
 	t.body["status"], t.body["modifiedAt"], t.settled = "UPDATING", seconds(now), now.Add(e.settle)
 	id := rand.Text()
-	body := object{"id": id, "type": what, "status": "InProgress", "createdAt": seconds(now), "params": []any{}, "errors": []any{}}
-	e.things[place(c, c.PathValue("cluster"), "updates", id)] = &thing{body: body, settled: t.settled}
-	return object{"update": body}
+	body := values{"id": id, "type": what, "status": "InProgress", "createdAt": seconds(now), "params": []any{}, "errors": []any{}}
+	e.objects[place(c, c.PathValue("cluster"), "updates", id)] = &object{body: body, settled: t.settled}
+	return values{"update": body}
 }
 
-func (e *eks) describeUpdate(c *call) (object, error) {
+func (e *eks) describeUpdate(c *call) (values, error) {
 	t, err := e.find(place(c, c.PathValue("cluster"), "updates", c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
-	return object{"update": t.body}, nil
+	return values{"update": t.body}, nil
 }
 
-func (e *eks) describe(c *call, k kind) (object, error) {
+func (e *eks) describe(c *call, k kind) (values, error) {
 	t, err := e.find(place(c, c.PathValue("cluster"), k.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
-	return object{k.key: t.body}, nil
+	return values{k.key: t.body}, nil
 }
 
-func (e *eks) list(c *call, k kind) (object, error) {
-	return object{k.list: e.below(place(c, c.PathValue("cluster"), k.path))}, nil
+func (e *eks) list(c *call, k kind) (values, error) {
+	return values{k.list: e.below(place(c, c.PathValue("cluster"), k.path))}, nil
 }
 
-// below returns the last segments of the places right below another.
+// below returns the last segments of the keys directly below another.
 func (e *eks) below(place string) []string {
 	names := []string{}
-	for _, at := range slices.Sorted(maps.Keys(e.things)) {
+	for _, at := range slices.Sorted(maps.Keys(e.objects)) {
 		if name, is := strings.CutPrefix(at, place+"/"); is {
 			if _, err := e.find(at); err == nil {
 				names = append(names, name)
@@ -211,26 +210,26 @@ func (e *eks) below(place string) []string {
 	return names
 }
 
-func (e *eks) delete(c *call, k kind) (object, error) {
+func (e *eks) delete(c *call, k kind) (values, error) {
 	at := place(c, c.PathValue("cluster"), k.path, c.PathValue("id"))
 	t, err := e.find(at)
 	if err != nil {
 		return nil, err
 	}
 	if k.immediate {
-		delete(e.things, at)
+		delete(e.objects, at)
 	} else {
 		t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
 	}
-	return object{k.key: t.body}, nil
+	return values{k.key: t.body}, nil
 }
 
-// left names everything that exists, but for the records of updates.
+// left returns the keys of all objects, except the records of updates.
 func (e *eks) left() []string {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	names := []string{}
-	for _, at := range slices.Sorted(maps.Keys(e.things)) {
+	for _, at := range slices.Sorted(maps.Keys(e.objects)) {
 		if _, err := e.find(at); err == nil && !strings.Contains(at, "/updates/") {
 			names = append(names, at)
 		}
@@ -238,14 +237,14 @@ func (e *eks) left() []string {
 	return names
 }
 
-// seconds is how the API writes a time.
+// seconds returns a time in the format of the API.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// merge puts the values of one object into another, objects in it one by one.
-func merge(into, from object) {
+// merge copies the values of one object to another, and merges nested objects.
+func merge(into, from values) {
 	for name, value := range from {
-		inner, isObject := value.(object)
-		if old, both := into[name].(object); isObject && both {
+		inner, isObject := value.(values)
+		if old, both := into[name].(values); isObject && both {
 			merge(old, inner)
 			continue
 		}
@@ -253,9 +252,9 @@ func merge(into, from object) {
 	}
 }
 
-// only returns the named values of an object that are there.
-func only(from object, names ...string) object {
-	out := object{}
+// only returns the named values of an object, if it has them.
+func only(from values, names ...string) values {
+	out := values{}
 	for _, name := range names {
 		if value, has := from[name]; has && value != nil {
 			out[name] = value
@@ -264,7 +263,7 @@ func only(from object, names ...string) object {
 	return out
 }
 
-func defaultTo(of object, name string, value any) {
+func defaultTo(of values, name string, value any) {
 	if of[name] == nil {
 		of[name] = value
 	}

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// rig is an emulator whose moto is a few canned answers of EC2.
+// rig is an emulator with canned EC2 responses in place of moto.
 type rig struct {
 	*httptest.Server
 	t   *testing.T
 	eks *eks
 	now time.Time
-	// asked are the actions and forms that EC2 was asked for.
+	// asked are the actions and forms of the calls of EC2.
 	asked []url.Values
-	// template is how moto shows a launch template.
+	// template is moto's response for a launch template.
 	template string
 }
 
@@ -55,7 +55,7 @@ func (r *rig) answer(action string) string {
 	}[action]
 }
 
-// do calls a service and returns the status and the answer.
+// do calls a service and returns the status and the response.
 func (r *rig) do(service, method, path, body string) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+path, strings.NewReader(body))
@@ -76,7 +76,7 @@ func (r *rig) do(service, method, path, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// must calls EKS and expects a status and a text in the answer.
+// must calls EKS and expects a status and a text in the response.
 func (r *rig) must(status int, contains, method, path, body string) {
 	r.t.Helper()
 	got, text := r.do("eks", method, path, body)
@@ -106,7 +106,7 @@ func TestEKS_clusterHasTheSecurityGroupOfItsVPC(t *testing.T) {
 	r.must(409, "exists", "POST", "/clusters", demoCluster)
 }
 
-func TestEKS_goesUpOneMinorVersionAtATime(t *testing.T) {
+func TestEKS_upgradesOneMinorVersionAtATime(t *testing.T) {
 	r := newCluster(t)
 	r.must(400, "from 1.32 to 1.34", "POST", "/clusters/demo/updates", `{"version":"1.34"}`)
 	r.must(400, "from 1.32 to 1.31", "POST", "/clusters/demo/updates", `{"version":"1.31"}`)
@@ -121,7 +121,7 @@ func TestEKS_goesUpOneMinorVersionAtATime(t *testing.T) {
 	r.must(200, `"version":"1.33"`, "GET", "/clusters/demo", "")
 }
 
-func TestEKS_refusesAnAddonOfAnotherVersion(t *testing.T) {
+func TestEKS_rejectsAnAddonOfAnotherVersion(t *testing.T) {
 	r := newCluster(t)
 	r.must(400, "not supported", "POST", "/clusters/demo/addons", `{"addonName":"coredns","addonVersion":"v1.33.1-eksbuild.2"}`)
 	r.must(200, "v1.32.1-eksbuild.2", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
@@ -158,7 +158,7 @@ func TestEKS_findsAccessEntriesAndTagsByARN(t *testing.T) {
 	r.must(200, `{"tags":{"c":"d"}}`, "GET", tags, "")
 }
 
-func TestEKS_saysWhatItDoesNotKnow(t *testing.T) {
+func TestEKS_rejectsUnknownCalls(t *testing.T) {
 	newRig(t).must(501, "GET /insights", "GET", "/insights", "")
 }
 

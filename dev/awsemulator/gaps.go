@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// fillGaps stands before moto's EC2 where moto 5.2.5 differs from AWS in a way that
-// Terraform sees as a difference from its configuration:
+// fillGaps wraps moto's EC2 and corrects differences between moto 5.2.5 and AWS that
+// Terraform reports as changes:
 //
 //   - the description of a rule for another security group is lost when the rule is
-//     made, but taken when it is changed;
-//   - a rule for all protocols cannot be changed, for it has no ports;
-//   - the tags of a launch template are shown as tags of its instances too, and
-//     later changes of them are not shown at all.
+//     created, but stored when it is changed;
+//   - a rule for all protocols cannot be changed, because it has no ports;
+//   - the tags of a launch template are also returned as tags of its instances, and
+//     later changes of them are not returned at all.
 func fillGaps(moto string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if scopeOf(r).service != "ec2" || r.Method != http.MethodPost {
@@ -64,7 +64,7 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 	})
 }
 
-// givePorts adds the ports that AWS itself has for a rule for all protocols.
+// givePorts adds the ports that AWS returns for a rule for all protocols.
 func givePorts(form url.Values) {
 	for i := 1; ; i++ {
 		rule := fmt.Sprintf("SecurityGroupRule.%d.SecurityGroupRule.", i)
@@ -78,8 +78,8 @@ func givePorts(form url.Values) {
 	}
 }
 
-// describeRule changes a new rule for a security group once more, to its
-// description.
+// describeRule sets the description of a new rule for a security group with a second
+// call.
 func (e ec2) describeRule(r *http.Request, form url.Values) func([]byte) ([]byte, error) {
 	permission := "IpPermissions.1."
 	description := form.Get(permission + "Groups.1.Description")
@@ -108,7 +108,7 @@ func (e ec2) describeRule(r *http.Request, form url.Values) func([]byte) ([]byte
 	}
 }
 
-// tagTemplate takes the tags out of the request and sets them afterwards.
+// tagTemplate removes the tags from the request and sets them afterwards.
 func (e ec2) tagTemplate(r *http.Request, form url.Values) func([]byte) ([]byte, error) {
 	tags := url.Values{}
 	for name := range form {
@@ -138,7 +138,7 @@ var (
 	templateIDs = regexp.MustCompile(`<launchTemplateId>([^<]+)</launchTemplateId>`)
 )
 
-// showTags puts the tags that launch templates have by now into an answer.
+// showTags adds the current tags of launch templates to a response.
 func (e ec2) showTags(r *http.Request, answer []byte) ([]byte, error) {
 	var failed error
 	shown := templateIDs.ReplaceAllFunc(tagSets.ReplaceAll(answer, nil), func(id []byte) []byte {
@@ -165,7 +165,7 @@ func (e ec2) showTags(r *http.Request, answer []byte) ([]byte, error) {
 	return shown, failed
 }
 
-// recorder keeps an answer until it is known what becomes of it.
+// recorder records a response, so that it can be changed before it is sent.
 type recorder struct {
 	header http.Header
 	status int

@@ -1,18 +1,17 @@
-// Command awsemulator plays AWS for the real AWS provider of Terraform, so that
-// modules can be applied, changed and destroyed where there is no cloud. It is a
-// fake of AWS, the one thing that cannot be had on a developer's machine.
+// Command awsemulator is a fake of AWS for the real AWS provider of Terraform. With it,
+// modules can be applied, changed and destroyed without a cloud.
 //
-// Every service but EKS is moto's, whose server runs as a child and is put into a
-// virtual environment in the cache directory first. EKS is answered here: moto has
-// no add-ons, access entries, Pod Identity or updates, and what it has of clusters
-// cannot be upgraded. What it keeps is in memory.
+// moto implements every service except EKS. Its server runs as a child process and is
+// installed in a virtual environment in the cache directory first. This program
+// implements EKS, because moto has no add-ons, access entries, Pod Identity, updates
+// and upgrades of clusters. All objects are in memory.
 //
 //	awsemulator [-listen ADDRESS] [-cache DIR] [-moto PROGRAM] [-log FILE] [-settle DURATION] [-attached]
 //	            [-cluster-endpoint URL -cluster-ca FILE]
 //	awsemulator -install
 //
-// Once it answers it prints "ready URL" on its own line. GET /emulator/left tells
-// what there is in it.
+// When it is ready, it prints "ready URL" on a line. GET /emulator/left returns the
+// names of all EKS objects.
 package main
 
 import (
@@ -86,10 +85,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer moto.stop()
 	eks := newEKS(moto.address, *settle)
 	eks.endpoint, eks.ca = *endpoint, ca
-	return serve(ctx, *listen, newServer(moto.address, eks, log), moto.ended, out)
+	return serve(ctx, *listen, newServer(moto.address, eks, log), moto.exited, out)
 }
 
-// serve answers until the context or moto ends.
+// serve serves requests until the context is cancelled or moto exits.
 func serve(ctx context.Context, address string, handler http.Handler, ended <-chan error, out io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -103,7 +102,7 @@ func serve(ctx context.Context, address string, handler http.Handler, ended <-ch
 	case <-ctx.Done():
 		return server.Close()
 	case err := <-ended:
-		return errors.Join(fmt.Errorf("moto ended: %w", err), server.Close())
+		return errors.Join(fmt.Errorf("moto exited: %w", err), server.Close())
 	case err := <-failed:
 		return fmt.Errorf("serving: %w", err)
 	}

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// motoVersion is what the tests of the modules were made with.
+// motoVersion is the version that the tests of the modules are written for.
 const motoVersion = "5.2.5"
 
-// installMoto makes a virtual environment with moto, unless it is there, and
-// returns its server. A half-made one is not found: it gets its name at the end.
+// installMoto creates a virtual environment with moto if it does not exist, and returns
+// the path of the server. An incomplete environment is replaced.
 func installMoto(ctx context.Context, cache string) (string, error) {
 	cache, err := filepath.Abs(cache)
 	if err != nil {
@@ -28,10 +28,10 @@ func installMoto(ctx context.Context, cache string) (string, error) {
 		return program, nil
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("removing a half-made environment: %w", err)
+		return "", fmt.Errorf("removing an incomplete environment: %w", err)
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", fmt.Errorf("making the cache directory: %w", err)
+		return "", fmt.Errorf("creating the cache directory: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "awsemulator: installing moto", motoVersion, "in", dir)
 	for _, command := range [][]string{
@@ -39,7 +39,7 @@ func installMoto(ctx context.Context, cache string) (string, error) {
 		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "moto[server]==" + motoVersion},
 	} {
 		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("installing moto (Python 3 with venv, and PyPI, are needed): %s: %w\n%s", command[0], err, out)
+			return "", fmt.Errorf("installing moto (requires Python 3 with venv, and access to PyPI): %s: %w\n%s", command[0], err, out)
 		}
 	}
 	return program, os.WriteFile(done, nil, 0o644)
@@ -48,12 +48,12 @@ func installMoto(ctx context.Context, cache string) (string, error) {
 // motoServer is a running server of moto.
 type motoServer struct {
 	address string
-	// ended has the error of a server that ended by itself.
-	ended   chan error
+	// exited receives the exit error of the server.
+	exited  chan error
 	process *os.Process
 }
 
-// startMoto starts the server and waits until it answers.
+// startMoto starts the server and waits until it responds.
 func startMoto(ctx context.Context, program string, log *os.File) (*motoServer, error) {
 	port, err := freePort()
 	if err != nil {
@@ -61,13 +61,13 @@ func startMoto(ctx context.Context, program string, log *os.File) (*motoServer, 
 	}
 	cmd := exec.Command(program, "-H", "127.0.0.1", "-p", port)
 	cmd.Stdout, cmd.Stderr = log, log
-	// moto has IAM's managed policies only when it is asked to.
+	// By default moto does not load IAM's managed policies.
 	cmd.Env = append(os.Environ(), "MOTO_IAM_LOAD_MANAGED_POLICIES=true")
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting moto: %w", err)
 	}
-	moto := &motoServer{address: "http://127.0.0.1:" + port, ended: make(chan error, 1), process: cmd.Process}
-	go func() { moto.ended <- cmd.Wait() }()
+	moto := &motoServer{address: "http://127.0.0.1:" + port, exited: make(chan error, 1), process: cmd.Process}
+	go func() { moto.exited <- cmd.Wait() }()
 	if err := moto.wait(ctx); err != nil {
 		moto.stop()
 		return nil, err
@@ -85,7 +85,7 @@ func (m *motoServer) wait(ctx context.Context) error {
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.address+"/moto-api/data.json", http.NoBody)
 		if err != nil {
-			return fmt.Errorf("asking moto: %w", err)
+			return fmt.Errorf("calling moto: %w", err)
 		}
 		if response, err := http.DefaultClient.Do(request); err == nil {
 			_ = response.Body.Close()
@@ -93,9 +93,9 @@ func (m *motoServer) wait(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("moto does not answer; -log FILE has what it says")
-		case err := <-m.ended:
-			return fmt.Errorf("moto ended; -log FILE has what it says: %w", err)
+			return errors.New("moto does not respond: see its output with -log FILE")
+		case err := <-m.exited:
+			return fmt.Errorf("moto exited, see its output with -log FILE: %w", err)
 		case <-tick.C:
 		}
 	}
@@ -104,7 +104,7 @@ func (m *motoServer) wait(ctx context.Context) error {
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
 	defer func() { _ = listener.Close() }()
 	_, port, err := net.SplitHostPort(listener.Addr().String())

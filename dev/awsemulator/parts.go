@@ -7,41 +7,40 @@ import (
 	"strings"
 )
 
-// addonVersions are those of an add-on for a version of Kubernetes, the newest
+// addonVersions returns the versions of an add-on for a version of Kubernetes, newest
 // first. The second is the default, so that most_recent is a different one.
 func addonVersions(kubernetes string) []string {
 	return []string{"v" + kubernetes + ".5-eksbuild.1", "v" + kubernetes + ".1-eksbuild.2"}
 }
 
-func (e *eks) describeAddonVersions(c *call) (object, error) {
+func (e *eks) describeAddonVersions(c *call) (values, error) {
 	kubernetes := c.URL.Query().Get("kubernetesVersion")
 	if _, err := minorOf(kubernetes); err != nil {
 		return nil, err
 	}
 	var versions []any
 	for i, version := range addonVersions(kubernetes) {
-		versions = append(versions, object{
+		versions = append(versions, values{
 			"addonVersion": version, "architecture": []string{"amd64", "arm64"},
-			"compatibilities": []any{object{"clusterVersion": kubernetes, "platformVersions": []string{"*"}, "defaultVersion": i == 1}},
+			"compatibilities": []any{values{"clusterVersion": kubernetes, "platformVersions": []string{"*"}, "defaultVersion": i == 1}},
 		})
 	}
-	return object{"addons": []any{object{"addonName": c.URL.Query().Get("addonName"), "type": "networking", "addonVersions": versions}}}, nil
+	return values{"addons": []any{values{"addonName": c.URL.Query().Get("addonName"), "type": "networking", "addonVersions": versions}}}, nil
 }
 
-// checkAddon refuses a version that does not fit the cluster's, or the one before:
-// an upgrade changes the cluster first.
-func (e *eks) checkAddon(cluster *thing, asked object) error {
-	if asked["podIdentityAssociations"] != nil && len(asked["podIdentityAssociations"].([]any)) > 0 {
-		return invalid("the stand-in has no Pod Identity associations of add-ons")
+// checkAddon rejects a version that does not fit the version of the cluster.
+func (e *eks) checkAddon(cluster *object, requested values) error {
+	if requested["podIdentityAssociations"] != nil && len(requested["podIdentityAssociations"].([]any)) > 0 {
+		return invalid("the emulator has no Pod Identity associations of add-ons")
 	}
-	version := text(asked, "addonVersion")
+	version := text(requested, "addonVersion")
 	if version != "" && !slices.Contains(addonVersions(text(cluster.body, "version")), version) {
 		return invalid("Addon version specified is not supported: %s with Kubernetes %s", version, text(cluster.body, "version"))
 	}
 	return nil
 }
 
-func (e *eks) createAddon(c *call) (object, error) {
+func (e *eks) createAddon(c *call) (values, error) {
 	cluster := c.PathValue("cluster")
 	owner, err := e.find(place(c, cluster))
 	if err != nil {
@@ -53,13 +52,13 @@ func (e *eks) createAddon(c *call) (object, error) {
 	name := c.text("addonName")
 	body := only(c.body, "addonName", "addonVersion", "serviceAccountRoleArn", "configurationValues", "tags")
 	defaultTo(body, "addonVersion", addonVersions(text(owner.body, "version"))[1])
-	body["clusterName"], body["health"] = cluster, object{"issues": []any{}}
+	body["clusterName"], body["health"] = cluster, values{"issues": []any{}}
 	body["addonArn"] = arn(c.region, "addon/"+cluster+"/"+name+"/"+rand.Text())
-	err = e.add(place(c, cluster, addons.path, name), &thing{body: body, arn: text(body, "addonArn")}, false)
-	return object{"addon": body}, err
+	err = e.add(place(c, cluster, addons.path, name), &object{body: body, arn: text(body, "addonArn")}, false)
+	return values{"addon": body}, err
 }
 
-func (e *eks) updateAddon(c *call) (object, error) {
+func (e *eks) updateAddon(c *call) (values, error) {
 	owner, err := e.find(place(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func (e *eks) updateAddon(c *call) (object, error) {
 	return e.begin(c, t, "AddonUpdate"), nil
 }
 
-func (e *eks) createNodeGroup(c *call) (object, error) {
+func (e *eks) createNodeGroup(c *call) (values, error) {
 	cluster, name := c.PathValue("cluster"), c.text("nodegroupName")
 	owner, err := e.active(place(c, cluster))
 	if err != nil {
@@ -91,27 +90,27 @@ func (e *eks) createNodeGroup(c *call) (object, error) {
 	defaultTo(body, "amiType", "AL2023_x86_64_STANDARD")
 	defaultTo(body, "capacityType", "ON_DEMAND")
 	body["nodegroupArn"] = arn(c.region, "nodegroup/"+cluster+"/"+name+"/"+rand.Text())
-	body["health"] = object{"issues": []any{}}
-	body["resources"] = object{"autoScalingGroups": []any{object{"name": "eks-" + name}}}
+	body["health"] = values{"issues": []any{}}
+	body["resources"] = values{"autoScalingGroups": []any{values{"name": "eks-" + name}}}
 	if template := child(body, "launchTemplate"); template != nil {
 		if template["name"], err = e.launchTemplateName(c, text(template, "id")); err != nil {
 			return nil, err
 		}
 	}
-	err = e.add(place(c, cluster, nodeGroups.path, name), &thing{body: body, arn: text(body, "nodegroupArn")}, false)
-	return object{"nodegroup": body}, err
+	err = e.add(place(c, cluster, nodeGroups.path, name), &object{body: body, arn: text(body, "nodegroupArn")}, false)
+	return values{"nodegroup": body}, err
 }
 
 func releaseOf(version string) string { return version + ".0-20260101" }
 
-func (e *eks) updateNodeGroupConfig(c *call) (object, error) {
+func (e *eks) updateNodeGroupConfig(c *call) (values, error) {
 	t, err := e.active(place(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
 	merge(t.body, only(c.body, "scalingConfig", "updateConfig", "nodeRepairConfig"))
 	if labels := child(c.body, "labels"); labels != nil {
-		defaultTo(t.body, "labels", object{})
+		defaultTo(t.body, "labels", values{})
 		merge(child(t.body, "labels"), child(labels, "addOrUpdateLabels"))
 		for _, name := range strs(labels["removeLabels"]) {
 			delete(child(t.body, "labels"), name)
@@ -123,10 +122,11 @@ func (e *eks) updateNodeGroupConfig(c *call) (object, error) {
 	return e.begin(c, t, "ConfigUpdate"), nil
 }
 
-// changeTaints takes out what is removed or replaced, and appends what is added.
-func changeTaints(old any, change object) []any {
+// changeTaints returns the taints without those that are removed or replaced, followed
+// by the added ones.
+func changeTaints(old any, change values) []any {
 	id := func(taint any) string {
-		of, _ := taint.(object)
+		of, _ := taint.(values)
 		return fmt.Sprint(of["key"], of["effect"])
 	}
 	added, _ := change["addOrUpdateTaints"].([]any)
@@ -139,7 +139,7 @@ func changeTaints(old any, change object) []any {
 	return append(kept, added...)
 }
 
-func (e *eks) updateNodeGroupVersion(c *call) (object, error) {
+func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
 	owner, err := e.find(place(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
@@ -158,12 +158,12 @@ func (e *eks) updateNodeGroupVersion(c *call) (object, error) {
 	return e.begin(c, t, "VersionUpdate"), nil
 }
 
-func (e *eks) createFargateProfile(c *call) (object, error) {
+func (e *eks) createFargateProfile(c *call) (values, error) {
 	cluster, name := c.PathValue("cluster"), c.text("fargateProfileName")
 	if _, err := e.active(place(c, cluster)); err != nil {
 		return nil, err
 	}
-	// EKS makes one profile of a cluster at a time.
+	// EKS creates one profile of a cluster at a time.
 	for _, other := range e.below(place(c, cluster, fargate.path)) {
 		if _, err := e.active(place(c, cluster, fargate.path, other)); err != nil {
 			return nil, err
@@ -172,6 +172,6 @@ func (e *eks) createFargateProfile(c *call) (object, error) {
 	body := c.body
 	body["clusterName"] = cluster
 	body["fargateProfileArn"] = arn(c.region, "fargateprofile/"+cluster+"/"+name+"/"+strings.ToLower(rand.Text()))
-	err := e.add(place(c, cluster, fargate.path, name), &thing{body: body, arn: text(body, "fargateProfileArn")}, false)
-	return object{"fargateProfile": body}, err
+	err := e.add(place(c, cluster, fargate.path, name), &object{body: body, arn: text(body, "fargateProfileArn")}, false)
+	return values{"fargateProfile": body}, err
 }

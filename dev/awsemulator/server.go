@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// object is a thing of EKS as its API writes it.
-type object = map[string]any
+// values is a JSON object of the API of EKS.
+type values = map[string]any
 
-// newServer answers calls of EKS itself and hands all others to moto. Which
-// service is meant stands in the signature.
+// newServer returns a handler that handles calls of EKS and forwards all others to
+// moto. The scope of the signature contains the service.
 func newServer(moto string, eks *eks, log io.Writer) http.Handler {
 	others := nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto))))
 	calls := eks.routes()
@@ -31,7 +31,7 @@ func newServer(moto string, eks *eks, log io.Writer) http.Handler {
 	})
 }
 
-// scope is what a signature is for.
+// scope is the scope of a signature.
 type scope struct{ region, service string }
 
 // scopeOf reads the signature's scope, KEY/DAY/REGION/SERVICE/aws4_request. The
@@ -46,7 +46,7 @@ func scopeOf(r *http.Request) scope {
 	return scope{region: parts[2], service: parts[3]}
 }
 
-// refusal is an error that the API of EKS has.
+// refusal is an error of the API of EKS.
 type refusal struct {
 	status  int
 	code    string
@@ -72,34 +72,34 @@ func invalid(format string, args ...any) error {
 type call struct {
 	*http.Request
 	region string
-	body   object
+	body   values
 }
 
-// text returns a string of the body, or nothing.
+// text returns a string of the body, or "".
 func (c *call) text(name string) string { return text(c.body, name) }
 
-func text(of object, name string) string {
+func text(of values, name string) string {
 	value, _ := of[name].(string)
 	return value
 }
 
-func child(of object, name string) object {
-	value, _ := of[name].(object)
+func child(of values, name string) values {
+	value, _ := of[name].(values)
 	return value
 }
 
-// handle makes a handler of a function that answers or refuses. One call is
-// answered at a time.
-func (e *eks) handle(answer func(*call) (object, error)) http.HandlerFunc {
+// handle returns a handler that calls a function with the parsed request. Calls are
+// serialized.
+func (e *eks) handle(respond func(*call) (values, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, region: scopeOf(r).region, body: object{}}
+		c := &call{Request: r, region: scopeOf(r).region, body: values{}}
 		if err := json.NewDecoder(r.Body).Decode(&c.body); err != nil && !errors.Is(err, io.EOF) {
-			fail(w, invalid("the body is no JSON object: %v", err))
+			fail(w, invalid("the body is not a JSON object: %v", err))
 			return
 		}
 		e.mutex.Lock()
 		defer e.mutex.Unlock()
-		out, err := answer(c)
+		out, err := respond(c)
 		if err != nil {
 			fail(w, err)
 			return
@@ -109,12 +109,12 @@ func (e *eks) handle(answer func(*call) (object, error)) http.HandlerFunc {
 }
 
 func fail(w http.ResponseWriter, err error) {
-	no, known := errors.AsType[*refusal](err)
+	refused, known := errors.AsType[*refusal](err)
 	if !known {
-		no = &refusal{http.StatusInternalServerError, "ServerException", err.Error()}
+		refused = &refusal{http.StatusInternalServerError, "ServerException", err.Error()}
 	}
-	w.Header().Set("X-Amzn-Errortype", no.code)
-	reply(w, no.status, object{"message": no.message})
+	w.Header().Set("X-Amzn-Errortype", refused.code)
+	reply(w, refused.status, values{"message": refused.message})
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

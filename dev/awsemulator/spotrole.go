@@ -14,8 +14,8 @@ const (
 	spotTrust   = `{"Version":"2012-10-17","Statement":[{"Action":["sts:AssumeRole"],"Effect":"Allow","Principal":{"Service":["spot.amazonaws.com"]}}]}`
 )
 
-// nameSpotRole makes the service-linked role of EC2 Spot under the name that it has
-// in AWS, which moto does not know: it is made as a role of that name and path.
+// nameSpotRole creates the service-linked role of EC2 Spot as an ordinary role with the
+// name and path that it has in AWS, which moto does not know.
 func nameSpotRole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if scopeOf(r).service != "iam" || r.Method != http.MethodPost {
@@ -42,15 +42,15 @@ func nameSpotRole(next http.Handler) http.Handler {
 			"AssumeRolePolicyDocument": {spotTrust}, "Description": {form.Get("Description")},
 		}.Encode()
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-		answer := &recorder{header: http.Header{}, status: http.StatusOK}
-		next.ServeHTTP(answer, r)
-		// A role that exists is refused in words of its own.
-		if bytes.Contains(answer.text, []byte("EntityAlreadyExists")) {
-			answer.status = http.StatusBadRequest
-			answer.text = []byte("<ErrorResponse><Error><Type>Sender</Type><Code>InvalidInput</Code><Message>Service role name " + spotRole +
+		response := &recorder{header: http.Header{}, status: http.StatusOK}
+		next.ServeHTTP(response, r)
+		// AWS has another error for an existing service-linked role.
+		if bytes.Contains(response.text, []byte("EntityAlreadyExists")) {
+			response.status = http.StatusBadRequest
+			response.text = []byte("<ErrorResponse><Error><Type>Sender</Type><Code>InvalidInput</Code><Message>Service role name " + spotRole +
 				" has been taken in this account, please try a different suffix.</Message></Error><RequestId>0</RequestId></ErrorResponse>")
 		}
-		answer.text = bytes.ReplaceAll(answer.text, []byte("CreateRole"), []byte("CreateServiceLinkedRole"))
-		answer.copyTo(w)
+		response.text = bytes.ReplaceAll(response.text, []byte("CreateRole"), []byte("CreateServiceLinkedRole"))
+		response.copyTo(w)
 	})
 }

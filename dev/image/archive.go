@@ -15,13 +15,14 @@ import (
 	"time"
 )
 
-// user is the user that the image runs as; no other user has that number.
+// user is the unprivileged user that the image runs as.
 const user = 65532
 
-// epoch is when every file was made, so that equal files give equal images.
+// epoch is the modification time of every file, so that equal files result in equal
+// images.
 var epoch = time.Unix(0, 0).UTC()
 
-// image is what goes into an archive.
+// image is the content of an archive.
 type image struct {
 	tag        string
 	entrypoint string
@@ -31,11 +32,11 @@ type image struct {
 // file is a program of the image.
 type file struct{ target, source string }
 
-// write makes the archive. A killed write leaves nothing that looks finished.
+// write writes the archive atomically.
 func (i image) write(out string) error {
 	layer, err := os.CreateTemp(filepath.Dir(out), "layer-*")
 	if err != nil {
-		return fmt.Errorf("making the layer: %w", err)
+		return fmt.Errorf("creating the layer: %w", err)
 	}
 	defer os.Remove(layer.Name())
 	defer layer.Close()
@@ -54,7 +55,7 @@ func (i image) write(out string) error {
 	defer os.Remove(partial)
 	archive, err := os.Create(partial)
 	if err != nil {
-		return fmt.Errorf("making the archive: %w", err)
+		return fmt.Errorf("creating the archive: %w", err)
 	}
 	defer archive.Close()
 	if err := i.writeArchive(archive, layer, size, hex.EncodeToString(digest.Sum(nil))); err != nil {
@@ -64,7 +65,7 @@ func (i image) write(out string) error {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
 	if err := os.Rename(partial, out); err != nil {
-		return fmt.Errorf("keeping the archive: %w", err)
+		return fmt.Errorf("renaming the archive: %w", err)
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func (i image) writeLayer(w io.Writer) error {
 			return fmt.Errorf("writing %s: %w", dir, err)
 		}
 	}
-	// Git and ssh ask who they are.
+	// Git and ssh look up their user.
 	passwd := fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\ncapt:x:%d:%d:capt:/tmp:/sbin/nologin\n", user, user)
 	if err := addBytes(t, "etc/passwd", []byte(passwd)); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (i image) writeLayer(w io.Writer) error {
 	return nil
 }
 
-// directories lists every directory of the image, parents first.
+// directories returns every directory of the image, parents first.
 func (i image) directories() []string {
 	seen := map[string]bool{"etc/": true, "tmp/": true}
 	for _, f := range i.files {
@@ -141,7 +142,7 @@ func addBytes(t *tar.Writer, name string, content []byte) error {
 	return nil
 }
 
-// writeArchive puts layer, configuration and manifest together.
+// writeArchive writes layer, configuration and manifest.
 func (i image) writeArchive(w io.Writer, layer io.Reader, size int64, diffID string) error {
 	config := map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": epoch,

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestWrite_makesAnArchiveThatIsTheSameEveryTime(t *testing.T) {
+func TestWrite_isReproducible(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	if err := os.WriteFile(program, []byte("not really"), 0o700); err != nil {

@@ -1,11 +1,11 @@
-// Command image packs programs into a container image without a base, a daemon
-// or a network: a docker-archive that `ctr images import`, `docker load` and
-// `podman load` take.
+// Command image packs programs into a container image without a base image, a daemon
+// or a network. Its output is a docker-archive for `ctr images import`, `docker load`
+// and `podman load`.
 //
 //	image -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...
 //
-// The programs have to be static. The image runs as a user without rights. The
-// same files give the same image, byte for byte.
+// The programs must be static. The image runs as an unprivileged user. The same files
+// result in the same image, byte for byte.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(args []string) error {
 		return err
 	}
 	if *tag == "" || *out == "" || flags.NArg() == 0 {
-		return errors.New("-tag, -o and at least one /IN/IMAGE=FILE are needed")
+		return errors.New("-tag, -o and at least one /IN/IMAGE=FILE are required")
 	}
 	img := image{tag: *tag, entrypoint: *entrypoint}
 	for _, arg := range flags.Args() {

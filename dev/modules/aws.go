@@ -9,15 +9,15 @@ import (
 	"sync"
 )
 
-// fakeAWS answers the few questions that the AWS provider asks in a plan. It is a
-// fake of AWS itself, which cannot be had here; the provider that asks is real.
+// fakeAWS is a fake of AWS that handles the few calls of the real AWS provider in a
+// plan.
 type fakeAWS struct {
 	*httptest.Server
 	// spotRole reports whether the account has the role of EC2 Spot.
 	spotRole bool
 
 	mutex sync.Mutex
-	// unknown are the questions that had no answer.
+	// unknown are the calls that the fake does not implement.
 	unknown []string
 }
 
@@ -27,12 +27,12 @@ func newFakeAWS() *fakeAWS {
 	return fake
 }
 
-// env points the provider at the fake.
+// env returns the variables that make the provider call the fake.
 func (f *fakeAWS) env() []string {
 	return []string{"AWS_ENDPOINT_URL=" + f.URL, "AWS_ACCESS_KEY_ID=fake", "AWS_SECRET_ACCESS_KEY=fake"}
 }
 
-// fakeProvider is what a configuration needs to talk to the fake.
+// fakeProvider is the provider configuration for the fake.
 const fakeProvider = `provider "aws" {
   region                      = "eu-central-1"
   skip_credentials_validation = true
@@ -46,7 +46,7 @@ const spotRoleXML = "<Path>/aws-service-role/spot.amazonaws.com/</Path><RoleName
 	"<Arn>arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot</Arn>" +
 	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Created elsewhere</Description>"
 
-// ServeHTTP answers in the protocol of the service that is asked.
+// ServeHTTP implements http.Handler.
 func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	if err := request.ParseForm(); err != nil {
 		http.Error(response, err.Error(), http.StatusBadRequest)
@@ -85,7 +85,7 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		f.mutex.Lock()
 		f.unknown = append(f.unknown, request.Method+" "+request.URL.Path+" "+action)
 		f.mutex.Unlock()
-		http.Error(response, "The fake of AWS does not know this.", http.StatusBadRequest)
+		http.Error(response, "The fake of AWS does not implement this call.", http.StatusBadRequest)
 		return
 	}
 	fmt.Fprintln(response, answer) //nolint:gosec // No browser shows it.
@@ -99,7 +99,7 @@ func xmlAnswer(action, namespace, result string) string {
 	return fmt.Sprintf(`<%sResponse xmlns="%s"><%sResult>%s</%sResult></%sResponse>`, action, namespace, action, result, action, action)
 }
 
-// addonAnswer offers the one version that the mocks of the tests know.
+// addonAnswer returns the only version of an add-on that the mocks of the tests have.
 func addonAnswer(name, version string) string {
 	type object = map[string]any
 	text, err := json.Marshal(object{"addons": []any{object{"addonName": name, "addonVersions": []any{object{

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkModule validates a module and its examples, runs its tests, and compares
-// what it refuses and what its README says with its files.
+// checkModule validates a module and its examples, runs its tests, and checks its error
+// messages and its README.
 func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
 	dir := filepath.Join(w.copied, m.name)
 	if err := w.validate(ctx, dir); err != nil {
@@ -19,7 +19,7 @@ func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
 	}
 	examples, err := filepath.Glob(filepath.Join(dir, "examples", "*", "*.tf"))
 	if err != nil {
-		return "", fmt.Errorf("looking for examples: %w", err)
+		return "", fmt.Errorf("finding examples: %w", err)
 	}
 	seen := map[string]bool{}
 	for _, file := range examples {
@@ -43,7 +43,7 @@ func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
 	if err := checkReadme(m); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, %d refusals by their words, %d examples", tests, refusals, len(seen)), nil
+	return fmt.Sprintf("%s, %d error messages, %d examples", tests, refusals, len(seen)), nil
 }
 
 func (w *workspace) validate(ctx context.Context, dir string) error {
@@ -56,18 +56,17 @@ func (w *workspace) validate(ctx context.Context, dir string) error {
 
 var passed = regexp.MustCompile(`Success! ([0-9]+) passed, 0 failed\.`)
 
-// test runs the tests of a module, of which a module beside others has at least
-// one.
+// test runs the tests of a module. Only the modules of the group local may have none.
 func (w *workspace) test(ctx context.Context, dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "tests", "*.tftest.hcl"))
 	if err != nil {
-		return "", fmt.Errorf("looking for tests: %w", err)
+		return "", fmt.Errorf("finding tests: %w", err)
 	}
 	if len(files) == 0 {
 		if strings.Contains(filepath.ToSlash(dir), "/local/") {
 			return "no tests", nil
 		}
-		return "", errors.New("there are no tests")
+		return "", errors.New("the module has no tests")
 	}
 	out, err := w.run(ctx, dir, nil, "test", "-no-color")
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *workspace) test(ctx context.Context, dir string) (string, error) {
 func readTerraform(dir string) (map[string][]byte, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.tf"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for files: %w", err)
+		return nil, fmt.Errorf("finding files: %w", err)
 	}
 	files := map[string][]byte{}
 	for _, name := range names {

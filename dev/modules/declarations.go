@@ -13,9 +13,9 @@ import (
 // input is a variable of a module.
 type input struct {
 	name, description string
-	// kind is the type, as it is written.
+	// kind is the source text of the type.
 	kind string
-	// value is the default, as it is written; empty where there is none.
+	// value is the source text of the default, or empty if there is none.
 	value string
 }
 
@@ -25,14 +25,14 @@ type output struct{ name, description string }
 // rule is a validation or a precondition.
 type rule struct{ where, message string }
 
-// declarations is what the files of a module declare.
+// declarations are the declarations in the files of a module.
 type declarations struct {
 	inputs  []input
 	outputs []output
 	rules   []rule
 }
 
-// declared reads the files of a module, in the order of their names.
+// declared returns the declarations of a module's files, in the order of file names.
 func declared(files map[string][]byte) (declarations, error) {
 	var found declarations
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -71,7 +71,7 @@ func (d *declarations) add(block *hclsyntax.Block, text []byte) error {
 		}
 		d.inputs = append(d.inputs, input{
 			name: block.Labels[0], description: description,
-			kind: written(block.Body, "type", text), value: written(block.Body, "default", text),
+			kind: sourceText(block.Body, "type", text), value: sourceText(block.Body, "default", text),
 		})
 	case "output":
 		description, err := literal(block.Body, "description")
@@ -101,11 +101,11 @@ func (d *declarations) addRules(body *hclsyntax.Body, where string) error {
 	return nil
 }
 
-// literal returns the value of an attribute that is a text without references.
+// literal returns the value of an attribute that is a string without references.
 func literal(body *hclsyntax.Body, name string) (string, error) {
 	attribute, ok := body.Attributes[name]
 	if !ok {
-		return "", fmt.Errorf("there is no %s", name)
+		return "", fmt.Errorf("%s is missing", name)
 	}
 	value, diagnostics := attribute.Expr.Value(nil)
 	if diagnostics.HasErrors() {
@@ -114,8 +114,8 @@ func literal(body *hclsyntax.Body, name string) (string, error) {
 	return strings.TrimSpace(value.AsString()), nil
 }
 
-// written returns an attribute as it stands in the file, or "".
-func written(body *hclsyntax.Body, name string, text []byte) string {
+// sourceText returns the source text of an attribute, or "".
+func sourceText(body *hclsyntax.Body, name string, text []byte) string {
 	attribute, ok := body.Attributes[name]
 	if !ok {
 		return ""

@@ -1,16 +1,15 @@
-// Command modules checks the Terraform modules below a directory with the real
-// OpenTofu and the real AWS provider, without a cloud: formatting, validation of
-// every module and example, their tests, the words in which they refuse bad input,
-// their READMEs, and what can only be seen in a plan: that nothing is destroyed on
-// the way from modules/eks-v1 to modules/eks, and that the role of EC2 Spot is taken
-// over where it exists.
+// Command modules checks the Terraform modules in a directory with the real OpenTofu
+// and the real AWS provider, without a cloud. It checks formatting, the validity of
+// every module and example, their tests, their error messages for invalid input and
+// their READMEs. With plans it checks that a migration from modules/eks-v1 to
+// modules/eks destroys nothing, and that an existing role of EC2 Spot is imported.
 //
 //	modules [-parts DIR] [-modules DIR] [-only NAME,NAME] [-parallel N] [-tofu PROGRAM]
 //	modules -write-readmes
 //
-// It works on a copy and leaves nothing in the tree. The tests are for OpenTofu,
-// whose mocks give values to a plan already; with Terraform some of them fail, but
-// validation and the plans are worth looking at.
+// It works on a copy and writes nothing to the tree. The tests are for OpenTofu, whose
+// mocks have values during a plan. With Terraform some of them fail, but validation
+// and the plans are still useful.
 package main
 
 import (
@@ -44,8 +43,8 @@ func run(ctx context.Context, args []string) error {
 	parts := flags.String("parts", "../bin/parts", "directory of tofu and the providers")
 	root := flags.String("modules", "../modules", "directory of the modules")
 	binary := flags.String("tofu", "", "program to run, OpenTofu or Terraform (default: tofu of the parts)")
-	only := flags.String("only", "", "names of the modules to check, with commas between them (default: all)")
-	parallel := flags.Int("parallel", min(2, runtime.NumCPU()), "how many modules to check at once")
+	only := flags.String("only", "", "comma-separated names of the modules to check (default: all)")
+	parallel := flags.Int("parallel", min(2, runtime.NumCPU()), "number of modules to check at the same time")
 	write := flags.Bool("write-readmes", false, "write the tables of inputs and outputs into the READMEs, and check nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -76,11 +75,11 @@ func run(ctx context.Context, args []string) error {
 // check is one check.
 type check struct {
 	name string
-	// run returns a word about what was seen. It may be called beside others.
+	// run returns a summary. It may be called concurrently with other checks.
 	run func(ctx context.Context) (string, error)
 }
 
-// checkAll runs every check, reports as it goes, and fails if one did.
+// checkAll runs every check, prints the progress, and returns an error if one failed.
 func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []module, parallel int) error {
 	checks := []check{{"formatting", work.format}, {"shared files", func(context.Context) (string, error) { return checkShared(work.source) }}}
 	var named []string
@@ -107,8 +106,8 @@ func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []mod
 	return nil
 }
 
-// runChecks runs the checks, so many at once, and returns what failed in the
-// order of the checks.
+// runChecks runs the checks, at most parallel at the same time, and returns the
+// failures in the order of the checks.
 func runChecks(ctx context.Context, out io.Writer, checks []check, parallel int) []error {
 	results := make([]error, len(checks))
 	var done int
@@ -141,7 +140,7 @@ func runChecks(ctx context.Context, out io.Writer, checks []check, parallel int)
 	return failures
 }
 
-// sharedFiles are files that a module has word for word from another one.
+// sharedFiles are files that two modules have in common.
 var sharedFiles = []struct{ to, from, file string }{
 	{"eks-v1", "eks", "variables.tf"},
 	{"eks-v1", "eks", "cluster.tf"},
@@ -159,7 +158,7 @@ func checkShared(root string) (string, error) {
 			return "", fmt.Errorf("reading a shared file: %w", err)
 		}
 		if string(original) != string(copied) {
-			problems = append(problems, fmt.Errorf("%s/%s differs from %s/%s: copy the one you meant to change over the other", shared.to, shared.file, shared.from, shared.file))
+			problems = append(problems, fmt.Errorf("%s/%s differs from %s/%s: copy the changed file over the other", shared.to, shared.file, shared.from, shared.file))
 		}
 	}
 	return fmt.Sprintf("%d files", len(sharedFiles)), errors.Join(problems...)

@@ -33,7 +33,7 @@ func TestRunChecks_reportsEachAndReturnsTheFailuresInOrder(t *testing.T) {
 	}
 }
 
-func TestNewWorkspace_saysHowToGetWhatIsMissing(t *testing.T) {
+func TestNewWorkspace_reportsHowToBuildMissingPrograms(t *testing.T) {
 	source, parts := t.TempDir(), t.TempDir()
 	write(t, source, map[string]string{"network/main.tf": ""})
 	_, err := newWorkspace(source, parts)

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// The modules of the migration, and the run of the first one's tests whose state
-// the second one is planned with.
+// The modules of the migration, and the test run of the first module whose state the
+// second module is planned with.
 const (
 	migrationFrom = "eks-v1"
 	migrationTo   = "eks"
 	migrationTest = "tests/eks_v1.tftest.hcl"
 	migrationRun  = "state_for_the_migration"
-	// migrationFile has the removed and moved blocks.
+	// migrationFile contains the removed and moved blocks.
 	migrationFile = "migration.tf"
 )
 
@@ -28,15 +28,16 @@ vpc_id             = "vpc-0123456789abcdef0"
 subnet_ids         = ["subnet-a", "subnet-b"]
 `
 
-// forgotten is what Terraform lets go without destroying it.
+// forgotten are the resources that Terraform removes from the state without destroying
+// them.
 var forgotten = []string{`module.karpenter.helm_release.karpenter["main"]`}
 
-// checkMigration plans the new module with the state of the old one: nothing may
-// be destroyed, replaced or made anew, and the release is forgotten. Without the
-// blocks that do this the same plan destroys, which shows that it would be seen.
+// checkMigration plans the new module with the state of the old one: the plan must not
+// destroy, replace or create anything, and must forget the release. As a control, the
+// same plan without the blocks of migrationFile must destroy resources.
 //
-// The state comes from a test with mocks, which is as near as one gets without a
-// cloud: its addresses and settings are real, its ids and ARNs are not.
+// The state comes from a test with mocks: its addresses and settings are real, its ids
+// and ARNs are not.
 func (w *workspace) checkMigration(ctx context.Context) (string, error) {
 	state, err := w.oldState(ctx)
 	if err != nil {
@@ -59,7 +60,7 @@ func (w *workspace) checkMigration(ctx context.Context) (string, error) {
 	}
 	lost := with("delete", naive)
 	if !slices.Contains(lost, forgotten[0]) || len(lost) < 2 {
-		return "", fmt.Errorf("without %s only %q would be destroyed: the plan shows too little", migrationFile, lost)
+		return "", fmt.Errorf("without %s only %q would be destroyed: the control plan must destroy more", migrationFile, lost)
 	}
 	return fmt.Sprintf("%d resources kept, %d forgotten; without %s %d would be destroyed", len(changes)-len(forgotten), len(forgotten), migrationFile, len(lost)), nil
 }
@@ -72,7 +73,7 @@ func (w *workspace) migrate(ctx context.Context, fake *fakeAWS, as string, files
 	if err := w.init(ctx, dir); err != nil {
 		return nil, err
 	}
-	// What is there is not asked: the fake knows no resources.
+	// No refresh, because the fake has no resources.
 	changes, err := w.plan(ctx, dir, fake.env(), "-refresh=false")
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (w *workspace) migrate(ctx context.Context, fake *fakeAWS, as string, files
 	return slices.DeleteFunc(changes, func(c change) bool { return c.does("read") }), nil
 }
 
-// harmless refuses a plan that does more than change in place and forget.
+// harmless returns an error for a plan that does more than update and forget.
 func harmless(changes []change) error {
 	var problems []error
 	for _, action := range []string{"delete", "create"} {
@@ -127,12 +128,12 @@ func (w *workspace) oldState(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the run %q left no state:\n%s", migrationRun, out)
 }
 
-// surprise names the questions that the fake could not answer.
+// surprise returns an error for calls that the fake does not implement.
 func (f *fakeAWS) surprise() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if len(f.unknown) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the fake of AWS could not answer %q", f.unknown)
+	return fmt.Errorf("the fake of AWS does not implement %q", f.unknown)
 }

@@ -76,7 +76,7 @@ func TestStateFile_groupsInstancesByResource(t *testing.T) {
 	}
 }
 
-func TestFakeAWS_answersAndRemembersWhatItCouldNot(t *testing.T) {
+func TestFakeAWS_recordsUnknownCalls(t *testing.T) {
 	fake := newFakeAWS()
 	defer fake.Close()
 	ask := func(action string) (int, string) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// change is what a plan means to do with a resource.
+// change is a planned change of a resource.
 type change struct {
 	Address string `json:"address"`
 	Change  struct {
@@ -21,7 +21,7 @@ type change struct {
 // does reports whether the change has an action: create, update, delete or forget.
 func (c change) does(action string) bool { return slices.Contains(c.Change.Actions, action) }
 
-// plan plans in a directory and returns the changes.
+// plan creates a plan in a directory and returns its changes.
 func (w *workspace) plan(ctx context.Context, dir string, env []string, args ...string) ([]change, error) {
 	const file = "tested.tfplan"
 	args = append([]string{"plan", "-input=false", "-no-color", "-out=" + file}, args...)
@@ -52,12 +52,12 @@ func with(action string, changes []change) []string {
 	return addresses
 }
 
-// rootOf makes a root module beside the others out of a module's files, without
-// some of them.
+// rootOf creates a root module from the files of a module, without some of them, next
+// to the other modules.
 func (w *workspace) rootOf(name, as string, files map[string]string, without ...string) (string, error) {
 	dir := filepath.Join(w.copied, as)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making a root module: %w", err)
+		return "", fmt.Errorf("creating a root module: %w", err)
 	}
 	source, err := readTerraform(filepath.Join(w.copied, name))
 	if err != nil {

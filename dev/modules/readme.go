@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// A README has its tables between these, with the name of the table in place of %s.
+// The markers around a table in a README. %s is the name of the table.
 const (
 	tableBegin = "<!-- BEGIN %s: written by dev/modules -write-readmes -->"
 	tableEnd   = "<!-- END %s -->"
 )
 
-// writeReadmes brings the tables of the READMEs up to date.
+// writeReadmes updates the tables of the READMEs.
 func writeReadmes(out io.Writer, modules []module) error {
 	for _, m := range modules {
 		path := filepath.Join(m.dir, "README.md")
@@ -42,7 +42,7 @@ func writeReadmes(out io.Writer, modules []module) error {
 	return nil
 }
 
-// checkReadme reports whether the tables of a README are current.
+// checkReadme returns an error if the tables of a README are not current.
 func checkReadme(m module) error {
 	text, err := os.ReadFile(filepath.Join(m.dir, "README.md"))
 	if errors.Is(err, os.ErrNotExist) && optionalReadme(m) {
@@ -61,8 +61,8 @@ func checkReadme(m module) error {
 	return nil
 }
 
-// optionalReadme reports whether a module may do without a README: those in a group
-// are described together.
+// optionalReadme reports whether a module needs no README of its own: the modules of a
+// group share one.
 func optionalReadme(m module) bool { return strings.Contains(m.name, "/") }
 
 func renewed(m module, text []byte) ([]byte, error) {
@@ -86,16 +86,16 @@ func replaceTable(text []byte, name, table string) ([]byte, error) {
 	begin, end := fmt.Sprintf(tableBegin, name), fmt.Sprintf(tableEnd, name)
 	before, rest, ok := bytes.Cut(text, []byte(begin))
 	if !ok {
-		return nil, fmt.Errorf("there is no line %q", begin)
+		return nil, fmt.Errorf("line %q is missing", begin)
 	}
 	_, after, ok := bytes.Cut(rest, []byte(end))
 	if !ok {
-		return nil, fmt.Errorf("there is no line %q", end)
+		return nil, fmt.Errorf("line %q is missing", end)
 	}
 	return []byte(string(before) + begin + "\n" + table + end + string(after)), nil
 }
 
-// inputTable lists the inputs, the required ones first, and below them the types
+// inputTable returns the table of inputs, required ones first, followed by the types
 // that do not fit into a table.
 func inputTable(inputs []input) string {
 	var table, types strings.Builder
@@ -127,13 +127,12 @@ func outputTable(outputs []output) string {
 	return table.String()
 }
 
-// cell makes a text fit into a cell of a table.
+// cell escapes a text for a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", "<br>").Replace(strings.TrimSpace(text))
 }
 
-// short names a type that is written over several lines by its outline:
-// map(object).
+// short returns the outline of a type that has several lines, such as map(object).
 func short(kind string) string {
 	if !strings.Contains(kind, "\n") {
 		return kind
@@ -159,5 +158,5 @@ func oneLine(text string) string {
 	return joined.String()
 }
 
-// unindented removes the indentation that a type has in its file.
+// unindented removes the indentation of a type.
 func unindented(text string) string { return strings.ReplaceAll(text, "\n  ", "\n") }

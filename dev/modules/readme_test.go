@@ -65,10 +65,10 @@ func TestDeclared_readsInputsOutputsAndRules(t *testing.T) {
 	}
 }
 
-func TestDeclared_wantsDescriptions(t *testing.T) {
+func TestDeclared_requiresDescriptions(t *testing.T) {
 	for _, text := range []string{`variable "a" {}`, `output "a" { value = 1 }`, `variable "a" { description = var.b }`, `variable "a" {`} {
 		if _, err := declared(map[string][]byte{"main.tf": []byte(text)}); err == nil {
-			t.Errorf("%s was taken", text)
+			t.Errorf("%s was accepted", text)
 		}
 	}
 }
@@ -99,12 +99,12 @@ func TestRenewed_writesTheTablesBetweenTheirMarks(t *testing.T) {
 	}
 }
 
-func TestCheckReadme_seesOldTablesAndMissingMarks(t *testing.T) {
+func TestCheckReadme_reportsOldTablesAndMissingMarkers(t *testing.T) {
 	dir := t.TempDir()
 	m := module{name: "thing", dir: dir}
 	write(t, dir, map[string]string{"main.tf": declaring})
 	if err := checkReadme(m); err == nil {
-		t.Error("a module without a README was taken")
+		t.Error("a module without a README was accepted")
 	}
 	if err := checkReadme(module{name: "group/thing", dir: dir}); err != nil {
 		t.Errorf("a module of a group needs a README: %v", err)

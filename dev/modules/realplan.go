@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// realPlans are modules that are planned with the real provider behind no mock,
-// for a mock skips what a provider checks only when it plans.
+// realPlans are modules that are planned with the real provider and without mocks,
+// because a mock skips the validation of a provider during a plan.
 var realPlans = []struct{ module, as, vars string }{
 	{"network", "three-zones", `
 name                = "demo-vpc"
@@ -63,7 +63,8 @@ cluster_service_cidr               = "172.20.0.0/16"
 security_group_ids                 = ["sg-0"]
 `
 
-// checkPlans plans each of them with an empty state: everything is created.
+// checkPlans plans each of them with an empty state, and checks that the plan only
+// creates resources.
 func (w *workspace) checkPlans(ctx context.Context) (string, error) {
 	var seen []string
 	for _, p := range realPlans {
@@ -80,7 +81,7 @@ func (w *workspace) checkPlans(ctx context.Context) (string, error) {
 			}
 		}
 		if len(created) == 0 {
-			return "", fmt.Errorf("%s (%s): the plan makes nothing", p.module, p.as)
+			return "", fmt.Errorf("%s (%s): the plan creates nothing", p.module, p.as)
 		}
 		seen = append(seen, fmt.Sprintf("%s %d", p.module, len(created)))
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// A test with expect_failures sees that something was refused, not in which words.
-// So the runs of this file are also run without it, one by one, and what tofu says
-// is compared with the comment that begins with "Says:".
+// A test with expect_failures checks that an input is rejected, but not the error
+// message. So the runs of this file are also run without expect_failures, one by one,
+// and the error message is compared with the comment that begins with "Says:".
 const refusalsFile = "refusals.tftest.hcl"
 
-// refusal is a run that has to fail.
+// refusal is a run that must fail.
 type refusal struct {
 	name string
-	// says is part of what the error has to say.
+	// says is a part of the expected error message.
 	says string
-	// test is a test file with this run alone, which does not expect to fail.
+	// test is a test file with only this run, without expect_failures.
 	test string
 }
 
 var says = regexp.MustCompile(`(?m)^\s*# Says: (.+)$`)
 
-// readRefusals takes a file of refusals apart.
+// readRefusals parses a file of refusals.
 func readRefusals(text []byte) ([]refusal, error) {
 	body, err := parse(text, refusalsFile)
 	if err != nil {
@@ -49,12 +49,12 @@ func readRefusals(text []byte) ([]refusal, error) {
 	for _, block := range runs {
 		expected, ok := block.Body.Attributes["expect_failures"]
 		if !ok {
-			return nil, fmt.Errorf("the run %q expects no failure", block.Labels[0])
+			return nil, fmt.Errorf("run %q has no expect_failures", block.Labels[0])
 		}
 		whole := block.Range()
 		match := says.FindSubmatch(whole.SliceBytes(text))
 		if match == nil {
-			return nil, fmt.Errorf("the run %q has no comment '# Says: …' with the words of the refusal", block.Labels[0])
+			return nil, fmt.Errorf("run %q has no comment '# Says: …' with the error message", block.Labels[0])
 		}
 		before := text[whole.Start.Byte:expected.SrcRange.Start.Byte]
 		after := text[expected.SrcRange.End.Byte:whole.End.Byte]
@@ -66,8 +66,8 @@ func readRefusals(text []byte) ([]refusal, error) {
 	return found, nil
 }
 
-// checkRefusals compares the words of a module's refusals and tells how many there
-// are. Every rule of the module has to have one.
+// checkRefusals checks the error messages of a module's refusals and returns their
+// number. Every rule of the module must have a refusal.
 func (w *workspace) checkRefusals(ctx context.Context, m module) (int, error) {
 	text, err := os.ReadFile(filepath.Join(m.dir, "tests", refusalsFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -86,40 +86,40 @@ func (w *workspace) checkRefusals(ctx context.Context, m module) (int, error) {
 	const directory = "refusals"
 	dir := filepath.Join(w.copied, m.name)
 	if err := os.MkdirAll(filepath.Join(dir, directory), 0o755); err != nil {
-		return 0, fmt.Errorf("making the refusals: %w", err)
+		return 0, fmt.Errorf("creating the directory of refusals: %w", err)
 	}
 	for _, r := range refusals {
 		if err := os.WriteFile(filepath.Join(dir, directory, r.name+".tftest.hcl"), []byte(r.test), 0o600); err != nil {
 			return 0, fmt.Errorf("writing a refusal: %w", err)
 		}
 	}
-	// It fails, and so it should.
+	// The command must fail.
 	out, err := w.run(ctx, dir, nil, "test", "-json", "-test-directory="+directory)
 	if err == nil {
-		return 0, fmt.Errorf("nothing was refused:\n%s", out)
+		return 0, fmt.Errorf("no input was rejected:\n%s", out)
 	}
-	said, err := complaints(out.stdout)
+	messages, err := errorMessages(out.stdout)
 	if err != nil {
-		return 0, fmt.Errorf("reading what tofu said: %w\n%s", err, out)
+		return 0, fmt.Errorf("reading the output of tofu: %w\n%s", err, out)
 	}
-	return len(refusals), compare(refusals, said)
+	return len(refusals), compare(refusals, messages)
 }
 
-// compare tells which refusals did not use their words.
-func compare(refusals []refusal, said map[string][]string) error {
+// compare returns an error for each refusal without the expected error message.
+func compare(refusals []refusal, messages map[string][]string) error {
 	var problems []error
 	for _, r := range refusals {
-		all := strings.Join(said[r.name], "\n")
+		all := strings.Join(messages[r.name], "\n")
 		if !strings.Contains(all, r.says) {
-			problems = append(problems, fmt.Errorf("%s should say %q, but says %q", r.name, r.says, all))
+			problems = append(problems, fmt.Errorf("the error of %s must contain %q, but is %q", r.name, r.says, all))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// complaints returns the errors of each run in the output of tofu test -json.
-func complaints(stdout string) (map[string][]string, error) {
-	said := map[string][]string{}
+// errorMessages returns the errors of each run in the output of tofu test -json.
+func errorMessages(stdout string) (map[string][]string, error) {
+	messages := map[string][]string{}
 	for line := range strings.Lines(stdout) {
 		var event struct {
 			Type       string `json:"type"`
@@ -130,17 +130,17 @@ func complaints(stdout string) (map[string][]string, error) {
 			return nil, fmt.Errorf("decoding %q: %w", line, err)
 		}
 		if event.Type == "diagnostic" && event.Diagnostic.Severity == "error" {
-			said[event.Run] = append(said[event.Run], strings.Join(strings.Fields(event.Diagnostic.Summary+": "+event.Diagnostic.Detail), " "))
+			messages[event.Run] = append(messages[event.Run], strings.Join(strings.Fields(event.Diagnostic.Summary+": "+event.Diagnostic.Detail), " "))
 		}
 	}
-	return said, nil
+	return messages, nil
 }
 
-// inherited are the modules whose refusals count for a module that has their
-// variables word for word.
+// inherited are the modules whose refusals also cover a module with the same
+// variables.
 var inherited = map[string][]string{"eks": {"eks-cluster"}, "eks-v1": {"eks", "eks-cluster"}}
 
-// checkRules tells which rules of a module no refusal is about.
+// checkRules returns an error for each rule of a module without a refusal.
 func (w *workspace) checkRules(m module, refusals []refusal) error {
 	files, err := readTerraform(m.dir)
 	if err != nil {
@@ -175,7 +175,7 @@ func uncovered(rules []rule, refusals []refusal) error {
 			covered = covered || strings.Contains(r.message, refused.says)
 		}
 		if !covered {
-			problems = append(problems, fmt.Errorf("no refusal in tests/%s is about the rule of %s that says %q", refusalsFile, r.where, r.message))
+			problems = append(problems, fmt.Errorf("tests/%s has no refusal for the rule of %s with the message %q", refusalsFile, r.where, r.message))
 		}
 	}
 	return errors.Join(problems...)

@@ -63,8 +63,8 @@ func TestReadRefusals_wantsWordsAndAFailure(t *testing.T) {
 	}
 }
 
-func TestComplaints_areTheErrorsOfEachRun(t *testing.T) {
-	said, err := complaints(`{"type":"version"}
+func TestErrorMessages_areTheErrorsOfEachRun(t *testing.T) {
+	said, err := errorMessages(`{"type":"version"}
 {"type":"diagnostic","@testrun":"one","diagnostic":{"severity":"error","summary":"Invalid value","detail":"a must\nbe 1."}}
 {"type":"diagnostic","@testrun":"one","diagnostic":{"severity":"warning","summary":"Old","detail":"x"}}
 {"type":"diagnostic","@testrun":"two","diagnostic":{"severity":"error","summary":"Bad","detail":""}}
@@ -75,23 +75,23 @@ func TestComplaints_areTheErrorsOfEachRun(t *testing.T) {
 	if len(said["one"]) != 1 || said["one"][0] != "Invalid value: a must be 1." || len(said["two"]) != 1 {
 		t.Errorf("said %q", said)
 	}
-	if _, err := complaints("Error: not JSON\n"); err == nil {
+	if _, err := errorMessages("Error: not JSON\n"); err == nil {
 		t.Error("text was read as JSON")
 	}
 }
 
-func TestCompare_wantsTheWordsOfEachRun(t *testing.T) {
+func TestCompare_requiresTheMessageOfEachRun(t *testing.T) {
 	refusals := []refusal{{name: "one", says: "a must be 1"}, {name: "two", says: "Name it."}}
 	if err := compare(refusals, map[string][]string{"one": {"x", "Invalid: a must be 1."}, "two": {"Name it."}}); err != nil {
-		t.Errorf("right words are wrong: %v", err)
+		t.Errorf("expected messages are rejected: %v", err)
 	}
-	for _, said := range []map[string][]string{
+	for _, messages := range []map[string][]string{
 		{"one": {"a must be 1"}},
 		{"one": {"a must be 1"}, "two": {"a must be 1"}},
 		{},
 	} {
-		if err := compare(refusals, said); err == nil || !strings.Contains(err.Error(), "two should say") {
-			t.Errorf("%q passes: %v", said, err)
+		if err := compare(refusals, messages); err == nil || !strings.Contains(err.Error(), "the error of two must contain") {
+			t.Errorf("%q passes: %v", messages, err)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 const spotRole = "spot-role"
 
-// checkSpotRole sees in plans what mocks cannot show, because they import nothing:
-// the role is created where it is missing, taken over unchanged where it exists,
-// then left alone, and never destroyed.
+// checkSpotRole checks plans, because mocks import nothing: a missing role is created,
+// an existing role is imported unchanged, an imported role does not change, and the
+// role is never destroyed.
 func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
 	dir, err := w.rootOf(spotRole, "zz-spot-role", map[string]string{"zz_provider.tf": fakeProvider})
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
 		return "", errors.Join(err, fake.surprise())
 	}
 	if len(changes) != 1 || !slices.Equal(changes[0].Change.Actions, []string{"no-op"}) || changes[0].Change.Importing != nil {
-		return "", fmt.Errorf("the role, once taken over: the plan is %+v, want nothing", changes)
+		return "", fmt.Errorf("the imported role: the plan is %+v, want no changes", changes)
 	}
 	out, err := w.run(ctx, dir, fake.env(), "plan", "-destroy", "-input=false", "-no-color")
 	if err == nil || !strings.Contains(out.String(), "prevent_destroy") {

@@ -23,8 +23,9 @@ type stateResource struct {
 	Values        map[string]any `json:"values"`
 }
 
-// providerDefaults are what the AWS provider writes into a state where nothing is
-// configured. A mock leaves them out, and the plan would replace the resource.
+// providerDefaults are the values that the AWS provider writes to a state for
+// attributes that are not configured. A mock omits them, and the plan would replace the
+// resource.
 var providerDefaults = map[string]map[string]any{
 	"aws_cloudwatch_event_rule":   {"event_bus_name": "default"},
 	"aws_cloudwatch_event_target": {"event_bus_name": "default"},
@@ -50,8 +51,8 @@ type fileInstance struct {
 	Attributes    map[string]any `json:"attributes"`
 }
 
-// stateFile turns the JSON form of a state, which is for reading, into a state
-// file, which tofu can work with. Data sources are read anew anyway.
+// stateFile converts the JSON output of a state to a state file. It omits data sources,
+// which are always read again.
 func stateFile(root stateModule) (string, error) {
 	var resources []*fileResource
 	known := map[string]*fileResource{}
@@ -61,7 +62,7 @@ func stateFile(root stateModule) (string, error) {
 		}
 		at := strings.LastIndex(r.Address, r.Type+"."+r.Name)
 		if at < 0 {
-			return "", fmt.Errorf("the address %s is not that of a %s", r.Address, r.Type)
+			return "", fmt.Errorf("address %s is not that of a %s", r.Address, r.Type)
 		}
 		path := strings.TrimSuffix(r.Address[:at], ".")
 		key := path + "." + r.Type + "." + r.Name

@@ -11,7 +11,7 @@ import (
 
 const tree = "../../modules"
 
-// What needs no tofu is checked with the other tests, too.
+// The checks that need no tofu.
 func TestModules_readmesAndSharedFilesAreCurrentAndEveryRuleHasARefusal(t *testing.T) {
 	modules, err := findModules(tree)
 	if err != nil {
@@ -52,7 +52,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestFindModules_takesDirectoriesWithTerraformFilesButNotExamplesAndTests(t *testing.T) {
+func TestFindModules_returnsDirectoriesWithTerraformFilesExceptExamplesAndTests(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
 		"network/main.tf": "", "network/examples/basic/main.tf": "", "network/tests/setup/main.tf": "",
@@ -80,7 +80,7 @@ func TestFindModules_takesDirectoriesWithTerraformFilesButNotExamplesAndTests(t 
 	}
 }
 
-func TestCheckShared_seesADifference(t *testing.T) {
+func TestCheckShared_reportsADifference(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{}
 	for _, shared := range sharedFiles {
@@ -96,12 +96,11 @@ func TestCheckShared_seesADifference(t *testing.T) {
 	}
 }
 
-// The root modules hand on what they are told: an input that is forgotten would be
-// accepted and do nothing.
-func TestEKS_handsEveryInputToTheModulesItIsMadeOf(t *testing.T) {
+// An input that a root module does not pass on would be accepted without effect.
+func TestEKS_passesEveryInputToItsModules(t *testing.T) {
 	tests := []struct {
 		file, call, to string
-		// other are inputs that are not handed on under their own name.
+		// other are inputs that are not passed on under their own name.
 		other []string
 	}{
 		{"eks/cluster.tf", "cluster", "eks-cluster", []string{"cluster_addons"}},
@@ -132,8 +131,8 @@ func TestEKS_handsEveryInputToTheModulesItIsMadeOf(t *testing.T) {
 			t.Fatalf("%s does not call %s", tt.file, tt.call)
 		}
 		for _, in := range child.inputs {
-			if got := written(body.Blocks[at].Body, in.name, text); got != "var."+in.name && !slices.Contains(tt.other, in.name) {
-				t.Errorf("%s hands %q to %s.%s", tt.file, got, tt.call, in.name)
+			if got := sourceText(body.Blocks[at].Body, in.name, text); got != "var."+in.name && !slices.Contains(tt.other, in.name) {
+				t.Errorf("%s passes %q to %s.%s", tt.file, got, tt.call, in.name)
 			}
 		}
 	}

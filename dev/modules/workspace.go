@@ -15,13 +15,13 @@ import (
 
 // module is a directory of Terraform files.
 type module struct {
-	// name is its path below the directory of the modules.
+	// name is its path in the directory of the modules.
 	name string
 	dir  string
 }
 
-// findModules returns the modules below a directory. Examples and tests are part
-// of their module.
+// findModules returns the modules in a directory. Examples and tests belong to their
+// module.
 func findModules(root string) ([]module, error) {
 	var modules []module
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -43,10 +43,10 @@ func findModules(root string) ([]module, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking for modules: %w", err)
+		return nil, fmt.Errorf("finding modules: %w", err)
 	}
 	if len(modules) == 0 {
-		return nil, fmt.Errorf("there are no modules below %s", root)
+		return nil, fmt.Errorf("no modules in %s", root)
 	}
 	return modules, nil
 }
@@ -56,26 +56,26 @@ func choose(modules []module, names []string) ([]module, error) {
 	for _, name := range names {
 		at := slices.IndexFunc(modules, func(m module) bool { return m.name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("there is no module %q", name)
+			return nil, fmt.Errorf("module %q does not exist", name)
 		}
 		chosen = append(chosen, modules[at])
 	}
 	return chosen, nil
 }
 
-// providers are the programs that stand in the mirror, under the name and version
-// that the modules ask for.
+// providers are the programs in the mirror, by the name and version that the modules
+// require.
 var providers = []struct{ program, name, version string }{
 	{"terraform-provider-aws", "aws", "6.47.1"},
 	// Not the real one: see dev/bin/provider-helm-standin.
 	{"terraform-provider-helm-standin", "helm", "3.0.2"},
 }
 
-// workspace is a copy of the modules with what it takes to run tofu there.
+// workspace is a copy of the modules with a configuration for tofu.
 type workspace struct {
 	// source is the directory of the modules.
 	source string
-	// dir is removed at the end; copied below it is the copy of the modules.
+	// dir is removed at the end. copied is its subdirectory with the modules.
 	dir    string
 	copied string
 	tofu   string
@@ -89,7 +89,7 @@ func newWorkspace(source, parts string) (*workspace, error) {
 	}
 	dir, err := os.MkdirTemp("", "capt-modules-")
 	if err != nil {
-		return nil, fmt.Errorf("making a workspace: %w", err)
+		return nil, fmt.Errorf("creating a workspace: %w", err)
 	}
 	w := &workspace{source: source, dir: dir, copied: filepath.Join(dir, "modules"), tofu: filepath.Join(absolute, "tofu")}
 	if err := w.prepare(absolute); err != nil {
@@ -113,13 +113,13 @@ func (w *workspace) prepare(parts string) error {
 	for _, p := range providers {
 		program := filepath.Join(parts, p.program)
 		if _, err := os.Stat(program); err != nil {
-			return fmt.Errorf("there is no %s: run 'go run ./parts -link %s modules' first", program, parts)
+			return fmt.Errorf("%s not found: run 'go run ./parts -link %s modules' first", program, parts)
 		}
-		// OpenTofu and Terraform look under their own hosts.
+		// OpenTofu and Terraform use different hosts.
 		for _, host := range []string{"registry.opentofu.org", "registry.terraform.io"} {
 			at := filepath.Join(mirror, host, "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
 			if err := os.MkdirAll(at, 0o755); err != nil {
-				return fmt.Errorf("making the mirror: %w", err)
+				return fmt.Errorf("creating the mirror: %w", err)
 			}
 			if err := os.Symlink(program, filepath.Join(at, "terraform-provider-"+p.name+"_v"+p.version)); err != nil {
 				return fmt.Errorf("filling the mirror: %w", err)
@@ -131,7 +131,7 @@ func (w *workspace) prepare(parts string) error {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of tofu: %w", err)
 	}
-	// Nothing of the caller's environment: no credentials, no other settings.
+	// Without the caller's environment, which may contain credentials and settings.
 	w.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TMPDIR=" + w.dir,
 		"TF_CLI_CONFIG_FILE=" + config, "TF_IN_AUTOMATION=1", "AWS_EC2_METADATA_DISABLED=true",
@@ -139,13 +139,12 @@ func (w *workspace) prepare(parts string) error {
 	return nil
 }
 
-// outcome is what a run of tofu printed.
+// outcome is the output of tofu.
 type outcome struct{ stdout, stderr string }
 
 func (o outcome) String() string { return strings.TrimSpace(o.stdout + "\n" + o.stderr) }
 
-// run runs tofu in a directory. An error is that it could not be started, was
-// stopped, or failed; the output is then in the error.
+// run runs tofu in a directory. The error of a failed command contains the output.
 func (w *workspace) run(ctx context.Context, dir string, env []string, args ...string) (outcome, error) {
 	cmd := exec.CommandContext(ctx, w.tofu, args...)
 	cmd.Dir, cmd.Env = dir, append(slices.Clone(w.env), env...)
@@ -165,7 +164,7 @@ func (w *workspace) run(ctx context.Context, dir string, env []string, args ...s
 func (w *workspace) format(ctx context.Context) (string, error) {
 	seen, err := w.run(ctx, w.copied, nil, "fmt", "-check", "-recursive")
 	if err != nil && seen.stdout != "" {
-		return "", fmt.Errorf("not formatted, run 'tofu fmt -recursive modules':\n%s", seen.stdout)
+		return "", fmt.Errorf("modules are not formatted, run 'tofu fmt -recursive modules':\n%s", seen.stdout)
 	}
 	return "", err
 }

@@ -17,27 +17,27 @@ type part struct {
 	pkg string
 	// versionOf is the module whose pinned version is the program's.
 	versionOf string
-	// versionArgs make the program print its version. Empty: only the cache
-	// is trusted, a program found elsewhere is not.
+	// versionArgs make the program print its version. If empty, only a program of the
+	// cache is used.
 	versionArgs []string
-	// stamp is the linker variable list that tells the program its version;
-	// VERSION, MAJOR and MINOR are replaced.
+	// stamp are the linker flags that set the program's version. VERSION, MAJOR and
+	// MINOR are replaced.
 	stamp string
-	// services, when set, are the only services of Terraform's AWS provider
-	// that are built in; see trim.go.
+	// services, if set, are the services that Terraform's AWS provider is built with.
+	// See trim.go.
 	services []string
-	// groups are the sets the program belongs to.
+	// groups are the groups of the program.
 	groups []string
 }
 
 const (
-	// groupTest is what unit and integration tests start.
+	// groupTest contains the programs of unit and integration tests.
 	groupTest = "test"
-	// groupE2E is what the whole system needs.
+	// groupE2E contains the programs of end-to-end tests.
 	groupE2E = "e2e"
-	// groupLint is what the linters and generators need.
+	// groupLint contains the linters and generators.
 	groupLint = "lint"
-	// groupModules is what the tests of the Terraform modules need.
+	// groupModules contains the programs of the tests of the Terraform modules.
 	groupModules = "modules"
 )
 
@@ -55,8 +55,8 @@ func kubernetes(name string, groups ...string) part {
 	return p
 }
 
-// catalog lists the programs in the order they are built: what the tests need
-// first, and programs that share packages next to each other.
+// catalog lists the programs in build order: those of the tests first, and programs
+// that share packages next to each other.
 var catalog = []part{
 	{
 		name: "etcd", module: "kubernetes", pkg: "go.etcd.io/etcd/server/v3", versionOf: "go.etcd.io/etcd/server/v3",
@@ -74,7 +74,7 @@ var catalog = []part{
 	{
 		name: "terraform-provider-aws", module: "provider-aws", pkg: "github.com/hashicorp/terraform-provider-aws",
 		versionOf: "github.com/hashicorp/terraform-provider-aws", groups: []string{groupModules},
-		// The pinned commit is no tag of a Go module: this is the release it leads to.
+		// The pinned commit is not a tag of a Go module. This is its release.
 		stamp:    "-X github.com/hashicorp/terraform-provider-aws/version.ProviderVersion=6.47.1",
 		services: []string{"ec2", "eks", "events", "iam", "kms", "logs", "meta", "sqs", "ssm", "sts"},
 	},
@@ -143,7 +143,7 @@ func groupNames() []string {
 	return names
 }
 
-// choose returns the programs that names, programs or groups, ask for.
+// choose returns the programs with the names of programs or groups.
 func choose(names []string) ([]part, error) {
 	if len(names) == 0 {
 		names = []string{"all"}
@@ -162,7 +162,7 @@ func choose(names []string) ([]part, error) {
 			for _, p := range catalog {
 				known = append(known, p.name)
 			}
-			return nil, fmt.Errorf("no program or group %q; groups: %s; programs: %s", n, strings.Join(groupNames(), ", "), strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown program or group %q: groups are %s; programs are %s", n, strings.Join(groupNames(), ", "), strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil

@@ -24,7 +24,7 @@ func inGroup(group string) []string {
 	return all
 }
 
-func TestChoose_takesProgramsAndGroupsInTheOrderOfTheCatalog(t *testing.T) {
+func TestChoose_returnsProgramsAndGroupsInTheOrderOfTheCatalog(t *testing.T) {
 	tests := []struct {
 		names []string
 		want  []string
@@ -51,11 +51,11 @@ func TestChoose_takesProgramsAndGroupsInTheOrderOfTheCatalog(t *testing.T) {
 	}
 }
 
-func TestChoose_refusesWhatIsInNoCatalog(t *testing.T) {
-	for _, asked := range [][]string{{"tofuu"}, {"all", "tofuu"}, {"tofu", "tofuu"}, {"tofuu", "test"}} {
-		_, err := choose(asked)
+func TestChoose_rejectsUnknownNames(t *testing.T) {
+	for _, requested := range [][]string{{"tofuu"}, {"all", "tofuu"}, {"tofu", "tofuu"}, {"tofuu", "test"}} {
+		_, err := choose(requested)
 		if err == nil {
-			t.Errorf("%q was taken", asked)
+			t.Errorf("%q was accepted", requested)
 			continue
 		}
 		for _, word := range []string{`"tofuu"`, groupTest, "kube-apiserver"} {
@@ -66,11 +66,11 @@ func TestChoose_refusesWhatIsInNoCatalog(t *testing.T) {
 	}
 }
 
-func TestCatalog_isSound(t *testing.T) {
+func TestCatalog_isConsistent(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range catalog {
 		if seen[p.name] {
-			t.Errorf("%s is twice in the catalog", p.name)
+			t.Errorf("%s is in the catalog twice", p.name)
 		}
 		seen[p.name] = true
 		if slices.Contains(groupNames(), p.name) {

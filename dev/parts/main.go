@@ -1,11 +1,11 @@
-// Command parts makes the third-party programs that CAPT is tested with
-// available in one directory, building those the machine does not have.
+// Command parts provides the third-party programs that CAPT is tested with in one
+// directory, and builds those that are missing on the machine.
 //
-// A program is taken, in this order, from the cache, from KUBEBUILDER_ASSETS,
-// from a setup-envtest download or from PATH, the last three only when they
-// report exactly the pinned version; otherwise it is built from its tool-only
-// module under dev/bin. The cache lies outside the tree and is keyed by
-// version and module files, so a second clone builds nothing.
+// It searches for a program in the cache, in KUBEBUILDER_ASSETS, in the downloads of
+// setup-envtest and in PATH, in this order. Outside of the cache it uses only programs
+// that print exactly the pinned version. Otherwise it builds the program from its
+// tool-only module in dev/bin. The cache is outside of the tree, and its keys contain
+// hashes of the module files, so a second clone builds nothing.
 package main
 
 import (
@@ -31,9 +31,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("parts", flag.ContinueOnError)
 	root := flags.String("modules", "bin", "directory of the tool-only modules")
-	cache := flags.String("cache", defaultCache(), "directory that keeps what was built")
+	cache := flags.String("cache", defaultCache(), "directory of the built programs")
 	link := flags.String("link", "", "directory to fill with a link to each program")
-	list := flags.Bool("list", false, "print each program with its version and where it would come from, and build nothing")
+	list := flags.Bool("list", false, "print each program with its version and its path, and build nothing")
 	flags.Usage = func() {
 		fmt.Fprintf(flags.Output(), "Usage: parts [flags] [PROGRAM|GROUP...]\n\nGroups: %s (default: all)\n\n", strings.Join(groupNames(), ", "))
 		flags.PrintDefaults()

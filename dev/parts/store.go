@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// store finds programs on the machine and keeps those it builds.
+// store finds programs on the machine and builds missing ones into a cache.
 type store struct {
 	modules string
 	cache   string
 }
 
-// pinned is a part with what its module says about it.
+// pinned is a part with its version and its cache key.
 type pinned struct {
 	part
 	version string
@@ -54,8 +54,8 @@ func (s store) pin(p part) (pinned, error) {
 	return pinned{part: p, version: version, key: fmt.Sprintf("%s-%x", version, digest.Sum(nil)[:6])}, nil
 }
 
-// hashSource adds the Go files of a module to a digest, without its tests. Most
-// modules below dev/bin have none; the programs of our own are written there.
+// hashSource adds the Go files of a module to a digest, without its tests. Only the
+// modules of CAPT's own programs in dev/bin have Go files.
 func hashSource(digest io.Writer, dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -74,8 +74,8 @@ func hashSource(digest io.Writer, dir string) error {
 	return nil
 }
 
-// requiredVersion reads the version a go.mod requires of a module. Versions that
-// it excludes or replaces are not those.
+// requiredVersion returns the version of a module in the require directives of a
+// go.mod.
 func requiredVersion(mod, path string) (string, error) {
 	block := ""
 	for line := range strings.Lines(mod) {
@@ -98,12 +98,12 @@ func requiredVersion(mod, path string) (string, error) {
 			return words[1], nil
 		}
 	}
-	return "", fmt.Errorf("requires no %s", path)
+	return "", fmt.Errorf("%s is not required", path)
 }
 
 func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p.key, p.name) }
 
-// find returns where p is already, or "".
+// find returns the path of an existing program, or "".
 func (s store) find(ctx context.Context, p pinned) string {
 	if path := s.cached(p); executable(path) {
 		return path
@@ -112,7 +112,7 @@ func (s store) find(ctx context.Context, p pinned) string {
 		return ""
 	}
 	for _, dir := range searchPath(p.version) {
-		// What a link points at: it may be the very link that is to be made.
+		// Resolve links, because the file may be the link that relink will replace.
 		path, err := filepath.Abs(filepath.Join(dir, p.name))
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
@@ -124,7 +124,7 @@ func (s store) find(ctx context.Context, p pinned) string {
 	return ""
 }
 
-// searchPath lists the directories that may hold a program of a version.
+// searchPath returns the directories that may contain a program of a version.
 func searchPath(version string) []string {
 	var dirs []string
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
@@ -144,7 +144,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// reports reports whether a program prints exactly version.
+// reports reports whether a program prints exactly the version.
 func reports(ctx context.Context, path string, args []string, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -164,17 +164,17 @@ func (s store) list(ctx context.Context, w io.Writer, parts []part) error {
 		}
 		from := s.find(ctx, pin)
 		if from == "" {
-			from = "to be built from " + p.pkg
+			from = "not built, package " + p.pkg
 		}
 		fmt.Fprintf(w, "%-24s %-10s %s\n", p.name, pin.version, from)
 	}
 	return nil
 }
 
-// provide makes every part available and links it into the link directory.
+// provide finds or builds every part and links it into the link directory.
 func (s store) provide(ctx context.Context, progress io.Writer, parts []part, link string) error {
 	if err := os.MkdirAll(s.cache, 0o755); err != nil {
-		return fmt.Errorf("making the cache: %w", err)
+		return fmt.Errorf("creating the cache: %w", err)
 	}
 	for i, p := range parts {
 		pin, err := s.pin(p)
@@ -197,12 +197,12 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 	return nil
 }
 
-// build compiles p into the cache. Two callers never build the same program at
-// once, and a killed build leaves nothing that looks finished.
+// build builds a program into the cache. A lock prevents concurrent builds, and a
+// killed build leaves no program in the cache.
 func (s store) build(ctx context.Context, progress io.Writer, p pinned, count string) (string, error) {
 	target := s.cached(p)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return "", fmt.Errorf("making the cache of %s: %w", p.name, err)
+		return "", fmt.Errorf("creating the cache of %s: %w", p.name, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 		return "", fmt.Errorf("building %s %s: %w\n%s", p.name, p.version, err, output.String())
 	}
 	if err := os.Rename(partial, target); err != nil {
-		return "", fmt.Errorf("keeping %s: %w", p.name, err)
+		return "", fmt.Errorf("renaming %s: %w", p.name, err)
 	}
 	fmt.Fprintf(progress, "%s: built in %s\n", label, time.Since(started).Round(time.Second))
 	return target, nil
@@ -255,7 +255,7 @@ func stamped(p pinned) string {
 	return strings.NewReplacer("VERSION", p.version, "MAJOR", major, "MINOR", minor).Replace(p.stamp)
 }
 
-// heartbeat says every half minute that a build still runs.
+// heartbeat prints every 30 seconds that a build is still running.
 func heartbeat(w io.Writer, label string, since time.Time) (stop func()) {
 	done := make(chan struct{})
 	ticker := time.NewTicker(30 * time.Second)
@@ -272,13 +272,13 @@ func heartbeat(w io.Writer, label string, since time.Time) (stop func()) {
 	return func() { ticker.Stop(); close(done) }
 }
 
-// relink makes link point at path, replacing what it pointed at before.
+// relink makes link point to path, and replaces an existing link atomically.
 func relink(path, link string) error {
 	if old, err := os.Readlink(link); err == nil && old == path {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return fmt.Errorf("making the link directory: %w", err)
+		return fmt.Errorf("creating the link directory: %w", err)
 	}
 	fresh := fmt.Sprintf("%s.%d", link, os.Getpid())
 	if err := os.Symlink(path, fresh); err != nil {

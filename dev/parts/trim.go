@@ -20,21 +20,21 @@ import (
 	"strings"
 )
 
-// Terraform's AWS provider holds some 260 services, and linking them all takes
-// more memory than most machines have. What follows builds it with a few: a
-// copy of the module's source loses the other services from the two generated
-// files that list them. No line of the services that stay is changed.
+// Terraform's AWS provider contains some 260 services, and linking them all requires
+// more memory than most machines have. The code below builds it with a few of them: in
+// a copy of the module's source, it removes the other services from the two generated
+// files that list them. The code of the remaining services does not change.
 const (
 	// servicePackages lists every service of the provider.
 	servicePackages = "internal/provider/sdkv2/service_packages_gen.go"
 	// serviceClients has a method for the client of every service.
 	serviceClients = "internal/conns/awsclient_gen.go"
-	// services is where the packages of the services are.
+	// services is the directory of the packages of the services.
 	services = "internal/service"
 )
 
-// source returns the directory and the package p is built from. For a trimmed
-// program that is a copy, which done removes.
+// source returns the directory and the package of a program. For a trimmed program the
+// directory is a copy, which done removes.
 func (s store) source(ctx context.Context, p pinned) (dir, pkg string, done func(), err error) {
 	module := filepath.Join(s.modules, p.module)
 	if len(p.services) == 0 {
@@ -46,11 +46,11 @@ func (s store) source(ctx context.Context, p pinned) (dir, pkg string, done func
 	}
 	dir, err = os.MkdirTemp(s.cache, p.name+"-")
 	if err != nil {
-		return "", "", nil, fmt.Errorf("making a directory for the source of %s: %w", p.name, err)
+		return "", "", nil, fmt.Errorf("creating a directory for the source of %s: %w", p.name, err)
 	}
 	done = func() {
 		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, "parts: leaving a copy behind:", err)
+			fmt.Fprintln(os.Stderr, "parts: removing a copy of the source:", err)
 		}
 	}
 	if err := copySource(original, dir); err != nil {
@@ -64,8 +64,8 @@ func (s store) source(ctx context.Context, p pinned) (dir, pkg string, done func
 	return dir, ".", done, nil
 }
 
-// download returns the directory of a module's source, whose checksum is the
-// one in the go.sum of the tool-only module.
+// download returns the directory of a module's source. Its checksum is verified with
+// the go.sum of the tool-only module.
 func download(ctx context.Context, module, modulePath, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", modulePath+"@"+version)
 	cmd.Dir = module
@@ -79,12 +79,12 @@ func download(ctx context.Context, module, modulePath, version string) (string, 
 	}
 	var info struct{ Dir string }
 	if err := json.Unmarshal(out, &info); err != nil {
-		return "", fmt.Errorf("reading where %s@%s was put: %w", modulePath, version, err)
+		return "", fmt.Errorf("reading the directory of %s@%s: %w", modulePath, version, err)
 	}
 	return info.Dir, nil
 }
 
-// copySource copies what a build reads: neither tests nor documentation.
+// copySource copies the files of a build, without tests and documentation.
 func copySource(from, to string) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -112,8 +112,8 @@ func copySource(from, to string) error {
 	})
 }
 
-// trim leaves only the services in keep, and the clients that are still used,
-// in the source of the AWS provider below dir.
+// trim removes all services except those in keep, and unused clients, from the source
+// of the AWS provider in dir.
 func trim(dir, module string, keep []string) error {
 	for _, name := range keep {
 		if _, err := os.Stat(filepath.Join(dir, services, name)); err != nil {
@@ -140,8 +140,8 @@ func trim(dir, module string, keep []string) error {
 	})
 }
 
-// rewrite cuts the lines of the nodes that drop returns out of a file, and the
-// imports that nothing names any more.
+// rewrite removes the lines of the nodes that drop returns from a file, and the imports
+// that are no longer used.
 func rewrite(name string, drop func(*ast.File) []ast.Node) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -248,8 +248,8 @@ func localName(spec *ast.ImportSpec) string {
 	return path.Base(importPath(spec))
 }
 
-// reached returns the directories, relative to dir, of the module's packages
-// that its main package needs.
+// reached returns the directories, relative to dir, of the module's packages that its
+// main package depends on.
 func reached(dir, module string) ([]string, error) {
 	seen := map[string]bool{".": true}
 	for todo := []string{"."}; len(todo) > 0; todo = todo[1:] {
@@ -269,8 +269,8 @@ func reached(dir, module string) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// clientsUsed adds every name that a package's files select to used, but for
-// those in the list of clients itself.
+// clientsUsed adds every name that a package's files select to used, except in the list
+// of clients itself.
 func clientsUsed(dir string, used map[string]bool) error {
 	return eachFile(dir, parser.SkipObjectResolution, func(name string, file *ast.File) {
 		if strings.HasSuffix(filepath.ToSlash(name), serviceClients) {
@@ -285,7 +285,7 @@ func clientsUsed(dir string, used map[string]bool) error {
 	})
 }
 
-// eachFile parses the Go files of a package, but not its tests.
+// eachFile parses the Go files of a package, without its tests.
 func eachFile(dir string, mode parser.Mode, visit func(name string, file *ast.File)) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

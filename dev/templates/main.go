@@ -1,7 +1,7 @@
-// Command templates makes the WorkspaceTemplates of templates/ from those of
-// templates/source, whose module is the path of a directory, by putting the
-// module's text in its place. A module that is made of others is fetched from
-// this repository by the run, at the version that RELEASE stands for.
+// Command templates writes the WorkspaceTemplates of templates/ from those of
+// templates/source: it replaces the path of a module's directory with the text of the
+// module. A module that calls other modules is not inlined: the run downloads it from
+// this repository, at the version that replaces RELEASE.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// run makes every template and removes those that have no source any more.
+// run writes every template and removes those that no longer have a source.
 func run(root string) error {
 	sources, err := filepath.Glob(filepath.Join(root, "templates", "source", "*.yaml"))
 	if err != nil {
@@ -64,16 +64,16 @@ func prune(dir string, made map[string]bool) error {
 	return nil
 }
 
-// module is the line that names the directory of a module.
+// module matches the line with the directory of a module.
 var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)$`)
 
-// remote is the part of an address that names a module of this repository.
+// remote matches the part of an address with the path of a module of this repository.
 var remote = regexp.MustCompile(`//modules/[^?\s]+`)
 
-// release is the version whose modules remote templates fetch.
+// release is the version of the modules that runs download.
 const release = "v0.1.0"
 
-// render puts the module's text in the place of its directory.
+// render replaces the directory of a module with its text.
 func render(root, source string) (string, error) {
 	match := module.FindStringSubmatchIndex(source)
 	if dir := remote.FindString(source); match == nil && dir != "" {
@@ -103,12 +103,12 @@ func render(root, source string) (string, error) {
 	return header + source[:match[0]] + strings.TrimSuffix(block.String(), "\n") + source[match[1]:], nil
 }
 
-// moduleText is a module as one file: versions and variables first, outputs
-// last, as one reads it.
+// moduleText returns a module as one file, with versions and variables first and
+// outputs last.
 func moduleText(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.tf"))
 	if err != nil || len(files) == 0 {
-		return "", fmt.Errorf("%s holds no module: %w", dir, cmp.Or(err, os.ErrNotExist))
+		return "", fmt.Errorf("%s contains no module: %w", dir, cmp.Or(err, os.ErrNotExist))
 	}
 	order := map[string]int{"versions.tf": -3, "variables.tf": -2, "main.tf": -1, "outputs.tf": 1}
 	slices.SortStableFunc(files, func(a, b string) int {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestRun_putsTheModuleIntoTheTemplate(t *testing.T) {
+func TestRun_inlinesTheModule(t *testing.T) {
 	root := t.TempDir()
 	write := func(path, text string) {
 		t.Helper()

@@ -49,11 +49,11 @@ func compile(list map[string]string) []phrase {
 	return compiled
 }
 
-// checked are the endings of the files that are written in English here.
+// checked are the suffixes of the files that are written in English.
 var checked = []string{".go", ".md", ".yaml", ".yml", ".tf", ".mk", "Makefile"}
 
-// unchecked are files in which a replaced phrase is no defect: another language,
-// the licence, and the list itself.
+// unchecked are files that may contain a replaced phrase: another language, the
+// license, and the list itself.
 var unchecked = []string{"README.ja.md", "LICENSE", "dev/verify/language.go", "dev/verify/language_test.go"}
 
 // verifyLanguage returns an error for each replaced phrase in the tracked files.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestCheckLanguage_saysWhatToWriteInstead(t *testing.T) {
+func TestCheckLanguage_suggestsAReplacement(t *testing.T) {
 	for text, want := range map[string]string{
 		"// ready tells whether it is.":     `a.go:2: replace "tells whether": write "reports whether"`,
 		"Nobody  is there":                  `a.go:2: replace "Nobody": write name the actor`,
@@ -27,7 +27,7 @@ func TestCheckLanguage_saysWhatToWriteInstead(t *testing.T) {
 	}
 }
 
-func TestVerifyLanguage_readsTrackedFilesAlone(t *testing.T) {
+func TestVerifyLanguage_readsOnlyTrackedFiles(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"a.md", "README.ja.md", "b.png", "untracked.md"} {
 		write(t, filepath.Join(root, name), "nobody\n")

@@ -76,7 +76,7 @@ func verifyVersions(root string) error {
 			}
 			have, err := match(mod, `(?m)^\s*(?:require\s+)?`+regexp.QuoteMeta(pin.module)+`\s+(v\S+)`)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: requires no %s", file, pin.module))
+				errs = append(errs, fmt.Errorf("%s: %s is not required", file, pin.module))
 			} else if have != want {
 				errs = append(errs, fmt.Errorf("%s: %s is %s, but %s says %s", file, pin.module, have, versions, want))
 			}

@@ -122,10 +122,10 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 			func(t *testing.T, root string) {
 				edit(t, filepath.Join(root, "dev/bin/kwok/go.mod"), "sigs.k8s.io/kwok", "example.com/kwok")
 			},
-			[]string{"dev/bin/kwok/go.mod: requires no sigs.k8s.io/kwok"},
+			[]string{"dev/bin/kwok/go.mod: sigs.k8s.io/kwok is not required"},
 		},
 		{
-			"a module is gone",
+			"a module is missing",
 			func(t *testing.T, root string) {
 				if err := os.Remove(filepath.Join(root, "dev/bin/kwok/go.mod")); err != nil {
 					t.Fatal(err)
@@ -134,7 +134,7 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 			[]string{"reading a module", "dev/bin/kwok/go.mod"},
 		},
 		{
-			"there are no versions",
+			"versions.mk is missing",
 			func(t *testing.T, root string) {
 				if err := os.Remove(filepath.Join(root, "versions.mk")); err != nil {
 					t.Fatal(err)
@@ -153,7 +153,7 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
+					t.Errorf("%q does not contain %q", err, want)
 				}
 			}
 		})

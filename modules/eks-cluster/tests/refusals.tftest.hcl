@@ -77,7 +77,7 @@ run "no_endpoint_at_all" {
   variables {
     endpoint_private_access = false
   }
-  # Says: or nobody reaches the API server
+  # Says: or the API server is unreachable
   expect_failures = [aws_eks_cluster.this]
 }
 
