@@ -23,8 +23,36 @@ import (
 //   - the tags of a launch template are also returned as tags of its instances, and
 //     later changes of them are not returned at all.
 func fillGaps(moto string, next http.Handler) http.Handler {
+	return withForm("ec2", next, func(w http.ResponseWriter, r *http.Request, form url.Values) {
+		e := ec2{moto: moto, region: scopeOf(r).region}
+		follow := func(answer []byte) ([]byte, error) { return answer, nil }
+		switch form.Get("Action") {
+		case "ModifySecurityGroupRules":
+			givePorts(form)
+		case "AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress":
+			follow = e.describeRule(r, form) //nolint:contextcheck // The request brings it.
+		case "CreateLaunchTemplate":
+			follow = e.tagTemplate(r, form) //nolint:contextcheck // The request brings it.
+		case "DescribeLaunchTemplates":
+			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) } //nolint:contextcheck // The request brings it.
+		}
+		response := forward(next, r, form)
+		if response.status == http.StatusOK {
+			var err error
+			if response.text, err = follow(response.text); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		response.copyTo(w)
+	})
+}
+
+// withForm returns a handler that calls handle with the form of each call of a service,
+// and next with all other requests.
+func withForm(service string, next http.Handler, handle func(w http.ResponseWriter, r *http.Request, form url.Values)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if scopeOf(r).service != "ec2" || r.Method != http.MethodPost {
+		if scopeOf(r).service != service || r.Method != http.MethodPost {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -38,30 +66,17 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		e := ec2{moto: moto, region: scopeOf(r).region}
-		follow := func(answer []byte) ([]byte, error) { return answer, nil }
-		switch form.Get("Action") {
-		case "ModifySecurityGroupRules":
-			givePorts(form)
-		case "AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress":
-			follow = e.describeRule(r, form) //nolint:contextcheck // The request brings it.
-		case "CreateLaunchTemplate":
-			follow = e.tagTemplate(r, form) //nolint:contextcheck // The request brings it.
-		case "DescribeLaunchTemplates":
-			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) } //nolint:contextcheck // The request brings it.
-		}
-		text := form.Encode()
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-		answer := &recorder{header: http.Header{}, status: http.StatusOK}
-		next.ServeHTTP(answer, r)
-		if answer.status == http.StatusOK {
-			if answer.text, err = follow(answer.text); err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-		}
-		answer.copyTo(w)
+		handle(w, r, form)
 	})
+}
+
+// forward sends a request with another form to next, and returns the response.
+func forward(next http.Handler, r *http.Request, form url.Values) *recorder {
+	text := form.Encode()
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	response := &recorder{header: http.Header{}, status: http.StatusOK}
+	next.ServeHTTP(response, r)
+	return response
 }
 
 // givePorts adds the ports that AWS returns for a rule for all protocols.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 const (
@@ -17,33 +15,15 @@ const (
 // nameSpotRole creates the service-linked role of EC2 Spot as an ordinary role with the
 // name and path that it has in AWS, which moto does not know.
 func nameSpotRole(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if scopeOf(r).service != "iam" || r.Method != http.MethodPost {
-			next.ServeHTTP(w, r)
-			return
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		form, err := url.ParseQuery(string(body))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+	return withForm("iam", next, func(w http.ResponseWriter, r *http.Request, form url.Values) {
 		if form.Get("Action") != "CreateServiceLinkedRole" || form.Get("AWSServiceName") != spotService {
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			next.ServeHTTP(w, r)
+			forward(next, r, form).copyTo(w)
 			return
 		}
-		text := url.Values{
+		response := forward(next, r, url.Values{
 			"Action": {"CreateRole"}, "Version": {form.Get("Version")}, "RoleName": {spotRole}, "Path": {"/aws-service-role/" + spotService + "/"},
 			"AssumeRolePolicyDocument": {spotTrust}, "Description": {form.Get("Description")},
-		}.Encode()
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-		response := &recorder{header: http.Header{}, status: http.StatusOK}
-		next.ServeHTTP(response, r)
+		})
 		// AWS has another error for an existing service-linked role.
 		if bytes.Contains(response.text, []byte("EntityAlreadyExists")) {
 			response.status = http.StatusBadRequest

@@ -58,37 +58,13 @@ func runManager(kubeconfig, work string, extra ...string) (stop func() error, er
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(work, "manager.log"))
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
-		"--executor=process", "--terraform-binary=" + filepath.Join(parts, "tofu"), "--work-dir=" + work, "--max-runs=4", "-v=1",
-	}, extra...)...)
-	// The local templates find their program on the PATH.
+	// The local templates find their program in PATH.
 	path := strings.Join([]string{filepath.Join(root, "bin"), parts, os.Getenv("PATH")}, string(os.PathListSeparator))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+path)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the manager (run `make build` first): %w", err)
+	m := &testenv.Manager{
+		Kubeconfig: kubeconfig, WorkDir: work, Env: []string{"PATH=" + path},
+		Args: append([]string{"--kube-api-qps=500", "--kube-api-burst=1000"}, extra...),
 	}
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
-	return func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-done:
-			return nil
-		case <-time.After(testTimeout):
-			_ = cmd.Process.Kill()
-			return fmt.Errorf("the manager did not stop")
-		}
-	}, nil
+	return func() error { return m.Stop(syscall.SIGTERM) }, m.Start()
 }
 
 // harness is one namespace.

@@ -66,44 +66,11 @@ func startManager(e *testenv.Environment) error {
 // runManager starts a manager in an environment and returns a function that stops it.
 // The log is the file manager.log of the directory.
 func runManager(e *testenv.Environment, directory string, extra ...string) (stop func() error, err error) {
-	program, err := testenv.Built("manager")
-	if err != nil {
-		return nil, err
+	m := &testenv.Manager{
+		Kubeconfig: e.Kubeconfig, WorkDir: filepath.Join(e.Dir, directory),
+		Args: append([]string{"--kube-api-qps=500", "--kube-api-burst=1000", "-v=4"}, extra...),
 	}
-	tofu, err := testenv.Part("tofu")
-	if err != nil {
-		return nil, err
-	}
-	work := filepath.Join(e.Dir, directory)
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
-	}
-	log, err := os.Create(filepath.Join(work, "manager.log"))
-	if err != nil {
-		return nil, fmt.Errorf("creating the manager's log: %w", err)
-	}
-	cmd := exec.Command(program, append([]string{
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
-		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + work, "--max-runs=4", "-v=4",
-	}, extra...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the manager: %w", err)
-	}
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
-	return func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-done:
-			return nil
-		case <-time.After(testTimeout):
-			_ = cmd.Process.Kill()
-			return fmt.Errorf("the manager did not stop")
-		}
-	}, nil
+	return func() error { return m.Stop(syscall.SIGTERM) }, m.Start()
 }
 
 // harness is one namespace.

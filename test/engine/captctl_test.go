@@ -142,8 +142,8 @@ func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {
 func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
 	t.Parallel()
 	w := prepareWithManager(t)
-	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
-	w.Expect(w.start()).To(Succeed())
+	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.Start()).To(Succeed())
 	w.template("files", files)
 	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}))
 	w.waitReady("hello")

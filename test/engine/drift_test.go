@@ -34,12 +34,12 @@ func (w *harness) mirror() string {
 	w.Expect(err).NotTo(HaveOccurred())
 	program, err := filepath.EvalSymlinks(provider)
 	w.Expect(err).NotTo(HaveOccurred())
-	dir := filepath.Join(w.work, "mirror")
+	dir := filepath.Join(w.WorkDir, "mirror")
 	const version = "2.9.0"
 	target := filepath.Join(dir, "registry.opentofu.org", "hashicorp", "local", version, runtime.GOOS+"_"+runtime.GOARCH)
 	w.Expect(os.MkdirAll(target, 0o755)).To(Succeed())
 	w.Expect(os.Symlink(program, filepath.Join(target, "terraform-provider-local_v"+version))).To(Succeed())
-	config := filepath.Join(w.work, "tofu.rc")
+	config := filepath.Join(w.WorkDir, "tofu.rc")
 	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", dir)
 	w.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
 	return config
@@ -48,8 +48,8 @@ func (w *harness) mirror() string {
 func TestDrift_isReportedAndRepaired(t *testing.T) {
 	t.Parallel()
 	w := prepareWithManager(t)
-	w.env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
-	w.Expect(w.start()).To(Succeed())
+	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.Start()).To(Succeed())
 	w.template("files", files)
 	interval := &metav1.Duration{Duration: 10 * time.Second}
 	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) {

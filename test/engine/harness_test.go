@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // shared is the manager of all tests that do not stop it.
 var shared struct {
 	sync.Once
-	manager *manager
+	manager *testenv.Manager
 }
 
 const sharedFilter = "shared"
@@ -56,18 +56,7 @@ type harness struct {
 	dir string
 	// control is the directory of the files that pause OpenTofu.
 	control string
-	*manager
-}
-
-// manager is a manager process, which can be killed and restarted.
-type manager struct {
-	work string
-	args []string
-	env  []string
-
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-	done chan struct{}
+	*testenv.Manager
 }
 
 // newHarness returns a new namespace that the shared manager watches.
@@ -79,11 +68,11 @@ func newHarness(t *testing.T) *harness {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared.manager = &manager{work: work, args: []string{"--watch-filter=" + sharedFilter}}
-		if err := shared.manager.start(); err != nil {
+		shared.manager = &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: work, Args: []string{"--watch-filter=" + sharedFilter}}
+		if err := shared.manager.Start(); err != nil {
 			t.Fatal(err)
 		}
-		env.OnStop(func() error { shared.manager.stop(syscall.SIGTERM); return nil })
+		env.OnStop(func() error { return shared.manager.Stop(syscall.SIGTERM) })
 	})
 	return prepare(t, sharedFilter, shared.manager)
 }
@@ -93,7 +82,7 @@ func newHarness(t *testing.T) *harness {
 func newHarnessWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
 	w := prepareWithManager(t, args...)
-	w.Expect(w.start()).To(Succeed())
+	w.Expect(w.Start()).To(Succeed())
 	return w
 }
 
@@ -101,17 +90,21 @@ func newHarnessWithManager(t *testing.T, args ...string) *harness {
 func prepareWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	w := prepare(t, filter[max(0, len(filter)-60):], &manager{work: t.TempDir()})
-	w.args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
-	t.Cleanup(func() { w.stop(syscall.SIGTERM) })
+	w := prepare(t, filter[max(0, len(filter)-60):], &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: t.TempDir()})
+	w.Args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
+	t.Cleanup(func() {
+		if err := w.Stop(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	})
 	return w
 }
 
-func prepare(t *testing.T, filter string, m *manager) *harness {
-	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), manager: m}
+func prepare(t *testing.T, filter string, m *testenv.Manager) *harness {
+	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), Manager: m}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(m.logFile())
+			log, _ := os.ReadFile(m.Log())
 			var lines []string
 			for line := range strings.Lines(string(log)) {
 				if strings.Contains(line, w.namespace) || strings.HasPrefix(line, "E") {
@@ -124,58 +117,9 @@ func prepare(t *testing.T, filter string, m *manager) *harness {
 	return w
 }
 
-func (m *manager) logFile() string { return filepath.Join(m.work, "manager.log") }
-
 func lastPart(text string) string {
 	const limit = 12000
 	return text[max(0, len(text)-limit):]
-}
-
-func (m *manager) start() error {
-	root, err := testenv.Root()
-	if err != nil {
-		return err
-	}
-	tofu, err := testenv.Part("tofu")
-	if err != nil {
-		return err
-	}
-	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append([]string{
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + m.work, "--max-runs=4", "-v=1",
-	}, m.args...)...)
-	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+env.Kubeconfig), m.env...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the manager (run `make build` first): %w", err)
-	}
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.cmd, m.done = cmd, done
-	return nil
-}
-
-// stop stops the manager and waits until it has exited.
-func (m *manager) stop(signal syscall.Signal) {
-	m.mu.Lock()
-	cmd, done := m.cmd, m.done
-	m.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = cmd.Process.Signal(signal)
-	select {
-	case <-done:
-	case <-time.After(testTimeout):
-		_ = cmd.Process.Kill()
-	}
 }
 
 func (w *harness) meta(name string) metav1.ObjectMeta {

@@ -104,9 +104,9 @@ func (w *harness) directories() int {
 func TestKill(t *testing.T) {
 	points := []string{"before-init", "before-plan", "after-plan", "before-apply", "in-apply", "after-apply"}
 	targets := map[string]func(w *harness){
-		"manager": func(w *harness) { w.stop(syscall.SIGKILL) },
+		"manager": func(w *harness) { w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed()) },
 		"runner":  func(w *harness) { w.killRunner("hello") },
-		"both":    func(w *harness) { w.killRunner("hello"); w.stop(syscall.SIGKILL) },
+		"both":    func(w *harness) { w.killRunner("hello"); w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed()) },
 	}
 	for _, point := range points {
 		for target, kill := range targets {
@@ -127,7 +127,7 @@ func TestKill(t *testing.T) {
 				kill(w)
 				w.release(point)
 				if target != "runner" {
-					w.Expect(w.start()).To(Succeed())
+					w.Expect(w.Start()).To(Succeed())
 				}
 
 				w.waitReady("hello")
@@ -161,9 +161,9 @@ func TestKill_whileDestroying(t *testing.T) {
 			w.delete("hello")
 			w.waitReached("before-apply")
 			if target == "manager" {
-				w.stop(syscall.SIGKILL)
+				w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed())
 				w.release("before-apply")
-				w.Expect(w.start()).To(Succeed())
+				w.Expect(w.Start()).To(Succeed())
 			} else {
 				w.killRunner("hello")
 				w.release("before-apply")
@@ -224,7 +224,7 @@ func TestKill_ofARunThenRetain_keepsTheWorkingDirectory(t *testing.T) {
 	w.killRunner("hello")
 	w.delete("hello")
 	w.waitDeleted("hello")
-	w.Expect(filepath.Join(w.work, "workspaces", w.namespace, "hello")).To(BeADirectory())
+	w.Expect(filepath.Join(w.WorkDir, "workspaces", w.namespace, "hello")).To(BeADirectory())
 }
 
 func TestKill_withASavedPlan(t *testing.T) {
@@ -234,9 +234,9 @@ func TestKill_withASavedPlan(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	plan := w.get("hello").Status.Plan.ID
 
-	w.stop(syscall.SIGKILL)
+	w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed())
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
-	w.Expect(w.start()).To(Succeed())
+	w.Expect(w.Start()).To(Succeed())
 
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Operation).To(BeEquivalentTo("Apply"))
@@ -250,13 +250,13 @@ func TestShutdown_interruptsRunsGracefullyAndTheNextManagerContinues(t *testing.
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(BeNumerically(">", 0))
 
-	w.stop(syscall.SIGTERM)
+	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
 	a := w.get("hello")
 	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written their results")
 
-	w.Expect(w.start()).To(Succeed())
+	w.Expect(w.Start()).To(Succeed())
 	w.waitReady("hello")
 	w.expectConverged("hello")
 }
@@ -272,11 +272,11 @@ func TestRestart_startsNoRun(t *testing.T) {
 		name := fmt.Sprintf("hello-%d", i)
 		w.waitReady(name)
 	}
-	w.stop(syscall.SIGTERM)
+	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
 	for i := range 5 {
 		versions[fmt.Sprintf("hello-%d", i)] = w.get(fmt.Sprintf("hello-%d", i)).ResourceVersion
 	}
-	w.Expect(w.start()).To(Succeed())
+	w.Expect(w.Start()).To(Succeed())
 	// A new workspace shows that the manager works.
 	w.apply("new", "greeting", variables(map[string]string{"name": "world"}))
 	w.waitReady("new")

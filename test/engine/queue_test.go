@@ -24,8 +24,8 @@ resource "terraform_data" "x" {
 func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
 	t.Parallel()
 	w := prepareWithManager(t)
-	w.args = []string{"--watch-filter=" + w.filter, "--max-runs=1"}
-	w.Expect(w.start()).To(Succeed())
+	w.Args = []string{"--watch-filter=" + w.filter, "--max-runs=1"}
+	w.Expect(w.Start()).To(Succeed())
 	w.template("brief", brief)
 	for i := range 12 {
 		w.apply(fmt.Sprintf("busy-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))

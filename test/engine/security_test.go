@@ -67,7 +67,7 @@ func TestSecrets_stayInSecrets(t *testing.T) {
 	object, err := json.Marshal(a)
 	w.Expect(err).NotTo(HaveOccurred())
 	places["the object"] = string(object)
-	log, err := os.ReadFile(w.logFile())
+	log, err := os.ReadFile(w.Log())
 	w.Expect(err).NotTo(HaveOccurred())
 	places["the manager's log"] = string(log)
 	for _, h := range a.Status.History {
@@ -107,7 +107,7 @@ func commandLines() string {
 // workingDirectory returns the content of all files of the workspaces.
 func (w *harness) workingDirectory() string {
 	var all strings.Builder
-	_ = filepath.Walk(filepath.Join(w.work, "workspaces"), func(path string, info os.FileInfo, err error) error {
+	_ = filepath.Walk(filepath.Join(w.WorkDir, "workspaces"), func(path string, info os.FileInfo, err error) error {
 		if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
 			return nil
 		}
@@ -180,7 +180,7 @@ func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 
 // newSecondHarness returns another namespace with the same manager.
 func newSecondHarness(w *harness) *harness {
-	other := prepare(w.t, w.filter, w.manager)
+	other := prepare(w.t, w.filter, w.Manager)
 	other.dir = w.dir
 	return other
 }

@@ -110,11 +110,7 @@ type (
 )
 
 func (s *Server) describeVPCs(c call) (any, error) {
-	matched, err := filter(c.form, s.vpcs, func(vpc VPC) map[string]string { return map[string]string{"vpc-id": vpc.ID} })
-	if err != nil {
-		return nil, err
-	}
-	page, next, err := s.page(c.form, len(matched))
+	vpcs, next, err := list(s, c.form, s.vpcs, func(vpc VPC) map[string]string { return map[string]string{"vpc-id": vpc.ID} })
 	if err != nil {
 		return nil, err
 	}
@@ -124,14 +120,14 @@ func (s *Server) describeVPCs(c call) (any, error) {
 		Items     []ec2VPC `xml:"vpcSet>item"`
 		Next      string   `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
-	for _, vpc := range matched[page.from:page.to] {
+	for _, vpc := range vpcs {
 		response.Items = append(response.Items, ec2VPC(vpc))
 	}
 	return response, nil
 }
 
 func (s *Server) describeSubnets(c call) (any, error) {
-	matched, err := filter(c.form, s.subnets, func(subnet Subnet) map[string]string {
+	subnets, next, err := list(s, c.form, s.subnets, func(subnet Subnet) map[string]string {
 		fields := map[string]string{"vpc-id": subnet.VPC, "subnet-id": subnet.ID}
 		for key, value := range subnet.Tags {
 			fields["tag:"+key] = value
@@ -141,17 +137,13 @@ func (s *Server) describeSubnets(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.page(c.form, len(matched))
-	if err != nil {
-		return nil, err
-	}
 	response := struct {
 		XMLName   xml.Name    `xml:"DescribeSubnetsResponse"`
 		RequestID string      `xml:"requestId"`
 		Items     []ec2Subnet `xml:"subnetSet>item"`
 		Next      string      `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
-	for _, subnet := range matched[page.from:page.to] {
+	for _, subnet := range subnets {
 		item := ec2Subnet{ID: subnet.ID, VPC: subnet.VPC, Zone: subnet.Zone, CIDR: subnet.CIDR, Outpost: subnet.Outpost}
 		for _, key := range slices.Sorted(maps.Keys(subnet.Tags)) {
 			item.Tags = append(item.Tags, ec2Tag{key, subnet.Tags[key]})
@@ -162,11 +154,7 @@ func (s *Server) describeSubnets(c call) (any, error) {
 }
 
 func (s *Server) describeRouteTables(c call) (any, error) {
-	matched, err := filter(c.form, s.tables, func(table RouteTable) map[string]string { return map[string]string{"vpc-id": table.VPC} })
-	if err != nil {
-		return nil, err
-	}
-	page, next, err := s.page(c.form, len(matched))
+	tables, next, err := list(s, c.form, s.tables, func(table RouteTable) map[string]string { return map[string]string{"vpc-id": table.VPC} })
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +164,7 @@ func (s *Server) describeRouteTables(c call) (any, error) {
 		Items     []ec2RouteTable `xml:"routeTableSet>item"`
 		Next      string          `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
-	for _, table := range matched[page.from:page.to] {
+	for _, table := range tables {
 		response.Items = append(response.Items, table.item())
 	}
 	return response, nil
@@ -202,6 +190,20 @@ func (t RouteTable) item() ec2RouteTable {
 		item.Associations = append(item.Associations, ec2Association{Subnet: subnet, State: "associated"})
 	}
 	return item
+}
+
+// list returns the requested page of the items that match every filter of a request,
+// and the token of the next page.
+func list[T any](s *Server, form url.Values, items []T, fields func(T) map[string]string) (page []T, next string, err error) {
+	matched, err := filter(form, items, fields)
+	if err != nil {
+		return nil, "", err
+	}
+	bounds, next, err := s.page(form, len(matched))
+	if err != nil {
+		return nil, "", err
+	}
+	return matched[bounds.from:bounds.to], next, nil
 }
 
 // filter returns the items that match every filter of a request. It rejects unknown

@@ -1,0 +1,88 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// managerStopTimeout is how long a manager may take to stop its runs on a busy
+// machine.
+const managerStopTimeout = 3 * time.Minute
+
+// Manager is the manager program of this repository, which runs Terraform as child
+// processes. It can be stopped, killed and started again.
+type Manager struct {
+	Kubeconfig string
+	// WorkDir is the working directory. It is created if it does not exist.
+	WorkDir string
+	// Args are added to the flags of tests, and take precedence over them.
+	Args []string
+	// Env are added to the environment of the test.
+	Env []string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// Log returns the path of the log. All processes of a Manager append to it.
+func (m *Manager) Log() string { return filepath.Join(m.WorkDir, "manager.log") }
+
+// Start starts the manager. It does not wait until the manager is ready.
+func (m *Manager) Start() error {
+	program, err := Built("manager")
+	if err != nil {
+		return err
+	}
+	tofu, err := Part("tofu")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.WorkDir, 0o700); err != nil {
+		return fmt.Errorf("creating the manager's directory: %w", err)
+	}
+	log, err := os.OpenFile(m.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the manager's log: %w", err)
+	}
+	cmd := exec.Command(program, append([]string{
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + m.WorkDir, "--max-runs=4", "-v=1",
+	}, m.Args...)...)
+	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+m.Kubeconfig), m.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the manager: %w", errors.Join(err, log.Close()))
+	}
+	exited := make(chan struct{})
+	go func() { _ = cmd.Wait(); _ = log.Close(); close(exited) }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cmd, m.exited = cmd, exited
+	return nil
+}
+
+// Stop sends a signal to the manager, and waits until it has exited. A manager that
+// does not exit in time is killed, and Stop returns an error.
+func (m *Manager) Stop(signal syscall.Signal) error {
+	m.mu.Lock()
+	cmd, exited := m.cmd, m.exited
+	m.mu.Unlock()
+	if cmd == nil {
+		return nil
+	}
+	_ = cmd.Process.Signal(signal)
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(managerStopTimeout):
+		return errors.Join(errors.New("the manager did not stop"), cmd.Process.Kill())
+	}
+}
