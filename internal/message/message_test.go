@@ -52,6 +52,7 @@ func TestTail_beginsAtTheStartOfALine(t *testing.T) {
 	}{
 		{"", 3, ""},
 		{" a\nb\n", 10, "a\nb"},
+		{"a\nb", 3, "a\nb"},
 		{"first\nsecond\nthird\n", 15, "second\nthird"},
 		{"first\nsecond", 6, "second"},
 		{"first\nsecond", 4, "cond"},
@@ -87,6 +88,19 @@ func TestNearest_returnsWhatWasMeant(t *testing.T) {
 		nearest, found := message.Nearest(tt.name, known)
 		NewWithT(t).Expect(nearest).To(Equal(tt.want), tt.name)
 		NewWithT(t).Expect(found).To(Equal(tt.want != ""), tt.name)
+	}
+	for _, tt := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"nmae", []string{"name"}, "name"},
+		{"nxym", []string{"name"}, ""},
+		{"xn", []string{"na"}, ""},
+		{"cx", []string{"ax", "bx"}, "ax"},
+	} {
+		nearest, _ := message.Nearest(tt.name, tt.known)
+		NewWithT(t).Expect(nearest).To(Equal(tt.want), tt.name)
 	}
 	NewWithT(t).Expect(message.Suggestion("regin", known)).To(Equal(`: did you mean "region"?`))
 	NewWithT(t).Expect(message.Suggestion("x", known)).To(BeEmpty())

@@ -21,6 +21,8 @@ func TestParse_returnsSegments(t *testing.T) {
 		`tolerations[0].key`: {name("tolerations"), item(0), name("key")},
 		`matrix[1][20]`:      {name("matrix"), item(1), item(20)},
 		`\.hidden`:           {name(".hidden")},
+		`file\.`:             {name("file.")},
+		`azAZ09_-/`:          {name("azAZ09_-/")},
 		`a.0`:                {name("a"), name("0")},
 	}
 	for path, want := range tests {
@@ -54,6 +56,10 @@ func TestParse_reportsPositionAndProblem(t *testing.T) {
 		`a\`:                                 `at character 2: a backslash is allowed only before a dot: write \. for a dot inside a name`,
 		`a=b`:                                "at character 2: '=' is not allowed in a name: use letters, digits, '_', '-' and '/'",
 		`a b`:                                "at character 2: ' ' is not allowed in a name",
+		"a`":                                 "at character 2: '`' is not allowed in a name",
+		`a{`:                                 "at character 2: '{' is not allowed in a name",
+		`a@`:                                 "at character 2: '@' is not allowed in a name",
+		`a:`:                                 "at character 2: ':' is not allowed in a name",
 		`日本`:                                 "at character 1: '日' is not allowed in a name",
 		`a[日]`:                               "at character 2: [日] is not a list item",
 		strings.Repeat("a.", 30) + "a":       "at character 61: the path has more than 30 names, which Helm does not accept",

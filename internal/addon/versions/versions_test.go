@@ -206,6 +206,8 @@ func TestLoad_refusesAnInconsistentMatrix(t *testing.T) {
 		"source":            {matrix("{from: 1.0.0, until: 1.1.0, kubernetes: {min: '1.32'}}"), "the row from 1.0.0 names no source"},
 		"tested":            {matrix(fmt.Sprintf(row, "1.1.0", "1.2.0")), "the tested version 1.0.0 is in no row"},
 		"no tested version": {"components:\n- {name: a, title: A, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
+		"no name":           {"components:\n- {title: A, tested: 1.0.0, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
+		"no title":          {"components:\n- {name: a, tested: 1.0.0, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
 		"no rows":           {"components:\n- {name: a, title: A, tested: 1.0.0}\n", "name, title, tested and rows are required"},
 		"no end":            {matrix("{from: 1.0.0, kubernetes: {min: '1.32'}, sources: [x]}"), "row 1 needs from and until"},
 		"no minimum": {

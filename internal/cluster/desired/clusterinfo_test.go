@@ -62,3 +62,31 @@ func TestClusterInfo_offersDeclaredVariables(t *testing.T) {
 		})
 	}
 }
+
+func TestClusterInfo_offersTheRegionOfTheControlPlane(t *testing.T) {
+	for name, test := range map[string]struct {
+		config *controlplanev1.ControlPlaneConfig
+		want   string
+	}{
+		"none":              {nil, ""},
+		"no region":         {&controlplanev1.ControlPlaneConfig{}, ""},
+		"the control plane": {&controlplanev1.ControlPlaneConfig{Region: "eu-west-1"}, "eu-west-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			controlPlane := &controlplanev1.CAPTControlPlane{Spec: controlplanev1.CAPTControlPlaneSpec{Version: "v1.34.0", ControlPlaneConfig: test.config}}
+			info, err := NewClusterInfo(&clusterv1.Cluster{}, controlPlane, nil, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			values, err := workspace.NewValues(inspectedTemplate("region"))
+			g.Expect(err).NotTo(HaveOccurred())
+			info.offer(values, nil)
+			result, err := values.Result()
+			g.Expect(err).NotTo(HaveOccurred())
+			if test.want == "" {
+				g.Expect(result).NotTo(HaveKey("region"))
+				return
+			}
+			g.Expect(result["region"].String()).To(Equal(test.want))
+		})
+	}
+}

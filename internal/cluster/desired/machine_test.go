@@ -155,3 +155,20 @@ func TestMachine_pinsVariablesOfExistingInstance(t *testing.T) {
 	g.Expect(pinned["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane must not replace the node")
 	g.Expect(pinned["labels"].String()).To(Equal(`{"a":"new"}`), "fields of the machine reach the instance")
 }
+
+func TestMachine_workspace(t *testing.T) {
+	g := NewWithT(t)
+	m := newMachine(infrav1.CAPTMachineSpec{})
+	m.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "production"}}
+	wanted, err := m.Workspace(inspectedTemplate("name", "tags", "labels", "taints"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(wanted.Name).To(Equal("worker-0"))
+	g.Expect(wanted.Cluster).To(Equal("production"))
+	g.Expect(wanted.Spec.Variables).To(HaveLen(1), "fields that are not set are not passed on")
+	g.Expect(wanted.Spec.Variables["name"].String()).To(Equal("worker-0"))
+
+	m.Machine.Spec.Tags = map[string]string{"a": "b"}
+	_, err = m.Workspace(inspectedTemplate("name"))
+	_, stalled := fault.AsStalled(err)
+	g.Expect(stalled).To(BeTrue(), "%v", err)
+}

@@ -127,6 +127,24 @@ func TestMachinePool_followsVersionOfOwnerOnly(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pinned["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane must not replace nodes")
 
+	for name, change := range map[string]func(*infrav1.CAPTMachinePool){
+		"provisioned": func(pool *infrav1.CAPTMachinePool) { pool.Status.Initialization.Provisioned = new(true) },
+		"with nodes":  func(pool *infrav1.CAPTMachinePool) { pool.Spec.ProviderIDList = []string{"node-1"} },
+	} {
+		existing := newPool(infrav1.CAPTMachinePoolSpec{}, 1)
+		existing.Existing = p.Existing
+		change(existing.Pool)
+		variables, err := existing.variables(inspectedTemplate("kubernetes_version", "desired_size"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(variables["kubernetes_version"].String()).To(Equal("1.32"), name)
+	}
+	absent := newPool(infrav1.CAPTMachinePoolSpec{}, 1)
+	absent.Existing = p.Existing
+	absent.Pool.Status.Initialization.Provisioned = new(false)
+	created, err := absent.variables(inspectedTemplate("kubernetes_version", "desired_size"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(created["kubernetes_version"].String()).To(Equal("1.33"), "the node group does not exist yet")
+
 	p.Owner.Spec.Template.Spec.Version = "v1.33.1"
 	upgraded, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
 	g.Expect(err).NotTo(HaveOccurred())

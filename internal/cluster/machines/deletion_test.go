@@ -124,6 +124,8 @@ func TestDiffReplicas_limitsBurst(t *testing.T) {
 	g.Expect(DiffReplicas(many, 100, "", 0, noon).Delete).To(HaveLen(MaxBurst))
 	g.Expect(DiffReplicas(many, 701, "", 0, noon)).To(Equal(ReplicaDiff{Create: 1}))
 	g.Expect(DiffReplicas(many, 700, "", 0, noon).Empty()).To(BeTrue())
+	g.Expect(ReplicaDiff{Create: 1}.Empty()).To(BeFalse())
+	g.Expect(ReplicaDiff{Delete: many[:1]}.Empty()).To(BeFalse())
 	g.Expect(DiffReplicas([]Machine{with(ready("a", 1), deleting)}, 1, "", 0, noon)).To(Equal(ReplicaDiff{Create: 1}), "a machine being deleted is not a replica")
 }
 

@@ -133,3 +133,36 @@ func TestSetOf_deletedSetHasNoReplicas(t *testing.T) {
 	g.Expect(SetOf(s, nil)).To(And(HaveField("Replicas", BeEquivalentTo(0)), HaveField("Deleting", true), HaveField("Desired", BeEquivalentTo(-1))))
 	g.Expect(Replicas(nil)).To(BeEquivalentTo(1))
 }
+
+func TestSame_comparesSpecLabelsAndAnnotations(t *testing.T) {
+	metadata := func(label, annotation string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Labels: map[string]string{"a": label}, Annotations: map[string]string{"b": annotation}, ResourceVersion: label + annotation}
+	}
+	for name, test := range map[string]struct {
+		meta    metav1.ObjectMeta
+		cluster string
+		want    bool
+	}{
+		"equal":              {metadata("1", "1"), "c", true},
+		"another spec":       {metadata("1", "1"), "d", false},
+		"another label":      {metadata("2", "1"), "c", false},
+		"another annotation": {metadata("1", "2"), "c", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			set, other := &infrav1.CAPTMachineSet{ObjectMeta: metadata("1", "1")}, &infrav1.CAPTMachineSet{ObjectMeta: test.meta}
+			set.Spec.ClusterName, other.Spec.ClusterName = "c", test.cluster
+			g.Expect(SameSet(set, other)).To(Equal(test.want))
+			machine, changed := &infrav1.CAPTMachine{ObjectMeta: metadata("1", "1")}, &infrav1.CAPTMachine{ObjectMeta: test.meta}
+			machine.Spec.ProviderID, changed.Spec.ProviderID = "c", test.cluster
+			g.Expect(SameMachine(machine, changed)).To(Equal(test.want))
+		})
+	}
+}
+
+func TestRevision_isZeroIfInvalid(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "3": 3, "-3": 0, "x": 0} {
+		set := &infrav1.CAPTMachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.RevisionAnnotation: text}}}
+		NewWithT(t).Expect(Revision(set)).To(Equal(want), text)
+	}
+}

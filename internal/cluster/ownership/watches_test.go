@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -85,4 +86,31 @@ func TestClusterCreatedOrPaused(t *testing.T) {
 	} {
 		g.Expect(p.Update(event.UpdateEvent{ObjectOld: cluster(c.previous), ObjectNew: cluster(c.current)})).To(Equal(c.want), name)
 	}
+}
+
+// failingIndexer rejects every index.
+type failingIndexer struct{}
+
+func (failingIndexer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return errors.New("already started")
+}
+
+// recordingIndexer keeps the function of an index.
+type recordingIndexer struct{ extract client.IndexerFunc }
+
+func (r *recordingIndexer) IndexField(_ context.Context, _ client.Object, _ string, extract client.IndexerFunc) error {
+	r.extract = extract
+	return nil
+}
+
+func TestIndex(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Index(t.Context(), failingIndexer{}, &infrav1.CAPTMachine{}, "controller")).To(MatchError(ContainSubstring("already started")))
+
+	indexer := &recordingIndexer{}
+	g.Expect(Index(t.Context(), indexer, &infrav1.CAPTMachine{}, "controller")).To(Succeed())
+	machine := &infrav1.CAPTMachine{}
+	g.Expect(indexer.extract(machine)).To(Equal([]string{NoController}))
+	machine.OwnerReferences = []metav1.OwnerReference{{UID: "other"}, {UID: "set", Controller: new(true)}}
+	g.Expect(indexer.extract(machine)).To(Equal([]string{"set"}))
 }

@@ -22,6 +22,7 @@ func TestNotInstalled_recognisesMissingKinds(t *testing.T) {
 		"kind":          {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "g", Kind: "K"}}, "g"},
 		"resource":      {fmt.Errorf("reading: %w", &meta.NoResourceMatchError{PartialResource: version.WithResource("r")}), "g"},
 		"group":         {&apiutil.ErrResourceDiscoveryFailed{version: &meta.NoResourceMatchError{PartialResource: version.WithResource("")}}, "g"},
+		"no group":      {&apiutil.ErrResourceDiscoveryFailed{}, ""},
 		"no permission": {&apiutil.ErrResourceDiscoveryFailed{version: errors.New("forbidden")}, ""},
 		"another":       {errors.New("no"), ""},
 		"none":          {nil, ""},
