@@ -129,7 +129,7 @@ test-job: build ## Run the tests that need pods, on a real node; needs root, con
 
 # The packages that decide and touch nothing: no API server, no process, no clock.
 PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render ./internal/addon/targetpath ./internal/addon/versions \
-           ./internal/cluster/desired ./internal/cluster/machines ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue
+           ./internal/cluster/desired ./internal/cluster/machines ./internal/cluster/ownership ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue
 MUTANTS ?= 40
 
 .PHONY: mutate

@@ -24,6 +24,7 @@ func TestTruncate_endsAtACharacterWithinTheLimit(t *testing.T) {
 		{"日本語", 8, "日…"},
 		{"日本語", 9, "日本語"},
 		{"abc", 0, "…"},
+		{"\x80\x80\x80\x80", 3, "…"},
 	} {
 		NewWithT(t).Expect(message.Truncate(tt.text, tt.limit)).To(Equal(tt.want), "%q to %d", tt.text, tt.limit)
 	}
@@ -95,6 +96,7 @@ func TestNearest_returnsWhatWasMeant(t *testing.T) {
 		want  string
 	}{
 		{"nmae", []string{"name"}, "name"},
+		{"nmax", []string{"name"}, ""},
 		{"nxym", []string{"name"}, ""},
 		{"xn", []string{"na"}, ""},
 		{"cx", []string{"ax", "bx"}, "ax"},

@@ -1,5 +1,5 @@
-// Package objecttest contains helpers for tests that create objects at an API
-// server, change them and wait for what controllers make of them.
+// Package objecttest contains helpers for tests that create and change objects of an
+// API server and wait for the results of controllers.
 package objecttest
 
 import (

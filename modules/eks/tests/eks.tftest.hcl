@@ -148,7 +148,7 @@ run "no_compute" {
 
   assert {
     condition     = output.node_group_name == null && length(output.fargate_profile_names) == 0
-    error_message = "Nodes can be somebody else's concern."
+    error_message = "The module must create no nodes."
   }
 }
 

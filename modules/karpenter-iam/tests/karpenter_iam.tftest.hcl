@@ -57,7 +57,7 @@ run "irsa_by_default" {
         }
       }
     }]
-    error_message = "Karpenter's service account of this cluster takes the role, and nobody else."
+    error_message = "Only Karpenter's service account of this cluster may assume the role."
   }
   assert {
     condition     = length(aws_eks_pod_identity_association.this) == 0

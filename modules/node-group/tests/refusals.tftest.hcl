@@ -195,7 +195,7 @@ run "two_forms_at_once" {
   expect_failures = [aws_eks_node_group.this]
 }
 
-run "nobody_unavailable" {
+run "none_unavailable" {
   command = plan
   variables {
     max_unavailable = 0
