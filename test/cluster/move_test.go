@@ -58,7 +58,7 @@ func TestMove_changesNothing(t *testing.T) {
 	cluster := there.cluster("demo")
 	there.delete(cluster)
 	there.waitDeleted(cluster)
-	there.Expect(order()).To(Equal([]string{"make vpc", "make cluster", "destroy cluster", "destroy vpc"}))
+	there.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 
 func copyObjects(from, to *harness) {
