@@ -236,12 +236,30 @@ func TestPlan_scaling(t *testing.T) {
 			rollout: Rollout{Replicas: 20, Limits: Limits{Surge: 2}, Current: set(2, 5, 5, desired(10, -1)), Old: []*Set{set(1, 6, 6, desired(10, -1))}}, want: "r1:6>12 r2:5>10",
 		},
 		{
+			name:    "a record of zero is no record",
+			rollout: Rollout{Replicas: 20, Limits: Limits{Surge: 2}, Current: set(2, 5, 5, desired(10, 0)), Old: []*Set{set(1, 6, 6, desired(10, 0))}}, want: "r1:6>12 r2:5>10",
+		},
+		{
+			name: "sizes stay, records change although there are too many machines",
+			rollout: Rollout{Replicas: 10, Limits: mixed, Current: set(2, 5, 5, desired(9, 12)), Old: []*Set{set(1, 12, 12, desired(9, 12), func(s *Set) {
+				s.Replicas = 8
+			})}}, want: "r1:8>8 r2:5>5",
+		},
+		{
 			name:    "unavailable machines go before marked ones of another set",
 			rollout: Rollout{Replicas: 2, Limits: Limits{}, Current: set(2, 2, 0), Old: []*Set{set(1, 2, 2, func(s *Set) { marked(&s.Machines[0]) })}}, want: "r1:2>2 r2:2>0",
 		},
 	} {
 		t.Run(tt.name, tt.run)
 	}
+}
+
+func TestPlan_empty(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Plan{Scaling: true, Unsettled: "r1"}.Empty()).To(BeTrue())
+	g.Expect(Plan{Create: true}.Empty()).To(BeFalse())
+	g.Expect(Plan{Resize: []SetSize{{}}}.Empty()).To(BeFalse())
+	g.Expect(Plan{Remove: []*Set{{}}}.Empty()).To(BeFalse())
 }
 
 func TestPlan_scaleOnly(t *testing.T) {
