@@ -6,8 +6,8 @@ export GOFLAGS := -trimpath -buildvcs=false
 
 PARTS    := bin/parts
 CRD_OPTS := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
-MODULES  := . api dev
-
+PROGRAMS := dev/bin/charts dev/bin/fluxgen dev/bin/provider-helm-standin
+MODULES  := . api dev $(PROGRAMS)
 .DEFAULT_GOAL := help
 
 ##@ General
@@ -58,7 +58,7 @@ fmt: parts-lint ## Format the code.
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(PARTS)/golangci-lint fmt -c $(CURDIR)/.golangci.yml) || exit 1; done
 
 .PHONY: lint
-lint: parts-lint ## Run the linters over every module.
+lint: parts-lint ## Run the linters over every module with code of CAPT.
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/$(PARTS)/golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; done
 
 .PHONY: verify
@@ -94,7 +94,7 @@ test: parts-test build ## Run all unit and integration tests, building what they
 
 .PHONY: test-charts
 test-charts: parts addons ## Install the charts of the built-in add-ons with Flux and with Terraform, and test the programs of dev/bin that are written here.
-	@for m in charts fluxgen provider-helm-standin; do (cd dev/bin/$$m && go test -count=1 $(TEST_FLAGS) ./...) || exit 1; done
+	@for m in $(PROGRAMS); do (cd $$m && go test -count=1 $(TEST_FLAGS) ./...) || exit 1; done
 	CAPT_TEST_CHARTS=1 go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/charts
 
 .PHONY: modules
@@ -107,7 +107,7 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
 .PHONY: e2e
-e2e: parts build addons ## Test the life of a cluster with Flux and Karpenter and every fault, then test-migration and test-charts; needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration and test-charts. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
@@ -140,15 +140,15 @@ SEED      ?= 1
 SCHEDULES ?= 12
 
 .PHONY: chaos
-chaos: parts-test build ## Kill everything at random while workspaces change, and check that nothing is lost; SEED=… SCHEDULES=… choose what happens, numbers go to out/chaos.json.
+chaos: parts-test build ## Inject random faults while workspaces change, and check that no resource is lost; SEED=… SCHEDULES=… select them, numbers go to out/chaos.json.
 	go run ./test/chaos -seed $(SEED) -schedules $(SCHEDULES) -out out/chaos.json
 
 ##@ Benchmarks
 
 .PHONY: scale
-scale: parts-test build ## Create 200 clusters at once and count the writes at rest; numbers go to out/scale.json.
+scale: parts-test build ## Create 200 clusters at once and count the writes of the idle manager; numbers go to out/scale.json.
 	CAPT_FLEET=200 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
 
 .PHONY: bench
-bench: parts-test build ## Measure the engine beside the bare binary, a restart, and the manager at rest; numbers go to out/bench.json.
+bench: parts-test build ## Compare the engine with running the binary directly, and measure a restart and the idle manager; numbers go to out/bench.json.
 	go run ./test/bench -out out/bench.json

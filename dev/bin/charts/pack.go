@@ -73,7 +73,7 @@ func packAll(ctx context.Context, progress io.Writer, out string) error {
 	if err != nil {
 		return fmt.Errorf("making the directory of charts: %w", err)
 	}
-	defer os.RemoveAll(fresh)
+	defer func() { _ = os.RemoveAll(fresh) }()
 	known := map[string]bool{}
 	for i, s := range sources {
 		fmt.Fprintf(progress, "charts [%d/%d] %s from %s@%s\n", i+1, len(sources), s.name, s.module, s.version)

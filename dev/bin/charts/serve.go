@@ -41,7 +41,7 @@ func (s *server) run(ctx context.Context) error {
 	web := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
-	defer web.Close()
+	defer func() { _ = web.Close() }()
 
 	charts, err := s.fill(address)
 	if err != nil {

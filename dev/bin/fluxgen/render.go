@@ -32,7 +32,7 @@ func render(ctx context.Context, version string, components []string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("making a work directory: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	source, base := filepath.Join(work, "manifests"), filepath.Join(work, "base")
 	if err := copyFiles(filepath.Join(flux, "manifests"), source); err != nil {
 		return "", fmt.Errorf("copying Flux's manifests: %w", err)
@@ -109,7 +109,7 @@ func copyFiles(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return os.Chmod(path, 0o755)
+		return os.Chmod(path, 0o755) //nolint:gosec // Manifests without secrets, and directories.
 	})
 }
 

@@ -24,7 +24,7 @@ type limit struct {
 // themselves.
 var waitLimits = map[string]limit{
 	infrav1.WaitingForApprovalReason:       {time.Hour, "captctl plan -n NS NAME, then captctl approve -n NS NAME"},
-	infrav1.QueuedReason:                   {15 * time.Minute, "raise --max-concurrent-runs of the manager, or maxConcurrentRuns of the provider config"},
+	infrav1.QueuedReason:                   {15 * time.Minute, "raise --max-runs of the manager, or maxConcurrentRuns of the provider config"},
 	infrav1.RunInProgressReason:            {2 * time.Hour, "captctl logs -f -n NS NAME"},
 	infrav1.LockHeldReason:                 {10 * time.Minute, "captctl unlock -n NS NAME"},
 	infrav1.RetryingReason:                 {time.Hour, "captctl logs -n NS NAME"},

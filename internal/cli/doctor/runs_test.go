@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/manager"
 )
 
 func conditionAt(name string, status metav1.ConditionStatus, reason string, age time.Duration) metav1.Condition {
@@ -93,5 +96,17 @@ func TestDeletionProblem(t *testing.T) {
 			g.Expect(problem.Status).To(Equal(Warn))
 			g.Expect(problem.Fix).To(HavePrefix("kubectl describe -n team workspacetemplateapply net"))
 		})
+	}
+}
+
+func TestWaitLimits_nameFlagsOfTheManager(t *testing.T) {
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	manager.NewOptions().AddFlags(flags)
+	for reason, limit := range waitLimits {
+		for _, match := range regexp.MustCompile(`--([a-z-]+) of the manager`).FindAllStringSubmatch(limit.fix, -1) {
+			if flags.Lookup(match[1]) == nil {
+				t.Errorf("%s: the manager has no flag --%s", reason, match[1])
+			}
+		}
 	}
 }
