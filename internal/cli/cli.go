@@ -1,5 +1,6 @@
-// Package cli implements the commands of captctl, one file per command. Commands
-// parse flags and print; the packages below this one do the work.
+// Package cli implements the commands of captctl, one file per command or
+// group of commands. Commands parse flags and print; the packages below this one do
+// the work.
 package cli
 
 import (
