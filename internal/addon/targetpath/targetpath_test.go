@@ -24,6 +24,7 @@ func TestParse_returnsSegments(t *testing.T) {
 		`file\.`:             {name("file.")},
 		`azAZ09_-/`:          {name("azAZ09_-/")},
 		`a.0`:                {name("a"), name("0")},
+		`a[65536]`:           {name("a"), item(65536)},
 	}
 	for path, want := range tests {
 		t.Run(path, func(t *testing.T) {
