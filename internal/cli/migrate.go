@@ -84,7 +84,7 @@ interrupted migration.`,
 	return cmd
 }
 
-// check returns an error for flags that do not go together.
+// check returns an error for flags that exclude each other.
 func (f *migrateFlags) check() error {
 	selections := 0
 	for _, set := range []bool{f.cluster != "", f.selector != "", f.all} {

@@ -31,9 +31,9 @@ func checkKnownPlaceholders(path *field.Path, text string, known []string) field
 		if slices.Contains(known, name) {
 			continue
 		}
-		detail := fmt.Sprintf("unknown placeholder: known are %s; write $${ for a literal ${", strings.Join(known, ", "))
+		detail := fmt.Sprintf("unknown placeholder: use one of %s, or write $${ for a literal ${", strings.Join(known, ", "))
 		if nearest, ok := message.Nearest(name, known); ok {
-			detail = fmt.Sprintf("unknown placeholder: did you mean ${%s}? Known are %s", nearest, strings.Join(known, ", "))
+			detail = fmt.Sprintf("unknown placeholder: did you mean ${%s}? Use one of %s", nearest, strings.Join(known, ", "))
 		}
 		errs = append(errs, invalid(path, "${"+name+"}", detail))
 	}

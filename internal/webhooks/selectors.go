@@ -38,7 +38,7 @@ func checkMachineLabels(spec *field.Path, selector *metav1.LabelSelector, templa
 	}
 	if !parsed.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, invalid(path.Child("labels"), labels.FormatLabels(template.Labels), fmt.Sprintf(
-			"must match spec.selector, which finds the machines: add labels for %s", parsed)))
+			"must match spec.selector, which selects the machines: add labels for %s", parsed)))
 	}
 	return errs
 }

@@ -378,7 +378,7 @@ func TestExamine_longDeletions(t *testing.T) {
 	p.g.Expect(p.examine()).To(healthy("deletions", "no deletion"))
 	p.doctor.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	p.g.Expect(p.examine()).To(problem("deletions", doctor.Warn, "WorkspaceTemplateApply "+p.namespace+"/stuck",
-		"being deleted for 120m; finalizers: "+infrav1.WorkspaceHeldFinalizer+"; CAPTCluster demo needs this workspace", "kubectl describe -n "+p.namespace+" workspacetemplateapply stuck"))
+		"deletion started 120m ago; finalizers: "+infrav1.WorkspaceHeldFinalizer+"; CAPTCluster demo needs this workspace", "kubectl describe -n "+p.namespace+" workspacetemplateapply stuck"))
 }
 
 func TestExamine_leftovers(t *testing.T) {

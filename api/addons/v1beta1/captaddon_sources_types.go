@@ -13,7 +13,7 @@ type ManifestSource struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must hold lower-case letters, digits and '-', for example crds"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must contain only lower-case letters, digits and '-', for example crds"
 	Name string `json:"name"`
 
 	// inline are manifests as YAML; ${...} in them is resolved.
@@ -33,7 +33,7 @@ type ManifestSource struct {
 
 // ChartSource is the source of a Helm chart.
 // +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",fieldPath=".repository",message="repository must start with oci://, https:// or http://"
-// +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",fieldPath=".insecure",message="insecure goes with oci:// and http:// repositories; remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",fieldPath=".insecure",message="insecure is allowed only for oci:// and http:// repositories: remove it"
 type ChartSource struct {
 	// repository is the address of the chart repository.
 	// +required
@@ -60,7 +60,7 @@ type ChartSource struct {
 }
 
 // OutputValue puts a Terraform output into a chart's values.
-// +kubebuilder:validation:XValidation:rule="!has(self.default) || !has(self.optional) || !self.optional",message="an entry with a default is never missing; remove optional or default"
+// +kubebuilder:validation:XValidation:rule="!has(self.default) || !has(self.optional) || !self.optional",message="default and optional are mutually exclusive: remove one of them"
 type OutputValue struct {
 	// valuesKey is the key of the connection Secret: the output's name.
 	// +required
@@ -99,7 +99,7 @@ type HelmRelease struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=53
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="releaseName must hold lower-case letters, digits and '-', for example karpenter"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="releaseName must contain only lower-case letters, digits and '-', for example karpenter"
 	ReleaseName string `json:"releaseName,omitempty"`
 
 	// namespace is the namespace of the release; the connection Secret is copied there.

@@ -31,8 +31,8 @@ const (
 	RoundAnnotation = "capt.appthrust.io/round"
 	// HashAnnotation is, on a rendered Secret, the hash of its content.
 	HashAnnotation = "capt.appthrust.io/hash"
-	// AskedAtAnnotation is, on a rendered Secret, when its content was requested.
-	AskedAtAnnotation = "capt.appthrust.io/asked-at"
+	// RequestedAtAnnotation is, on a rendered Secret, when its content was requested.
+	RequestedAtAnnotation = "capt.appthrust.io/asked-at"
 	// PruneAnnotation lists, on a rendered Secret, objects of earlier content that
 	// the current content no longer has. They are deleted once it is ready.
 	PruneAnnotation = "capt.appthrust.io/prune"
@@ -59,7 +59,7 @@ const (
 	WaitingForConnectionSecretReason = "WaitingForConnectionSecret"
 	// WaitingForControlPlaneReason surfaces when the API server does not accept requests yet.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
-	// WaitingForRolloutReason surfaces when the add-on waits for its turn.
+	// WaitingForRolloutReason surfaces when rollout.maxUnavailable delays the change in the cluster.
 	WaitingForRolloutReason = "WaitingForRollout"
 	// ApplyingReason surfaces while the manifests are being applied.
 	ApplyingReason = "Applying"
@@ -81,7 +81,7 @@ const (
 	DependencyCycleReason = "DependencyCycle"
 	// InvalidManifestReason surfaces when a manifest cannot be read.
 	InvalidManifestReason = "InvalidManifest"
-	// EmptyReason surfaces when the manifests hold no object.
+	// EmptyReason surfaces when the manifests contain no objects.
 	EmptyReason = "Empty"
 	// TooLargeReason surfaces when the manifests do not fit into a Secret.
 	TooLargeReason = "TooLarge"
@@ -131,7 +131,7 @@ type ReadinessCheck struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// selector finds the objects; at least one must exist and all be ready.
+	// selector selects the objects. At least one must exist, and all must be ready.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
@@ -163,7 +163,7 @@ type ConnectionSource struct {
 	Keys []string `json:"keys,omitempty"`
 }
 
-// RolloutPolicy paces a change through the clusters.
+// RolloutPolicy limits how many clusters change at the same time.
 type RolloutPolicy struct {
 	// maxUnavailable is how many clusters may change at the same time, as a number
 	// or a percentage. Defaults to 25%.
@@ -173,7 +173,7 @@ type RolloutPolicy struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// AddonVersions are the versions an add-on is meant for.
+// AddonVersions are the versions that an add-on supports.
 type AddonVersions struct {
 	// matrix is the name in the version matrix the add-on is checked against,
 	// for example flux.
@@ -223,10 +223,10 @@ const (
 )
 
 // CAPTAddonSpec specifies what is installed in a set of clusters.
-// +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.helm)",message="set manifests or helm: an add-on installs something"
+// +kubebuilder:validation:XValidation:rule="has(self.manifests) || has(self.helm)",message="set manifests or helm"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.strategy) || self.strategy == oldSelf.strategy",fieldPath=".strategy",message="strategy cannot be changed: Cluster API does not allow it; create a new CAPTAddon"
 type CAPTAddonSpec struct {
-	// clusterSelector finds the Clusters by label.
+	// clusterSelector selects the Clusters by label.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="clusterSelector must select something: set matchLabels, for example karpenter.sh/enabled: \"true\""
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
@@ -266,7 +266,7 @@ type CAPTAddonSpec struct {
 	// +kubebuilder:default=Reconcile
 	Strategy Strategy `json:"strategy,omitempty"`
 
-	// rollout paces a change through the clusters.
+	// rollout limits how many clusters change at the same time.
 	// +optional
 	Rollout *RolloutPolicy `json:"rollout,omitempty"`
 
@@ -287,7 +287,7 @@ type CAPTAddonSpec struct {
 	// +kubebuilder:default=Leave
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// versions are the versions the add-on is meant for.
+	// versions are the versions that the add-on supports.
 	// +optional
 	Versions *AddonVersions `json:"versions,omitempty"`
 }

@@ -177,8 +177,8 @@ const (
 )
 
 // KubeconfigConfig specifies how the kubeconfig is created.
-// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",fieldPath=".outputName",message="outputName goes with source: Output; remove it, or change the source"
-// +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime go with source: EKS; remove them, or change the source"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",fieldPath=".outputName",message="outputName requires source: Output: remove it, or change the source"
+// +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime require source: EKS: remove them, or change the source"
 type KubeconfigConfig struct {
 	// source specifies how the kubeconfig is created.
 	// +required
@@ -348,7 +348,7 @@ type CAPTControlPlaneStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:resource:path=captcontrolplanes,scope=Namespaced,shortName=captcp,categories=cluster-api;capt
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="Wanted version"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`,description="Desired version"
 // +kubebuilder:printcolumn:name="Current",type=string,JSONPath=`.status.version`,description="Version of the API server"
 // +kubebuilder:printcolumn:name="Initialized",type=string,JSONPath=`.status.initialization.controlPlaneInitialized`,description="Whether the API server has accepted requests"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the control plane is as wanted"

@@ -80,7 +80,7 @@ type VPCConfig struct {
 // +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT creates the VPC) and existingVpcId (CAPT uses yours)"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig configures a VPC that CAPT creates; remove it, or replace existingVpcId by vpcTemplateRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",fieldPath=".retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds go with existingVpcId; remove them, or set existingVpcId"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds require existingVpcId: remove them, or set existingVpcId"
 type CAPTClusterSpec struct {
 	// region is the cloud region of the cluster.
 	// +required
@@ -248,7 +248,7 @@ type CAPTClusterTemplateSpec struct {
 }
 
 // CAPTClusterTemplateResource is the template of each CAPTCluster.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.controlPlaneEndpoint)",fieldPath=".spec.controlPlaneEndpoint",message="spec.controlPlaneEndpoint belongs to one cluster; remove it from the template"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.controlPlaneEndpoint)",fieldPath=".spec.controlPlaneEndpoint",message="spec.controlPlaneEndpoint is set per cluster: remove it from the template"
 type CAPTClusterTemplateResource struct {
 	// metadata is the metadata of each CAPTCluster.
 	// +optional

@@ -136,7 +136,7 @@ type CAPTMachineSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// taints are taints of the node (variable taints, a list of objects with key,
-	// value and effect, which is spelled as here).
+	// value and effect in the spelling of Kubernetes, such as NoSchedule).
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -270,7 +270,7 @@ type CAPTMachineTemplateSpec struct {
 }
 
 // CAPTMachineTemplateResource is the template of each CAPTMachine.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID is set per machine: remove it from the template"
 type CAPTMachineTemplateResource struct {
 	// metadata is the metadata of each CAPTMachine.
 	// +optional

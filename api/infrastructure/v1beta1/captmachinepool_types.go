@@ -40,22 +40,22 @@ type CapacityType string
 
 // The capacity types.
 const (
-	// CapacityTypeOnDemand never reclaims nodes.
+	// CapacityTypeOnDemand provides nodes that are never reclaimed.
 	CapacityTypeOnDemand CapacityType = "OnDemand"
-	// CapacityTypeSpot is cheaper and may reclaim nodes.
+	// CapacityTypeSpot provides cheaper nodes that can be reclaimed.
 	CapacityTypeSpot CapacityType = "Spot"
 )
 
 // PoolScaling limits the number of nodes of a pool.
 // +kubebuilder:validation:XValidation:rule="self.minSize <= self.maxSize",fieldPath=".minSize",message="minSize must not be greater than maxSize"
 type PoolScaling struct {
-	// minSize is the smallest number of nodes.
+	// minSize is the minimum number of nodes.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	MinSize *int32 `json:"minSize"`
 
-	// maxSize is the greatest number of nodes.
+	// maxSize is the maximum number of nodes.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -71,7 +71,7 @@ type PoolUpdate struct {
 	// +kubebuilder:validation:Maximum=100
 	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 
-	// maxUnavailablePercentage is what share of the nodes may be replaced at once.
+	// maxUnavailablePercentage is the percentage of nodes that may be replaced at once.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -135,7 +135,7 @@ type CAPTMachinePoolSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// taints are taints of the nodes (variable taints, a list of objects with
-	// key, value and effect, which is spelled as here).
+	// key, value and effect in the spelling of Kubernetes, such as NoSchedule).
 	// +optional
 	// +listType=map
 	// +listMapKey=key

@@ -35,7 +35,7 @@ const (
 )
 
 // MachineTemplate is the template of the machines of a set.
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID belongs to one machine; remove it from the template"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID is set per machine: remove it from the template"
 type MachineTemplate struct {
 	// metadata is the metadata of each machine; its labels must match the selector.
 	// +optional
@@ -46,7 +46,7 @@ type MachineTemplate struct {
 	Spec CAPTMachineSpec `json:"spec"`
 }
 
-// CAPTMachineSetSpec specifies a number of equal machines.
+// CAPTMachineSetSpec specifies a number of identical machines.
 // +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName",fieldPath=".clusterName",message="clusterName cannot be changed: machines do not move to another cluster"
 // +kubebuilder:validation:XValidation:rule="self.selector == oldSelf.selector",fieldPath=".selector",message="selector cannot be changed: create a new CAPTMachineSet"
 type CAPTMachineSetSpec struct {
@@ -64,7 +64,7 @@ type CAPTMachineSetSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// selector finds the machines of the set.
+	// selector selects the machines of the set.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="selector must select something: set matchLabels"
 	Selector metav1.LabelSelector `json:"selector"`
@@ -125,7 +125,7 @@ type CAPTMachineSetStatus struct {
 	FullyLabeledReplicas *int32 `json:"fullyLabeledReplicas,omitempty"`
 }
 
-// CAPTMachineSet keeps a number of equal CAPTMachines.
+// CAPTMachineSet maintains a number of identical CAPTMachines.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -134,7 +134,7 @@ type CAPTMachineSetStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:resource:path=captmachinesets,scope=Namespaced,shortName=captms,categories=cluster-api;capt
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`,description="Cluster this belongs to"
-// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Wanted machines"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Desired machines"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`,description="Machines there are"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Ready machines"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="Available machines"

@@ -7,8 +7,7 @@ import (
 )
 
 // Value is any JSON value: a string, a number, a boolean, a list, an object or
-// null. It keeps what the user wrote, so that a list stays a list on its way to
-// a Terraform variable.
+// null. The JSON is preserved, so that a list is passed to Terraform as a list.
 //
 // +kubebuilder:validation:Type=""
 // +kubebuilder:pruning:PreserveUnknownFields

@@ -20,7 +20,7 @@ const (
 // ProtectPattern matches resource addresses or resource types.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=512
-// +kubebuilder:validation:XValidation:rule="!self.contains(' ') && !self.contains(',')",message="protect takes one address or type per entry, for example module.vpc.aws_vpc.this or aws_eks_cluster"
+// +kubebuilder:validation:XValidation:rule="!self.contains(' ') && !self.contains(',')",message="each entry of protect must be one address or type, for example module.vpc.aws_vpc.this or aws_eks_cluster"
 type ProtectPattern string
 
 // DriftAction specifies what happens when resources differ from the state.

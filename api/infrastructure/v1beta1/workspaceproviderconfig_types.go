@@ -34,7 +34,8 @@ const (
 	ExecutorProcess Executor = "Process"
 	// ExecutorJob runs Terraform as a Kubernetes Job.
 	ExecutorJob Executor = "Job"
-	// ExecutorCrossplane hands the work to Crossplane's provider-terraform.
+	// ExecutorCrossplane is reserved for Crossplane's provider-terraform and is not
+	// implemented.
 	ExecutorCrossplane Executor = "Crossplane"
 )
 
@@ -62,7 +63,7 @@ type WorkspaceProviderConfigSpec struct {
 	// +optional
 	PluginCache PluginCacheMode `json:"pluginCache,omitempty"`
 
-	// stateEncryption has OpenTofu encrypt state and plans.
+	// stateEncryption makes OpenTofu encrypt state and plans.
 	// +optional
 	StateEncryption *StateEncryption `json:"stateEncryption,omitempty"`
 
@@ -136,7 +137,7 @@ type BackendConfig struct {
 	Configuration string `json:"configuration,omitempty"`
 }
 
-// StateEncryption has OpenTofu encrypt state and plans.
+// StateEncryption makes OpenTofu encrypt state and plans.
 // +kubebuilder:validation:XValidation:rule="has(self.passphraseSecretRef) != has(self.configurationSecretRef)",message="set exactly one of passphraseSecretRef and configurationSecretRef"
 type StateEncryption struct {
 	// passphraseSecretRef names a passphrase of at least 16 characters, from

@@ -131,7 +131,7 @@ type WorkspaceSpec struct {
 }
 
 // ModuleParameters is a module with its inputs.
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat belongs to source: Inline; remove it, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
@@ -165,8 +165,8 @@ type ModuleParameters struct {
 	// +kubebuilder:validation:MaxItems=256
 	Vars []Variable `json:"vars,omitempty"`
 
-	// varFiles are variables files; a later one wins over an earlier one, and
-	// vars win over all of them.
+	// varFiles are variables files; later files take precedence over earlier ones,
+	// and vars over all of them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -210,15 +210,15 @@ type ModuleParameters struct {
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:XValidation:rule="self.startsWith('-')",message="an argument must start with '-', for example -parallelism=20"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^--?(var|var-file)(=.*)?$')",message="variables do not go into arguments: write them under vars or varFiles"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^--?(var|var-file)(=.*)?$')",message="variables are not allowed in arguments: use vars or varFiles"
 // +kubebuilder:validation:XValidation:rule="!self.matches('^--?(auto-approve|destroy|out|state|state-out|backup|lock|lock-timeout|json|input|chdir|backend|backend-config|from-module|reconfigure|migrate-state|force-copy|refresh-only|detailed-exitcode|no-color)(=.*)?$')",message="CAPT sets this argument itself; remove it. Use approval, protect, drift or a WorkspaceProviderConfig's backend instead"
 type Argument string
 
 // VariableName is the name of a Terraform variable.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
-// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="a variable's name must start with a letter or '_' and hold letters, digits, '_' and '-'"
-// +kubebuilder:validation:XValidation:rule="!(self in ['source', 'version', 'providers', 'count', 'for_each', 'lifecycle', 'depends_on', 'locals'])",message="Terraform keeps this name for itself, so no module declares such a variable; choose another, for example kubernetes_version"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="a variable's name must start with a letter or '_' and contain only letters, digits, '_' and '-'"
+// +kubebuilder:validation:XValidation:rule="!(self in ['source', 'version', 'providers', 'count', 'for_each', 'lifecycle', 'depends_on', 'locals'])",message="the name is reserved by Terraform: use another one, for example kubernetes_version"
 type VariableName string
 
 // Variable is a Terraform variable with its value.
@@ -257,8 +257,8 @@ const (
 )
 
 // VarFile is a variables file kept in a ConfigMap or a Secret.
-// +kubebuilder:validation:XValidation:rule="self.source != 'ConfigMapKey' || (has(self.configMapKeyRef) && !has(self.secretKeyRef))",message="source: ConfigMapKey takes configMapKeyRef, and no secretKeyRef"
-// +kubebuilder:validation:XValidation:rule="self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))",message="source: SecretKey takes secretKeyRef, and no configMapKeyRef"
+// +kubebuilder:validation:XValidation:rule="self.source != 'ConfigMapKey' || (has(self.configMapKeyRef) && !has(self.secretKeyRef))",message="source: ConfigMapKey requires configMapKeyRef and excludes secretKeyRef"
+// +kubebuilder:validation:XValidation:rule="self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))",message="source: SecretKey requires secretKeyRef and excludes configMapKeyRef"
 type VarFile struct {
 	// source specifies which of the references is set.
 	// +required
@@ -285,7 +285,7 @@ type EnvVar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="name must be the name of an environment variable: letters, digits and '_', not starting with a digit"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('TF_VAR_')",message="Terraform variables do not go into env: write them under vars"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('TF_VAR_')",message="Terraform variables are not allowed in env: use vars"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['TF_CLI_ARGS', 'TF_CLI_CONFIG_FILE', 'TF_DATA_DIR', 'TF_WORKSPACE', 'TF_INPUT', 'TF_IN_AUTOMATION', 'TF_ENCRYPTION', 'TF_PLUGIN_CACHE_DIR', 'TF_LOG', 'TF_LOG_PATH', 'LD_PRELOAD', 'PATH', 'HOME']) && !self.startsWith('TF_CLI_ARGS_')",message="CAPT sets this environment variable itself; remove it"
 	Name string `json:"name"`
 

@@ -110,7 +110,7 @@ const (
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.
-// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",fieldPath=".approvedPlan",message="approvedPlan has no meaning with approval: Auto; set approval: Manual, or remove approvedPlan"
+// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",fieldPath=".approvedPlan",message="approvedPlan requires approval: Manual: set it, or remove approvedPlan"
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate to apply.
 	// +required

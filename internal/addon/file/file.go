@@ -74,9 +74,9 @@ func Find(name string, dirs []string) (string, error) {
 		return "", fmt.Errorf("no built-in add-ons in %s: create them with `make addons`, or set their directory with --from or $CAPT_ADDONS", strings.Join(dirs, " or "))
 	}
 	if suggestion := message.Suggestion(name, known); suggestion != "" {
-		return "", fmt.Errorf("no built-in add-on %q%s", name, suggestion)
+		return "", fmt.Errorf("unknown add-on %q%s", name, suggestion)
 	}
-	return "", fmt.Errorf("no built-in add-on %q: there are %s", name, strings.Join(known, ", "))
+	return "", fmt.Errorf("unknown add-on %q: the built-in add-ons are %s", name, strings.Join(known, ", "))
 }
 
 // Read returns the objects of a file. The CAPTAddons come last, after the objects

@@ -43,8 +43,8 @@ func TestFind_acceptsPathsAndBuiltInNames(t *testing.T) {
 	dir := directory(t)
 	for name, tc := range map[string]struct{ path, err string }{
 		"karpenter":        {path: filepath.Join(dir, "karpenter.yaml")},
-		"karpentr":         {err: `no built-in add-on "karpentr": did you mean "karpenter"?`},
-		"velero":           {err: `no built-in add-on "velero": there are flux, karpenter, other`},
+		"karpentr":         {err: `unknown add-on "karpentr": did you mean "karpenter"?`},
+		"velero":           {err: `unknown add-on "velero": the built-in add-ons are flux, karpenter, other`},
 		"./no.yaml":        {err: "no file ./no.yaml: give a file, or the name of a built-in add-on"},
 		dir + "/flux.yaml": {path: filepath.Join(dir, "flux.yaml")},
 	} {

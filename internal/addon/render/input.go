@@ -19,12 +19,12 @@ type Input struct {
 	// Sources are the contents of the referenced ConfigMaps and Secrets, by the
 	// name of the manifest source.
 	Sources map[string]map[string][]byte
-	// Round is part of the output. A higher one has the same content applied
-	// once more.
+	// Round is part of the output. A higher one makes Cluster API reapply the same
+	// content.
 	Round int
 }
 
-// Cluster is what a manifest can refer to of its cluster.
+// Cluster contains the fields of a cluster that manifests can refer to.
 type Cluster struct {
 	Name, Namespace string
 	// KubernetesVersion is empty until the control plane reports one.

@@ -56,7 +56,7 @@ func Secret(addon *addonsv1.CAPTAddon, cluster string, rendered *Rendered, round
 	secret.Labels[infrav1.ComponentLabel] = addonsv1.ComponentAddon
 	secret.Annotations = map[string]string{
 		addonsv1.HashAnnotation: rendered.Hash, addonsv1.RoundAnnotation: strconv.Itoa(round),
-		addonsv1.AskedAtAnnotation: requestedAt.UTC().Format(time.RFC3339),
+		addonsv1.RequestedAtAnnotation: requestedAt.UTC().Format(time.RFC3339),
 	}
 	return secret
 }
@@ -95,7 +95,7 @@ func RequestedAt(secret *corev1.Secret) time.Time {
 	if secret == nil {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, secret.Annotations[addonsv1.AskedAtAnnotation])
+	at, err := time.Parse(time.RFC3339, secret.Annotations[addonsv1.RequestedAtAnnotation])
 	if err != nil {
 		return time.Time{}
 	}

@@ -65,7 +65,7 @@ func TestSecret_recordsHashRoundAndTime(t *testing.T) {
 	g.Expect(secret.Labels).To(HaveKeyWithValue(infrav1.ComponentLabel, addonsv1.ComponentAddon))
 	g.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.WatchLabel, "blue"), "the same manager sees it")
 	g.Expect(secret.Annotations).To(Equal(map[string]string{
-		addonsv1.HashAnnotation: "sha256:1", addonsv1.RoundAnnotation: "3", addonsv1.AskedAtAnnotation: "2026-11-15T12:00:00Z",
+		addonsv1.HashAnnotation: "sha256:1", addonsv1.RoundAnnotation: "3", addonsv1.RequestedAtAnnotation: "2026-11-15T12:00:00Z",
 	}))
 	g.Expect(Round(secret)).To(Equal(3))
 	g.Expect(RequestedAt(secret)).To(BeTemporally("==", at.Truncate(time.Second)))
@@ -76,7 +76,7 @@ func TestRoundAndRequestedAt_areZeroIfNotRecorded(t *testing.T) {
 		"no Secret":      nil,
 		"no annotations": {},
 		"edited": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			addonsv1.RoundAnnotation: "7x", addonsv1.AskedAtAnnotation: "yesterday",
+			addonsv1.RoundAnnotation: "7x", addonsv1.RequestedAtAnnotation: "yesterday",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) [
 	}
 	for label, value := range desired.Labels {
 		if installed.Labels[label] != value {
-			add(Fail, fmt.Sprintf("kubectl label crd %s %s=%s --overwrite", desired.Name, label, value), "label %s=%s is missing; Cluster API finds the version by it", label, value)
+			add(Fail, fmt.Sprintf("kubectl label crd %s %s=%s --overwrite", desired.Name, label, value), "label %s=%s is missing; Cluster API reads the supported versions from it", label, value)
 		}
 	}
 	for _, want := range desired.Spec.Versions {

@@ -60,7 +60,7 @@ func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("reading %ss: %w", kind.resource, err)
+			return nil, fmt.Errorf("listing objects of kind %s: %w", kind.resource, err)
 		}
 	}
 	return orOK(problems, "no deletion takes longer than %s", duration.HumanDuration(maxDeletion)), nil
@@ -73,7 +73,7 @@ func deletionProblem(obj client.Object, resource string, now time.Time) *Result 
 	if deleted.IsZero() || now.Sub(deleted.Time) <= maxDeletion {
 		return nil
 	}
-	message := fmt.Sprintf("being deleted for %s; finalizers: %s", duration.HumanDuration(now.Sub(deleted.Time)), strings.Join(obj.GetFinalizers(), ", "))
+	message := fmt.Sprintf("deletion started %s ago; finalizers: %s", duration.HumanDuration(now.Sub(deleted.Time)), strings.Join(obj.GetFinalizers(), ", "))
 	if cause := deletionMessage(obj); cause != "" {
 		message += "; " + cause
 	}

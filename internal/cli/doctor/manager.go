@@ -61,7 +61,7 @@ func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lea
 	case installed > 0:
 		return []Result{{
 			Status: Warn, Message: "the manager is running, but no leader is elected yet",
-			Fix: "wait a minute; if it stays, kubectl logs -n capt-system deployment/capt-controller-manager",
+			Fix: "wait a minute; if the problem persists, run kubectl logs -n capt-system deployment/capt-controller-manager",
 		}}
 	default:
 		return []Result{{

@@ -49,7 +49,7 @@ func TestCRDProblems(t *testing.T) {
 		"version not served":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Served = false }, []string{"fail: does not serve v1"}},
 		"old stored version":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Status.StoredVersions = []string{"v0", "v1"} }, []string{"warn: objects may still be stored as v0"}},
 		"version not storage": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Storage = false }, []string{"warn: objects may still be stored as v1"}},
-		"no label":            {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels = nil }, []string{"fail: label contract=v1 is missing; Cluster API finds the version by it"}},
+		"no label":            {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels = nil }, []string{"fail: label contract=v1 is missing; Cluster API reads the supported versions from it"}},
 		"other schema": {func(d *apiextensionsv1.CustomResourceDefinition) {
 			d.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object"}
 		}, []string{"warn: the schema differs from this captctl's: one of them is outdated"}},

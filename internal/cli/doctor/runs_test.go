@@ -77,10 +77,10 @@ func TestDeletionProblem(t *testing.T) {
 	}{
 		"not deleted":              {},
 		"short":                    {deleted: new(ago(15 * time.Minute))},
-		"long":                     {deleted: new(ago(16 * time.Minute)), want: "being deleted for 16m; finalizers: a, b"},
-		"with a cause":             {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "False", "Reason", 0)}, want: "being deleted for 60m; finalizers: a, b; details"},
-		"with a failed destroy":    {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "False", "Reason", 0), destroyed}, want: "being deleted for 60m; finalizers: a, b; destroying"},
-		"ready until the deletion": {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "True", "Ready", 0)}, want: "being deleted for 60m; finalizers: a, b"},
+		"long":                     {deleted: new(ago(16 * time.Minute)), want: "deletion started 16m ago; finalizers: a, b"},
+		"with a cause":             {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "False", "Reason", 0)}, want: "deletion started 60m ago; finalizers: a, b; details"},
+		"with a failed destroy":    {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "False", "Reason", 0), destroyed}, want: "deletion started 60m ago; finalizers: a, b; destroying"},
+		"ready until the deletion": {deleted: new(ago(time.Hour)), conditions: []metav1.Condition{conditionAt(infrav1.ReadyCondition, "True", "Ready", 0)}, want: "deletion started 60m ago; finalizers: a, b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -102,7 +102,7 @@ func (h webhook) isOurs() bool {
 	return false
 }
 
-const renewCertificate = "have cert-manager issue a new one: kubectl delete secret -n capt-system webhook-service-cert"
+const renewCertificate = "make cert-manager issue a new certificate: kubectl delete secret -n capt-system webhook-service-cert"
 
 // webhookProblems returns the problems of a webhook's CA bundle and server.
 func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {

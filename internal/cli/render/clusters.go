@@ -109,11 +109,11 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 }
 
 // newControlPlane returns the workspace of a new control plane.
-func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
 	d := &desired.ControlPlane{Cluster: cluster, ControlPlane: controlPlane, Infra: infra}
 	version, err := d.Version()
 	if err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
 	return d.Workspace(template, version.Next)
 }

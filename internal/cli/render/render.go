@@ -174,12 +174,12 @@ func (r *renderer) template(namespace string, ref infrav1.TemplateReference) *in
 }
 
 // workspace renders a desired workspace, or records the error of computing it.
-func (r *renderer) workspace(owner client.Object, wanted workspace.Wanted, err error, incomplete bool) {
+func (r *renderer) workspace(owner client.Object, desired workspace.Desired, err error, incomplete bool) {
 	if err != nil {
 		r.problem(owner, err)
 		return
 	}
-	apply, err := workspace.Render(r.scheme, owner, wanted.Name, wanted)
+	apply, err := workspace.Render(r.scheme, owner, desired.Name, desired)
 	if err != nil {
 		r.problem(owner, err)
 		return

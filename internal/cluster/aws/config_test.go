@@ -245,7 +245,7 @@ func TestErrors_describeTheProblem(t *testing.T) {
 		},
 		{
 			name: "an unknown key", env: given(server.Env(), "AWS_ACCESS_KEY_ID", keyID), role: role,
-			kind: aws.KindBadCredentials, text: []string{"AWS does not know the access key"},
+			kind: aws.KindBadCredentials, text: []string{"the access key does not exist"},
 		},
 		{
 			name: "a wrong secret", env: given(server.Env(), "AWS_SECRET_ACCESS_KEY", secretKey), role: role,

@@ -69,7 +69,7 @@ func TestFromEnv(t *testing.T) {
 		{name: "a file that a variable names", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "aws.ini"}, files: map[string][]byte{"aws.ini": ini, "other.ini": two}, text: "access key", region: "eu-west-3", given: true},
 		{name: "keys over a file", env: keys(), files: map[string][]byte{"aws.ini": []byte("[")}, text: "access key", given: true},
 		{name: "a profile of a file", env: map[string]string{"AWS_PROFILE": "home"}, files: map[string][]byte{"aws.ini": two}, text: "access key", given: true},
-		{name: "no default profile", files: map[string][]byte{"aws.ini": two}, err: "profile default does not exist, only home, work: set AWS_PROFILE"},
+		{name: "no default profile", files: map[string][]byte{"aws.ini": two}, err: "profile default does not exist: set AWS_PROFILE to one of home, work"},
 		{name: "a chain of roles", env: map[string]string{"AWS_CONFIG_FILE": "config", "AWS_PROFILE": "top"}, files: map[string][]byte{"config": chain}, text: "access key", region: "eu-west-3", given: true},
 		{name: "two files", files: map[string][]byte{"b.ini": two, "a.ini": ini}, err: "the files a.ini, b.ini all contain access keys: set AWS_SHARED_CREDENTIALS_FILE to one of them"},
 		{name: "a file elsewhere", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/root/.aws/credentials"}, files: map[string][]byte{"credentials": ini}, err: "which the manager does not read"},

@@ -92,7 +92,7 @@ func invalid(format string, args ...any) error {
 	return &Error{Kind: KindInvalid, Text: fmt.Sprintf(format, args...)}
 }
 
-// Codes that AWS answers with.
+// Error codes of AWS.
 var (
 	deniedCodes  = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 	expiredCodes = []string{"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
@@ -141,9 +141,9 @@ func explainCode(api smithy.APIError) (Kind, string) {
 	case slices.Contains(expiredCodes, code):
 		return KindBadCredentials, "the credentials have expired, or the manager's clock is wrong: renew the credentials"
 	case slices.Contains(badCodes, code):
-		return KindBadCredentials, "AWS does not know the access key: check the credentials, and that they belong to the region's partition"
+		return KindBadCredentials, "the access key does not exist: check the credentials, and that they belong to the region's partition"
 	case slices.Contains(badTokenCodes, code):
-		return KindBadCredentials, "AWS does not accept the identity token: check that the account trusts its issuer and audience"
+		return KindBadCredentials, "AWS rejected the identity token: check that the account trusts its issuer and audience"
 	case code == "NoSuchEntity" || strings.HasSuffix(code, ".NotFound"):
 		return KindNotFound, cause("not found", api)
 	case slices.Contains(deniedCodes, code):

@@ -45,7 +45,7 @@ func UserKubeconfig(cluster Cluster, region, roleARN string) ([]byte, error) {
 		Command:         "aws",
 		Args:            args,
 		InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
-		InstallHint:     "The AWS CLI signs in to this cluster. Install version 2 of it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+		InstallHint:     "This kubeconfig requires version 2 of the AWS CLI. Install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
 	}})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 )
 
-// TestMain removes the AWS identity of the test process, which plays the manager.
+// TestMain removes the AWS identity of the test process, which acts as the manager.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {

@@ -88,7 +88,7 @@ func (c *Credentials) takeProfile(all profiles, name string) error {
 		seen = append(seen, name)
 		profile, found := all[name]
 		if !found {
-			return invalid("profile %s does not exist, only %s: set %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "), profileEnv)
+			return invalid("profile %s does not exist: set %s to one of %s", name, profileEnv, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 		for _, setting := range refusedSettings {
 			if profile[setting] != "" {

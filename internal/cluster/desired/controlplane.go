@@ -39,12 +39,12 @@ type ControlPlane struct {
 
 // Workspace returns the workspace that creates the control plane with a version,
 // which is the Next of Version.
-func (c *ControlPlane) Workspace(template *infrav1.WorkspaceTemplate, version kubeversion.Minor) (workspace.Wanted, error) {
+func (c *ControlPlane) Workspace(template *infrav1.WorkspaceTemplate, version kubeversion.Minor) (workspace.Desired, error) {
 	variables, err := c.variables(template, version)
 	if err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
-	return workspace.Wanted{
+	return workspace.Desired{
 		Name: c.Cluster.Name, Cluster: c.Cluster.Name,
 		Connection: func(name string) string { return name + "-eks-connection" },
 		Spec: infrav1.WorkspaceTemplateApplySpec{

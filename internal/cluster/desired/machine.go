@@ -27,12 +27,12 @@ type Machine struct {
 }
 
 // Workspace returns the workspace that creates the instance.
-func (m *Machine) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+func (m *Machine) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
 	variables, err := m.variables(template)
 	if err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
-	return workspace.Wanted{
+	return workspace.Desired{
 		Name: m.Machine.Name, Cluster: m.Cluster.Name, Connection: connectionSecret,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: m.Machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{ProviderIDOutput},

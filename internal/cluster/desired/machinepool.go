@@ -27,15 +27,15 @@ type MachinePool struct {
 
 // Workspace returns the workspace that creates the node group. It stalls if the
 // MachinePool wants more or fewer nodes than spec.scaling allows.
-func (p *MachinePool) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+func (p *MachinePool) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
 	if err := p.checkReplicas(); err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
 	variables, err := p.variables(template)
 	if err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
-	return workspace.Wanted{
+	return workspace.Desired{
 		Name: p.Pool.Name, Cluster: p.Cluster.Name, Connection: connectionSecret,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: p.Pool.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{ProviderIDListOutput},

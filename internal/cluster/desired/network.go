@@ -18,12 +18,12 @@ type Network struct {
 
 // Workspace returns the workspace that creates the VPC. The CAPTCluster must have
 // a vpcTemplateRef.
-func (n *Network) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Wanted, error) {
+func (n *Network) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
 	variables, err := n.variables(template)
 	if err != nil {
-		return workspace.Wanted{}, err
+		return workspace.Desired{}, err
 	}
-	return workspace.Wanted{
+	return workspace.Desired{
 		Name: n.name(), Cluster: n.Cluster.Name, Connection: connectionSecret,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: *n.Infra.Spec.VPCTemplateRef, Variables: variables, RequiredOutputs: []string{VPCIDOutput},

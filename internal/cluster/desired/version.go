@@ -10,8 +10,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Version is the Kubernetes version of a control plane: where it is, where it
-// goes, and the next step on the way.
+// Version is the Kubernetes version of a control plane: the requested version, the
+// next one to request, and the target.
 type Version struct {
 	// Requested is the version that the existing workspace asks for, or nil for
 	// a new control plane. It records the progress of an upgrade: it survives a

@@ -182,7 +182,7 @@ func (p *planner) roll() Plan {
 
 // shrinkOld shrinks the old sets. It does not rely on machines of the current set
 // that are not available yet, so a broken template does not remove working
-// machines. Unavailable machines of all old sets go first, then spare ones.
+// machines. Unavailable machines of all old sets are deleted first, then spare ones.
 func (p *planner) shrinkOld() {
 	budget := p.size() - p.MinAvailable() - (p.current.size - p.current.available())
 	var none int32

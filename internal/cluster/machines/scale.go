@@ -119,9 +119,9 @@ func (p *planner) growInProportion(active []*sizing, n int32) {
 }
 
 // shrinkInProportion removes n machines from sets, the largest first, of equal
-// ones the older first. The first set also gives the rest that rounding leaves.
-// If a set's share costs availability and another set has unavailable machines,
-// those go instead, except for marked machines.
+// ones the older first. The first set also absorbs the rounding remainder. If a
+// set's share costs availability and another set has unavailable machines, those
+// are deleted instead, except for marked machines.
 func (p *planner) shrinkInProportion(active []*sizing, n int32) {
 	sorted := bySize(active, byAge)
 	left := n

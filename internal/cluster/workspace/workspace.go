@@ -27,10 +27,10 @@ const (
 	// fieldManager owns the fields that CAPT sets and no others. Users can set
 	// approval, drift or approvedPlan of the same workspace.
 	fieldManager = "capt-owner"
-	// wantedAnnotation is the hash of the workspace that was last applied. A
-	// different hash reveals a field that is no longer wanted and has to be
+	// desiredAnnotation is the hash of the workspace that was last applied. A
+	// different hash reveals a field that is no longer desired and has to be
 	// removed.
-	wantedAnnotation = "capt.appthrust.io/wanted"
+	desiredAnnotation = "capt.appthrust.io/wanted"
 	// ownerIndex indexes workspaces by the UID of their controlling owner.
 	ownerIndex = "capt.owner"
 )
@@ -58,8 +58,8 @@ type Keeper struct {
 	Live client.Reader
 }
 
-// Wanted is a workspace as its owner wants it.
-type Wanted struct {
+// Desired is the desired workspace of an owner.
+type Desired struct {
 	// Name is the name of the workspace, unless another owner's workspace has it.
 	Name string
 	// Cluster is the name of the Cluster.
@@ -84,8 +84,8 @@ func (k *Keeper) Find(ctx context.Context, owner client.Object) (*infrav1.Worksp
 }
 
 // Ensure creates or updates the workspace of an owner and returns it. It writes
-// nothing if the workspace is as wanted already.
-func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
+// nothing if the workspace is as desired already.
+func (k *Keeper) Ensure(ctx context.Context, owner client.Object, desired Desired) (*infrav1.WorkspaceTemplateApply, error) {
 	found, err := k.Find(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -93,18 +93,18 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, wanted Wanted)
 	name := ""
 	if found != nil {
 		name = found.Name
-	} else if name, err = k.freeName(ctx, owner, wanted.Name); err != nil {
+	} else if name, err = k.freeName(ctx, owner, desired.Name); err != nil {
 		return nil, err
 	}
 	if found != nil && !found.DeletionTimestamp.IsZero() {
 		// Finalizers cannot be added any more, and nothing will be applied.
 		return found, nil
 	}
-	apply, err := Render(k.Client.Scheme(), owner, name, wanted)
+	apply, err := Render(k.Client.Scheme(), owner, name, desired)
 	if err != nil {
 		return nil, err
 	}
-	if found != nil && asWanted(found, apply) {
+	if found != nil && matchesDesired(found, apply) {
 		return found, nil
 	}
 	body, err := toUnstructured(apply)
@@ -140,21 +140,21 @@ func (k *Keeper) freeName(ctx context.Context, owner client.Object, preferred st
 	return "", fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s exists and has another owner: delete or rename it", preferred)
 }
 
-// Render returns the wanted workspace of an owner with a name.
-func Render(scheme *runtime.Scheme, owner client.Object, name string, wanted Wanted) (*infrav1.WorkspaceTemplateApply, error) {
+// Render returns the desired workspace of an owner with a name.
+func Render(scheme *runtime.Scheme, owner client.Object, name string, desired Desired) (*infrav1.WorkspaceTemplateApply, error) {
 	apply := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: owner.GetNamespace(), Name: name,
 			Finalizers: []string{infrav1.WorkspaceHeldFinalizer},
-			Labels:     map[string]string{clusterv1.ClusterNameLabel: wanted.Cluster},
+			Labels:     map[string]string{clusterv1.ClusterNameLabel: desired.Cluster},
 		},
-		Spec: *wanted.Spec.DeepCopy(),
+		Spec: *desired.Spec.DeepCopy(),
 	}
 	if filter, found := owner.GetLabels()[clusterv1.WatchLabel]; found {
 		apply.Labels[clusterv1.WatchLabel] = filter
 	}
-	if wanted.Connection != nil {
-		apply.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: wanted.Connection(name)}
+	if desired.Connection != nil {
+		apply.Spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: desired.Connection(name)}
 	}
 	if err := controllerutil.SetControllerReference(owner, apply, scheme); err != nil {
 		return nil, fmt.Errorf("owning workspace %s: %w", name, err)
@@ -164,36 +164,36 @@ func Render(scheme *runtime.Scheme, owner client.Object, name string, wanted Wan
 		return nil, fmt.Errorf("encoding workspace %s: %w", name, err)
 	}
 	sum := sha256.Sum256(text)
-	apply.Annotations = map[string]string{wantedAnnotation: hex.EncodeToString(sum[:8])}
+	apply.Annotations = map[string]string{desiredAnnotation: hex.EncodeToString(sum[:8])}
 	return apply, nil
 }
 
-// asWanted reports whether a workspace has everything that is wanted, and no field
-// that was wanted earlier and is not any more.
-func asWanted(found, wanted *infrav1.WorkspaceTemplateApply) bool {
+// matchesDesired reports whether a workspace has all desired fields, and none that
+// were removed from the desired state.
+func matchesDesired(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	have, err := toUnstructured(found)
 	if err != nil {
 		return false
 	}
-	want, err := toUnstructured(wanted)
+	want, err := toUnstructured(desired)
 	if err != nil {
 		return false
 	}
-	return found.Annotations[wantedAnnotation] == wanted.Annotations[wantedAnnotation] &&
+	return found.Annotations[desiredAnnotation] == desired.Annotations[desiredAnnotation] &&
 		contains(have.Object["spec"], want.Object["spec"]) &&
-		labels.SelectorFromSet(wanted.Labels).Matches(labels.Set(found.Labels)) &&
+		labels.SelectorFromSet(desired.Labels).Matches(labels.Set(found.Labels)) &&
 		controllerutil.ContainsFinalizer(found, infrav1.WorkspaceHeldFinalizer)
 }
 
 // contains reports whether decoded JSON equals want, except for additional keys of
 // objects.
 func contains(have, want any) bool {
-	wanted, isMap := want.(map[string]any)
+	desired, isMap := want.(map[string]any)
 	if !isMap {
 		return reflect.DeepEqual(have, want)
 	}
 	observed, _ := have.(map[string]any)
-	for key, value := range wanted {
+	for key, value := range desired {
 		if !contains(observed[key], value) {
 			return false
 		}

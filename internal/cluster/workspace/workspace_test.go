@@ -21,8 +21,8 @@ func owner(uid string) *infrav1.CAPTCluster {
 	return &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production", UID: types.UID(uid)}}
 }
 
-func wanted(changes ...func(*Wanted)) Wanted {
-	w := Wanted{
+func desired(changes ...func(*Desired)) Desired {
+	w := Desired{
 		Name: "production-vpc", Cluster: "production",
 		Connection: func(name string) string { return name + "-connection" },
 		Spec: infrav1.WorkspaceTemplateApplySpec{
@@ -36,8 +36,8 @@ func wanted(changes ...func(*Wanted)) Wanted {
 	return w
 }
 
-func rendered(g *WithT, changes ...func(*Wanted)) *infrav1.WorkspaceTemplateApply {
-	apply, err := Render(scheme.New(), owner("1"), "production-vpc", wanted(changes...))
+func rendered(g *WithT, changes ...func(*Desired)) *infrav1.WorkspaceTemplateApply {
+	apply, err := Render(scheme.New(), owner("1"), "production-vpc", desired(changes...))
 	g.Expect(err).NotTo(HaveOccurred())
 	return apply
 }
@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 	g := NewWithT(t)
 	filtered := owner("1")
 	filtered.Labels = map[string]string{clusterv1.WatchLabel: "blue", "other": "label"}
-	apply, err := Render(scheme.New(), filtered, "production-vpc-2", wanted())
+	apply, err := Render(scheme.New(), filtered, "production-vpc-2", desired())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(apply.Namespace).To(Equal("team"))
 	g.Expect(apply.Name).To(Equal("production-vpc-2"))
@@ -55,10 +55,10 @@ func TestRender(t *testing.T) {
 	g.Expect(apply.Spec.WriteConnectionSecretToRef).To(HaveField("Name", "production-vpc-2-connection"))
 	g.Expect(metav1.IsControlledBy(apply, filtered)).To(BeTrue())
 
-	_, err = Render(runtime.NewScheme(), filtered, "production-vpc", wanted())
+	_, err = Render(runtime.NewScheme(), filtered, "production-vpc", desired())
 	g.Expect(err).To(MatchError(ContainSubstring("owning workspace production-vpc")))
 
-	without := rendered(g, func(w *Wanted) { w.Connection = nil })
+	without := rendered(g, func(w *Desired) { w.Connection = nil })
 	g.Expect(without.Spec.WriteConnectionSecretToRef).To(BeNil())
 	g.Expect(without.Labels).NotTo(HaveKey(clusterv1.WatchLabel))
 }
@@ -79,33 +79,33 @@ func TestAsWanted(t *testing.T) {
 		"another template":      {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
 		"a missing label":       {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
 		"a missing finalizer":   {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
-		"a field to be removed": {func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[wantedAnnotation] = "older" }, false},
+		"a field to be removed": {func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[desiredAnnotation] = "older" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := want.DeepCopy()
 			c.change(found)
-			NewWithT(t).Expect(asWanted(found, want)).To(Equal(c.want))
+			NewWithT(t).Expect(matchesDesired(found, want)).To(Equal(c.want))
 		})
 	}
 }
 
 func TestRender_hashChangesWithEveryWantedField(t *testing.T) {
 	g := NewWithT(t)
-	hash := rendered(g).Annotations[wantedAnnotation]
-	g.Expect(rendered(g).Annotations[wantedAnnotation]).To(Equal(hash))
-	for name, change := range map[string]func(*Wanted){
-		"a variable less": func(w *Wanted) { delete(w.Spec.Variables, "cidr") },
-		"no connection":   func(w *Wanted) { w.Connection = nil },
-		"another cluster": func(w *Wanted) { w.Cluster = "staging" },
+	hash := rendered(g).Annotations[desiredAnnotation]
+	g.Expect(rendered(g).Annotations[desiredAnnotation]).To(Equal(hash))
+	for name, change := range map[string]func(*Desired){
+		"a variable less": func(w *Desired) { delete(w.Spec.Variables, "cidr") },
+		"no connection":   func(w *Desired) { w.Connection = nil },
+		"another cluster": func(w *Desired) { w.Cluster = "staging" },
 	} {
-		g.Expect(rendered(g, change).Annotations[wantedAnnotation]).NotTo(Equal(hash), name)
+		g.Expect(rendered(g, change).Annotations[desiredAnnotation]).NotTo(Equal(hash), name)
 	}
 }
 
 func TestFreeName_avoidsWorkspacesOfOtherOwners(t *testing.T) {
 	mine, other := owner("1"), owner("2")
 	workspace := func(name string, owner client.Object) *infrav1.WorkspaceTemplateApply {
-		w, err := Render(scheme.New(), owner, name, wanted())
+		w, err := Render(scheme.New(), owner, name, desired())
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		return w
 	}

@@ -23,7 +23,8 @@ import (
 
 const fieldManager = "capt-addon"
 
-// request hands the content of a cluster to Cluster API. It is idempotent.
+// request applies the ClusterResourceSet of a cluster and the Secret with its
+// content, which Cluster API then applies. It is idempotent.
 func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, round int) error {
 	rendered, err := r.renderData(ctx, s, in, round)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // maxListed is the number of clusters or objects in a message.
 const maxListed = 3
 
-// install brings each cluster one step closer to the desired state.
+// install reconciles the add-on in each cluster.
 func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	budget := s.rolloutBudget()
 	var errs []error

@@ -64,9 +64,9 @@ func (s *scope) decideRetry(in *installation, p problem) (apply bool, result err
 	switch {
 	case (p.drifted || p.reason == addonsv1.ApplyFailedReason) && sinceRequest < settleTime:
 		// Caches lag, and Cluster API retries objects that precede their CRD.
-		return false, fault.WaitFor(settleTime-sinceRequest, addonsv1.ApplyingReason, "Applied just now: %s", p.message)
+		return false, fault.WaitFor(settleTime-sinceRequest, addonsv1.ApplyingReason, "Applied recently, waiting for the caches: %s", p.message)
 	case p.drifted && s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce:
-		return false, fault.Wait(addonsv1.NotReadyReason, "%s; strategy ApplyOnce does not apply it again", p.message)
+		return false, fault.Wait(addonsv1.NotReadyReason, "%s; the strategy ApplyOnce prevents a reapply", p.message)
 	case !p.drifted && !p.failed && unready < timeout:
 		return false, fault.WaitFor(timeout-unready, p.reason, "%s", p.message)
 	case !p.drifted && !p.failed:
@@ -84,7 +84,7 @@ func (s *scope) decideRetry(in *installation, p problem) (apply bool, result err
 	if backoff > sinceRequest {
 		return false, fault.WaitFor(backoff-sinceRequest, p.reason, "%s; retrying in %s (attempt %d)", p.message, backoff, attempts+1)
 	}
-	return true, fault.WaitFor(settleTime, p.reason, "%s; applied again", p.message)
+	return true, fault.WaitFor(settleTime, p.reason, "%s; reapplied", p.message)
 }
 
 // unreadySince returns the start of the timeout: when the add-on was first found

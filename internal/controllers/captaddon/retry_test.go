@@ -17,7 +17,7 @@ import (
 // requestedAgo returns a rendered Secret that was written a while ago.
 func requestedAgo(d time.Duration) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		addonsv1.AskedAtAnnotation: now.Add(-d).Format(time.RFC3339),
+		addonsv1.RequestedAtAnnotation: now.Add(-d).Format(time.RFC3339),
 	}}}
 }
 
@@ -50,11 +50,11 @@ func TestDecideRetry(t *testing.T) {
 		},
 		"timed out": {
 			problem: unready, requested: 15 * time.Minute, since: 15 * time.Minute,
-			apply: true, reason: addonsv1.TimedOutReason, message: "Not ready after 15m0s: no pods; applied again", after: settleTime,
+			apply: true, reason: addonsv1.TimedOutReason, message: "Not ready after 15m0s: no pods; reapplied", after: settleTime,
 		},
 		"timed out in backoff": {
 			problem: unready, requested: 15 * time.Minute, since: 15 * time.Minute, attempts: 9,
-			apply: true, reason: addonsv1.TimedOutReason, message: "Not ready after 15m0s: no pods; applied again", after: settleTime,
+			apply: true, reason: addonsv1.TimedOutReason, message: "Not ready after 15m0s: no pods; reapplied", after: settleTime,
 		},
 		"failed, first backoff": {
 			problem: failed, requested: 12 * time.Second, since: 12 * time.Second,
@@ -62,7 +62,7 @@ func TestDecideRetry(t *testing.T) {
 		},
 		"failed, backoff is over": {
 			problem: failed, requested: 15 * time.Second, since: 15 * time.Second,
-			apply: true, reason: addonsv1.ReleaseStalledReason, message: "Flux has given up; applied again", after: settleTime,
+			apply: true, reason: addonsv1.ReleaseStalledReason, message: "Flux has given up; reapplied", after: settleTime,
 		},
 		"failed, second backoff": {
 			problem: failed, requested: 20 * time.Second, since: 20 * time.Second, attempts: 1,
@@ -75,7 +75,7 @@ func TestDecideRetry(t *testing.T) {
 		},
 		"rejected just now": {
 			problem: rejected, requested: 4 * time.Second, since: 4 * time.Second,
-			reason: addonsv1.ApplyingReason, message: "Applied just now: rejected", after: 6 * time.Second,
+			reason: addonsv1.ApplyingReason, message: "Applied recently, waiting for the caches: rejected", after: 6 * time.Second,
 		},
 		"rejected": {
 			problem: rejected, requested: 10 * time.Second, since: 10 * time.Second,
@@ -87,11 +87,11 @@ func TestDecideRetry(t *testing.T) {
 		},
 		"drifted just now": {
 			problem: drifted, requested: 9 * time.Second, since: 9 * time.Second,
-			reason: addonsv1.ApplyingReason, message: "Applied just now: Secret a was changed", after: time.Second,
+			reason: addonsv1.ApplyingReason, message: "Applied recently, waiting for the caches: Secret a was changed", after: time.Second,
 		},
 		"drifted": {
 			problem: drifted, requested: 10 * time.Second, since: 10 * time.Second,
-			apply: true, reason: addonsv1.DriftedReason, message: "Secret a was changed; applied again", after: settleTime,
+			apply: true, reason: addonsv1.DriftedReason, message: "Secret a was changed; reapplied", after: settleTime,
 		},
 		"drifted again": {
 			problem: drifted, requested: 10 * time.Second, since: 10 * time.Second, attempts: 1,
@@ -99,19 +99,19 @@ func TestDecideRetry(t *testing.T) {
 		},
 		"drifted, no retries allowed": {
 			problem: drifted, spec: addonsv1.CAPTAddonSpec{Retry: &infrav1.RetryPolicy{Limit: new(int32(0))}}, requested: time.Hour, since: time.Hour,
-			apply: true, reason: addonsv1.DriftedReason, message: "Secret a was changed; applied again", after: settleTime,
+			apply: true, reason: addonsv1.DriftedReason, message: "Secret a was changed; reapplied", after: settleTime,
 		},
 		"drifted, applied once": {
 			problem: drifted, spec: addonsv1.CAPTAddonSpec{Strategy: addonsv1.StrategyApplyOnce}, requested: time.Hour, since: time.Hour,
-			reason: addonsv1.NotReadyReason, message: "Secret a was changed; strategy ApplyOnce does not apply it again",
+			reason: addonsv1.NotReadyReason, message: "Secret a was changed; the strategy ApplyOnce prevents a reapply",
 		},
 		"failed, applied once": {
 			problem: failed, spec: addonsv1.CAPTAddonSpec{Strategy: addonsv1.StrategyApplyOnce}, requested: time.Hour, since: time.Hour,
-			apply: true, reason: addonsv1.ReleaseStalledReason, message: "Flux has given up; applied again", after: settleTime,
+			apply: true, reason: addonsv1.ReleaseStalledReason, message: "Flux has given up; reapplied", after: settleTime,
 		},
 		"failed and drifted long ago": {
 			problem: problem{reason: addonsv1.DriftedReason, message: "both", drifted: true, failed: true}, requested: time.Hour, since: time.Hour,
-			apply: true, reason: addonsv1.DriftedReason, message: "both; applied again", after: settleTime,
+			apply: true, reason: addonsv1.DriftedReason, message: "both; reapplied", after: settleTime,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRetry_appliesOnceWithoutARenderedSecret(t *testing.T) {
 	err := (&Reconciler{}).retry(t.Context(), s, &installation{}, &problem{reason: addonsv1.DriftedReason, message: "ConfigMap a does not exist", drifted: true})
 	waiting, found := fault.AsWaiting(err)
 	g.Expect(found).To(BeTrue())
-	g.Expect(waiting.Message()).To(Equal("ConfigMap a does not exist; strategy ApplyOnce does not apply it again"))
+	g.Expect(waiting.Message()).To(Equal("ConfigMap a does not exist; the strategy ApplyOnce prevents a reapply"))
 }
 
 func TestRetry_returnsOtherErrors(t *testing.T) {

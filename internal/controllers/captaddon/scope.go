@@ -148,7 +148,7 @@ func newScope(addon *addonsv1.CAPTAddon, now time.Time, objects related) (*scope
 	return s, nil
 }
 
-// renderCluster returns what manifests can refer to of the cluster.
+// renderCluster returns the fields of the cluster that manifests can refer to.
 func (in *installation) renderCluster(namespace string) render.Cluster {
 	cluster := render.Cluster{Name: in.name, Namespace: namespace, KubernetesVersion: in.cluster.Spec.Topology.Version}
 	if in.controlPlane != nil && in.controlPlane.Status.Version != "" {

@@ -100,7 +100,7 @@ func listNodes(ctx context.Context, c client.Reader) ([]workloadObject, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing %ss: %w", gvk.Kind, err)
+			return nil, fmt.Errorf("listing objects of kind %s: %w", gvk.Kind, err)
 		}
 		for i := range list.Items {
 			objects = append(objects, workloadObject{&list.Items[i], gvk.Kind})

@@ -24,7 +24,7 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 	if s.infra == nil && infrav1.IsCAPTCluster(s.cluster.Spec.InfrastructureRef) {
 		// The infrastructure step reports why. Without the VPC's ID the variables
 		// of an existing control plane would change.
-		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "The VPC is not known")
+		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "The ID of the VPC is not known yet")
 	}
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err

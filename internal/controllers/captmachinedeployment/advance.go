@@ -139,8 +139,8 @@ func (s *scope) replace(written *infrav1.CAPTMachineSet) {
 
 // create creates the set of the current template. If another set has its name,
 // the collision is counted and the next reconcile tries another name. This
-// includes a set that is being deleted: its machines may go only when there are
-// others for their pods.
+// includes a set that is being deleted: its machines may be deleted only when
+// replacements exist for their pods.
 func (r *Reconciler) create(ctx context.Context, s *scope, set *infrav1.CAPTMachineSet) error {
 	err := r.Client.Create(ctx, set)
 	switch {

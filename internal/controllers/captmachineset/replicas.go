@@ -147,7 +147,7 @@ func (r *Reconciler) deleteMachine(ctx context.Context, m *infrav1.CAPTMachine) 
 }
 
 // deleteUnchanged deletes a machine at the version that was read. Another machine
-// may have to go if this one became ready in the meantime.
+// may have to be deleted if this one became ready in the meantime.
 func (r *Reconciler) deleteUnchanged(ctx context.Context, m *infrav1.CAPTMachine) error {
 	return r.delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 }
