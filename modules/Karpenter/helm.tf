@@ -29,11 +29,11 @@ resource "helm_release" "karpenter" {
   chart            = each.value.chart
   version          = local.versions[each.key]
 
-  # A release of this name that runs already is taken over in place: it is how a
-  # migration to Flux is taken back.
+  # A running release of this name is upgraded in place: this is how a
+  # migration to Flux is reverted.
   upgrade_install = true
 
-  # Later values win, and set wins over values.
+  # Later values take precedence, and set takes precedence over values.
   values = concat([yamlencode(local.base_values[each.key])], each.value.values)
   set    = each.value.additional_sets
 }

@@ -1,12 +1,12 @@
 locals {
   tags = merge(var.tags, var.environment == null ? {} : { Environment = var.environment })
 
-  # The type's default stands for "not chosen": only so do both that default and
-  # karpenter_chart_version, which is required, keep a meaning.
+  # The default of the type means "not set": otherwise karpenter_chart_version,
+  # which is required, would have no effect.
   unchosen_version = "0.37.0"
   versions         = { for key, config in var.karpenter_configs : key => config.version == local.unchosen_version ? var.karpenter_chart_version : config.version }
 
-  # The policies have to suit the oldest release.
+  # The policies must match the oldest release.
   policies_version = try([for version in values(local.versions) : version if startswith(version, "0.")][0], var.karpenter_chart_version)
 
   controller_roles = [for key, role in var.iam_roles : key if contains(["eks.amazonaws.com", "pods.eks.amazonaws.com"], role.service)]

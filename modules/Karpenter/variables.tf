@@ -16,17 +16,17 @@ variable "cluster_name" {
 }
 
 variable "oidc_provider_arn" {
-  description = "OIDC provider ARN for EKS cluster. Null is allowed where every role of iam_roles is taken by Pod Identity."
+  description = "OIDC provider ARN for EKS cluster. May be null if every role of iam_roles is assumed through Pod Identity."
   type        = string
 }
 
 variable "oidc_issuer_url" {
-  description = "OIDC issuer URL for EKS cluster. Null is allowed where every role of iam_roles is taken by Pod Identity."
+  description = "OIDC issuer URL for EKS cluster. May be null if every role of iam_roles is assumed through Pod Identity."
   type        = string
 }
 
 variable "node_instance_profile_name" {
-  description = "EC2 instance profile name for Karpenter nodes. It is made, together with its role, unless create_node_role is false."
+  description = "EC2 instance profile name for Karpenter nodes. It is created, together with its role, unless create_node_role is false."
   type        = string
   nullable    = false
 
@@ -48,16 +48,16 @@ variable "cluster_endpoint" {
 }
 
 variable "environment" {
-  description = "Environment name. It becomes the tag Environment of everything the module makes. Null sets no such tag."
+  description = "Environment name. It becomes the tag Environment of everything that the module creates. Null sets no such tag."
   type        = string
   default     = null
 }
 
 variable "karpenter_configs" {
   description = <<-EOT
-    Map of Karpenter configurations: a Helm release each, whose service account has the name of the release.
-    version "0.37.0", its default, stands for "not chosen": the release then has karpenter_chart_version.
-    values come after what the module sets itself (clusterName, clusterEndpoint, interruptionQueue, the service account), additional_sets after values.
+    Map of Karpenter configurations: one Helm release each, whose service account has the name of the release.
+    version "0.37.0", its default, means "not set": the release then has karpenter_chart_version.
+    values take precedence over those that the module sets (clusterName, clusterEndpoint, interruptionQueue, the service account), and additional_sets over values.
   EOT
   type = map(object({
     name             = string
@@ -77,17 +77,17 @@ variable "karpenter_configs" {
 
   validation {
     condition     = length(var.karpenter_configs) > 0
-    error_message = "karpenter_configs must hold at least one configuration, for example { main = { name = \"karpenter\", namespace = \"karpenter\" } }."
+    error_message = "karpenter_configs must contain at least one configuration, for example { main = { name = \"karpenter\", namespace = \"karpenter\" } }."
   }
 
   validation {
     condition     = alltrue([for c in values(var.karpenter_configs) : can(regex("^[a-z0-9]([a-z0-9-]{0,51}[a-z0-9])?$", c.name)) && can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", c.namespace))])
-    error_message = "name and namespace of karpenter_configs must have small letters, digits and hyphens, and name at most 53 of them."
+    error_message = "name and namespace of karpenter_configs must have lower-case letters, digits and hyphens, and name at most 53 of them."
   }
 
   validation {
     condition     = length(distinct([for c in values(var.karpenter_configs) : "${c.namespace}/${c.name}"])) == length(var.karpenter_configs)
-    error_message = "karpenter_configs must hold each release, which is a name in a namespace, once."
+    error_message = "karpenter_configs must contain each release, which is a name in a namespace, once."
   }
 
   validation {
@@ -108,8 +108,8 @@ variable "karpenter_configs" {
 
 variable "iam_roles" {
   description = <<-EOT
-    Map of IAM roles to create. service decides who takes a role:
-    eks.amazonaws.com: the service accounts of karpenter_configs, by web identity (IRSA); pods.eks.amazonaws.com: the same, by EKS Pod Identity; any other: that AWS service.
+    Map of IAM roles to create. service is the principal that assumes a role:
+    eks.amazonaws.com: the service accounts of karpenter_configs, through web identity (IRSA); pods.eks.amazonaws.com: the same, through EKS Pod Identity; any other: that AWS service.
     Roles of the first two kinds get Karpenter's policies. A release uses the role with its own key, else karpenter_controller, else the first.
   EOT
   type = map(object({
@@ -121,7 +121,7 @@ variable "iam_roles" {
 
   validation {
     condition     = anytrue([for r in values(var.iam_roles) : contains(["eks.amazonaws.com", "pods.eks.amazonaws.com"], r.service)])
-    error_message = "iam_roles must hold a role for Karpenter's controller: one whose service is eks.amazonaws.com (IRSA) or pods.eks.amazonaws.com (Pod Identity)."
+    error_message = "iam_roles must contain a role for Karpenter's controller: one whose service is eks.amazonaws.com (IRSA) or pods.eks.amazonaws.com (Pod Identity)."
   }
 }
 
@@ -141,30 +141,30 @@ variable "tags" {
   nullable    = false
 }
 
-# What follows is beyond the first version of this module; all of it has defaults.
+# The variables below are not part of the first version of this module; all have defaults.
 
 variable "helm_enabled" {
-  description = "Whether the charts are installed. Without them the module makes the IAM side only; modules/karpenter-iam does the same and does not even declare the Helm provider."
+  description = "Whether the charts are installed. Without them the module creates only the IAM resources; modules/karpenter-iam does the same and does not declare the Helm provider."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "region" {
-  description = "Region of the cluster. Null is the provider's."
+  description = "Region of the cluster. Defaults to the provider's region."
   type        = string
   default     = null
 }
 
 variable "create_node_role" {
-  description = "Whether the role and the instance profile of Karpenter's nodes are made. Otherwise name the role in node_role_arn."
+  description = "Whether to create the role and the instance profile of Karpenter's nodes. Otherwise set node_role_arn."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "node_role_name" {
-  description = "Name of the nodes' role. Null is KarpenterNode-CLUSTER."
+  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER."
   type        = string
   default     = null
 }
@@ -176,34 +176,34 @@ variable "node_role_arn" {
 }
 
 variable "create_access_entry" {
-  description = "Whether the cluster is told that instances with the nodes' role may join it."
+  description = "Whether to create the access entry with which instances with the nodes' role join the cluster."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "interruption_queue" {
-  description = "Whether there is a queue that tells Karpenter of interruptions."
+  description = "Whether to create the queue from which Karpenter receives interruption notices."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "queue_name" {
-  description = "Name of the queue. Null is Karpenter-CLUSTER."
+  description = "Name of the queue. Defaults to Karpenter-CLUSTER."
   type        = string
   default     = null
 }
 
 variable "zonal_shift" {
-  description = "Whether Karpenter heeds the cluster's zonal shifts."
+  description = "Whether Karpenter follows zonal shifts of the cluster."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the roles that the module makes. Null is none."
+  description = "Permissions boundary of the roles that the module creates. Defaults to none."
   type        = string
   default     = null
 }

@@ -5,7 +5,7 @@ locals {
   role_name = length("${var.cluster_name}-cluster") <= 64 ? "${var.cluster_name}-cluster" : "${substr(var.cluster_name, 0, 47)}-${substr(sha256(var.cluster_name), 0, 8)}-cluster"
 }
 
-# Made before the cluster, which would otherwise make it without a retention.
+# Created before the cluster, which would otherwise create it without a retention.
 resource "aws_cloudwatch_log_group" "this" {
   region = var.region
 
@@ -73,7 +73,7 @@ resource "aws_eks_cluster" "this" {
   tags = var.tags
 
   lifecycle {
-    # EKS reads it only when it makes the cluster; a change would replace it.
+    # EKS reads it only when it creates the cluster; a change would replace it.
     ignore_changes = [access_config[0].bootstrap_cluster_creator_admin_permissions]
 
     precondition {
@@ -90,7 +90,7 @@ resource "aws_eks_cluster" "this" {
     }
   }
 
-  # Without the policies EKS could not remove what it made when it is deleted.
+  # Without the policies EKS could not remove its resources when the cluster is deleted.
   depends_on = [
     aws_cloudwatch_log_group.this,
     aws_iam_role_policy_attachment.cluster,
@@ -98,8 +98,8 @@ resource "aws_eks_cluster" "this" {
   ]
 }
 
-# Lets service accounts take IAM roles (IRSA). AWS knows the issuer's
-# certificate authority, so no thumbprint is given.
+# Lets service accounts assume IAM roles (IRSA). AWS knows the issuer's
+# certificate authority, so no thumbprint is set.
 resource "aws_iam_openid_connect_provider" "this" {
   url            = aws_eks_cluster.this.identity[0].oidc[0].issuer
   client_id_list = ["sts.amazonaws.com"]

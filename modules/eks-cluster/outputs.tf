@@ -1,5 +1,5 @@
 output "cluster_name" {
-  description = "Name of the cluster. Known once the add-ons that nodes need are there, so that nodes wait for them."
+  description = "Name of the cluster. Known once the add-ons that nodes need are installed, so that nodes wait for them."
   value       = aws_eks_cluster.this.name
   depends_on  = [aws_eks_addon.before_compute, aws_vpc_security_group_ingress_rule.node, aws_vpc_security_group_ingress_rule.cluster]
 }
@@ -35,7 +35,7 @@ output "cluster_service_cidr" {
 }
 
 output "cluster_security_group_id" {
-  description = "Security group that EKS made for the control plane and Fargate pods."
+  description = "Security group that EKS created for the control plane and Fargate pods."
   value       = local.cluster_security_group_id
 }
 

@@ -1,6 +1,6 @@
-# EKS makes one security group for the control plane's network interfaces and
+# EKS creates one security group for the control plane's network interfaces and
 # Fargate pods; nodes get this one. Karpenter finds it by its tag. It alone carries
-# the cluster's tag among the groups of a node: load-balancer controllers want
+# the cluster's tag among the groups of a node: load-balancer controllers require
 # exactly one.
 resource "aws_security_group" "node" {
   region = var.region

@@ -1,5 +1,5 @@
-# The cluster and the compute that is there before Karpenter is. modules/eks and
-# modules/eks-v1 have this file in common, so that what they make has the same
+# The cluster, and the compute that exists before Karpenter runs. modules/eks and
+# modules/eks-v1 share this file, so that their resources have the same
 # addresses.
 
 locals {
@@ -17,7 +17,7 @@ locals {
     }
   }, var.cluster_addons)
 
-  # CoreDNS has to ask for Fargate itself.
+  # CoreDNS has to request Fargate itself.
   fargate_configuration = {
     for name, addon in local.addons : name => jsonencode(merge({ computeType = "Fargate" }, try(jsondecode(addon.configuration_values), {})))
     if name == "coredns" && var.compute == "Fargate"

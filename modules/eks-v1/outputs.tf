@@ -29,7 +29,7 @@ output "cluster_service_cidr" {
 }
 
 output "cluster_security_group_id" {
-  description = "Security group that EKS made for the control plane and Fargate pods."
+  description = "Security group that EKS created for the control plane and Fargate pods."
   value       = module.cluster.cluster_security_group_id
 }
 
@@ -103,7 +103,7 @@ output "karpenter_iam_role_arn" {
   }
   precondition {
     condition     = var.compute != "Fargate" || contains(var.fargate_namespaces, var.karpenter_namespace)
-    error_message = "With compute = Fargate karpenter_namespace must be one of fargate_namespaces, or Karpenter has nowhere to run."
+    error_message = "With compute = Fargate karpenter_namespace must be one of fargate_namespaces, or Karpenter cannot run."
   }
 }
 

@@ -1,6 +1,6 @@
-# A token lasts 15 minutes. Taken by the cluster's ARN, which a new cluster has only
-# once it is there, it is not made in the plan but after the long wait for the
-# cluster. Later plans make one each.
+# A token is valid for 15 minutes. It depends on the cluster's ARN, which is known only
+# once a new cluster exists, so it is created after the long wait for the cluster and
+# not in the plan. Each later plan creates one.
 data "aws_eks_cluster_auth" "this" {
   region = var.region
   name   = basename(module.cluster.cluster_arn)

@@ -10,7 +10,7 @@ variable "cluster_name" {
 }
 
 variable "kubernetes_version" {
-  description = "Kubernetes version, as EKS names it: 1.33. EKS goes up one minor version at a time and never down."
+  description = "Kubernetes version, as EKS names it: 1.33. EKS upgrades one minor version at a time and does not downgrade."
   type        = string
   nullable    = false
 
@@ -21,7 +21,7 @@ variable "kubernetes_version" {
 }
 
 variable "region" {
-  description = "Region of the cluster. Null is the provider's."
+  description = "Region of the cluster. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -54,7 +54,7 @@ variable "subnet_ids" {
 }
 
 variable "control_plane_subnet_ids" {
-  description = "Subnets of the control plane's network interfaces. Null is subnet_ids."
+  description = "Subnets of the control plane's network interfaces. Defaults to subnet_ids."
   type        = list(string)
   default     = null
 
@@ -90,7 +90,7 @@ variable "endpoint_public_access_cidrs" {
 
   validation {
     condition     = var.endpoint_public_access_cidrs == null || try(alltrue([for c in var.endpoint_public_access_cidrs : can(cidrhost(c, 0))]), false)
-    error_message = "endpoint_public_access_cidrs must hold networks in CIDR notation, for example 203.0.113.0/24; a single address is 203.0.113.7/32."
+    error_message = "endpoint_public_access_cidrs must contain networks in CIDR notation, for example 203.0.113.0/24; a single address is 203.0.113.7/32."
   }
 }
 
@@ -102,7 +102,7 @@ variable "private_access_cidrs" {
 
   validation {
     condition     = alltrue([for c in var.private_access_cidrs : can(cidrhost(c, 0)) && !endswith(c, "/0")])
-    error_message = "private_access_cidrs must hold networks in CIDR notation, for example 10.200.0.0/16, and not the whole internet."
+    error_message = "private_access_cidrs must contain networks in CIDR notation, for example 10.200.0.0/16, and not the whole internet."
   }
 }
 
@@ -118,7 +118,7 @@ variable "service_ipv4_cidr" {
 }
 
 variable "authentication_mode" {
-  description = "Where the cluster reads who may use it: API (access entries) or API_AND_CONFIG_MAP (also the aws-auth ConfigMap)."
+  description = "Authentication mode of the cluster: API (access entries) or API_AND_CONFIG_MAP (also the aws-auth ConfigMap)."
   type        = string
   default     = "API"
   nullable    = false
@@ -130,7 +130,7 @@ variable "authentication_mode" {
 }
 
 variable "cluster_creator_admin" {
-  description = "Whether the identity that creates the cluster becomes its administrator, as CAPT's own identity has to be. Works only when the cluster is made; later changes are ignored."
+  description = "Whether the identity that creates the cluster becomes its administrator, as CAPT's own identity has to be. Used only when the cluster is created; later changes are ignored."
   type        = bool
   default     = true
   nullable    = false
@@ -171,18 +171,18 @@ variable "access_entries" {
 }
 
 variable "kms_key_arn" {
-  description = "KMS key that encrypts Kubernetes secrets. Null makes one for this cluster."
+  description = "KMS key that encrypts Kubernetes secrets. If null, one is created for this cluster."
   type        = string
   default     = null
 
   validation {
     condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/", var.kms_key_arn))
-    error_message = "kms_key_arn must be the ARN of a KMS key, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab; an alias does not do."
+    error_message = "kms_key_arn must be the ARN of a KMS key, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab; an alias is not supported."
   }
 }
 
 variable "kms_deletion_window_days" {
-  description = "How long the key that the module makes can be had back after the cluster is gone."
+  description = "Days during which the deletion of the KMS key can be canceled after the cluster is deleted."
   type        = number
   default     = 30
   nullable    = false
@@ -201,30 +201,30 @@ variable "log_types" {
 
   validation {
     condition     = alltrue([for t in var.log_types : contains(["api", "audit", "authenticator", "controllerManager", "scheduler"], t)])
-    error_message = "log_types may hold api, audit, authenticator, controllerManager and scheduler."
+    error_message = "log_types may contain api, audit, authenticator, controllerManager and scheduler."
   }
 }
 
 variable "log_retention_days" {
-  description = "How long control-plane logs are kept; 0 is for ever."
+  description = "Retention of control-plane logs in days; 0 means forever."
   type        = number
   default     = 90
   nullable    = false
 
   validation {
     condition     = contains([0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
-    error_message = "log_retention_days must be a number that CloudWatch knows: 0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653."
+    error_message = "log_retention_days must be a number that CloudWatch supports: 0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653."
   }
 }
 
 variable "log_kms_key_arn" {
-  description = "KMS key that encrypts the logs. Null is CloudWatch's own encryption. The key's policy must allow CloudWatch Logs."
+  description = "KMS key that encrypts the logs. Defaults to CloudWatch's own encryption. The key's policy must allow CloudWatch Logs."
   type        = string
   default     = null
 }
 
 variable "default_addons" {
-  description = "EKS add-ons that are there without being named in cluster_addons. Leave vpc-cni out to bring another CNI."
+  description = "EKS add-ons that are installed without an entry in cluster_addons. Remove vpc-cni to use another CNI."
   type        = set(string)
   default     = ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
   nullable    = false
@@ -232,8 +232,8 @@ variable "default_addons" {
 
 variable "cluster_addons" {
   description = <<-EOT
-    EKS add-ons by name, beside default_addons or in their place. Without version the add-on gets the default version for kubernetes_version (most_recent: the newest), and so follows an upgrade of the cluster.
-    before_compute add-ons are made before anything that waits for the cluster's outputs, such as nodes; by default vpc-cni, kube-proxy and eks-pod-identity-agent.
+    EKS add-ons by name, in addition to default_addons or instead of them. Without version the add-on gets the default version for kubernetes_version (most_recent: the newest), and so follows an upgrade of the cluster.
+    before_compute add-ons are created before anything that waits for the cluster's outputs, such as nodes; by default vpc-cni, kube-proxy and eks-pod-identity-agent.
   EOT
   type = map(object({
     version                  = optional(string)
@@ -269,7 +269,7 @@ variable "cluster_addons" {
 }
 
 variable "cluster_security_group_rules" {
-  description = "Further ingress rules of the security group that EKS makes for the control plane and Fargate pods."
+  description = "Further ingress rules of the security group that EKS creates for the control plane and Fargate pods."
   type = map(object({
     description                  = string
     ip_protocol                  = optional(string, "tcp")
@@ -297,7 +297,7 @@ variable "node_security_group_rules" {
 }
 
 variable "iam_role_arn" {
-  description = "Role of the control plane. Null makes one for this cluster."
+  description = "Role of the control plane. If null, one is created for this cluster."
   type        = string
   default     = null
 
@@ -308,13 +308,13 @@ variable "iam_role_arn" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the roles that the module makes. Null is none."
+  description = "Permissions boundary of the roles that the module creates. Defaults to none."
   type        = string
   default     = null
 }
 
 variable "deletion_protection" {
-  description = "Whether AWS refuses to delete the cluster. It has to be switched off, in a run of its own, before the cluster can go."
+  description = "Whether AWS refuses to delete the cluster. Disable it in a separate run before you delete the cluster."
   type        = bool
   default     = false
   nullable    = false
@@ -333,14 +333,14 @@ variable "support_type" {
 }
 
 variable "zonal_shift" {
-  description = "Whether the cluster takes part in ARC zonal shifts."
+  description = "Whether ARC zonal shifts are enabled for the cluster."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "timeouts" {
-  description = "How long making, changing and deleting the cluster may take, for example 45m. Null is the provider's."
+  description = "How long creating, changing and deleting the cluster may take, for example 45m. Defaults to the provider's timeout."
   type = object({
     create = optional(string)
     update = optional(string)
@@ -351,7 +351,7 @@ variable "timeouts" {
 }
 
 variable "compute" {
-  description = "Where Flux and Karpenter run before Karpenter has started a node: ManagedNodeGroup (a small node group), Fargate (profiles for their namespaces and CoreDNS) or None (you bring nodes)."
+  description = "Compute for Flux and Karpenter before Karpenter creates nodes: ManagedNodeGroup (a small node group), Fargate (profiles for their namespaces and CoreDNS) or None (you provide nodes)."
   type        = string
   default     = "ManagedNodeGroup"
   nullable    = false
@@ -414,7 +414,7 @@ variable "karpenter_service_account" {
 }
 
 variable "karpenter_identity" {
-  description = "How Karpenter's service account takes its IAM role: IRSA or PodIdentity. Pod Identity does not work on Fargate."
+  description = "How Karpenter's service account assumes its IAM role: IRSA or PodIdentity. Pod Identity does not work on Fargate."
   type        = string
   default     = "IRSA"
   nullable    = false
@@ -426,26 +426,26 @@ variable "karpenter_identity" {
 }
 
 variable "karpenter_role_name" {
-  description = "Name of the controller's role. Null is KarpenterController-CLUSTER. IAM names are the account's: two clusters of one name need different ones."
+  description = "Name of the controller's role. Defaults to KarpenterController-CLUSTER. IAM names are unique per account: two clusters with the same name need different role names."
   type        = string
   default     = null
 }
 
 variable "karpenter_node_role_name" {
-  description = "Name of the role and the instance profile of Karpenter's nodes. Null is KarpenterNode-CLUSTER."
+  description = "Name of the role and the instance profile of Karpenter's nodes. Defaults to KarpenterNode-CLUSTER."
   type        = string
   default     = null
 }
 
 variable "karpenter_interruption_queue" {
-  description = "Whether there is a queue that tells Karpenter of interruptions."
+  description = "Whether to create the queue from which Karpenter receives interruption notices."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes."
+  description = "Tags of everything that the module creates."
   type        = map(string)
   default     = {}
   nullable    = false

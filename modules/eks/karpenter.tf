@@ -1,4 +1,4 @@
-# What Karpenter needs of AWS. Its chart is installed by Flux, with the outputs of
+# The AWS resources that Karpenter needs. Flux installs its chart, with the outputs of
 # this module as values.
 module "karpenter_iam" {
   source = "../karpenter-iam"

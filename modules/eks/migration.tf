@@ -1,7 +1,7 @@
 # From modules/eks-v1, where Terraform installed Karpenter's chart. The release is
-# forgotten and keeps running, for Flux to adopt; the IAM side of modules/Karpenter
-# becomes ours. Nothing is destroyed. Where there was no v1, neither block does
-# anything.
+# removed from the state and keeps running, for Flux to adopt; the IAM resources of
+# modules/Karpenter move to this module. Nothing is destroyed. Without an earlier v1,
+# neither block does anything.
 
 removed {
   from = module.karpenter.helm_release.karpenter

@@ -1,5 +1,5 @@
-# For migration.tf alone: Terraform reads the release once more before it forgets
-# it. Where there was no v1, no resource needs the Helm provider and it is not
+# For migration.tf only: Terraform reads the release before it removes it from the
+# state. Without an earlier v1, no resource needs the Helm provider, and it is not
 # started.
 data "aws_eks_cluster_auth" "this" {
   region = var.region

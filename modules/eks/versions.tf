@@ -1,5 +1,5 @@
 terraform {
-  # OpenTofu knows lifecycle in a removed block since 1.10, Terraform since 1.7.
+  # OpenTofu supports lifecycle in a removed block since 1.10, Terraform since 1.7.
   required_version = ">= 1.9.0"
 
   required_providers {

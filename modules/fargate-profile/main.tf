@@ -14,7 +14,7 @@ locals {
   role_base = "${var.cluster_name}-${var.name}"
   role_name = length("${local.role_base}-fargate") <= 64 ? "${local.role_base}-fargate" : "${substr(local.role_base, 0, 47)}-${substr(sha256(local.role_base), 0, 8)}-fargate"
 
-  # The condition keeps other accounts' and clusters' profiles from borrowing the role.
+  # The condition prevents profiles of other accounts and clusters from using the role.
   trust = {
     Version = "2012-10-17"
     Statement = [{

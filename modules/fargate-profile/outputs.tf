@@ -9,6 +9,6 @@ output "fargate_profile_arn" {
 }
 
 output "pod_execution_role_arn" {
-  description = "ARN of the role by which Fargate pulls images and writes logs."
+  description = "ARN of the role with which Fargate pulls images and writes logs."
   value       = local.role_arn
 }

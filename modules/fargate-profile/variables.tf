@@ -21,7 +21,7 @@ variable "cluster_name" {
 }
 
 variable "region" {
-  description = "Region of the cluster. Null is the provider's."
+  description = "Region of the cluster. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -32,7 +32,7 @@ variable "region" {
 }
 
 variable "subnet_ids" {
-  description = "Subnets of the pods: private ones, Fargate takes no others."
+  description = "Subnets of the pods: private ones, because Fargate supports no others."
   type        = list(string)
   nullable    = false
 
@@ -43,7 +43,7 @@ variable "subnet_ids" {
 }
 
 variable "selectors" {
-  description = "Pods that run on Fargate: those of a namespace, or of a namespace with all the labels. A * or ? may stand in a namespace and in labels."
+  description = "Pods that run on Fargate: those of a namespace, or of a namespace with all the labels. Namespaces and labels may contain * and ?."
   type = list(object({
     namespace = string
     labels    = optional(map(string), {})
@@ -52,7 +52,7 @@ variable "selectors" {
 
   validation {
     condition     = length(var.selectors) >= 1 && length(var.selectors) <= 5
-    error_message = "selectors must hold between one and five selectors: EKS takes no more in a profile."
+    error_message = "selectors must contain between one and five selectors: EKS allows no more in a profile."
   }
 
   validation {
@@ -62,7 +62,7 @@ variable "selectors" {
 }
 
 variable "pod_execution_role_arn" {
-  description = "Role by which Fargate pulls images and writes logs. Null makes one for this profile."
+  description = "Role with which Fargate pulls images and writes logs. If null, one is created for this profile."
   type        = string
   default     = null
 
@@ -73,13 +73,13 @@ variable "pod_execution_role_arn" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the role that the module makes. Null is none."
+  description = "Permissions boundary of the role that the module creates. Defaults to none."
   type        = string
   default     = null
 }
 
 variable "timeouts" {
-  description = "How long making and deleting the profile may take, for example 20m. Null is the provider's."
+  description = "How long creating and deleting the profile may take, for example 20m. Defaults to the provider's timeout."
   type = object({
     create = optional(string)
     delete = optional(string)
@@ -89,7 +89,7 @@ variable "timeouts" {
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes."
+  description = "Tags of everything that the module creates."
   type        = map(string)
   default     = {}
   nullable    = false

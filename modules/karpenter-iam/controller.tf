@@ -7,11 +7,11 @@ locals {
   pod_identity_roles = [for key, role in local.roles : key if role.service == "pods.eks.amazonaws.com"]
   controller_roles   = concat(local.irsa_roles, local.pod_identity_roles)
 
-  # The role the outputs tell of: the one with the documented key, or the first.
+  # The role of the outputs: the one with the documented key, or the first.
   main_role = contains(local.controller_roles, "karpenter_controller") ? "karpenter_controller" : sort(local.controller_roles)[0]
 
   # One statement for each service account: lists of namespaces and of names would
-  # also let in the pairs between them.
+  # also allow the other pairs of them.
   trusts = {
     for key, role in local.roles : key => {
       Version = "2012-10-17"
@@ -58,7 +58,7 @@ resource "aws_iam_role" "this" {
   for_each = local.roles
 
   name                 = each.value.name
-  description          = contains(local.controller_roles, each.key) ? "Karpenter's controller in the EKS cluster ${var.cluster_name}" : "Made with Karpenter for the EKS cluster ${var.cluster_name}"
+  description          = contains(local.controller_roles, each.key) ? "Karpenter's controller in the EKS cluster ${var.cluster_name}" : "Created with Karpenter for the EKS cluster ${var.cluster_name}"
   assume_role_policy   = jsonencode(local.trusts[each.key])
   permissions_boundary = var.permissions_boundary_arn
 
@@ -67,7 +67,7 @@ resource "aws_iam_role" "this" {
   lifecycle {
     precondition {
       condition     = each.value.service != "eks.amazonaws.com" || (var.oidc_provider_arn != null && var.oidc_issuer_url != null)
-      error_message = "A role with the service eks.amazonaws.com is taken by web identity: set oidc_provider_arn and oidc_issuer_url, or use pods.eks.amazonaws.com (Pod Identity)."
+      error_message = "A role with the service eks.amazonaws.com is assumed through web identity: set oidc_provider_arn and oidc_issuer_url, or use pods.eks.amazonaws.com (Pod Identity)."
     }
   }
 }
@@ -98,7 +98,7 @@ resource "aws_iam_policy" "controller" {
   lifecycle {
     precondition {
       condition     = var.create_node_role || var.node_role_arn != null
-      error_message = "Without create_node_role name the nodes' role in node_role_arn: Karpenter has to be allowed to pass it to instances."
+      error_message = "Without create_node_role, set node_role_arn to the nodes' role: Karpenter must be allowed to pass it to instances."
     }
   }
 }

@@ -56,7 +56,7 @@ resource "aws_sqs_queue" "this" {
   region = var.region
 
   name = coalesce(var.queue_name, "Karpenter-${local.short_name}")
-  # A warning of two minutes is worth nothing after five.
+  # An interruption notice is two minutes long, so messages expire after five.
   message_retention_seconds = 300
   sqs_managed_sse_enabled   = true
 
@@ -77,7 +77,7 @@ resource "aws_cloudwatch_event_rule" "this" {
 
   region = var.region
 
-  # The provider appends 26 characters, and EventBridge takes 64.
+  # The provider appends 26 characters, and EventBridge allows 64.
   name_prefix   = "${substr("Karpenter${each.key}", 0, 37)}-"
   description   = "${each.value.description}, for Karpenter in the EKS cluster ${var.cluster_name}"
   event_pattern = jsonencode(each.value.pattern)

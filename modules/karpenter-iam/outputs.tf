@@ -31,12 +31,12 @@ output "karpenter_node_role_name" {
 }
 
 output "karpenter_instance_profile_name" {
-  description = "Name of the nodes' instance profile, for spec.instanceProfile of an EC2NodeClass. Null where neither made nor named."
+  description = "Name of the nodes' instance profile, for spec.instanceProfile of an EC2NodeClass. Null if it is neither created nor passed."
   value       = local.instance_profile_name
 }
 
 output "iam_roles" {
-  description = "IAM roles created for Karpenter controllers: arn, name, service and whether it is taken by IRSA, PodIdentity or a Service."
+  description = "IAM roles created for Karpenter controllers: arn, name, service and whether it is assumed through IRSA, PodIdentity or a Service."
   value = {
     for key, role in aws_iam_role.this : key => {
       arn       = role.arn

@@ -1,4 +1,4 @@
-# What Karpenter's controller may do. The statements, their names and their
+# Permissions of Karpenter's controller. The statements, their names and their
 # conditions are those of the CloudFormation template that Karpenter 1.14 is
 # published with; SECURITY.md gives the reason for each.
 
@@ -216,7 +216,7 @@ locals {
     },
   ]
 
-  # Apart, because one policy may not have more than 6,144 characters.
+  # A separate policy, because one policy may not have more than 6,144 characters.
   controller_policies = merge(
     {
       NodeLifecycle     = { description = "nodes", statements = local.node_lifecycle_statements }

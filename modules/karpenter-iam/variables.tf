@@ -10,7 +10,7 @@ variable "cluster_name" {
 }
 
 variable "region" {
-  description = "Region of the cluster. Null is the provider's."
+  description = "Region of the cluster. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -21,7 +21,7 @@ variable "region" {
 }
 
 variable "karpenter_version" {
-  description = "Release of Karpenter that the policies are for. Releases before 1.0 do not tag what they make with eks:eks-cluster-name, so the policies do not ask for it then."
+  description = "Release of Karpenter that the policies are for. Releases before 1.0 do not tag their resources with eks:eks-cluster-name, so the policies do not require the tag for them."
   type        = string
   default     = "1.14.1"
   nullable    = false
@@ -33,7 +33,7 @@ variable "karpenter_version" {
 }
 
 variable "oidc_provider_arn" {
-  description = "ARN of the cluster's IAM OIDC provider. Required for roles that service accounts take by IRSA."
+  description = "ARN of the cluster's IAM OIDC provider. Required for roles that service accounts assume through IRSA."
   type        = string
   default     = null
 
@@ -44,7 +44,7 @@ variable "oidc_provider_arn" {
 }
 
 variable "oidc_issuer_url" {
-  description = "Issuer of the cluster's service-account tokens, with or without https://. Required for roles that service accounts take by IRSA."
+  description = "Issuer of the cluster's service-account tokens, with or without https://. Required for roles that service accounts assume through IRSA."
   type        = string
   default     = null
 
@@ -55,7 +55,7 @@ variable "oidc_issuer_url" {
 }
 
 variable "service_accounts" {
-  description = "Service accounts that Karpenter's controllers run as. They, and no others, may take the controllers' roles."
+  description = "Service accounts that Karpenter's controllers run as. Only they may assume the controllers' roles."
   type = list(object({
     namespace = string
     name      = string
@@ -65,14 +65,14 @@ variable "service_accounts" {
 
   validation {
     condition     = length(var.service_accounts) > 0 && alltrue([for a in var.service_accounts : can(regex("^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", a.namespace)) && can(regex("^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", a.name))])
-    error_message = "service_accounts must hold at least one service account, each with the names of a namespace and an account and no wildcards, for example [{ namespace = \"karpenter\", name = \"karpenter\" }]."
+    error_message = "service_accounts must contain at least one service account, each with the names of a namespace and an account and no wildcards, for example [{ namespace = \"karpenter\", name = \"karpenter\" }]."
   }
 }
 
 variable "iam_roles" {
   description = <<-EOT
-    Roles to make, by a key of your choice. service decides who takes a role:
-    eks.amazonaws.com: Karpenter's service accounts, by web identity (IRSA); pods.eks.amazonaws.com: the same, by EKS Pod Identity; any other: that AWS service.
+    Roles to create, by a key of your choice. service is the principal that assumes a role:
+    eks.amazonaws.com: Karpenter's service accounts, through web identity (IRSA); pods.eks.amazonaws.com: the same, through EKS Pod Identity; any other: that AWS service.
     Roles of the first two kinds get Karpenter's policies. Without name it is KarpenterController-CLUSTER.
   EOT
   type = map(object({
@@ -85,7 +85,7 @@ variable "iam_roles" {
 
   validation {
     condition     = anytrue([for r in values(var.iam_roles) : contains(["eks.amazonaws.com", "pods.eks.amazonaws.com"], r.service)])
-    error_message = "iam_roles must hold a role for Karpenter's controller: one whose service is eks.amazonaws.com (IRSA) or pods.eks.amazonaws.com (Pod Identity)."
+    error_message = "iam_roles must contain a role for Karpenter's controller: one whose service is eks.amazonaws.com (IRSA) or pods.eks.amazonaws.com (Pod Identity)."
   }
 
   validation {
@@ -120,14 +120,14 @@ variable "iam_roles_attachments" {
 }
 
 variable "create_node_role" {
-  description = "Whether the role and the instance profile of Karpenter's nodes are made. Otherwise name the role in node_role_arn."
+  description = "Whether to create the role and the instance profile of Karpenter's nodes. Otherwise set node_role_arn."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "node_role_name" {
-  description = "Name of the nodes' role. Null is KarpenterNode-CLUSTER."
+  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER."
   type        = string
   default     = null
 }
@@ -144,20 +144,20 @@ variable "node_role_arn" {
 }
 
 variable "node_instance_profile_name" {
-  description = "Name of the nodes' instance profile. Null is the name of the nodes' role."
+  description = "Name of the nodes' instance profile. Defaults to the name of the nodes' role."
   type        = string
   default     = null
 }
 
 variable "node_policy_arns" {
-  description = "Further policies of the nodes' role that is made, by a key of your choice."
+  description = "Further policies of the created role of the nodes, by a key of your choice."
   type        = map(string)
   default     = {}
   nullable    = false
 }
 
 variable "cni_policy" {
-  description = "Whether the nodes' role may do what the VPC CNI does. Switch it off where the add-on vpc-cni has a role of its own."
+  description = "Whether the nodes' role has the permissions of the VPC CNI. Set it to false if the add-on vpc-cni has its own role."
   type        = bool
   default     = true
   nullable    = false
@@ -171,21 +171,21 @@ variable "ssm_policy" {
 }
 
 variable "create_access_entry" {
-  description = "Whether the cluster is told that instances with the nodes' role may join it. Switch it off where an access entry for the role exists."
+  description = "Whether to create the access entry with which instances with the nodes' role join the cluster. Set it to false if an access entry for the role exists."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "interruption_queue" {
-  description = "Whether there is a queue that tells Karpenter of interruptions."
+  description = "Whether to create the queue from which Karpenter receives interruption notices."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "queue_name" {
-  description = "Name of the queue. Null is Karpenter-CLUSTER."
+  description = "Name of the queue. Defaults to Karpenter-CLUSTER."
   type        = string
   default     = null
 
@@ -203,13 +203,13 @@ variable "zonal_shift" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the roles that the module makes. Null is none."
+  description = "Permissions boundary of the roles that the module creates. Defaults to none."
   type        = string
   default     = null
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes."
+  description = "Tags of everything that the module creates."
   type        = map(string)
   default     = {}
   nullable    = false

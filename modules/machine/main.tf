@@ -2,7 +2,7 @@ locals {
   bottlerocket = var.os == "Bottlerocket"
   spot         = contains(["Spot", "SPOT"], var.capacity_type)
 
-  # What is not given is asked of EKS.
+  # Inputs that are not set are read from EKS.
   lookup = anytrue([
     var.cluster_endpoint == null,
     var.cluster_certificate_authority_data == null,
@@ -16,8 +16,8 @@ locals {
 
   security_group_ids = length(var.security_group_ids) > 0 ? var.security_group_ids : [data.aws_eks_cluster.this[0].vpc_config[0].cluster_security_group_id]
 
-  # The name chooses among the subnets, so that machines spread over zones and yet
-  # none moves when it is planned again.
+  # The name selects the subnet, so that machines spread over zones and none moves
+  # when it is planned again.
   candidates = [for subnet in data.aws_subnet.this : subnet.id if var.availability_zone == null || subnet.availability_zone == var.availability_zone]
   subnet_id  = length(local.candidates) == 0 ? null : local.candidates[parseint(substr(sha256(var.name), 0, 8), 16) % length(local.candidates)]
 
@@ -119,13 +119,13 @@ resource "aws_instance" "this" {
   tags = local.tags
 
   lifecycle {
-    # A machine is not changed but replaced by another one, whose pods were moved
-    # before. A newer image or other labels must not end this one.
+    # A machine is never changed but replaced, after its pods were moved. A newer
+    # image or other labels must not replace this one.
     ignore_changes = [ami, user_data_base64, subnet_id]
 
     precondition {
       condition     = length(local.candidates) > 0
-      error_message = "None of subnet_ids is in availability_zone: name a subnet of that zone, or another zone."
+      error_message = "None of subnet_ids is in availability_zone: set a subnet of that zone, or another zone."
     }
   }
 

@@ -16,7 +16,7 @@ locals {
     }
   }
 
-  # nodeadm, which makes a node of Amazon Linux 2023, reads its part of a MIME
+  # nodeadm, which sets up a node of Amazon Linux 2023, reads its part of a MIME
   # document.
   al2023_user_data = join("\n", [
     "MIME-Version: 1.0",
@@ -30,7 +30,7 @@ locals {
     "",
   ])
 
-  # Strings in TOML are those of JSON.
+  # TOML accepts the strings of JSON.
   bottlerocket_user_data = join("\n", concat(
     [
       "[settings.kubernetes]",

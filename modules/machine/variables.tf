@@ -21,7 +21,7 @@ variable "cluster_name" {
 }
 
 variable "cluster_endpoint" {
-  description = "Address of the API server, with its scheme. Null is looked up."
+  description = "Address of the API server, with its scheme. If null, it is looked up."
   type        = string
   default     = null
 
@@ -32,7 +32,7 @@ variable "cluster_endpoint" {
 }
 
 variable "cluster_certificate_authority_data" {
-  description = "Certificate authority of the API server, in base64. Null is looked up."
+  description = "Certificate authority of the API server, in base64. If null, it is looked up."
   type        = string
   default     = null
 
@@ -43,7 +43,7 @@ variable "cluster_certificate_authority_data" {
 }
 
 variable "cluster_service_cidr" {
-  description = "Network of the cluster's services. Null is looked up."
+  description = "Network of the cluster's services. If null, it is looked up."
   type        = string
   default     = null
 
@@ -65,7 +65,7 @@ variable "kubernetes_version" {
 }
 
 variable "region" {
-  description = "Region of the node. Null is the provider's."
+  description = "Region of the node. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -88,7 +88,7 @@ variable "instance_type" {
 }
 
 variable "capacity_type" {
-  description = "How the node is paid for: OnDemand or Spot (also in AWS's spelling, ON_DEMAND and SPOT)."
+  description = "Capacity type of the node: OnDemand or Spot (also in AWS's spelling, ON_DEMAND and SPOT)."
   type        = string
   default     = "OnDemand"
   nullable    = false
@@ -112,7 +112,7 @@ variable "os" {
 }
 
 variable "ami_id" {
-  description = "Image of the node, of the kind that os says. Null is EKS's newest for kubernetes_version when the node is made."
+  description = "Image of the node, of the kind that os selects. Defaults to EKS's newest for kubernetes_version when the node is created."
   type        = string
   default     = null
 
@@ -123,7 +123,7 @@ variable "ami_id" {
 }
 
 variable "subnet_ids" {
-  description = "Subnets that the node may be in. Of those in availability_zone the machine's name chooses one, always the same."
+  description = "Subnets that the node may be in. The module selects one of those in availability_zone by a hash of the machine's name."
   type        = list(string)
   nullable    = false
 
@@ -134,13 +134,13 @@ variable "subnet_ids" {
 }
 
 variable "availability_zone" {
-  description = "Zone of the node. Null is any of subnet_ids."
+  description = "Zone of the node. Defaults to any of subnet_ids."
   type        = string
   default     = null
 }
 
 variable "security_group_ids" {
-  description = "Security groups of the node: the output node_security_group_id of the cluster. Empty is the group that EKS made for the control plane, which is looked up."
+  description = "Security groups of the node: the output node_security_group_id of the cluster. Defaults to the group that EKS created for the control plane, which is looked up."
   type        = list(string)
   default     = []
   nullable    = false
@@ -187,13 +187,13 @@ variable "disk_size" {
 }
 
 variable "disk_kms_key_arn" {
-  description = "KMS key that encrypts the disks. Null is the account's key for EBS."
+  description = "KMS key that encrypts the disks. Defaults to the account's key for EBS."
   type        = string
   default     = null
 }
 
 variable "metadata_hop_limit" {
-  description = "How far an answer of the instance metadata service goes: 1 keeps it from pods, 2 lets them have it."
+  description = "Hop limit of the instance metadata service: 1 blocks access from pods, 2 allows it."
   type        = number
   default     = 1
   nullable    = false
@@ -205,13 +205,13 @@ variable "metadata_hop_limit" {
 }
 
 variable "instance_profile_name" {
-  description = "Instance profile of the node, whose role may join the cluster, for example the output karpenter_instance_profile_name. Null makes a role, a profile and an access entry for this machine alone."
+  description = "Instance profile of the node, whose role may join the cluster, for example the output karpenter_instance_profile_name. If null, a role, a profile and an access entry are created for this machine only."
   type        = string
   default     = null
 }
 
 variable "cni_policy" {
-  description = "Whether the role that the module makes may do what the VPC CNI does. Switch it off where the add-on vpc-cni has a role of its own."
+  description = "Whether the role that the module creates has the permissions of the VPC CNI. Set it to false if the add-on vpc-cni has its own role."
   type        = bool
   default     = true
   nullable    = false
@@ -225,20 +225,20 @@ variable "ssm_policy" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the role that the module makes. Null is none."
+  description = "Permissions boundary of the role that the module creates. Defaults to none."
   type        = string
   default     = null
 }
 
 variable "detailed_monitoring" {
-  description = "Whether CloudWatch gets metrics of the instance every minute, which costs."
+  description = "Whether CloudWatch gets metrics of the instance every minute, at extra cost."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes."
+  description = "Tags of everything that the module creates."
   type        = map(string)
   default     = {}
   nullable    = false

@@ -1,5 +1,5 @@
 locals {
-  # What nodes, the add-ons and Karpenter call when nothing leads to the internet.
+  # Services that nodes, the add-ons and Karpenter call without internet access.
   # Pricing has no endpoint in most regions: set Karpenter's isolatedVPC there.
   isolated_endpoints = [
     "autoscaling", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth",

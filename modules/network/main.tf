@@ -1,6 +1,6 @@
 data "aws_region" "current" {}
 
-# Local Zones and Wavelength Zones have to be opted into and cannot hold an EKS
+# Local Zones and Wavelength Zones require an opt-in and do not support an EKS
 # control plane.
 data "aws_availability_zones" "available" {
   count = var.azs == null ? 1 : 0
@@ -56,7 +56,7 @@ resource "aws_vpc" "this" {
   tags = merge(var.tags, local.cluster_tags, { Name = var.name })
 }
 
-# Takes the rules out of the group that everything without a group falls into.
+# Removes the rules of the default group, which applies to everything without a group.
 resource "aws_default_security_group" "this" {
   region = var.region
   vpc_id = aws_vpc.this.id
@@ -78,7 +78,7 @@ resource "aws_subnet" "private" {
   })
 }
 
-# Instances here get a public address only when they ask for one; load balancers
+# Instances here get a public address only on request; load balancers
 # and NAT gateways do.
 resource "aws_subnet" "public" {
   for_each = local.zones

@@ -50,7 +50,7 @@ resource "aws_route_table_association" "public" {
   route_table_id = aws_route_table.public.id
 }
 
-# One for each zone also with a single NAT gateway: going from Single to PerZone
+# One for each zone, also with a single NAT gateway: a change from Single to PerZone
 # then changes routes only.
 resource "aws_route_table" "private" {
   for_each = local.zones

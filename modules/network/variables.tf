@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the VPC, and the beginning of the names of what is in it."
+  description = "Name of the VPC, and prefix of the names of its resources."
   type        = string
   nullable    = false
 
@@ -10,7 +10,7 @@ variable "name" {
 }
 
 variable "region" {
-  description = "Region of the VPC. Null is the provider's."
+  description = "Region of the VPC. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -33,7 +33,7 @@ variable "cidr" {
 }
 
 variable "azs" {
-  description = "Zones of the subnets, two or three. Null takes the first three of the region. Add a zone only at the end: its position decides its networks."
+  description = "Zones of the subnets, two or three. Defaults to the first three of the region. Add a zone only at the end: its position decides its networks."
   type        = list(string)
   default     = null
 
@@ -61,7 +61,7 @@ variable "nat_gateway" {
 }
 
 variable "cluster_name" {
-  description = "EKS cluster that uses the VPC. Its name goes into the tags by which Karpenter and load-balancer controllers find subnets. Null sets no such tags."
+  description = "EKS cluster that uses the VPC. Its name is part of the tags with which Karpenter and load-balancer controllers select subnets. Null sets no such tags."
   type        = string
   default     = null
 
@@ -79,23 +79,23 @@ variable "gateway_endpoints" {
 
   validation {
     condition     = alltrue([for s in var.gateway_endpoints : contains(["s3", "dynamodb"], s)])
-    error_message = "gateway_endpoints may hold s3 and dynamodb; other services go into interface_endpoints."
+    error_message = "gateway_endpoints may contain s3 and dynamodb; use interface_endpoints for other services."
   }
 }
 
 variable "interface_endpoints" {
-  description = "Services reached through interface endpoints in the private subnets, by their short names (ecr.api, sts). Null is none where there is a NAT gateway, and without one what EKS nodes and Karpenter need."
+  description = "Services reached through interface endpoints in the private subnets, by their short names (ecr.api, sts). Defaults to none with a NAT gateway, and otherwise to the services that EKS nodes and Karpenter need."
   type        = set(string)
   default     = null
 
   validation {
     condition     = var.interface_endpoints == null || try(alltrue([for s in var.interface_endpoints : can(regex("^[a-z0-9][a-z0-9.-]*$", s)) && !startswith(s, "com.")]), false)
-    error_message = "interface_endpoints takes short names of services: write ecr.api instead of com.amazonaws.eu-central-1.ecr.api."
+    error_message = "interface_endpoints must contain short names of services: write ecr.api instead of com.amazonaws.eu-central-1.ecr.api."
   }
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes."
+  description = "Tags of everything that the module creates."
   type        = map(string)
   default     = {}
   nullable    = false

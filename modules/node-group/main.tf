@@ -3,7 +3,7 @@ locals {
 
   capacity_type = { OnDemand = "ON_DEMAND", ON_DEMAND = "ON_DEMAND", Spot = "SPOT", SPOT = "SPOT" }[var.capacity_type]
 
-  # EKS spells the effects in its own way.
+  # EKS has its own spelling of the effects.
   effects = { NoSchedule = "NO_SCHEDULE", PreferNoSchedule = "PREFER_NO_SCHEDULE", NoExecute = "NO_EXECUTE" }
 
   desired_size = coalesce(var.desired_size, var.min_size)
@@ -11,7 +11,7 @@ locals {
   max_unavailable            = try(coalesce(var.max_unavailable, try(var.update_config.max_unavailable, null)), null)
   max_unavailable_percentage = try(coalesce(var.max_unavailable_percentage, try(var.update_config.max_unavailable_percentage, null)), local.max_unavailable == null ? 33 : null)
 
-  # The instances carry this name, which tells them apart from Karpenter's.
+  # The name of the instances, which distinguishes them from Karpenter's.
   node_tags = merge(var.tags, { Name = "${var.cluster_name}-${var.name}" })
 }
 
@@ -80,7 +80,7 @@ resource "aws_eks_node_group" "this" {
   region = var.region
 
   cluster_name = var.cluster_name
-  # The provider appends 26 characters to the prefix, and EKS takes 63.
+  # The provider appends 26 characters to the prefix, and EKS allows 63.
   node_group_name_prefix = "${substr(var.name, 0, 36)}-"
   node_role_arn          = local.node_role_arn
   subnet_ids             = var.subnet_ids
@@ -131,7 +131,7 @@ resource "aws_eks_node_group" "this" {
   tags = local.node_tags
 
   lifecycle {
-    # What EKS cannot change in place is replaced: the new nodes first.
+    # Changes that EKS cannot make in place replace the group, the new nodes first.
     create_before_destroy = true
 
     precondition {
@@ -148,13 +148,13 @@ resource "aws_eks_node_group" "this" {
     }
   }
 
-  # Nodes could neither join nor leave in good order without their policies.
+  # Without their policies, nodes could neither join nor be drained.
   depends_on = [aws_iam_role_policy_attachment.node]
 }
 
-# EKS tells the name of the Auto Scaling group, not its instances. They are looked
-# up by the tags EKS gives them, for each subnet apart: a subnet knows its zone, and
-# how many subnets there are is known before any instance is.
+# EKS returns the name of the Auto Scaling group, not its instances. They are looked
+# up by their EKS tags, separately for each subnet: a subnet has one zone, and
+# the number of subnets is known before any instance exists.
 data "aws_subnet" "this" {
   count = length(var.subnet_ids)
 

@@ -28,7 +28,7 @@ output "autoscaling_group_names" {
 }
 
 output "desired_size" {
-  description = "Number of nodes that is wanted."
+  description = "Desired number of nodes."
   value       = aws_eks_node_group.this.scaling_config[0].desired_size
 }
 

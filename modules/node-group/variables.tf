@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the node group. Its real name gets a suffix, so that a replacement can stand beside it."
+  description = "Name of the node group. Its real name gets a suffix, so that a replacement can be created before the old group is deleted."
   type        = string
   nullable    = false
 
@@ -21,7 +21,7 @@ variable "cluster_name" {
 }
 
 variable "kubernetes_version" {
-  description = "Kubernetes version of the nodes, for example 1.33. Null is the control plane's when the group is made."
+  description = "Kubernetes version of the nodes, for example 1.33. Defaults to the version of the control plane when the group is created."
   type        = string
   default     = null
 
@@ -32,7 +32,7 @@ variable "kubernetes_version" {
 }
 
 variable "region" {
-  description = "Region of the nodes. Null is the provider's."
+  description = "Region of the nodes. Defaults to the provider's region."
   type        = string
   default     = null
 
@@ -61,12 +61,12 @@ variable "instance_types" {
 
   validation {
     condition     = length(var.instance_types) >= 1 && length(var.instance_types) <= 20 && alltrue([for t in var.instance_types : can(regex("^[a-z0-9-]+\\.[a-z0-9-]+$", t))])
-    error_message = "instance_types must hold between one and 20 instance types, for example [\"m6i.large\", \"m6a.large\"]."
+    error_message = "instance_types must contain between one and 20 instance types, for example [\"m6i.large\", \"m6a.large\"]."
   }
 }
 
 variable "capacity_type" {
-  description = "How the nodes are paid for: OnDemand or Spot (also in AWS's spelling, ON_DEMAND and SPOT)."
+  description = "Capacity type of the nodes: OnDemand or Spot (also in AWS's spelling, ON_DEMAND and SPOT)."
   type        = string
   default     = "OnDemand"
   nullable    = false
@@ -85,12 +85,12 @@ variable "ami_type" {
 
   validation {
     condition     = can(regex("^(AL2023|BOTTLEROCKET)_(x86_64|ARM_64)(_[A-Z]+)*$", var.ami_type))
-    error_message = "ami_type must be an AMI type of Amazon Linux 2023 or Bottlerocket, for example AL2023_x86_64_STANDARD, AL2023_ARM_64_STANDARD, BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64; Amazon Linux 2 gets no more images."
+    error_message = "ami_type must be an AMI type of Amazon Linux 2023 or Bottlerocket, for example AL2023_x86_64_STANDARD, AL2023_ARM_64_STANDARD, BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64; there are no new images of Amazon Linux 2."
   }
 }
 
 variable "release_version" {
-  description = "Release of the image, for example 1.33.0-20250715. Null is the newest when the group is made or its version changes."
+  description = "Release of the image, for example 1.33.0-20250715. Defaults to the newest when the group is created or its version changes."
   type        = string
   default     = null
 }
@@ -115,13 +115,13 @@ variable "disk_size" {
 }
 
 variable "disk_kms_key_arn" {
-  description = "KMS key that encrypts the disks. Null is the account's key for EBS."
+  description = "KMS key that encrypts the disks. Defaults to the account's key for EBS."
   type        = string
   default     = null
 }
 
 variable "min_size" {
-  description = "Smallest number of nodes."
+  description = "Minimum number of nodes."
   type        = number
   default     = 1
   nullable    = false
@@ -133,7 +133,7 @@ variable "min_size" {
 }
 
 variable "max_size" {
-  description = "Greatest number of nodes."
+  description = "Maximum number of nodes."
   type        = number
   default     = 3
   nullable    = false
@@ -145,7 +145,7 @@ variable "max_size" {
 }
 
 variable "desired_size" {
-  description = "Number of nodes. Null is min_size."
+  description = "Number of nodes. Defaults to min_size."
   type        = number
   default     = null
 }
@@ -174,12 +174,12 @@ variable "taints" {
 
   validation {
     condition     = length(distinct([for t in var.taints : "${t.key}:${t.effect}"])) == length(var.taints)
-    error_message = "taints must hold each pair of key and effect once."
+    error_message = "taints must contain each pair of key and effect once."
   }
 }
 
 variable "update_config" {
-  description = "How many nodes may be unavailable during an update: max_unavailable or max_unavailable_percentage. Null is a third of them."
+  description = "How many nodes may be unavailable during an update: max_unavailable or max_unavailable_percentage. Defaults to a third of them."
   type = object({
     max_unavailable            = optional(number)
     max_unavailable_percentage = optional(number)
@@ -222,14 +222,14 @@ variable "node_repair" {
 }
 
 variable "security_group_ids" {
-  description = "Security groups of the nodes: the output node_security_group_id of the cluster. Empty is the group that EKS made for the control plane."
+  description = "Security groups of the nodes: the output node_security_group_id of the cluster. Defaults to the group that EKS created for the control plane."
   type        = list(string)
   default     = []
   nullable    = false
 }
 
 variable "metadata_hop_limit" {
-  description = "How far an answer of the instance metadata service goes: 1 keeps it from pods, 2 lets them have it."
+  description = "Hop limit of the instance metadata service: 1 blocks access from pods, 2 allows it."
   type        = number
   default     = 1
   nullable    = false
@@ -247,14 +247,14 @@ variable "user_data" {
 }
 
 variable "detailed_monitoring" {
-  description = "Whether CloudWatch gets metrics of the instances every minute, which costs."
+  description = "Whether CloudWatch gets metrics of the instances every minute, at extra cost."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "node_role_arn" {
-  description = "Role of the nodes. Null makes one for this group."
+  description = "Role of the nodes. If null, one is created for this group."
   type        = string
   default     = null
 
@@ -265,7 +265,7 @@ variable "node_role_arn" {
 }
 
 variable "cni_policy" {
-  description = "Whether the role that the module makes may do what the VPC CNI does. Switch it off where the add-on vpc-cni has a role of its own."
+  description = "Whether the role that the module creates has the permissions of the VPC CNI. Set it to false if the add-on vpc-cni has its own role."
   type        = bool
   default     = true
   nullable    = false
@@ -279,13 +279,13 @@ variable "ssm_policy" {
 }
 
 variable "permissions_boundary_arn" {
-  description = "Permissions boundary of the role that the module makes. Null is none."
+  description = "Permissions boundary of the role that the module creates. Defaults to none."
   type        = string
   default     = null
 }
 
 variable "timeouts" {
-  description = "How long making, changing and deleting the node group may take, for example 45m. Null is the provider's."
+  description = "How long creating, changing and deleting the node group may take, for example 45m. Defaults to the provider's timeout."
   type = object({
     create = optional(string)
     update = optional(string)
@@ -296,7 +296,7 @@ variable "timeouts" {
 }
 
 variable "tags" {
-  description = "Tags of everything the module makes, the instances and their disks included."
+  description = "Tags of everything that the module creates, the instances and their disks included."
   type        = map(string)
   default     = {}
   nullable    = false

@@ -1,5 +1,5 @@
-# EC2 Spot needs one service-linked role in the account, and so does everything in
-# it that uses Spot: it is created where it is missing and never destroyed.
+# EC2 Spot needs one service-linked role in the account, which everything that uses
+# Spot there shares: it is created if it is missing, and never destroyed.
 
 data "aws_iam_roles" "spot" {
   name_regex  = "^AWSServiceRoleForEC2Spot$"
@@ -7,8 +7,8 @@ data "aws_iam_roles" "spot" {
 }
 
 # An existing role is imported instead of created again, which AWS
-# would refuse. Creating it by count would plan to destroy it the next time, when
-# the lookup finds it.
+# would reject. With count, the next plan would destroy it, because the lookup then
+# finds it.
 import {
   for_each = data.aws_iam_roles.spot.arns
 
@@ -23,9 +23,9 @@ resource "aws_iam_service_linked_role" "spot" {
   tags = var.tags
 
   lifecycle {
-    # Other clusters of the account live off it.
+    # Other clusters of the account use it.
     prevent_destroy = true
-    # What others wrote on it is theirs.
+    # Tags and descriptions that others set are kept.
     ignore_changes = [description, tags, tags_all]
   }
 }

@@ -1,5 +1,5 @@
 variable "tags" {
-  description = "Tags of the role where this module creates it. A role that exists keeps its own."
+  description = "Tags of the role if this module creates it. An existing role keeps its tags."
   type        = map(string)
   default     = {}
   nullable    = false

@@ -52,7 +52,7 @@ run "defaults_of_the_object" {
   }
   assert {
     condition     = helm_release.karpenter["main"].name == "karpenter" && helm_release.karpenter["main"].namespace == "karpenter" && helm_release.karpenter["main"].create_namespace && helm_release.karpenter["main"].repository == "oci://public.ecr.aws/karpenter" && helm_release.karpenter["main"].chart == "karpenter"
-    error_message = "The release is what the configuration says."
+    error_message = "The release matches the configuration."
   }
   assert {
     condition     = helm_release.karpenter["main"].version == "1.14.1"
@@ -72,7 +72,7 @@ run "defaults_of_the_object" {
         annotations = { "eks.amazonaws.com/role-arn" = "arn:aws:iam::123456789012:role/KarpenterController" }
       }
     }
-    error_message = "The chart is told of cluster, queue and role."
+    error_message = "The chart gets cluster, queue and role."
   }
   assert {
     condition     = output.karpenter_releases["main"].name == "karpenter" && output.karpenter_releases["main"].status == "deployed" && output.karpenter_releases["main"].version == "1.14.1"
@@ -131,15 +131,15 @@ run "as_the_readme_uses_it" {
   }
   assert {
     condition     = length(helm_release.karpenter["main"].values) == 2 && helm_release.karpenter["main"].values[1] == "replicas: 3\n"
-    error_message = "The user's values come after the module's, and so win."
+    error_message = "The user's values take precedence over the module's."
   }
   assert {
     condition     = [for s in helm_release.karpenter["main"].set : "${s.name}=${s.value} (${s.type})"] == ["controller.resources.requests.cpu=1 (string)", "controller.resources.requests.memory=1Gi (auto)"]
-    error_message = "additional_sets reach the release, as strings unless told otherwise."
+    error_message = "additional_sets reach the release, as strings by default."
   }
   assert {
     condition     = local.policies_version == "0.37.0" && local.tags == tomap({ Project = "EKS Infrastructure", Environment = "production" })
-    error_message = "The policies suit the release, and the environment is a tag."
+    error_message = "The policies match the release, and the environment is a tag."
   }
 }
 
@@ -168,15 +168,15 @@ run "several_configurations" {
   }
   assert {
     condition     = length(yamldecode(helm_release.karpenter["gpu"].values[0]).serviceAccount.annotations) == 0 && length(yamldecode(helm_release.karpenter["old"].values[0]).serviceAccount.annotations) == 1
-    error_message = "Pod Identity takes no annotation, IRSA does."
+    error_message = "IRSA needs the annotation, Pod Identity does not."
   }
   assert {
     condition     = output.iam_roles["gpu"].taken_by == "PodIdentity" && length(output.karpenter_releases) == 3
-    error_message = "The outputs hold every role and release."
+    error_message = "The outputs contain every role and release."
   }
 }
 
-run "the_iam_side_alone" {
+run "without_helm" {
   command = plan
 
   variables {
@@ -191,7 +191,7 @@ run "the_iam_side_alone" {
   }
   assert {
     condition     = output.karpenter_iam_role_arn == "arn:aws:iam::123456789012:role/KarpenterController" && output.karpenter_queue_name == "Karpenter-demo" && output.karpenter_node_role_name == "nodes"
-    error_message = "What another installer needs is there."
+    error_message = "The outputs that another installer needs exist."
   }
 }
 
@@ -221,6 +221,6 @@ run "without_a_queue" {
 
   assert {
     condition     = yamldecode(helm_release.karpenter["main"].values[0]).settings.interruptionQueue == ""
-    error_message = "Without a queue the chart is told of none."
+    error_message = "Without a queue the chart gets none."
   }
 }

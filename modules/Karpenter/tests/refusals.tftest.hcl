@@ -75,7 +75,7 @@ run "no_configuration" {
   variables {
     karpenter_configs = {}
   }
-  # Says: karpenter_configs must hold at least one configuration
+  # Says: karpenter_configs must contain at least one configuration
   expect_failures = [var.karpenter_configs]
 }
 
@@ -93,7 +93,7 @@ run "one_release_twice" {
   variables {
     karpenter_configs = { a = { name = "karpenter", namespace = "karpenter" }, b = { name = "karpenter", namespace = "karpenter" } }
   }
-  # Says: karpenter_configs must hold each release
+  # Says: karpenter_configs must contain each release
   expect_failures = [var.karpenter_configs]
 }
 
@@ -106,7 +106,7 @@ run "a_configurations_version_with_a_v" {
   expect_failures = [var.karpenter_configs]
 }
 
-run "values_that_are_no_yaml" {
+run "values_that_are_not_yaml" {
   command = plan
   variables {
     karpenter_configs = { main = { name = "karpenter", namespace = "karpenter", values = ["a: b: c"] } }
@@ -129,6 +129,6 @@ run "no_role_for_the_controller" {
   variables {
     iam_roles = { builder = { name = "Builder", service = "codebuild.amazonaws.com" } }
   }
-  # Says: iam_roles must hold a role for Karpenter's controller
+  # Says: iam_roles must contain a role for Karpenter's controller
   expect_failures = [var.iam_roles]
 }

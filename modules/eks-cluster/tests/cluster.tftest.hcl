@@ -60,11 +60,11 @@ run "defaults" {
   }
   assert {
     condition     = aws_eks_cluster.this.access_config[0].authentication_mode == "API" && aws_eks_cluster.this.access_config[0].bootstrap_cluster_creator_admin_permissions
-    error_message = "Access entries decide who may use the cluster; its creator may."
+    error_message = "Access entries grant access to the cluster; its creator has access."
   }
   assert {
     condition     = jsondecode(aws_iam_role.cluster[0].assume_role_policy).Statement == [{ Action = "sts:AssumeRole", Effect = "Allow", Principal = { Service = "eks.amazonaws.com" }, Sid = "EKSControlPlane" }]
-    error_message = "Only EKS takes the control plane's role."
+    error_message = "Only EKS may assume the control plane's role."
   }
   assert {
     condition     = aws_iam_role_policy_attachment.cluster[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
@@ -72,15 +72,15 @@ run "defaults" {
   }
   assert {
     condition     = jsondecode(aws_iam_role_policy.secrets[0].policy).Statement[0].Resource == aws_kms_key.secrets[0].arn
-    error_message = "The control plane uses the one key and no other."
+    error_message = "The control plane uses only this key."
   }
   assert {
     condition     = aws_iam_openid_connect_provider.this.url == "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" && aws_iam_openid_connect_provider.this.client_id_list == toset(["sts.amazonaws.com"])
-    error_message = "Service accounts can take IAM roles."
+    error_message = "Service accounts can assume IAM roles."
   }
   assert {
     condition     = toset(keys(aws_eks_addon.before_compute)) == toset(["vpc-cni", "kube-proxy", "eks-pod-identity-agent"]) && toset(keys(aws_eks_addon.this)) == toset(["coredns"])
-    error_message = "Add-ons that nodes need come before nodes, CoreDNS beside them."
+    error_message = "Add-ons that nodes need are created before nodes, CoreDNS at the same time."
   }
   assert {
     condition     = aws_eks_cluster.this.bootstrap_self_managed_addons == false && aws_eks_addon.this["coredns"].addon_version == "v1.0.0-eksbuild.1"
@@ -96,7 +96,7 @@ run "defaults" {
   }
   assert {
     condition     = alltrue([for r in merge(aws_vpc_security_group_ingress_rule.node, aws_vpc_security_group_ingress_rule.cluster) : r.cidr_ipv4 == null])
-    error_message = "No network is let in by default."
+    error_message = "No network has access by default."
   }
   assert {
     condition     = { for k, r in aws_vpc_security_group_ingress_rule.cluster : k => "${r.ip_protocol} ${r.from_port}-${r.to_port} from ${r.referenced_security_group_id}" } == { nodes_api = "tcp 443-443 from sg-nodes", nodes_dns_tcp = "tcp 53-53 from sg-nodes", nodes_dns_udp = "udp 53-53 from sg-nodes" }
@@ -129,7 +129,7 @@ run "a_public_endpoint" {
   }
   assert {
     condition     = aws_eks_cluster.this.vpc_config[0].subnet_ids == toset(["subnet-x", "subnet-y"])
-    error_message = "The control plane has subnets of its own."
+    error_message = "The control plane has its own subnets."
   }
   assert {
     condition     = aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].cidr_ipv4 == "10.200.0.0/16" && aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].from_port == 443
@@ -175,11 +175,11 @@ run "access_entries" {
   }
   assert {
     condition     = !aws_eks_cluster.this.access_config[0].bootstrap_cluster_creator_admin_permissions
-    error_message = "The creator is no administrator when that is not wanted."
+    error_message = "The creator is not an administrator if this is disabled."
   }
 }
 
-run "what_is_brought_along" {
+run "given_roles_and_keys" {
   command = plan
 
   variables {
@@ -229,19 +229,19 @@ run "add_ons" {
   }
   assert {
     condition     = toset(keys(aws_eks_addon.before_compute)) == toset(["vpc-cni", "cni-of-ours"]) && toset(keys(aws_eks_addon.this)) == toset(["coredns", "aws-ebs-csi-driver"])
-    error_message = "before_compute decides when an add-on is made."
+    error_message = "before_compute decides when an add-on is created."
   }
   assert {
     condition     = one(aws_eks_addon.this["aws-ebs-csi-driver"].pod_identity_association).service_account == "ebs-csi-controller-sa" && aws_eks_addon.this["aws-ebs-csi-driver"].resolve_conflicts_on_update == "PRESERVE"
-    error_message = "An add-on can have a role by Pod Identity."
+    error_message = "An add-on can have a role through Pod Identity."
   }
   assert {
     condition     = data.aws_eks_addon_version.this["coredns"].most_recent && !contains(keys(data.aws_eks_addon_version.this), "vpc-cni")
-    error_message = "Only versions that are not given are looked up."
+    error_message = "Only versions that are not set are looked up."
   }
   assert {
     condition     = output.cluster_addons["vpc-cni"] == "v1.19.0-eksbuild.1"
-    error_message = "The output tells the versions."
+    error_message = "The output has the versions."
   }
 }
 
@@ -254,7 +254,7 @@ run "a_long_name_still_fits_a_role" {
 
   assert {
     condition     = length(aws_iam_role.cluster[0].name) == 64 && startswith(aws_iam_role.cluster[0].name, "a-cluster-name-of-one-hundred-characters") && endswith(aws_iam_role.cluster[0].name, "-cluster")
-    error_message = "The role's name is cut and made unique."
+    error_message = "The role's name is truncated and unique."
   }
 }
 
@@ -301,7 +301,7 @@ run "the_remaining_options" {
   }
   assert {
     condition     = aws_cloudwatch_log_group.this.kms_key_id == "arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555" && aws_kms_key.secrets[0].deletion_window_in_days == 7
-    error_message = "Keys are as asked for."
+    error_message = "The keys match the variables."
   }
   assert {
     condition     = aws_iam_role.cluster[0].permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
@@ -309,7 +309,7 @@ run "the_remaining_options" {
   }
   assert {
     condition     = aws_eks_addon.this["coredns"].service_account_role_arn == "arn:aws:iam::123456789012:role/coredns" && aws_eks_addon.this["coredns"].preserve && aws_eks_addon.this["coredns"].resolve_conflicts_on_create == "NONE"
-    error_message = "An add-on can have a role by IRSA and outlive its resource."
+    error_message = "An add-on can have a role through IRSA and be preserved on deletion."
   }
   assert {
     condition     = aws_eks_access_entry.this["windows"].type == "EC2_WINDOWS" && aws_eks_access_entry.this["person"].user_name == "person"
@@ -317,6 +317,6 @@ run "the_remaining_options" {
   }
   assert {
     condition     = alltrue([for t in [aws_eks_cluster.this.tags, aws_cloudwatch_log_group.this.tags, aws_iam_role.cluster[0].tags, aws_kms_key.secrets[0].tags, aws_security_group.node.tags, aws_eks_addon.this["coredns"].tags, aws_eks_access_entry.this["person"].tags, aws_iam_openid_connect_provider.this.tags, aws_vpc_security_group_egress_rule.node.tags, aws_vpc_security_group_ingress_rule.node["nodes"].tags] : t["Team"] == "platform"])
-    error_message = "Tags reach everything."
+    error_message = "Tags are set on every resource."
   }
 }

@@ -34,7 +34,7 @@ variables {
   subnet_ids         = ["subnet-a", "subnet-b"]
 }
 
-run "a_public_endpoint_for_everybody_by_accident" {
+run "a_public_endpoint_without_networks" {
   command = plan
   variables {
     endpoint_public_access = true
@@ -162,7 +162,7 @@ run "access_by_config_map_alone" {
   expect_failures = [var.authentication_mode]
 }
 
-run "a_principal_that_is_no_arn" {
+run "a_principal_that_is_not_an_arn" {
   command = plan
   variables {
     access_entries = { admin = { principal_arn = "admin" } }
@@ -209,7 +209,7 @@ run "an_alias_for_a_key" {
   variables {
     kms_key_arn = "alias/secrets"
   }
-  # Says: an alias does not do
+  # Says: an alias is not supported
   expect_failures = [var.kms_key_arn]
 }
 
@@ -227,20 +227,20 @@ run "an_unknown_log" {
   variables {
     log_types = ["kubelet"]
   }
-  # Says: log_types may hold api, audit, authenticator, controllerManager and scheduler
+  # Says: log_types may contain api, audit, authenticator, controllerManager and scheduler
   expect_failures = [var.log_types]
 }
 
-run "a_retention_cloudwatch_does_not_know" {
+run "a_retention_that_cloudwatch_does_not_support" {
   command = plan
   variables {
     log_retention_days = 10
   }
-  # Says: log_retention_days must be a number that CloudWatch knows
+  # Says: log_retention_days must be a number that CloudWatch supports
   expect_failures = [var.log_retention_days]
 }
 
-run "settings_that_are_no_json" {
+run "settings_that_are_not_json" {
   command = plan
   variables {
     cluster_addons = { coredns = { configuration_values = "replicaCount: 3" } }

@@ -84,15 +84,15 @@ run "karpenter_by_helm" {
 
   assert {
     condition     = output.karpenter_releases["main"].name == "karpenter" && output.karpenter_releases["main"].namespace == "karpenter" && output.karpenter_releases["main"].version == "1.14.1" && output.karpenter_releases["main"].status == "deployed"
-    error_message = "Karpenter is installed by Helm."
+    error_message = "Karpenter is installed with Helm."
   }
   assert {
     condition     = module.karpenter.iam_roles["karpenter_controller"].name == "KarpenterController-demo" && output.karpenter_queue_name == "Karpenter-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo"
-    error_message = "The IAM side has the names that modules/eks gives it."
+    error_message = "The IAM resources have the names that modules/eks sets."
   }
   assert {
     condition     = output.node_group_name == "system-2025" && output.cluster_name == "demo"
-    error_message = "There is somewhere for Karpenter to run."
+    error_message = "Karpenter has a place to run."
   }
 }
 
@@ -102,6 +102,6 @@ run "state_for_the_migration" {
 
   assert {
     condition     = output.cluster_name == "demo"
-    error_message = "The cluster is there."
+    error_message = "The cluster exists."
   }
 }

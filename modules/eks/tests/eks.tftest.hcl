@@ -60,7 +60,7 @@ mock_provider "aws" {
   }
 }
 
-# Tell the roles apart, of which a mock makes one.
+# Distinguishes the roles, which a mock would give one id.
 override_resource {
   target = module.karpenter_iam.aws_iam_role.this
   values = { arn = "arn:aws:iam::123456789012:role/KarpenterController-demo" }
@@ -91,7 +91,7 @@ run "a_node_group_by_default" {
   }
   assert {
     condition     = keys(output.cluster_addons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
-    error_message = "The default add-ons are there."
+    error_message = "The default add-ons are installed."
   }
   assert {
     condition     = output.cluster_name == "demo" && output.cluster_version == "1.33" && output.cluster_endpoint == "https://ABCD.gr7.eu-central-1.eks.amazonaws.com" && output.cluster_certificate_authority_data == "Q0E=" && output.cluster_arn == "arn:aws:eks:eu-central-1:123456789012:cluster/demo" && output.region == "eu-central-1"
@@ -103,15 +103,15 @@ run "a_node_group_by_default" {
   }
   assert {
     condition     = output.karpenter_iam_role_arn == "arn:aws:iam::123456789012:role/KarpenterController-demo" && output.karpenter_queue_name == "Karpenter-demo"
-    error_message = "The outputs give what Karpenter's chart is told."
+    error_message = "The outputs have the values of Karpenter's chart."
   }
   assert {
     condition     = output.karpenter_node_role_name == "KarpenterNode-demo" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/KarpenterNode-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo"
-    error_message = "The outputs give what an EC2NodeClass is told."
+    error_message = "The outputs have the values of an EC2NodeClass."
   }
   assert {
     condition     = output.karpenter_namespace == "karpenter" && output.karpenter_service_account == "karpenter" && output.node_security_group_id != "" && output.cluster_security_group_id != ""
-    error_message = "The outputs say where Karpenter runs."
+    error_message = "The outputs show where Karpenter runs."
   }
 }
 
@@ -131,7 +131,7 @@ run "fargate" {
   }
   assert {
     condition     = jsondecode(local.fargate_configuration["coredns"]) == { computeType = "Fargate", replicaCount = 3 }
-    error_message = "CoreDNS asks for Fargate and keeps its settings."
+    error_message = "CoreDNS requests Fargate and keeps its settings."
   }
   assert {
     condition     = local.fargate_profiles["coredns"].labels["k8s-app"] == "kube-dns" && local.fargate_profiles["flux-system"].namespace == "flux-system"
@@ -165,7 +165,7 @@ run "add_ons_are_added" {
 
   assert {
     condition     = output.cluster_addons == { aws-ebs-csi-driver = "v1.0.0-eksbuild.1", coredns = "v1.11.4-eksbuild.2", kube-proxy = "v1.0.0-eksbuild.1" }
-    error_message = "Naming an add-on does not take the others away."
+    error_message = "An entry for an add-on does not remove the others."
   }
 }
 
@@ -181,6 +181,6 @@ run "pod_identity" {
 
   assert {
     condition     = module.karpenter_iam.iam_roles["karpenter_controller"].taken_by == "PodIdentity" && module.karpenter_iam.karpenter_iam_role_name == "Karpenter" && output.karpenter_queue_name == ""
-    error_message = "Karpenter can have its role by Pod Identity."
+    error_message = "Karpenter can have its role through Pod Identity."
   }
 }

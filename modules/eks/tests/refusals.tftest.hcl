@@ -60,7 +60,7 @@ mock_provider "aws" {
   }
 }
 
-# Tell the roles apart, of which a mock makes one.
+# Distinguishes the roles, which a mock would give one id.
 override_resource {
   target = module.karpenter_iam.aws_iam_role.this
   values = { arn = "arn:aws:iam::123456789012:role/KarpenterController-demo" }

@@ -28,11 +28,11 @@ run "defaults" {
 
   assert {
     condition     = aws_eks_fargate_profile.this.fargate_profile_name == "flux-system" && aws_eks_fargate_profile.this.subnet_ids == toset(["subnet-a", "subnet-b"]) && one(aws_eks_fargate_profile.this.selector).namespace == "flux-system"
-    error_message = "The profile takes the pods of the namespace."
+    error_message = "The profile selects the pods of the namespace."
   }
   assert {
     condition     = jsondecode(aws_iam_role.this[0].assume_role_policy).Statement == [{ Sid = "FargatePods", Effect = "Allow", Principal = { Service = "eks-fargate-pods.amazonaws.com" }, Action = "sts:AssumeRole", Condition = { ArnLike = { "aws:SourceArn" = "arn:aws:eks:eu-central-1:123456789012:fargateprofile/demo/*" } } }]
-    error_message = "Only Fargate profiles of this cluster take the role."
+    error_message = "Only Fargate profiles of this cluster may assume the role."
   }
   assert {
     condition     = aws_iam_role_policy_attachment.this[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy" && aws_iam_role.this[0].name == "demo-flux-system-fargate"
@@ -55,7 +55,7 @@ run "labels_and_a_given_role" {
 
   assert {
     condition     = { for s in aws_eks_fargate_profile.this.selector : s.namespace => jsonencode(s.labels) } == { kube-system = "{\"k8s-app\":\"kube-dns\"}", karpenter = "{}" }
-    error_message = "Selectors carry their labels."
+    error_message = "Selectors have their labels."
   }
   assert {
     condition     = length(aws_iam_role.this) == 0 && aws_eks_fargate_profile.this.pod_execution_role_arn == "arn:aws:iam::123456789012:role/fargate" && aws_eks_fargate_profile.this.region == "eu-west-1" && aws_eks_fargate_profile.this.tags["Team"] == "platform"
@@ -74,6 +74,6 @@ run "the_remaining_options" {
 
   assert {
     condition     = aws_iam_role.this[0].permissions_boundary == "arn:aws:iam::123456789012:policy/boundary" && length(aws_iam_role.this[0].name) == 64 && aws_eks_fargate_profile.this.timeouts.delete == "15m"
-    error_message = "Boundary and timeouts arrive, and a long name is cut."
+    error_message = "Boundary and timeouts are set, and a long name is truncated."
   }
 }

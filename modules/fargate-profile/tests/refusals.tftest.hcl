@@ -64,7 +64,7 @@ run "no_selector" {
   variables {
     selectors = []
   }
-  # Says: selectors must hold between one and five selectors
+  # Says: selectors must contain between one and five selectors
   expect_failures = [var.selectors]
 }
 

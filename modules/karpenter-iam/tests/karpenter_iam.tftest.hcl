@@ -25,7 +25,7 @@ mock_provider "aws" {
   }
 }
 
-# The nodes' role and the controller's are of one type: this tells them apart.
+# The nodes' role and the controller's are of one type: this distinguishes them.
 override_resource {
   target = aws_iam_role.node
   values = { arn = "arn:aws:iam::123456789012:role/KarpenterNode-demo" }
@@ -69,11 +69,11 @@ run "irsa_by_default" {
   }
   assert {
     condition     = output.karpenter_iam_role_arn == "arn:aws:iam::123456789012:role/karpenter/Mocked" && output.karpenter_queue_name == "Karpenter-demo"
-    error_message = "The outputs give what Karpenter's chart is told."
+    error_message = "The outputs have the values of Karpenter's chart."
   }
   assert {
     condition     = output.iam_roles["karpenter_controller"].taken_by == "IRSA" && output.iam_roles["karpenter_controller"].service == "eks.amazonaws.com"
-    error_message = "The output tells how the role is taken."
+    error_message = "The output shows how the role is assumed."
   }
 }
 
@@ -96,7 +96,7 @@ run "policies" {
   }
   assert {
     condition     = toset(flatten([for p in aws_iam_policy.controller : [for s in jsondecode(p.policy).Statement : s.Sid if contains(flatten([s.Resource]), "*")]])) == toset(["AllowPricingReadActions", "AllowRegionalReadActions", "AllowUnscopedInstanceProfileListAction", "AllowZonalShiftStatusReadOnly"])
-    error_message = "Only what AWS does not let be narrowed reaches every resource."
+    error_message = "Only actions that AWS does not restrict to resources apply to all of them."
   }
   assert {
     condition     = !anytrue(flatten([for p in aws_iam_policy.controller : [for s in jsondecode(p.policy).Statement : [for a in flatten([s.Action]) : strcontains(a, "*")]]]))
@@ -104,7 +104,7 @@ run "policies" {
   }
   assert {
     condition     = alltrue(flatten([for p in aws_iam_policy.controller : [for s in jsondecode(p.policy).Statement : [for a in flatten([s.Action]) : can(regex("^(ec2:Describe|iam:(Get|List)|ssm:Get|pricing:Get|eks:Describe|arc-zonal-shift:Get|sqs:)", a)) || contains(keys(s), "Condition") || s.Sid == "AllowScopedEC2InstanceAccessActions"]]]))
-    error_message = "Everything that changes something has a condition."
+    error_message = "Every statement that allows changes has a condition."
   }
   assert {
     condition     = alltrue([for s in jsondecode(aws_iam_policy.controller["NodeLifecycle"].policy).Statement : contains(["AllowScopedEC2InstanceAccessActions"], s.Sid) || contains(values(s.Condition.StringEquals), "owned")])
@@ -112,19 +112,19 @@ run "policies" {
   }
   assert {
     condition     = { for s in jsondecode(aws_iam_policy.controller["IAMIntegration"].policy).Statement : s.Sid => s.Resource }["AllowPassingInstanceRole"] == "arn:aws:iam::123456789012:role/KarpenterNode-demo"
-    error_message = "Karpenter passes the nodes' role and no other."
+    error_message = "Karpenter passes only the nodes' role."
   }
   assert {
     condition     = jsondecode(aws_iam_policy.controller["Interruption"].policy).Statement[0].Resource == "arn:aws:sqs:eu-central-1:123456789012:Karpenter-demo"
-    error_message = "Karpenter reads its queue and no other."
+    error_message = "Karpenter reads only its queue."
   }
   assert {
     condition     = jsondecode(aws_iam_policy.controller["EKSIntegration"].policy).Statement[0].Resource == "arn:aws:eks:eu-central-1:123456789012:cluster/demo" && jsondecode(aws_iam_policy.controller["ZonalShift"].policy).Statement[0].Condition.StringEquals["arc-zonal-shift:ResourceIdentifier"] == "arn:aws:eks:eu-central-1:123456789012:cluster/demo"
-    error_message = "Karpenter asks for its cluster and no other."
+    error_message = "Karpenter reads only its cluster."
   }
   assert {
     condition     = alltrue([for s in concat(jsondecode(aws_iam_policy.controller["NodeLifecycle"].policy).Statement, jsondecode(aws_iam_policy.controller["IAMIntegration"].policy).Statement) : s.Condition.StringEquals["aws:RequestTag/eks:eks-cluster-name"] == "demo" if contains(["AllowScopedEC2InstanceActionsWithTags", "AllowScopedResourceCreationTagging", "AllowScopedInstanceProfileCreationActions", "AllowScopedInstanceProfileTagActions"], s.Sid)])
-    error_message = "What is made carries the cluster's name."
+    error_message = "Created resources have the cluster's name."
   }
 }
 
@@ -137,7 +137,7 @@ run "a_release_before_1_0" {
 
   assert {
     condition     = !anytrue([for s in concat(jsondecode(aws_iam_policy.controller["NodeLifecycle"].policy).Statement, jsondecode(aws_iam_policy.controller["IAMIntegration"].policy).Statement) : contains(keys(try(s.Condition.StringEquals, {})), "aws:RequestTag/eks:eks-cluster-name")])
-    error_message = "A tag that such a release does not set is not asked for."
+    error_message = "A tag that such a release does not set is not required."
   }
   assert {
     condition     = alltrue([for s in jsondecode(aws_iam_policy.controller["NodeLifecycle"].policy).Statement : s.Sid == "AllowScopedEC2InstanceAccessActions" || contains(values(s.Condition.StringEquals), "owned")])
@@ -150,7 +150,7 @@ run "nodes" {
 
   assert {
     condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Principal.Service == ["ec2.amazonaws.com"] && aws_iam_role.node[0].name == "KarpenterNode-demo"
-    error_message = "Only instances take the nodes' role."
+    error_message = "Only instances may assume the nodes' role."
   }
   assert {
     condition     = { for k, a in aws_iam_role_policy_attachment.node : k => a.policy_arn } == { for n in ["AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"] : n => "arn:aws:iam::aws:policy/${n}" }
@@ -171,7 +171,7 @@ run "interruptions" {
 
   assert {
     condition     = aws_sqs_queue.this[0].sqs_managed_sse_enabled && aws_sqs_queue.this[0].message_retention_seconds == 300 && aws_sqs_queue.this[0].name == "Karpenter-demo"
-    error_message = "The queue is encrypted and forgets after five minutes."
+    error_message = "The queue is encrypted, and messages expire after five minutes."
   }
   assert {
     condition = { for k, r in aws_cloudwatch_event_rule.this : one(jsondecode(r.event_pattern).detail-type) => one(jsondecode(r.event_pattern).source) } == {
@@ -185,11 +185,11 @@ run "interruptions" {
   }
   assert {
     condition     = alltrue([for t in aws_cloudwatch_event_target.this : t.arn == "arn:aws:sqs:eu-central-1:123456789012:Karpenter-demo"]) && length(aws_cloudwatch_event_target.this) == 5
-    error_message = "The rules lead to the queue."
+    error_message = "The rules send to the queue."
   }
   assert {
     condition     = { for s in jsondecode(aws_sqs_queue_policy.this[0].policy).Statement : s.Sid => s.Effect } == { AllowEvents = "Allow", DenyHTTP = "Deny" }
-    error_message = "The queue's policy lets events in and plain HTTP not."
+    error_message = "The queue's policy allows events and denies plain HTTP."
   }
   assert {
     condition     = alltrue([for s in jsondecode(aws_sqs_queue_policy.this[0].policy).Statement : s.Principal == { Service = "events.amazonaws.com" } && s.Action == "sqs:SendMessage" && alltrue([for a in s.Condition.ArnEquals["aws:SourceArn"] : startswith(a, "arn:aws:events:eu-central-1:123456789012:rule/")]) if s.Effect == "Allow"])
@@ -219,7 +219,7 @@ run "pod_identity" {
         }
       },
     ]]
-    error_message = "Pod Identity hands the role to Karpenter's service account of this cluster only."
+    error_message = "Pod Identity gives the role only to Karpenter's service account of this cluster."
   }
   assert {
     condition     = aws_eks_pod_identity_association.this["karpenter_controller/kube-system/karpenter"].service_account == "karpenter" && aws_eks_pod_identity_association.this["karpenter_controller/kube-system/karpenter"].namespace == "kube-system"
@@ -249,11 +249,11 @@ run "several_roles_accounts_and_attachments" {
 
   assert {
     condition     = aws_iam_role.this["karpenter_controller"].tags == tomap({ Project = "demo", Purpose = "Karpenter Controller" })
-    error_message = "Tags of the module and of the role come together."
+    error_message = "Tags of the module and of the role are merged."
   }
   assert {
     condition     = jsondecode(aws_iam_role.this["karpenter_controller"].assume_role_policy).Statement[0].Condition.StringEquals["oidc.eks.eu-central-1.amazonaws.com/id/ABCD:sub"] == ["system:serviceaccount:karpenter:karpenter", "system:serviceaccount:karpenter-gpu:gpu"]
-    error_message = "Every service account may take the role."
+    error_message = "Every service account may assume the role."
   }
   assert {
     condition     = length(jsondecode(aws_iam_role.this["gpu"].assume_role_policy).Statement) == 2 && length(aws_eks_pod_identity_association.this) == 2
@@ -273,7 +273,7 @@ run "several_roles_accounts_and_attachments" {
   }
 }
 
-run "what_is_brought_along" {
+run "given_roles_and_keys" {
   command = plan
 
   variables {
@@ -291,7 +291,7 @@ run "what_is_brought_along" {
   }
   assert {
     condition     = output.karpenter_node_role_name == "nodes" && output.karpenter_instance_profile_name == "nodes" && output.karpenter_iam_role_name == "OtherKarpenter"
-    error_message = "The outputs tell of what was given."
+    error_message = "The outputs contain the given values."
   }
   assert {
     condition     = { for s in jsondecode(aws_iam_policy.controller["IAMIntegration"].policy).Statement : s.Sid => s.Resource }["AllowPassingInstanceRole"] == "arn:aws:iam::123456789012:role/eks/nodes"
@@ -299,7 +299,7 @@ run "what_is_brought_along" {
   }
   assert {
     condition     = length(aws_sqs_queue.this) == 0 && length(aws_cloudwatch_event_rule.this) == 0 && output.karpenter_queue_name == "" && !contains(keys(aws_iam_policy.controller), "Interruption")
-    error_message = "Without a queue there is nothing that belongs to it."
+    error_message = "Without a queue its rules and policies do not exist."
   }
 }
 
@@ -313,15 +313,15 @@ run "long_names_still_fit" {
 
   assert {
     condition     = length(aws_iam_role.this["karpenter_controller"].name) <= 64 && length(aws_iam_role.node[0].name) <= 64 && length(aws_sqs_queue.this[0].name) <= 80
-    error_message = "Names are cut to what AWS takes."
+    error_message = "Names are truncated to AWS's limit."
   }
   assert {
     condition     = alltrue([for p in aws_iam_policy.controller : length(p.policy) <= 6144 && length(p.name) <= 128])
-    error_message = "Policies are not longer than AWS takes."
+    error_message = "Policies do not exceed AWS's limit."
   }
   assert {
     condition     = jsondecode(aws_iam_policy.controller["ResourceDiscovery"].policy).Statement[0].Condition.StringEquals["aws:RequestedRegion"] == "eu-west-1" && aws_sqs_queue.this[0].region == "eu-west-1"
-    error_message = "A given region wins over the provider's."
+    error_message = "A given region takes precedence over the provider's."
   }
 }
 
@@ -342,15 +342,15 @@ run "the_remaining_options" {
 
   assert {
     condition     = contains(keys(jsondecode(aws_iam_role.this["karpenter_controller"].assume_role_policy).Statement[0].Condition.StringEquals), "oidc.eks.eu-central-1.amazonaws.com/id/ABCD:sub")
-    error_message = "The issuer may come without its scheme."
+    error_message = "The issuer may be without its scheme."
   }
   assert {
     condition     = toset(keys(aws_iam_role_policy_attachment.node)) == toset(["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "cloudwatch"]) && aws_iam_role.node[0].name == "Nodes" && aws_iam_instance_profile.node[0].name == "NodesProfile"
-    error_message = "Nodes have the policies and names that are asked for."
+    error_message = "Nodes have the policies and names of the variables."
   }
   assert {
     condition     = aws_sqs_queue.this[0].name == "interruptions" && output.karpenter_queue_name == "interruptions"
-    error_message = "The queue has the name that is asked for."
+    error_message = "The queue has the given name."
   }
   assert {
     condition     = alltrue([for r in [aws_iam_role.node[0], aws_iam_role.this["karpenter_controller"]] : r.permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"])
@@ -358,6 +358,6 @@ run "the_remaining_options" {
   }
   assert {
     condition     = alltrue([for t in [aws_iam_role.node[0].tags, aws_iam_role.this["karpenter_controller"].tags, aws_iam_policy.controller["NodeLifecycle"].tags, aws_iam_instance_profile.node[0].tags, aws_sqs_queue.this[0].tags, aws_cloudwatch_event_rule.this["Rebalance"].tags, aws_eks_access_entry.node[0].tags] : t["Team"] == "platform"])
-    error_message = "Tags reach everything."
+    error_message = "Tags are set on every resource."
   }
 }

@@ -25,7 +25,7 @@ mock_provider "aws" {
   }
 }
 
-# The nodes' role and the controller's are of one type: this tells them apart.
+# The nodes' role and the controller's are of one type: this distinguishes them.
 override_resource {
   target = aws_iam_role.node
   values = { arn = "arn:aws:iam::123456789012:role/KarpenterNode-demo" }
@@ -96,7 +96,7 @@ run "no_service_account" {
   variables {
     service_accounts = []
   }
-  # Says: service_accounts must hold at least one service account
+  # Says: service_accounts must contain at least one service account
   expect_failures = [var.service_accounts]
 }
 
@@ -114,7 +114,7 @@ run "no_role_for_the_controller" {
   variables {
     iam_roles = { builder = { service = "codebuild.amazonaws.com" } }
   }
-  # Says: iam_roles must hold a role for Karpenter's controller
+  # Says: iam_roles must contain a role for Karpenter's controller
   expect_failures = [var.iam_roles]
 }
 
@@ -178,7 +178,7 @@ run "no_role_for_nodes" {
     create_node_role    = false
     create_access_entry = false
   }
-  # Says: Without create_node_role name the nodes' role in node_role_arn
+  # Says: Without create_node_role, set node_role_arn
   expect_failures = [aws_iam_policy.controller]
 }
 

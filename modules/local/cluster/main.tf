@@ -1,28 +1,27 @@
-# A Kubernetes control plane out of processes of this machine. The program
-# localcluster does the work; here is only when it is called.
+# A Kubernetes control plane that runs as processes on this machine. The program
+# localcluster does the work; this module calls it.
 
 locals {
   version = join(".", regex("^v?([0-9]+)\\.([0-9]+)", var.kubernetes_version))
 
   directory = terraform_data.directory.output
 
-  # A link in the directory leads to the command line of the process that keeps
-  # the control plane alive, so this is false when the directory vanished, the
-  # machine was restarted or the process was killed.
+  # A link in the directory points to the command line of the process that supervises
+  # the control plane, so this is false if the directory was removed, the machine was
+  # restarted or the process was killed.
   alive = try(strcontains(file("${local.directory}/supervisor"), local.directory), false)
 
-  # The control plane carries a text that is chosen when it is started. While it
-  # lives, the text is read back and nothing changes; when it is gone, a new
-  # text has it started again.
+  # Each start of the control plane has an ID. While it runs, the ID is read back and
+  # nothing changes; if it does not run, a new ID makes Terraform start it again.
   incarnation = local.alive ? try(file("${local.directory}/incarnation"), plantimestamp()) : plantimestamp()
 
-  # Files of a living control plane do not change, so their content is known
-  # before an upgrade; otherwise it is known after the start.
+  # Files of a running control plane do not change, so their content is known before
+  # an upgrade; otherwise it is known after the start.
   files = local.alive ? local.directory : terraform_data.version.output
 }
 
-# The directory is chosen once. It does not depend on an identity that would be
-# lost with an apply that is killed: the next apply finds what that one left.
+# The directory is set once. It does not depend on an ID that would be lost with an
+# apply that is killed, so the next apply finds the files of the killed one.
 resource "terraform_data" "directory" {
   input = coalesce(var.directory, "${var.parent_directory}/capt-local-${var.cluster_name}-${substr(sha256("${path.cwd}\n${terraform.workspace}"), 0, 10)}")
 
@@ -36,8 +35,8 @@ resource "terraform_data" "directory" {
   }
 }
 
-# The cluster. It is made before anything runs, and nothing can fail here: a
-# resource whose creation failed would not be asked to clean up.
+# The cluster. It is created before anything runs, and its creation cannot fail: the
+# destroy provisioner of a resource whose creation failed does not run.
 resource "terraform_data" "cluster" {
   input = {
     directory                    = local.directory
@@ -63,8 +62,8 @@ resource "terraform_data" "cluster" {
   }
 }
 
-# What runs of it. Replacing this starts or upgrades the control plane in place;
-# data, address and certificates stay.
+# The processes. A replacement of this resource starts or upgrades the control plane in
+# place; data, address and certificates stay.
 resource "terraform_data" "version" {
   input = local.directory
 

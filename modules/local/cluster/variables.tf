@@ -4,12 +4,12 @@ variable "cluster_name" {
 
   validation {
     condition     = can(regex("^[A-Za-z0-9]([-_A-Za-z0-9]{0,98}[A-Za-z0-9])?$", var.cluster_name))
-    error_message = "The name must begin and end with a letter or digit and hold only letters, digits, dashes and underscores, at most 100."
+    error_message = "The name must begin and end with a letter or digit and contain only letters, digits, dashes and underscores, at most 100."
   }
 }
 
 variable "kubernetes_version" {
-  description = "Minor version of Kubernetes, such as 1.36; a leading v and a patch are left aside. A change upgrades the cluster in place."
+  description = "Minor version of Kubernetes, such as 1.36; a leading v and a patch version are ignored. A change upgrades the cluster in place."
   type        = string
 
   validation {
@@ -43,7 +43,7 @@ variable "tags" {
 }
 
 variable "endpoint_public_access" {
-  description = "Whether the API server can be reached from outside the network. Here it listens on the loopback address in any case."
+  description = "Whether the API server can be reached from outside the network. The API server always listens on the loopback address."
   type        = bool
   default     = true
 }
@@ -87,7 +87,7 @@ variable "stand_ins" {
 }
 
 variable "directory" {
-  description = "Absolute path of the directory that the control plane keeps its files in: an empty one, or one that does not exist. It is removed with the cluster. Null is one below parent_directory, named after the cluster and the working directory."
+  description = "Absolute path of the directory that the control plane keeps its files in: an empty one, or one that does not exist. It is removed with the cluster. Defaults to one below parent_directory, named after the cluster and the working directory."
   type        = string
   default     = null
 
@@ -98,7 +98,7 @@ variable "directory" {
 }
 
 variable "parent_directory" {
-  description = "Absolute path of an existing directory in which the directory of a new control plane is made."
+  description = "Absolute path of an existing directory in which the directory of a new control plane is created."
   type        = string
   default     = "/tmp"
 
@@ -120,7 +120,7 @@ variable "program" {
 }
 
 variable "with" {
-  description = "Parts beside etcd and the API server: controller-manager, scheduler, kwok, workloads. Nodes get ready with kwok only. With workloads, the Deployments of Flux and Karpenter are carried out by programs of this machine."
+  description = "Parts beside etcd and the API server: controller-manager, scheduler, kwok, workloads. Nodes become ready only with kwok. With workloads, the programs of Flux's and Karpenter's Deployments run on this machine."
   type        = set(string)
   default     = ["controller-manager"]
 

@@ -1,5 +1,5 @@
-# One node of a local cluster: a Node object that kwok plays. The program
-# localcluster does the work; here is only when it is called.
+# One node of a local cluster: a Node object that KWOK simulates. The program
+# localcluster does the work; this module calls it.
 
 locals {
   provider_id = "local:///${var.availability_zone}/${var.name}"
@@ -22,8 +22,8 @@ locals {
   })
 }
 
-# The machine. It is made before anything is called, and nothing can fail here:
-# a resource whose creation failed would not be asked to clean up.
+# The machine. It is created before anything is called, and its creation cannot fail:
+# the destroy provisioner of a resource whose creation failed does not run.
 resource "terraform_data" "machine" {
   input = {
     program          = var.program
@@ -32,9 +32,9 @@ resource "terraform_data" "machine" {
     cluster_endpoint = var.cluster_endpoint
   }
 
-  # The kubeconfig is needed when the node goes. It stands here because plans
-  # show the copy of an input that is called output, even of a sensitive one.
-  # Another kubeconfig is another cluster.
+  # The kubeconfig is required to delete the node. It is a trigger and not an input,
+  # because plans show the output of an input even if it is sensitive. Another
+  # kubeconfig means another cluster.
   triggers_replace = {
     name              = var.name
     availability_zone = var.availability_zone
@@ -53,7 +53,7 @@ resource "terraform_data" "machine" {
   }
 }
 
-# What the node looks like. Replacing this changes the node in place.
+# The Node object. A replacement of this resource changes the node in place.
 resource "terraform_data" "node" {
   triggers_replace = {
     machine = terraform_data.machine.id
@@ -72,7 +72,7 @@ resource "terraform_data" "node" {
   lifecycle {
     precondition {
       condition     = can(yamldecode(var.kubeconfig).clusters[0].cluster.server)
-      error_message = "The variable kubeconfig is not a kubeconfig: give the output kubeconfig of the cluster."
+      error_message = "The variable kubeconfig is not a kubeconfig: set it to the output kubeconfig of the cluster."
     }
   }
 }

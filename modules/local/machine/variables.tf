@@ -1,10 +1,10 @@
 variable "name" {
-  description = "Name of the node. Another name is another node."
+  description = "Name of the node. A change replaces the node."
   type        = string
 
   validation {
     condition     = can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", var.name)) && length(var.name) <= 63
-    error_message = "The name must hold only lower-case letters, digits, dashes and dots, begin and end with a letter or digit, and be at most 63 long."
+    error_message = "The name must contain only lower-case letters, digits, dashes and dots, begin and end with a letter or digit, and be at most 63 long."
   }
 }
 
@@ -14,7 +14,7 @@ variable "cluster_name" {
 }
 
 variable "cluster_endpoint" {
-  description = "URL of the cluster's API server, as the cluster's outputs have it; null if it is not known."
+  description = "URL of the cluster's API server, from the cluster's outputs; null if it is not known."
   type        = string
   default     = null
 }
@@ -64,7 +64,7 @@ variable "tags" {
 }
 
 variable "availability_zone" {
-  description = "Availability zone. Another zone is another node."
+  description = "Availability zone. A change replaces the node."
   type        = string
   default     = "local-a"
 

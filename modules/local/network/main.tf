@@ -1,5 +1,5 @@
 # A network without a cloud: the resources have identities and addresses, and
-# nothing is made on the machine.
+# nothing is created on the machine.
 
 locals {
   tags = merge(
@@ -22,7 +22,7 @@ resource "terraform_data" "vpc" {
     tags   = local.tags
   }
 
-  # As with a real network, another range is another network.
+  # As with a real network, a change of the range replaces the network.
   triggers_replace = {
     cidr   = var.cidr
     region = var.region

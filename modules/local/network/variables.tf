@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[A-Za-z0-9][-_.A-Za-z0-9]{0,254}$", var.name))
-    error_message = "The name must begin with a letter or digit and hold only letters, digits, dots, dashes and underscores, at most 255."
+    error_message = "The name must begin with a letter or digit and contain only letters, digits, dots, dashes and underscores, at most 255."
   }
 }
 
@@ -32,7 +32,7 @@ variable "azs" {
 
   validation {
     condition     = length(var.azs) > 0 && length(var.azs) <= 100 && length(distinct(var.azs)) == length(var.azs) && alltrue([for az in var.azs : can(regex("^[-a-z0-9]+$", az))])
-    error_message = "Name between 1 and 100 different zones in lower-case letters, digits and dashes, such as [\"local-a\", \"local-b\"]."
+    error_message = "Set between 1 and 100 different zones in lower-case letters, digits and dashes, such as [\"local-a\", \"local-b\"]."
   }
 }
 

@@ -1,5 +1,5 @@
-# A group of equal nodes of a local cluster: Node objects that kwok plays. The
-# program localcluster does the work; here is only when it is called.
+# A group of identical nodes of a local cluster: Node objects that KWOK simulates. The
+# program localcluster does the work; this module calls it.
 
 locals {
   desired_size = var.desired_size == null ? var.min_size : var.desired_size
@@ -55,13 +55,13 @@ resource "terraform_data" "node_group" {
 
     precondition {
       condition     = can(yamldecode(var.kubeconfig).clusters[0].cluster.server)
-      error_message = "The variable kubeconfig is not a kubeconfig: give the output kubeconfig of the cluster."
+      error_message = "The variable kubeconfig is not a kubeconfig: set it to the output kubeconfig of the cluster."
     }
   }
 }
 
-# The machines. They are made before anything is called, and nothing can fail
-# here: a resource whose creation failed would not be asked to clean up.
+# The machines. They are created before anything is called, and their creation cannot
+# fail: the destroy provisioner of a resource whose creation failed does not run.
 resource "terraform_data" "machine" {
   for_each = local.provider_ids
 
@@ -71,9 +71,9 @@ resource "terraform_data" "machine" {
     provider_id = each.value
   }
 
-  # The kubeconfig is needed when a node goes. It stands here because plans show
-  # the copy of an input that is called output, even of a sensitive one. Another
-  # kubeconfig is another cluster.
+  # The kubeconfig is required to delete a node. It is a trigger and not an input,
+  # because plans show the output of an input even if it is sensitive. Another
+  # kubeconfig means another cluster.
   triggers_replace = {
     node_group        = terraform_data.node_group.id
     availability_zone = local.zones[each.key]
@@ -91,7 +91,7 @@ resource "terraform_data" "machine" {
   }
 }
 
-# What the nodes look like. Replacing one of these changes its node in place.
+# The Node objects. A replacement of one of these resources changes its node in place.
 resource "terraform_data" "node" {
   for_each = local.nodes
 

@@ -16,6 +16,6 @@ output "node_names" {
 }
 
 output "desired_size" {
-  description = "Number of nodes that was asked for."
+  description = "Desired number of nodes."
   value       = local.desired_size
 }

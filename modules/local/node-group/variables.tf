@@ -1,10 +1,10 @@
 variable "name" {
-  description = "Name of the node group. Another name is another group."
+  description = "Name of the node group. A change replaces the group."
   type        = string
 
   validation {
     condition     = can(regex("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", var.name)) && length(var.name) <= 58
-    error_message = "The name must hold only lower-case letters, digits and dashes, begin and end with a letter or digit, and be at most 58 long."
+    error_message = "The name must contain only lower-case letters, digits and dashes, begin and end with a letter or digit, and be at most 58 long."
   }
 }
 
@@ -14,7 +14,7 @@ variable "cluster_name" {
 }
 
 variable "cluster_endpoint" {
-  description = "URL of the cluster's API server, as the cluster's outputs have it; null if it is not known."
+  description = "URL of the cluster's API server, from the cluster's outputs; null if it is not known."
   type        = string
   default     = null
 }
@@ -26,7 +26,7 @@ variable "kubeconfig" {
 }
 
 variable "min_size" {
-  description = "Least number of nodes."
+  description = "Minimum number of nodes."
   type        = number
   default     = 1
 
@@ -37,7 +37,7 @@ variable "min_size" {
 }
 
 variable "max_size" {
-  description = "Greatest number of nodes."
+  description = "Maximum number of nodes."
   type        = number
   default     = 3
 
@@ -48,7 +48,7 @@ variable "max_size" {
 }
 
 variable "desired_size" {
-  description = "Number of nodes; null is min_size. Growing adds nodes at the end, shrinking takes the last ones."
+  description = "Number of nodes. Defaults to min_size. Growing adds nodes at the end, shrinking removes the last ones."
   type        = number
   default     = null
 
@@ -59,18 +59,18 @@ variable "desired_size" {
 }
 
 variable "instance_types" {
-  description = "Instance types; nodes take them in turn."
+  description = "Instance types; assigned to the nodes in turn."
   type        = list(string)
   default     = ["m5.large"]
 
   validation {
     condition     = length(var.instance_types) > 0
-    error_message = "Name at least one instance type, such as [\"m5.large\"]."
+    error_message = "Set at least one instance type, such as [\"m5.large\"]."
   }
 }
 
 variable "capacity_type" {
-  description = "How capacity is bought: ON_DEMAND or SPOT."
+  description = "Capacity type: ON_DEMAND or SPOT."
   type        = string
   default     = "ON_DEMAND"
 
@@ -136,13 +136,13 @@ variable "tags" {
 }
 
 variable "availability_zones" {
-  description = "Availability zones; nodes take them in turn."
+  description = "Availability zones; assigned to the nodes in turn."
   type        = list(string)
   default     = ["local-a", "local-b", "local-c"]
 
   validation {
     condition     = length(var.availability_zones) > 0 && alltrue([for zone in var.availability_zones : can(regex("^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$", zone))])
-    error_message = "Name at least one zone. A zone becomes a label: begin and end with a letter or digit, at most 63, such as local-a."
+    error_message = "Set at least one zone. A zone becomes a label: begin and end with a letter or digit, at most 63, such as local-a."
   }
 }
 

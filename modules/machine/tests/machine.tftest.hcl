@@ -62,7 +62,7 @@ run "amazon_linux" {
   }
   assert {
     condition     = aws_instance.this.root_block_device[0].encrypted && aws_instance.this.root_block_device[0].volume_size == 50 && aws_instance.this.root_block_device[0].volume_type == "gp3"
-    error_message = "The disk is encrypted, and of the wanted size."
+    error_message = "The disk is encrypted, and has the desired size."
   }
   assert {
     condition     = data.aws_ssm_parameter.ami[0].name == "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id" && aws_instance.this.ami == "ami-0123456789abcdef0"
@@ -93,11 +93,11 @@ run "amazon_linux" {
   }
   assert {
     condition     = length(data.aws_eks_cluster.this) == 0 && aws_instance.this.vpc_security_group_ids == toset(["sg-nodes"])
-    error_message = "What is given is not looked up."
+    error_message = "Given inputs are not looked up."
   }
   assert {
     condition     = aws_instance.this.tags == tomap({ Name = "node-1", Team = "platform", "kubernetes.io/cluster/demo" = "owned" })
-    error_message = "The instance carries its name and its cluster."
+    error_message = "The instance has the tags of its name and its cluster."
   }
   assert {
     condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Principal.Service == ["ec2.amazonaws.com"] && toset(keys(aws_iam_role_policy_attachment.node)) == toset(["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"])
@@ -162,7 +162,7 @@ run "bottlerocket_on_arm" {
   }
   assert {
     condition     = one(aws_instance.this.ebs_block_device).device_name == "/dev/xvdb" && one(aws_instance.this.ebs_block_device).volume_size == 100 && one(aws_instance.this.ebs_block_device).encrypted
-    error_message = "The second disk has the wanted size."
+    error_message = "The second disk has the desired size."
   }
   assert {
     condition     = aws_instance.this.instance_market_options[0].market_type == "spot" && aws_instance.this.instance_market_options[0].spot_options[0].instance_interruption_behavior == "terminate"
@@ -174,7 +174,7 @@ run "bottlerocket_on_arm" {
   }
 }
 
-run "what_is_not_given_is_looked_up" {
+run "lookup_of_inputs_that_are_not_set" {
   command = plan
 
   variables {
@@ -187,7 +187,7 @@ run "what_is_not_given_is_looked_up" {
 
   assert {
     condition     = local.endpoint == "https://LOOKED.UP" && local.certificate == "TE9PS0VE" && local.service_cidr == "10.100.0.0/16" && aws_instance.this.vpc_security_group_ids == toset(["sg-cluster"])
-    error_message = "EKS is asked for what is not given."
+    error_message = "Inputs that are not set are read from EKS."
   }
   assert {
     condition     = aws_instance.this.ami == "ami-0fedcba9876543210" && length(data.aws_ssm_parameter.ami) == 0
@@ -221,7 +221,7 @@ run "another_name_may_choose_another_subnet" {
 
   assert {
     condition     = local.subnet_id == ["subnet-a", "subnet-b"][parseint(substr(sha256("node-2"), 0, 8), 16) % 2]
-    error_message = "The name chooses the subnet."
+    error_message = "The name selects the subnet."
   }
 }
 
@@ -244,7 +244,7 @@ run "the_remaining_options" {
   }
   assert {
     condition     = toset(keys(aws_iam_role_policy_attachment.node)) == toset(["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]) && aws_iam_role.node[0].permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
-    error_message = "What is not needed can be left out."
+    error_message = "Optional parts can be disabled."
   }
   assert {
     condition     = aws_instance.this.instance_market_options[0].market_type == "spot"

@@ -191,7 +191,7 @@ run "a_disk_too_small" {
   expect_failures = [var.disk_size]
 }
 
-run "metadata_for_everybody" {
+run "a_hop_limit_too_high" {
   command = plan
   variables {
     metadata_hop_limit = 3

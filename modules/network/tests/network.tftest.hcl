@@ -16,8 +16,8 @@ variables {
   region = "eu-central-1"
 }
 
-# A mock gives every resource of a type the same id: these tell them apart where
-# there is one of a kind.
+# A mock gives every resource of a type the same id: these distinguish them where
+# a type has one resource.
 override_resource {
   target = aws_route_table.private
   values = { id = "rtb-private" }
@@ -36,7 +36,7 @@ run "defaults" {
 
   assert {
     condition     = output.azs == tolist(["eu-central-1a", "eu-central-1b", "eu-central-1c"])
-    error_message = "Without azs the first three zones are taken."
+    error_message = "azs defaults to the first three zones."
   }
   assert {
     condition     = aws_vpc.this.cidr_block == "10.0.0.0/16" && aws_vpc.this.enable_dns_hostnames && aws_vpc.this.enable_dns_support
@@ -72,7 +72,7 @@ run "defaults" {
   }
   assert {
     condition     = length(aws_vpc_endpoint.interface) == 0 && length(aws_security_group.endpoints) == 0
-    error_message = "Interface endpoints, which cost money, are not made unasked."
+    error_message = "Interface endpoints, which have a cost, are not created by default."
   }
   assert {
     condition     = aws_subnet.private["eu-central-1a"].tags["kubernetes.io/role/internal-elb"] == "1" && aws_subnet.public["eu-central-1a"].tags["kubernetes.io/role/elb"] == "1"
@@ -98,7 +98,7 @@ run "tags_for_a_cluster" {
 
   assert {
     condition     = alltrue([for s in aws_subnet.private : s.tags["karpenter.sh/discovery"] == "demo" && s.tags["kubernetes.io/cluster/demo"] == "shared" && s.tags["Team"] == "platform"])
-    error_message = "Private subnets carry the tags Karpenter looks for."
+    error_message = "Private subnets have the tags that Karpenter selects."
   }
   assert {
     condition     = alltrue([for s in aws_subnet.public : s.tags["kubernetes.io/cluster/demo"] == "shared" && !contains(keys(s.tags), "karpenter.sh/discovery")])
@@ -110,7 +110,7 @@ run "tags_for_a_cluster" {
   }
   assert {
     condition     = aws_default_security_group.this.tags["Name"] == "demo-vpc-default-unused" && length(aws_default_security_group.this.ingress) == 0 && length(aws_default_security_group.this.egress) == 0
-    error_message = "The default security group lets nothing through."
+    error_message = "The default security group has no rules."
   }
 }
 
@@ -145,7 +145,7 @@ run "a_nat_gateway_in_each_zone" {
   }
 }
 
-run "without_a_way_to_the_internet" {
+run "without_internet_access" {
   command = plan
 
   variables {
@@ -158,7 +158,7 @@ run "without_a_way_to_the_internet" {
   }
   assert {
     condition     = alltrue([for s in ["ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sqs", "ssm", "sts"] : aws_vpc_endpoint.interface[s].service_name == "com.amazonaws.eu-central-1.${s}"])
-    error_message = "What nodes and Karpenter call is reached through endpoints."
+    error_message = "Nodes and Karpenter reach AWS through endpoints."
   }
   assert {
     condition     = aws_vpc_security_group_ingress_rule.endpoints[0].cidr_ipv4 == "10.0.0.0/16" && aws_vpc_security_group_ingress_rule.endpoints[0].from_port == 443 && aws_vpc_security_group_ingress_rule.endpoints[0].to_port == 443
@@ -176,6 +176,6 @@ run "chosen_endpoints" {
 
   assert {
     condition     = length(aws_vpc_endpoint.gateway) == 0 && toset(keys(aws_vpc_endpoint.interface)) == toset(["ecr.api"]) && aws_vpc_endpoint.interface["ecr.api"].private_dns_enabled
-    error_message = "The chosen endpoints are made, and no others."
+    error_message = "Only the selected endpoints are created."
   }
 }

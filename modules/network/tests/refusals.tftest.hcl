@@ -91,7 +91,7 @@ run "a_gateway_endpoint_that_does_not_exist" {
   variables {
     gateway_endpoints = ["sqs"]
   }
-  # Says: other services go into interface_endpoints
+  # Says: use interface_endpoints for other services
   expect_failures = [var.gateway_endpoints]
 }
 

@@ -40,7 +40,7 @@ run "defaults" {
   }
   assert {
     condition     = alltrue([for d in aws_launch_template.this.block_device_mappings : tobool(d.ebs[0].encrypted)]) && aws_launch_template.this.block_device_mappings[0].device_name == "/dev/xvda" && aws_launch_template.this.block_device_mappings[0].ebs[0].volume_size == 50 && aws_launch_template.this.block_device_mappings[0].ebs[0].volume_type == "gp3"
-    error_message = "The disk is encrypted, and of the wanted size."
+    error_message = "The disk is encrypted, and has the desired size."
   }
   assert {
     condition     = aws_launch_template.this.vpc_security_group_ids == null
@@ -48,11 +48,11 @@ run "defaults" {
   }
   assert {
     condition     = aws_eks_node_group.this.capacity_type == "ON_DEMAND" && aws_eks_node_group.this.ami_type == "AL2023_x86_64_STANDARD" && aws_eks_node_group.this.version == "1.33"
-    error_message = "Nodes are on-demand, run Amazon Linux 2023 and have the wanted version."
+    error_message = "Nodes are on-demand, run Amazon Linux 2023 and have the desired version."
   }
   assert {
     condition     = aws_eks_node_group.this.scaling_config[0].min_size == 1 && aws_eks_node_group.this.scaling_config[0].max_size == 3 && output.desired_size == 1
-    error_message = "The wanted number is the smallest by default."
+    error_message = "The desired number defaults to the minimum."
   }
   assert {
     condition     = aws_eks_node_group.this.update_config[0].max_unavailable_percentage == 33 && aws_eks_node_group.this.update_config[0].max_unavailable == null
@@ -64,7 +64,7 @@ run "defaults" {
   }
   assert {
     condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Principal.Service == ["ec2.amazonaws.com"] && jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Action == ["sts:AssumeRole"]
-    error_message = "Only instances take the nodes' role."
+    error_message = "Only instances may assume the nodes' role."
   }
   assert {
     condition     = toset(keys(aws_iam_role_policy_attachment.node)) == toset(["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"]) && aws_iam_role_policy_attachment.node["AmazonEKSWorkerNodePolicy"].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
@@ -80,13 +80,13 @@ run "defaults" {
   }
 }
 
-# The instances are looked up once the group is there.
+# The instances are looked up once the group exists.
 run "provider_ids" {
   command = apply
 
   assert {
     condition     = output.provider_id_list == ["aws:///eu-central-1a/i-0aaaaaaaaaaaaaaaa", "aws:///eu-central-1a/i-0bbbbbbbbbbbbbbbb"]
-    error_message = "Provider ids are in Kubernetes' form, in a steady order."
+    error_message = "Provider ids are in Kubernetes' form, in a stable order."
   }
   assert {
     condition     = { for f in data.aws_instances.this[0].filter : f.name => one(f.values) } == { "subnet-id" = "subnet-a", "tag:eks:cluster-name" = "demo", "tag:eks:nodegroup-name" = "workers-2025" }
@@ -126,7 +126,7 @@ run "spot_with_taints_and_labels" {
   }
   assert {
     condition     = alltrue([for s in aws_launch_template.this.tag_specifications : s.tags["Team"] == "platform"]) && aws_eks_node_group.this.tags["Team"] == "platform"
-    error_message = "Tags reach everything."
+    error_message = "Tags are set on every resource."
   }
 }
 
@@ -157,7 +157,7 @@ run "bottlerocket" {
 
   assert {
     condition     = { for d in aws_launch_template.this.block_device_mappings : d.device_name => d.ebs[0].volume_size if d.device_name == "/dev/xvdb" } == { "/dev/xvdb" = 100 } && toset(aws_launch_template.this.block_device_mappings[*].device_name) == toset(["/dev/xvda", "/dev/xvdb"])
-    error_message = "The second disk has the wanted size."
+    error_message = "The second disk has the desired size."
   }
   assert {
     condition     = alltrue([for d in aws_launch_template.this.block_device_mappings : tobool(d.ebs[0].encrypted) && d.ebs[0].kms_key_id == "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"])
@@ -198,7 +198,7 @@ run "fewer_policies" {
 
   assert {
     condition     = toset(keys(aws_iam_role_policy_attachment.node)) == toset(["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]) && aws_iam_role.node[0].permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
-    error_message = "What is not needed can be left out."
+    error_message = "Optional parts can be disabled."
   }
   assert {
     condition     = aws_eks_node_group.this.update_config[0].max_unavailable_percentage == 50
@@ -215,7 +215,7 @@ run "a_number_of_unavailable_nodes" {
 
   assert {
     condition     = aws_eks_node_group.this.update_config[0].max_unavailable == 2 && aws_eks_node_group.this.update_config[0].max_unavailable_percentage == null
-    error_message = "A number takes the place of the share."
+    error_message = "A number replaces the percentage."
   }
 }
 
@@ -233,7 +233,7 @@ run "an_update_config" {
   }
   assert {
     condition     = length(aws_eks_node_group.this.node_group_name_prefix) == 37 && length(aws_iam_role.node[0].name) <= 64
-    error_message = "Long names are cut to what AWS takes."
+    error_message = "Long names are truncated to AWS's limit."
   }
 }
 

@@ -81,7 +81,7 @@ run "no_instance_type" {
   variables {
     instance_types = []
   }
-  # Says: instance_types must hold between one and 20 instance types
+  # Says: instance_types must contain between one and 20 instance types
   expect_failures = [var.instance_types]
 }
 
@@ -90,7 +90,7 @@ run "a_family_for_an_instance_type" {
   variables {
     instance_types = ["m6i"]
   }
-  # Says: instance_types must hold between one and 20 instance types
+  # Says: instance_types must contain between one and 20 instance types
   expect_failures = [var.instance_types]
 }
 
@@ -108,7 +108,7 @@ run "amazon_linux_2" {
   variables {
     ami_type = "AL2_x86_64"
   }
-  # Says: Amazon Linux 2 gets no more images
+  # Says: there are no new images of Amazon Linux 2
   expect_failures = [var.ami_type]
 }
 
@@ -140,7 +140,7 @@ run "no_room" {
   expect_failures = [var.max_size]
 }
 
-run "more_than_the_greatest" {
+run "min_size_above_max_size" {
   command = plan
   variables {
     min_size = 4
@@ -149,7 +149,7 @@ run "more_than_the_greatest" {
   expect_failures = [aws_eks_node_group.this]
 }
 
-run "a_wish_beyond_the_bounds" {
+run "a_desired_size_beyond_the_limits" {
   command = plan
   variables {
     desired_size = 4
@@ -172,7 +172,7 @@ run "a_taint_twice" {
   variables {
     taints = [{ key = "a", effect = "NoSchedule" }, { key = "a", value = "b", effect = "NoSchedule" }]
   }
-  # Says: taints must hold each pair of key and effect once
+  # Says: taints must contain each pair of key and effect once
   expect_failures = [var.taints]
 }
 
@@ -213,7 +213,7 @@ run "more_than_all" {
   expect_failures = [var.max_unavailable_percentage]
 }
 
-run "metadata_for_everybody" {
+run "a_hop_limit_too_high" {
   command = plan
   variables {
     metadata_hop_limit = 3

@@ -23,6 +23,6 @@ run "created_where_it_is_missing" {
   }
   assert {
     condition     = data.aws_iam_roles.spot.name_regex == "^AWSServiceRoleForEC2Spot$" && data.aws_iam_roles.spot.path_prefix == "/aws-service-role/spot.amazonaws.com/"
-    error_message = "Exactly this role is looked for."
+    error_message = "The lookup selects exactly this role."
   }
 }

@@ -1,4 +1,4 @@
-# Karpenter, installed by Helm, with its IAM side.
+# Karpenter, installed with Helm, and its IAM resources.
 
 terraform {
   required_version = ">= 1.8.0"

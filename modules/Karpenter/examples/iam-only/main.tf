@@ -1,4 +1,4 @@
-# The IAM side alone: Flux, or another tool, installs the chart.
+# The IAM resources only: Flux, or another tool, installs the chart.
 
 terraform {
   required_version = ">= 1.8.0"

@@ -1,4 +1,4 @@
-# A cluster that is reached from its VPC and from the network CAPT runs in.
+# A cluster that is reached from its VPC and from the network of CAPT.
 
 terraform {
   required_version = ">= 1.8.0"

@@ -1,4 +1,4 @@
-# Flux and Karpenter on Fargate: every node is Karpenter's.
+# Flux and Karpenter on Fargate: Karpenter creates all nodes.
 
 terraform {
   required_version = ">= 1.9.0"

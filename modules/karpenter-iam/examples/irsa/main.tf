@@ -1,4 +1,4 @@
-# What Karpenter needs of AWS, its role taken by web identity.
+# The AWS resources that Karpenter needs. Its role is assumed through web identity.
 
 terraform {
   required_version = ">= 1.8.0"

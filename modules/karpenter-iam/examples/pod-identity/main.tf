@@ -1,4 +1,4 @@
-# The same by EKS Pod Identity, for Karpenter in kube-system.
+# The same through EKS Pod Identity, for Karpenter in kube-system.
 # The cluster needs the add-on eks-pod-identity-agent.
 
 terraform {
