@@ -38,7 +38,7 @@ func builtIn(t *testing.T, name string) addon {
 	var a addon
 	read(t, filepath.Join(addonsDir, name+".yaml"), &a)
 	if a.Spec.Helm == nil {
-		t.Fatalf("%s is no Helm release", name)
+		t.Fatalf("%s is not a Helm release", name)
 	}
 	return a
 }
@@ -54,9 +54,9 @@ func read(t *testing.T, path string, into any) {
 	}
 }
 
-// Every version of a chart takes the values of its add-on: an upgrade or a rollback
-// needs no other paths, and each output arrives in a manifest.
-func TestCharts_takeTheOutputsOfTheirAddons(t *testing.T) {
+// Every version of a chart uses the values of its add-on, so that an upgrade or a
+// rollback needs no other paths, and each output is in a manifest.
+func TestCharts_useTheOutputsOfTheirAddons(t *testing.T) {
 	for _, s := range sources {
 		t.Run(s.name+" "+s.version, func(t *testing.T) {
 			archive, err := pack(t.Context(), s, t.TempDir())
@@ -83,19 +83,19 @@ func TestCharts_takeTheOutputsOfTheirAddons(t *testing.T) {
 			text := render(t, c, a.Spec.Helm.Namespace, values)
 			for _, from := range a.Spec.Helm.ValuesFrom {
 				if !strings.Contains(text, marker(from.ValuesKey)) {
-					t.Errorf("%s is in no manifest", from.ValuesKey)
+					t.Errorf("%s is not in any manifest", from.ValuesKey)
 				}
 			}
 		})
 	}
 }
 
-func TestCharts_holdTheVersionThatEachAddonInstalls(t *testing.T) {
+func TestCharts_includeTheVersionOfEachAddon(t *testing.T) {
 	for _, name := range []string{"karpenter", "aws-load-balancer-controller"} {
-		wanted := builtIn(t, name).Spec.Helm.Chart
+		want := builtIn(t, name).Spec.Helm.Chart
 		found := false
 		for _, s := range sources {
-			if s.name == wanted.Name {
+			if s.name == want.Name {
 				root, err := moduleDir(t.Context(), s.module, s.version)
 				if err != nil {
 					t.Fatal(err)
@@ -104,18 +104,18 @@ func TestCharts_holdTheVersionThatEachAddonInstalls(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				found = found || c.Metadata.Version == wanted.Version
+				found = found || c.Metadata.Version == want.Version
 			}
 		}
 		if !found {
-			t.Errorf("%s %s is not packed", wanted.Name, wanted.Version)
+			t.Errorf("%s %s is not packed", want.Name, want.Version)
 		}
 	}
 }
 
-// The program of each Karpenter says which Kubernetes it is for; the version matrix
-// says the same.
-func TestMatrix_saysWhatKarpenterSaysOfItself(t *testing.T) {
+// The version matrix has the Kubernetes versions that each release of Karpenter
+// declares.
+func TestMatrix_matchesKarpentersOwnRange(t *testing.T) {
 	var matrix struct {
 		Components []struct {
 			Name string
@@ -151,7 +151,7 @@ func TestMatrix_saysWhatKarpenterSaysOfItself(t *testing.T) {
 				}
 				rows++
 				if r.Kubernetes.Min != itself["Min"] || r.Kubernetes.Max != itself["Max"] {
-					t.Errorf("Karpenter %s is for %s to %s, and the matrix says %s to %s", s.release, itself["Min"], itself["Max"], r.Kubernetes.Min, r.Kubernetes.Max)
+					t.Errorf("Karpenter %s supports %s to %s, but the matrix has %s to %s", s.release, itself["Min"], itself["Max"], r.Kubernetes.Min, r.Kubernetes.Max)
 				}
 			}
 		}
@@ -166,7 +166,7 @@ func within(version, from, until string) bool {
 	return !v.LessThan(semver.MustParse(from)) && v.LessThan(semver.MustParse(until))
 }
 
-// marker is a value that can be found again.
+// marker returns a unique value.
 func marker(key string) string { return "value-of-" + strings.ReplaceAll(key, "_", "-") }
 
 // segments splits a path at the dots that are not escaped.
@@ -178,7 +178,7 @@ func segments(path string) []string {
 	return parts
 }
 
-// known reports whether values have a path. An empty map takes any key.
+// known reports whether values have a path. An empty map has every key.
 func known(values map[string]any, path []string) bool {
 	next, ok := values[path[0]]
 	if !ok {

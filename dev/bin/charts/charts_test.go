@@ -45,7 +45,7 @@ func writeChart(t *testing.T, out string) {
 	}
 }
 
-func TestLoad_givesTheChartItsReleaseAndItsCRDs(t *testing.T) {
+func TestLoad_setsReleaseAndCRDs(t *testing.T) {
 	dir := t.TempDir()
 	writeChart(t, dir)
 	c, err := loader.LoadFile(filepath.Join(dir, "small-1.0.0.tgz"))
@@ -69,7 +69,7 @@ func TestLoad_givesTheChartItsReleaseAndItsCRDs(t *testing.T) {
 	}
 }
 
-func TestLoad_givesTheSameBytesTwice(t *testing.T) {
+func TestLoad_isReproducible(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	writeChart(t, first)
 	writeChart(t, second)
@@ -86,13 +86,13 @@ func TestLoad_givesTheSameBytesTwice(t *testing.T) {
 	}
 }
 
-func TestSetImage_refusesValuesWithoutAnImage(t *testing.T) {
+func TestSetImage_rejectsValuesWithoutImage(t *testing.T) {
 	if _, err := setImage([]byte("replicas: 2\n"), "1.0.0"); err == nil {
 		t.Error("values without an image were taken")
 	}
 }
 
-func TestServe_isAHelmRepositoryAndARegistry(t *testing.T) {
+func TestServe_servesHelmRepositoryAndRegistry(t *testing.T) {
 	dir := t.TempDir()
 	writeChart(t, dir)
 	s := &server{dir: dir, address: "127.0.0.1:0", addressFile: filepath.Join(t.TempDir(), "address"), log: io.Discard}
@@ -136,7 +136,7 @@ func TestServe_isAHelmRepositoryAndARegistry(t *testing.T) {
 	}
 }
 
-func TestServe_saysHowToFillAnEmptyDirectory(t *testing.T) {
+func TestServe_suggestsPackForEmptyDirectory(t *testing.T) {
 	err := (&server{dir: t.TempDir(), address: "127.0.0.1:0", log: io.Discard}).run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "charts pack --out") {
 		t.Errorf("got %v", err)

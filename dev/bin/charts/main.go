@@ -1,6 +1,6 @@
 // Command charts packs the Helm charts of the built-in add-ons from Go modules,
 // and serves them to Flux: at the same address as a plain Helm repository and as
-// an OCI registry. Clusters without a way to the internet are tried with it.
+// an OCI registry. It is used for clusters without internet access.
 package main
 
 import (
@@ -36,29 +36,29 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("charts "+command, flag.ContinueOnError)
 	switch command {
 	case "pack":
-		out := flags.String("out", "", "directory to fill")
+		out := flags.String("out", "", "output directory")
 		if err := flags.Parse(args); err != nil {
 			return err
 		}
 		if *out == "" {
-			return fmt.Errorf("pack needs --out DIR")
+			return fmt.Errorf("pack requires --out DIR")
 		}
 		return packAll(ctx, os.Stderr, *out)
 	case "serve":
 		s := server{log: os.Stderr}
 		flags.StringVar(&s.dir, "dir", "", "directory of packed charts")
-		flags.StringVar(&s.address, "address", "127.0.0.1:0", "address to listen at; port 0 takes a free one")
+		flags.StringVar(&s.address, "address", "127.0.0.1:0", "address to listen at; port 0 selects a free port")
 		flags.StringVar(&s.addressFile, "address-file", "", "file to write the address to once every chart is served")
 		if err := flags.Parse(args); err != nil {
 			return err
 		}
 		if s.dir == "" {
-			return fmt.Errorf("serve needs --dir DIR: fill one with charts pack --out DIR")
+			return fmt.Errorf("serve requires --dir DIR: create it with charts pack --out DIR")
 		}
 		return s.run(ctx)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil
 	}
-	return fmt.Errorf("no command %q\n%s", command, usage)
+	return fmt.Errorf("unknown command %q\n%s", command, usage)
 }

@@ -25,15 +25,15 @@ import (
 type source struct {
 	// name is the chart's name.
 	name string
-	// module and version name the Go module.
+	// module and version identify the Go module.
 	module, version string
 	// dir is the chart's directory in the module.
 	dir string
-	// crds is a directory of the module whose files belong into the chart's
-	// crds, where the module has a link that its zip leaves out.
+	// crds is a directory of the module that is copied to crds/ of the chart,
+	// because the module's zip omits the symbolic link.
 	crds string
-	// release is the version that the chart gets. Between releases the module
-	// carries the one before. Empty keeps what the chart says.
+	// release is the version of the packed chart. Between releases the module
+	// contains the previous version. If it is empty, the chart's version is kept.
 	release string
 }
 
@@ -54,24 +54,24 @@ var sources = []source{
 	karpenter("1.3.3"),
 	karpenter("1.0.8"),
 	{
-		// Its chart calls itself 3.2.2.
+		// The chart's own version is 3.2.2.
 		name: "aws-load-balancer-controller", module: "github.com/kubernetes-sigs/aws-load-balancer-controller",
 		version: "v0.0.0-20260423195125-93ff3b5fdaad", dir: "helm/aws-load-balancer-controller",
 	},
 }
 
-// epoch is the time of every file, so that packing twice gives the same bytes
-// and a registry the same digests.
+// epoch is the time of every file, so that packing is reproducible and the digests in
+// a registry are stable.
 var epoch = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // packAll packs every chart and removes those that are no longer known.
 func packAll(ctx context.Context, progress io.Writer, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("making the directory of charts: %w", err)
+		return fmt.Errorf("creating the directory of charts: %w", err)
 	}
 	fresh, err := os.MkdirTemp(out, ".packing-")
 	if err != nil {
-		return fmt.Errorf("making the directory of charts: %w", err)
+		return fmt.Errorf("creating the directory of charts: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(fresh) }()
 	known := map[string]bool{}
@@ -83,7 +83,7 @@ func packAll(ctx context.Context, progress io.Writer, out string) error {
 		}
 		name := filepath.Base(packed)
 		if err := os.Rename(packed, filepath.Join(out, name)); err != nil {
-			return fmt.Errorf("keeping %s: %w", name, err)
+			return fmt.Errorf("moving %s: %w", name, err)
 		}
 		known[name] = true
 	}
@@ -122,7 +122,7 @@ func save(c *chart.Chart, out string) (string, error) {
 	return path, nil
 }
 
-// load reads a chart as it is released.
+// load returns the chart in its released form.
 func load(root string, s source) (*chart.Chart, error) {
 	files, err := chartFiles(filepath.Join(root, filepath.FromSlash(s.dir)))
 	if err != nil {
@@ -155,7 +155,7 @@ func load(root string, s source) (*chart.Chart, error) {
 	return c, nil
 }
 
-// chartFiles reads what belongs into a chart's archive.
+// chartFiles returns the files of a chart's archive.
 func chartFiles(dir string) ([]*archive.BufferedFile, error) {
 	rules := ignore.Empty()
 	if parsed, err := ignore.ParseFile(filepath.Join(dir, ".helmignore")); err == nil {
@@ -212,16 +212,16 @@ func crdFiles(dir string) ([]*archive.BufferedFile, error) {
 
 var image = regexp.MustCompile(`(?m)^(    tag:).*$((?:\n    #.*$)*)\n    digest:.*$`)
 
-// setImage puts the released tag into the values of Karpenter's chart. The digest
-// there is that of another release's image and goes.
+// setImage sets the released tag in the values of Karpenter's chart. It removes the
+// digest, which belongs to another release.
 func setImage(values []byte, tag string) ([]byte, error) {
 	if found := len(image.FindAll(values, -1)); found != 1 {
-		return nil, fmt.Errorf("values.yaml has %d images with tag and digest, and one was expected", found)
+		return nil, fmt.Errorf("values.yaml has %d images with tag and digest, want one", found)
 	}
 	return image.ReplaceAll(values, []byte("${1} "+tag+"${2}\n    digest: \"\"")), nil
 }
 
-// moduleDir downloads a Go module and returns where it lies.
+// moduleDir downloads a Go module and returns its directory.
 func moduleDir(ctx context.Context, module, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir()
@@ -237,7 +237,7 @@ func moduleDir(ctx context.Context, module, version string) (string, error) {
 		return "", fmt.Errorf("downloading %s@%s: %w: %s", module, version, runErr, stderr.String())
 	}
 	if answer.Dir == "" {
-		return "", fmt.Errorf("downloading %s@%s: go mod download names no directory", module, version)
+		return "", fmt.Errorf("downloading %s@%s: go mod download returned no directory", module, version)
 	}
 	return answer.Dir, nil
 }

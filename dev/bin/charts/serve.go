@@ -31,7 +31,8 @@ type server struct {
 	index  atomic.Pointer[[]byte]
 }
 
-// run serves until ctx ends. It answers /healthz with 200 once every chart is there.
+// run serves until ctx is cancelled. It answers /healthz with 200 once all charts are
+// served.
 func (s *server) run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
@@ -88,15 +89,15 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// fill makes the index of the Helm repository, and pushes every chart into the
-// registry by Helm's own client.
+// fill creates the index of the Helm repository, and pushes all charts to the registry
+// with Helm's client.
 func (s *server) fill(address string) (int, error) {
 	archives, err := filepath.Glob(filepath.Join(s.dir, "*.tgz"))
 	if err != nil {
 		return 0, fmt.Errorf("reading the charts: %w", err)
 	}
 	if len(archives) == 0 {
-		return 0, fmt.Errorf("no charts in %s: fill it with charts pack --out %s", s.dir, s.dir)
+		return 0, fmt.Errorf("no charts in %s: create them with charts pack --out %s", s.dir, s.dir)
 	}
 	index, err := repo.IndexDirectory(s.dir, "")
 	if err != nil {
@@ -109,11 +110,11 @@ func (s *server) fill(address string) (int, error) {
 	}
 	client, err := helmregistry.NewClient(
 		helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard),
-		// A file that does not exist: no credentials are sent.
+		// The file does not exist, so no credentials are sent.
 		helmregistry.ClientOptCredentialsFile(filepath.Join(s.dir, ".no-credentials")),
 	)
 	if err != nil {
-		return 0, fmt.Errorf("making a registry client: %w", err)
+		return 0, fmt.Errorf("creating a registry client: %w", err)
 	}
 	for _, path := range archives {
 		if err := push(client, path, address); err != nil {

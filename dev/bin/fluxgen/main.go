@@ -1,6 +1,6 @@
-// Command fluxgen renders the manifests that install Flux, as its own command
-// line would with --export, from nothing but Go modules: the releases that it
-// would download are made from the controllers' sources.
+// Command fluxgen renders the manifests that install Flux, like `flux install
+// --export`, but from Go modules only: it builds the release manifests from the
+// sources of the controllers.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	crds, controllers := split(manifests)
 	if err := os.MkdirAll(*out, 0o755); err != nil {
-		return fmt.Errorf("making the output directory: %w", err)
+		return fmt.Errorf("creating the output directory: %w", err)
 	}
 	for name, text := range map[string]string{"crds.yaml": crds, "controllers.yaml": controllers} {
 		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// fluxVersion is the version of Flux that go.mod pins.
+// fluxVersion returns the version of Flux that go.mod pins.
 func fluxVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -71,8 +71,7 @@ func fluxVersion() (string, error) {
 	return "", fmt.Errorf("this program was built without %s", fluxModule)
 }
 
-// split parts the custom resource definitions from everything else: two smaller
-// objects are easier to keep in a cluster than a large one.
+// split separates the CRDs from the other objects: both then fit into a ConfigMap.
 func split(manifests string) (crds, others string) {
 	var defined, rest []string
 	for doc := range strings.SplitSeq(manifests, "\n---\n") {

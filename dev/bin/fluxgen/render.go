@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// release is the address of a controller's manifests in its releases.
+// release matches the URL of a controller's manifests in its releases.
 var release = regexp.MustCompile(`https://github\.com/fluxcd/([a-z-]+)/releases/download/(v[0-9.]+)/[a-z-]+\.(crds|deployment)\.yaml`)
 
-// overlays are the directories in a controller's module that its releases' files
-// are built from.
+// overlays are the directories of a controller's module from which the files of its
+// releases are built.
 var overlays = map[string]string{"crds": "config/crd", "deployment": "config/manager"}
 
-// render returns every manifest of Flux with the given controllers.
+// render returns the manifests of Flux with the given controllers.
 func render(ctx context.Context, version string, components []string) (string, error) {
 	flux, err := moduleDir(ctx, fluxModule, version)
 	if err != nil {
@@ -30,7 +30,7 @@ func render(ctx context.Context, version string, components []string) (string, e
 	}
 	work, err := os.MkdirTemp("", "fluxgen-")
 	if err != nil {
-		return "", fmt.Errorf("making a work directory: %w", err)
+		return "", fmt.Errorf("creating a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	source, base := filepath.Join(work, "manifests"), filepath.Join(work, "base")
@@ -38,11 +38,11 @@ func render(ctx context.Context, version string, components []string) (string, e
 		return "", fmt.Errorf("copying Flux's manifests: %w", err)
 	}
 	if err := os.MkdirAll(base, 0o755); err != nil {
-		return "", fmt.Errorf("making a work directory: %w", err)
+		return "", fmt.Errorf("creating a work directory: %w", err)
 	}
 	for _, component := range components {
 		dir := filepath.Join(source, "bases", component)
-		if err := localise(ctx, dir); err != nil {
+		if err := rewriteReleases(ctx, dir); err != nil {
 			return "", fmt.Errorf("finding the manifests of %s: %w", component, err)
 		}
 		if err := build(dir, filepath.Join(base, component+".yaml")); err != nil {
@@ -63,9 +63,9 @@ func render(ctx context.Context, version string, components []string) (string, e
 	return manifest.Content, nil
 }
 
-// localise replaces the addresses of releases in a kustomization by files that are
+// rewriteReleases replaces the URLs of releases in a kustomization with files that are
 // built from the sources of those releases.
-func localise(ctx context.Context, dir string) error {
+func rewriteReleases(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, "kustomization.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func localise(ctx context.Context, dir string) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// build writes what the kustomization in dir describes.
+// build writes the objects of the kustomization in dir.
 func build(dir, out string) error {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
@@ -99,8 +99,8 @@ func build(dir, out string) error {
 	return os.WriteFile(out, text, 0o644)
 }
 
-// copyFiles copies a directory of a module, whose files are read-only, to one
-// where they can be changed.
+// copyFiles copies a directory of a module, whose files are read-only, and makes the
+// copies writable.
 func copyFiles(from, to string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
@@ -113,7 +113,7 @@ func copyFiles(from, to string) error {
 	})
 }
 
-// moduleDir downloads a Go module and returns where it lies.
+// moduleDir downloads a Go module and returns its directory.
 func moduleDir(ctx context.Context, module, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir()

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// refuseUnused names the arguments that this stand-in does not carry out.
+// refuseUnused returns an error for arguments that this stand-in does not support.
 func (m *model) refuseUnused() error {
 	var unused []string
 	for name, set := range map[string]bool{
@@ -32,12 +32,12 @@ func (m *model) refuseUnused() error {
 		}
 	}
 	if len(unused) > 0 {
-		return fmt.Errorf("this stand-in for hashicorp/helm does not carry out %s: leave it out", strings.Join(unused, ", "))
+		return fmt.Errorf("this stand-in for hashicorp/helm does not support %s: remove it", strings.Join(unused, ", "))
 	}
 	return nil
 }
 
-// load finds the chart: at a path, in a Helm repository or in a registry.
+// load reads the chart from a path, a Helm repository or a registry.
 func (m *model) load(ctx context.Context, s *settings) (*chart.Chart, error) {
 	name, repository := m.Chart.ValueString(), m.Repository.ValueString()
 	if registry.IsOCI(repository) {
@@ -74,7 +74,7 @@ func (m *model) load(ctx context.Context, s *settings) (*chart.Chart, error) {
 	return loaded, nil
 }
 
-// registry makes a client for the registry that a chart's name points at.
+// registry returns a client for the registry of a chart's name.
 func (m *model) registry(ctx context.Context, s *settings, name string) (*registry.Client, error) {
 	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard)}
 	if loopback(name) {
@@ -102,13 +102,13 @@ func (m *model) registry(ctx context.Context, s *settings, name string) (*regist
 	}
 	client, err := registry.NewClient(options...)
 	if err != nil {
-		return nil, fmt.Errorf("making a registry client: %w", err)
+		return nil, fmt.Errorf("creating a registry client: %w", err)
 	}
 	return client, nil
 }
 
-// loopback reports whether a registry is on this machine. CAPT connects to it in
-// plain HTTP, as container tools do.
+// loopback reports whether a registry is on this machine. The connection then uses
+// plain HTTP, as with container tools.
 func loopback(name string) bool {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != registry.OCIScheme {
@@ -118,8 +118,8 @@ func loopback(name string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// values merges what the resource sets: later values win, then come set, set_list
-// and set_sensitive.
+// values merges the values of the resource: later values take precedence over earlier
+// ones, then set, set_list and set_sensitive.
 func (m *model) values() (map[string]any, error) {
 	merged := map[string]any{}
 	for i, text := range m.Values {

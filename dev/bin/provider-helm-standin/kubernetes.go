@@ -17,7 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// settings are a provider block.
+// settings are the arguments of a provider block.
 type settings struct {
 	BurstLimit           types.Int64   `tfsdk:"burst_limit"`
 	Debug                types.Bool    `tfsdk:"debug"`
@@ -59,7 +59,7 @@ type execPlugin struct {
 	Env        map[string]types.String `tfsdk:"env"`
 }
 
-// helm returns Helm for a namespace of the cluster.
+// helm returns Helm's configuration for a namespace of the cluster.
 func (s *settings) helm(namespace string) (*action.Configuration, error) {
 	if s == nil {
 		return nil, errors.New("the provider is not configured")
@@ -75,7 +75,7 @@ func (s *settings) helm(namespace string) (*action.Configuration, error) {
 	return h, nil
 }
 
-// clientConfig merges the kubeconfig files with what is set beside them.
+// clientConfig merges the kubeconfig files with the other settings.
 func (s *settings) clientConfig(namespace string) (clientcmd.ClientConfig, error) {
 	c := s.Kubernetes
 	if c == nil {
@@ -98,10 +98,10 @@ func (s *settings) clientConfig(namespace string) (clientcmd.ClientConfig, error
 	}
 	overrides := c.overrides(namespace)
 	if len(loaded.Clusters) == 0 && overrides.ClusterInfo.Server == "" {
-		return nil, errors.New("the provider names no cluster: set kubernetes.config_path, or host with its credentials")
+		return nil, errors.New("the provider has no cluster: set kubernetes.config_path, or host with its credentials")
 	}
 	if len(loaded.Contexts) == 0 {
-		// Overrides alone make no context, and without one nothing is taken.
+		// Overrides alone create no context, and without a context they are ignored.
 		loaded.Clusters["cluster"] = &overrides.ClusterInfo
 		loaded.AuthInfos["user"] = &overrides.AuthInfo
 		loaded.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "user", Namespace: namespace}
@@ -139,7 +139,7 @@ func (c *connection) overrides(namespace string) *clientcmd.ConfigOverrides {
 	return o
 }
 
-// cluster is how Helm reaches an API server.
+// cluster is the connection of Helm to an API server.
 type cluster struct{ config clientcmd.ClientConfig }
 
 func (c *cluster) ToRESTConfig() (*rest.Config, error) {
@@ -173,7 +173,7 @@ func (c *cluster) ToRESTMapper() (meta.RESTMapper, error) {
 
 func (c *cluster) ToRawKubeConfigLoader() clientcmd.ClientConfig { return c.config }
 
-// cacheDir is where charts are kept that were downloaded.
+// cacheDir is the directory of downloaded charts.
 func (s *settings) cacheDir() string {
 	if dir := s.RepositoryCache.ValueString(); dir != "" {
 		return dir

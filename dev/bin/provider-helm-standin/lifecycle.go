@@ -17,7 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Configure takes over the provider's settings.
+// Configure stores the provider's settings.
 func (r *release) Configure(_ context.Context, request resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	if s, ok := request.ProviderData.(*settings); ok {
 		r.settings = s
@@ -36,10 +36,10 @@ func (r *release) Create(ctx context.Context, request resource.CreateRequest, re
 		response.Diagnostics.Append(m.record(installed)...)
 		response.Diagnostics.Append(response.State.Set(ctx, &m)...)
 	}
-	complain(&response.Diagnostics, "Installing "+m.Name.ValueString(), err)
+	addError(&response.Diagnostics, "Installing "+m.Name.ValueString(), err)
 }
 
-// Read looks the release up. One that is gone is taken out of the state.
+// Read reads the release. A missing release is removed from the state.
 func (r *release) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
 	var m model
 	response.Diagnostics.Append(request.State.Get(ctx, &m)...)
@@ -52,7 +52,7 @@ func (r *release) Read(ctx context.Context, request resource.ReadRequest, respon
 		response.State.RemoveResource(ctx)
 		return
 	case err != nil:
-		complain(&response.Diagnostics, "Reading "+m.Name.ValueString(), err)
+		addError(&response.Diagnostics, "Reading "+m.Name.ValueString(), err)
 		return
 	}
 	if !strings.ContainsAny(m.Version.ValueString(), "<>=~^*x ,|") {
@@ -77,24 +77,24 @@ func (r *release) Update(ctx context.Context, request resource.UpdateRequest, re
 		response.Diagnostics.Append(m.record(upgraded)...)
 		response.Diagnostics.Append(response.State.Set(ctx, &m)...)
 	}
-	complain(&response.Diagnostics, "Upgrading "+m.Name.ValueString(), err)
+	addError(&response.Diagnostics, "Upgrading "+m.Name.ValueString(), err)
 }
 
-// Delete uninstalls the release. One that is gone already is no error.
+// Delete uninstalls the release. A missing release is not an error.
 func (r *release) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
 	var m model
 	response.Diagnostics.Append(request.State.Get(ctx, &m)...)
 	if response.Diagnostics.HasError() {
 		return
 	}
-	complain(&response.Diagnostics, "Uninstalling "+m.Name.ValueString(), r.uninstall(&m))
+	addError(&response.Diagnostics, "Uninstalling "+m.Name.ValueString(), r.uninstall(&m))
 }
 
-// ImportState takes a release over that is already there, by NAMESPACE/NAME.
+// ImportState imports an existing release by NAMESPACE/NAME.
 func (r *release) ImportState(ctx context.Context, request resource.ImportStateRequest, response *resource.ImportStateResponse) {
 	namespace, name, found := strings.Cut(request.ID, "/")
 	if !found || namespace == "" || name == "" {
-		response.Diagnostics.AddError("Importing "+request.ID, "write the id as NAMESPACE/NAME, for example karpenter/karpenter")
+		response.Diagnostics.AddError("Importing "+request.ID, "use an id of the form NAMESPACE/NAME, for example karpenter/karpenter")
 		return
 	}
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
@@ -102,14 +102,14 @@ func (r *release) ImportState(ctx context.Context, request resource.ImportStateR
 	response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root("id"), name)...)
 }
 
-func complain(diagnostics *diag.Diagnostics, summary string, err error) {
+func addError(diagnostics *diag.Diagnostics, summary string, err error) {
 	if err != nil {
 		diagnostics.AddError(summary, err.Error())
 	}
 }
 
-// install installs the release, or upgrades one that is there already where that
-// is asked for. A release that failed is returned beside the error.
+// install installs the release, or upgrades an existing one if upgrade_install is set.
+// It returns a failed release together with the error.
 func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, error) {
 	if err := m.refuseUnused(); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 	install.DisableHooks, install.DisableOpenAPIValidation = m.DisableWebhooks.ValueBool(), m.DisableOpenAPIValidation.ValueBool()
 	install.SubNotes, install.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
 	install.TakeOwnership = m.TakeOwnership.ValueBool()
-	// The real provider is built on Helm 3, which applies by itself.
+	// The real provider uses Helm 3, which applies on the client side.
 	install.ServerSideApply = false
 	_, runErr := install.RunWithContext(ctx, chart, values)
 	installed, err := r.get(m)
@@ -199,7 +199,7 @@ func (r *release) uninstall(m *model) error {
 	return err
 }
 
-// get reads the newest revision of the release.
+// get returns the newest revision of the release.
 func (r *release) get(m *model) (*helmrelease.Release, error) {
 	helm, err := r.settings.helm(m.Namespace.ValueString())
 	if err != nil {
@@ -211,7 +211,7 @@ func (r *release) get(m *model) (*helmrelease.Release, error) {
 	}
 	known, ok := found.(*helmrelease.Release)
 	if !ok {
-		return nil, fmt.Errorf("the release %s is of a kind that is not known: %T", m.Name.ValueString(), found)
+		return nil, fmt.Errorf("the release %s has an unknown type: %T", m.Name.ValueString(), found)
 	}
 	return known, nil
 }

@@ -1,8 +1,7 @@
-// Command provider-helm-standin is a Terraform provider that stands in for
-// hashicorp/helm 3, which cannot be had as a Go module: it has the same address and
-// the same schema, and installs charts by Helm's own library. Tests of modules that
-// use the provider run with it. It is not the real one: what no module here uses,
-// such as post-renderers and provenance, it refuses.
+// Command provider-helm-standin is a Terraform provider that replaces hashicorp/helm 3
+// in tests, which is not available as a Go module. It has the same address and schema
+// and installs charts with Helm's SDK. It rejects arguments that no module here uses,
+// such as post-renderers and provenance.
 package main
 
 import (
@@ -40,7 +39,7 @@ func texts() schema.ListAttribute {
 	return schema.ListAttribute{Optional: true, ElementType: types.StringType}
 }
 
-// Schema is what a provider block may hold.
+// Schema returns the arguments of a provider block.
 func (standIn) Schema(_ context.Context, _ provider.SchemaRequest, response *provider.SchemaResponse) {
 	required := schema.StringAttribute{Required: true}
 	response.Schema = schema.Schema{Attributes: map[string]schema.Attribute{
@@ -82,8 +81,8 @@ func (standIn) Schema(_ context.Context, _ provider.SchemaRequest, response *pro
 	}}
 }
 
-// Configure keeps what the provider block says. Nothing is asked of a cluster yet:
-// a plan may be made before there is one.
+// Configure stores the provider configuration. It does not connect to a cluster yet,
+// because a plan may run before the cluster exists.
 func (standIn) Configure(ctx context.Context, request provider.ConfigureRequest, response *provider.ConfigureResponse) {
 	var s settings
 	response.Diagnostics.Append(request.Config.Get(ctx, &s)...)

@@ -9,7 +9,7 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// model is a helm_release as Terraform writes it.
+// model is a helm_release in Terraform's types.
 type model struct {
 	Name        types.String   `tfsdk:"name"`
 	Namespace   types.String   `tfsdk:"namespace"`
@@ -76,14 +76,14 @@ type listAssignment struct {
 	Value []types.String `tfsdk:"value"`
 }
 
-// deployedTypes are the types of what deployed describes.
+// deployedTypes are the types of the fields of deployed.
 var deployedTypes = map[string]attr.Type{
 	"app_version": types.StringType, "chart": types.StringType, "name": types.StringType, "namespace": types.StringType,
 	"notes": types.StringType, "values": types.StringType, "version": types.StringType,
 	"first_deployed": types.Int64Type, "last_deployed": types.Int64Type, "revision": types.Int64Type,
 }
 
-// record writes what is known of a release that runs into the model.
+// record sets the status of a deployed release in the model.
 func (m *model) record(r *helmrelease.Release) diag.Diagnostics {
 	m.ID = types.StringValue(r.Name)
 	m.Status = types.StringValue(r.Info.Status.String())

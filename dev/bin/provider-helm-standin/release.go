@@ -15,14 +15,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// release is helm_release.
+// release is the resource helm_release.
 type release struct{ settings *settings }
 
 func (*release) Metadata(_ context.Context, _ resource.MetadataRequest, response *resource.MetadataResponse) {
 	response.TypeName = "helm_release"
 }
 
-// Schema is what a helm_release may hold.
+// Schema returns the arguments of a helm_release.
 func (*release) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	attributes := map[string]schema.Attribute{
@@ -91,7 +91,7 @@ func setting(sensitive bool) schema.NestedAttributeObject {
 	}}
 }
 
-// deployed is what is known of a release that runs.
+// deployed is the status of a deployed release.
 func deployed() map[string]schema.Attribute {
 	known := map[string]schema.Attribute{}
 	for _, name := range []string{"app_version", "chart", "name", "namespace", "notes", "values", "version"} {

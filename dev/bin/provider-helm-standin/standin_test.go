@@ -18,7 +18,7 @@ func words(values ...string) []types.String {
 	return all
 }
 
-func TestValues_laterOnesWin(t *testing.T) {
+func TestValues_laterTakePrecedence(t *testing.T) {
 	m := model{
 		Values: words("a: 1\nb: {c: x, d: y}\n", "b: {c: z}\n"),
 		Set: []assignment{
@@ -43,7 +43,7 @@ func TestValues_laterOnesWin(t *testing.T) {
 	}
 }
 
-func TestValues_namesTheEntryThatDoesNotParse(t *testing.T) {
+func TestValues_namesInvalidEntry(t *testing.T) {
 	for want, m := range map[string]model{
 		"values[1]": {Values: words("a: 1", "- b")},
 		"set a[b]":  {Set: []assignment{{Name: types.StringValue("a[b]"), Value: types.StringValue("x")}}},
@@ -54,7 +54,7 @@ func TestValues_namesTheEntryThatDoesNotParse(t *testing.T) {
 	}
 }
 
-func TestLoopback_isSpokenToInPlainHTTP(t *testing.T) {
+func TestLoopback_usesPlainHTTP(t *testing.T) {
 	for name, want := range map[string]bool{
 		"oci://127.0.0.1:5000/charts/a": true, "oci://localhost/a": true, "oci://[::1]:5000/a": true,
 		"oci://public.ecr.aws/karpenter/karpenter": false, "https://127.0.0.1/a": false, "./chart": false,
@@ -65,7 +65,7 @@ func TestLoopback_isSpokenToInPlainHTTP(t *testing.T) {
 	}
 }
 
-func TestRefuseUnused_namesWhatIsNotCarriedOut(t *testing.T) {
+func TestRefuseUnused_namesUnsupportedArguments(t *testing.T) {
 	if err := (&model{}).refuseUnused(); err != nil {
 		t.Errorf("refused a plain release: %v", err)
 	}
@@ -88,7 +88,7 @@ contexts:
 - {name: two, context: {cluster: two, user: me}}
 `
 
-func TestClientConfig_takesFilesAndWhatIsSetBesideThem(t *testing.T) {
+func TestClientConfig_mergesFilesAndSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestClientConfig_takesFilesAndWhatIsSetBesideThem(t *testing.T) {
 	}
 }
 
-func TestClientConfig_saysWhatToSetWithoutACluster(t *testing.T) {
+func TestClientConfig_reportsMissingCluster(t *testing.T) {
 	t.Setenv("KUBE_CONFIG_PATH", "")
 	_, err := (&settings{}).clientConfig("ns")
 	if err == nil || !strings.Contains(err.Error(), "set kubernetes.config_path") {
