@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// cpuTimes is CPU time in seconds, by who used it.
+// cpuTimes is CPU time in seconds, by process.
 type cpuTimes struct {
-	// Manager is the manager itself; without one it is 0.
+	// Manager is the time of the manager, or 0 without one.
 	Manager float64 `json:"manager"`
-	// Tool is the tool, and the runner where there is one.
+	// Tool is the time of the tool and of the runner, if there is one.
 	Tool      float64 `json:"tool"`
 	APIServer float64 `json:"apiServer"`
 	Etcd      float64 `json:"etcd"`
 }
 
-// add adds what was used between two moments.
+// add adds the difference of two samples.
 func (c *cpuTimes) add(before, after cpuTimes) {
 	c.Manager += after.Manager - before.Manager
 	c.Tool += after.Tool - before.Tool
@@ -44,9 +44,8 @@ func (c cpuTimes) String() string {
 	return fmt.Sprintf("manager %.1f, tool %.1f, API server %.1f, etcd %.1f", c.Manager, c.Tool, c.APIServer, c.Etcd)
 }
 
-// cpuOf tells the CPU time used so far: by the children of a process, which are
-// the tool or runners, and by the API server. manager is 0 when the tool is run
-// by this process itself.
+// cpuOf returns the CPU time so far of the manager's children, which are the tool and
+// runners, and of the API server. manager is 0 if this process runs the tool itself.
 func cpuOf(manager int) (cpuTimes, error) {
 	var c cpuTimes
 	parent := os.Getpid()
@@ -101,7 +100,7 @@ func (r requestRates) divide(n float64) {
 	}
 }
 
-// String lists the requests that every apply makes, the most frequent first.
+// String lists the requests of an apply, the most frequent first.
 func (r requestRates) String() string {
 	var parts []string
 	total := 0.0
@@ -114,9 +113,9 @@ func (r requestRates) String() string {
 	return fmt.Sprintf("%.1f: %s", total, strings.Join(parts, ", "))
 }
 
-// account adds the CPU time and the requests of a turn.
+// account adds the CPU time and the requests of a turn to the totals.
 func (w *harness) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
-	asked, err := w.requests(ctx)
+	requestsBefore, err := w.requests(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,8 +131,8 @@ func (w *harness) account(ctx context.Context, total *cpuTimes, rates requestRat
 		return err
 	}
 	total.add(before, after)
-	now, err := w.requests(ctx)
-	for what, n := range more(asked, now) {
+	requestsAfter, err := w.requests(ctx)
+	for what, n := range difference(requestsBefore, requestsAfter) {
 		rates[what] += float64(n)
 	}
 	return err

@@ -12,10 +12,10 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// atOnce is how many workspaces are applied at once.
-const atOnce = 2
+// parallelism is the number of workspaces that are applied in parallel.
+const parallelism = 2
 
-// engineReport is the engine beside the bare tool.
+// engineReport compares the engine with the plain tool.
 type engineReport struct {
 	Ratio       float64   `json:"ratio"`
 	CAPTSeconds float64   `json:"captSeconds"`
@@ -33,10 +33,10 @@ type engineReport struct {
 	BareRequests requestRates `json:"bareRequests"`
 }
 
-// measureEngine lets CAPT and the bare tool apply the same module in turns,
-// against one API server and with the same backend.
+// measureEngine measures CAPT and the plain tool alternately with the same module, API
+// server and backend.
 func measureEngine(ctx context.Context, o options) (*engineReport, error) {
-	say("engine: starting the API server")
+	logf("engine: starting the API server")
 	env, err := testenv.Start()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 			},
 		}
 		if round%2 == 1 {
-			// Neither always has the machine as the other left it.
+			// Alternates the order, so that neither always runs second.
 			slices.Reverse(turns)
 		}
 		for _, turn := range turns {
@@ -112,11 +112,11 @@ func (r *engineReport) capt(ctx context.Context, w *harness, round int) error {
 	}
 	seconds := time.Since(started).Seconds()
 	r.CAPTRounds = append(r.CAPTRounds, seconds)
-	say("engine: round %d, CAPT: %d applies in %.2fs", round+1, r.Applies, seconds)
+	logf("engine: round %d, CAPT: %d applies in %.2fs", round+1, r.Applies, seconds)
 	return nil
 }
 
-// bare measures init, plan, apply and output of the tool by itself.
+// bare measures init, plan, apply and output of the plain tool.
 func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 	namespace, err := w.namespace(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 	for i := range dirs {
 		dirs[i] = filepath.Join(w.env.Dir, "bare", namespace, workspaceName(i))
 		if err := os.MkdirAll(dirs[i], 0o700); err != nil {
-			return fmt.Errorf("making a directory: %w", err)
+			return fmt.Errorf("creating a directory: %w", err)
 		}
 		text := module(round) + backend(w.env.Kubeconfig, namespace, workspaceName(i))
 		if err := os.WriteFile(filepath.Join(dirs[i], "main.tf"), []byte(text), 0o600); err != nil {
@@ -134,7 +134,7 @@ func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 		}
 	}
 	started := time.Now()
-	err = forEach(ctx, len(dirs), atOnce, func(ctx context.Context, i int) error {
+	err = forEach(ctx, len(dirs), parallelism, func(ctx context.Context, i int) error {
 		return w.applyBare(ctx, dirs[i], workspaceName(i))
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 	}
 	seconds := time.Since(started).Seconds()
 	r.BareRounds = append(r.BareRounds, seconds)
-	say("engine: round %d, bare: %d applies in %.2fs", round+1, r.Applies, seconds)
+	logf("engine: round %d, bare: %d applies in %.2fs", round+1, r.Applies, seconds)
 	return nil
 }
 
@@ -163,8 +163,8 @@ func (w *harness) applyBare(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// module is one small resource. Each round has its own text, so that no round
-// finds what another has prepared.
+// module returns a module with one small resource. Each round has its own text, so
+// that rounds share no cache.
 func module(round int) string {
 	return fmt.Sprintf(`# Round %d.
 variable "name" { type = string }
@@ -173,7 +173,7 @@ output "name" { value = terraform_data.this.output }
 `, round)
 }
 
-// backend is where CAPT keeps the state, too.
+// backend returns the configuration of the same backend as CAPT's.
 func backend(kubeconfig, namespace, name string) string {
 	return fmt.Sprintf(`terraform {
   backend "kubernetes" {

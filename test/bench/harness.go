@@ -21,11 +21,11 @@ import (
 // templateName is the template of every workspace.
 const templateName = "bench"
 
-// harness is an API server with what is done to it.
+// harness is an API server with helpers.
 type harness struct {
 	env    *testenv.Environment
 	client client.WithWatch
-	// raw asks the API server for its metrics.
+	// raw requests the metrics of the API server.
 	raw  kubernetes.Interface
 	tofu string
 	// cliConfig is an empty configuration of the tool.
@@ -43,17 +43,17 @@ func newHarness(env *testenv.Environment) (*harness, error) {
 		return nil, fmt.Errorf("writing the tool's configuration: %w", err)
 	}
 	if w.client, err = client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme}); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	if w.raw, err = kubernetes.NewForConfig(env.Config); err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return w, nil
 }
 
 func stopQuietly(env *testenv.Environment) {
 	if err := env.Stop(); err != nil {
-		say("stopping the API server: %v", err)
+		logf("stopping the API server: %v", err)
 	}
 }
 
@@ -67,8 +67,8 @@ func (w *harness) namespace(ctx context.Context) (string, error) {
 	return ns.Name, nil
 }
 
-// createTemplate makes the template that all workspaces share, with credentials
-// as every real one has them.
+// createTemplate creates the template of all workspaces, with credentials as in
+// production.
 func (w *harness) createTemplate(ctx context.Context, namespace, text string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
@@ -107,9 +107,8 @@ func (w *harness) createWorkspaces(ctx context.Context, namespace string, n int)
 	return nil
 }
 
-// waitReady waits by watch until n workspaces are ready, and says so each time
-// another so many are. A failed run is tried again, which takes its time: it is
-// shown, because it spoils what is measured.
+// waitReady watches until n workspaces are ready, and logs the progress. It logs
+// failed runs, because retries distort the result.
 func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
 	ready, failed := map[string]bool{}, map[string]bool{}
 	for len(ready) < n {
@@ -121,14 +120,14 @@ func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 			apply, ok := event.Object.(*infrav1.WorkspaceTemplateApply)
 			if ok && apply.Status.Failure != nil && !failed[apply.Name] {
 				failed[apply.Name] = true
-				say("a run of %s failed: %s: %s", apply.Name, apply.Status.Failure.Reason, apply.Status.Failure.Message)
+				logf("a run of %s failed: %s: %s", apply.Name, apply.Status.Failure.Reason, apply.Status.Failure.Message)
 			}
 			if !ok || ready[apply.Name] || !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition) {
 				continue
 			}
 			ready[apply.Name] = true
 			if len(ready)%each == 0 && each < n {
-				say("restart: %d of %d workspaces are ready", len(ready), n)
+				logf("restart: %d of %d workspaces are ready", len(ready), n)
 			}
 			if len(ready) == n {
 				break
@@ -142,7 +141,7 @@ func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 	return nil
 }
 
-// countRuns counts the runs on record.
+// countRuns returns the number of recorded runs.
 func (w *harness) countRuns(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -153,7 +152,7 @@ func (w *harness) countRuns(ctx context.Context, namespace string) (int, error) 
 	return len(list.Items), nil
 }
 
-// touch has a workspace reconciled although its inputs did not change.
+// touch triggers a reconcile of a workspace without changing its inputs.
 func (w *harness) touch(ctx context.Context, namespace, name string) error {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
@@ -163,8 +162,8 @@ func (w *harness) touch(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// requests counts what the API server was asked for, by verb and resource.
-// Leases and events that come and go with the clock are counted, too.
+// requests returns the number of requests to the API server by verb and resource,
+// including periodic Leases and events.
 func (w *harness) requests(ctx context.Context) (map[string]int, error) {
 	text, err := w.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -181,8 +180,7 @@ func (w *harness) requests(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// isWrite reports whether a request changes something. Leases and events come and
-// go with the clock, and are left out.
+// isWrite reports whether a request is a write. It ignores periodic Leases and events.
 func isWrite(what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")
 	resource, _, _ = strings.Cut(resource, "/")
@@ -193,13 +191,13 @@ func isWrite(what string) bool {
 	return false
 }
 
-// more tells how many more there are of each.
-func more(before, after map[string]int) map[string]int {
-	grown := map[string]int{}
+// difference returns the increase of each counter.
+func difference(before, after map[string]int) map[string]int {
+	increase := map[string]int{}
 	for what, n := range after {
 		if n > before[what] {
-			grown[what] = n - before[what]
+			increase[what] = n - before[what]
 		}
 	}
-	return grown
+	return increase
 }

@@ -1,7 +1,7 @@
-// Command bench measures what CAPT costs: its engine beside the bare tool, a
-// restart and the rest with many workspaces. It runs the real manager, the real
-// OpenTofu and the real API server, prints a table of ratios and writes the
-// numbers as JSON. It measures; it asserts nothing.
+// Command bench measures the overhead of CAPT: the engine compared with the plain
+// tool, and a restart and the idle manager with many workspaces. It runs the real
+// manager, OpenTofu and API server, prints a table of ratios and writes the numbers
+// as JSON. It asserts nothing.
 package main
 
 import (
@@ -25,19 +25,20 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options is how much is measured.
+// options are the flags.
 type options struct {
 	out string
-	// rounds is how often the engine and the bare tool take turns, applies how
-	// many workspaces each of them applies per round, two at a time.
+	// rounds is how often the engine and the plain tool alternate, applies how many
+	// workspaces each of them applies per round, two at a time.
 	rounds, applies int
-	// workspaces is how many applied workspaces there are at a restart.
+	// workspaces is the number of applied workspaces at a restart.
 	workspaces int
-	// profiles is a directory for the manager's profiles; empty takes none.
+	// profiles is a directory for the manager's profiles. If it is empty, none are
+	// saved.
 	profiles string
 }
 
-// report is what is written as JSON.
+// report is the JSON output.
 type report struct {
 	Engine  *engineReport  `json:"engine,omitempty"`
 	Restart *restartReport `json:"restart,omitempty"`
@@ -45,7 +46,7 @@ type report struct {
 	Rest    *restReport    `json:"rest,omitempty"`
 }
 
-// The targets that the table compares with.
+// Targets of the table.
 const (
 	targetRatio  = 1.1
 	targetMemory = 128.0
@@ -67,10 +68,10 @@ func run(ctx context.Context) error {
 	var o options
 	var part string
 	flag.StringVar(&o.out, "out", filepath.Join("out", "bench.json"), "File that receives the numbers.")
-	flag.IntVar(&o.rounds, "rounds", fromEnv("CAPT_BENCH_ROUNDS", 3), "Rounds in which the engine and the bare tool take turns.")
+	flag.IntVar(&o.rounds, "rounds", fromEnv("CAPT_BENCH_ROUNDS", 3), "Rounds in which the engine and the plain tool alternate.")
 	flag.IntVar(&o.applies, "applies", 40, "Workspaces that are applied per round.")
 	flag.IntVar(&o.workspaces, "workspaces", fromEnv("CAPT_BENCH_WORKSPACES", 1000), "Applied workspaces at a restart.")
-	flag.StringVar(&o.profiles, "profiles", os.Getenv("CAPT_BENCH_PROFILES"), "Directory for profiles of the manager; taking them costs time.")
+	flag.StringVar(&o.profiles, "profiles", os.Getenv("CAPT_BENCH_PROFILES"), "Directory for profiles of the manager, which take extra time.")
 	flag.StringVar(&part, "part", "all", "What to measure: engine, restart or all.")
 	flag.Parse()
 
@@ -105,7 +106,7 @@ func write(path string, r *report) error {
 		return fmt.Errorf("encoding the numbers: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the directory of the numbers: %w", err)
+		return fmt.Errorf("creating the directory of the numbers: %w", err)
 	}
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing the numbers: %w", err)
@@ -113,12 +114,12 @@ func write(path string, r *report) error {
 	return nil
 }
 
-// show prints what was measured beside what it is compared with.
+// show prints the results next to the values that they are compared with.
 func show(r *report) error {
 	var b strings.Builder
 	b.WriteString("\nMEASURED\tCAPT\tCOMPARED WITH\t\tRATIO\n")
 	if e := r.Engine; e != nil {
-		fmt.Fprintf(&b, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, atOnce, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
+		fmt.Fprintf(&b, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, parallelism, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
 		fmt.Fprintf(&b, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", e.CAPTCPU.total(), e.BareCPU.total(), e.CAPTCPU.total()/e.BareCPU.total())
 		fmt.Fprintf(&b, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
 	}
@@ -134,7 +135,7 @@ func show(r *report) error {
 		fmt.Fprintf(&b, "Processes started by %d no-op reconciles\t%d\tat most\t0\t\n", n.Reconciles, n.Processes)
 	}
 	if s := r.Rest; s != nil {
-		fmt.Fprintf(&b, "API writes at rest in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
+		fmt.Fprintf(&b, "API writes while idle in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
 		for _, what := range slices.Sorted(maps.Keys(s.ByResource)) {
 			fmt.Fprintf(&b, "  %s\t%d\t\t\t\n", what, s.ByResource[what])
 		}
@@ -154,7 +155,7 @@ func show(r *report) error {
 	return nil
 }
 
-// say prints progress.
-func say(format string, args ...any) {
+// logf prints progress.
+func logf(format string, args ...any) {
 	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -39,7 +39,7 @@ type managerProcess struct {
 	http        *http.Client
 }
 
-// startManager runs the manager over all namespaces.
+// startManager starts the manager for all namespaces.
 func (w *harness) startManager(ctx context.Context, o options) (*managerProcess, error) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -57,12 +57,12 @@ func (w *harness) startManager(ctx context.Context, o options) (*managerProcess,
 	}
 	args := []string{
 		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + address,
-		"--executor=process", "--terraform-binary=" + w.tofu, "--work-dir=" + w.work, fmt.Sprintf("--max-runs=%d", atOnce),
+		"--executor=process", "--terraform-binary=" + w.tofu, "--work-dir=" + w.work, fmt.Sprintf("--max-runs=%d", parallelism),
 	}
 	if o.profiles == "" {
 		args = append(args, "--insecure-diagnostics")
 	} else {
-		// Profiles are served to those only who may read them.
+		// Profiles require authorization.
 		m.diagnostics = "https://" + address
 		if m.token, err = w.administrator(ctx); err != nil {
 			return nil, err
@@ -88,13 +88,13 @@ func (w *harness) startManager(ctx context.Context, o options) (*managerProcess,
 	return m, nil
 }
 
-// stop ends the manager and waits until it is gone.
+// stop stops the manager and waits until it has exited.
 func (m *managerProcess) stop() {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-m.done:
 	case <-time.After(time.Minute):
-		say("the manager did not end; killing it")
+		logf("the manager did not exit; killing it")
 		_ = m.cmd.Process.Kill()
 	}
 }
@@ -108,7 +108,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// administrator returns the token of an account that may do everything.
+// administrator returns the token of a service account with cluster-admin.
 func (w *harness) administrator(ctx context.Context) (string, error) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "bench"}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
@@ -124,12 +124,12 @@ func (w *harness) administrator(ctx context.Context) (string, error) {
 	}
 	request := &authenticationv1.TokenRequest{}
 	if err := w.client.SubResource("token").Create(ctx, account, request); err != nil {
-		return "", fmt.Errorf("asking for a token: %w", err)
+		return "", fmt.Errorf("requesting a token: %w", err)
 	}
 	return request.Status.Token, nil
 }
 
-// get reads from the diagnostics.
+// get reads a path of the diagnostics endpoint.
 func (m *managerProcess) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.diagnostics+path, nil)
 	if err != nil {
@@ -155,8 +155,8 @@ func (m *managerProcess) reconciles(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// activity returns how many reconciles of workspaces there were, and how many
-// objects of any kind are being reconciled or queued.
+// activity returns the number of reconciles of workspaces so far, and the number of
+// objects of any kind that are being reconciled or queued.
 func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, err error) {
 	text, err := m.get(ctx, "/metrics")
 	if err != nil {
@@ -175,8 +175,9 @@ func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, er
 	return reconciles, busy, nil
 }
 
-// waitSettled waits until at least so many reconciles of workspaces are done and
-// the queue has been empty for a moment. It returns when that moment began.
+// waitSettled waits until at least the given number of reconciles of workspaces are
+// done and the queue has been empty for a short period. It returns the start of that
+// period.
 func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.Time, error) {
 	const calm = 500 * time.Millisecond
 	var since time.Time
@@ -186,7 +187,7 @@ func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.
 			return since, fmt.Errorf("waiting for the manager to settle: %w", ctx.Err())
 		case <-m.done:
 			text, _ := os.ReadFile(m.log)
-			return since, fmt.Errorf("the manager ended:\n%s", text[max(0, len(text)-4000):])
+			return since, fmt.Errorf("the manager exited:\n%s", text[max(0, len(text)-4000):])
 		case <-time.After(100 * time.Millisecond):
 		}
 		seen, busy, err := m.activity(ctx)
@@ -201,14 +202,13 @@ func (m *managerProcess) waitSettled(ctx context.Context, reconciles int) (time.
 	}
 }
 
-// profile saves what the manager's memory and time went into, and its log, if
-// asked for.
+// profile saves profiles and the log of the manager, if a directory for them is set.
 func (m *managerProcess) profile(ctx context.Context, name string) error {
 	if m.profiles == "" {
 		return nil
 	}
 	if err := os.MkdirAll(m.profiles, 0o755); err != nil {
-		return fmt.Errorf("making the directory of profiles: %w", err)
+		return fmt.Errorf("creating the directory of profiles: %w", err)
 	}
 	log, err := os.ReadFile(m.log)
 	if err == nil {
@@ -220,7 +220,7 @@ func (m *managerProcess) profile(ctx context.Context, name string) error {
 	for _, kind := range []string{"allocs", "heap?gc=1", "goroutine"} {
 		text, err := m.get(ctx, "/debug/pprof/"+kind)
 		if err != nil {
-			return fmt.Errorf("taking a profile: %w", err)
+			return fmt.Errorf("reading a profile: %w", err)
 		}
 		file := filepath.Join(m.profiles, name+"-"+kind[:min(len(kind), 4)]+".pprof")
 		if err := os.WriteFile(file, text, 0o644); err != nil {

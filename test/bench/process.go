@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// memory is what a process has in memory, in MiB.
+// memory is the memory of a process, in MiB.
 type memory struct {
-	// now is all of it; anonymous leaves out the pages of the program's own
-	// file, which the system can drop at any time. peak is the most it had.
+	// now is the resident memory, anonymous excludes pages of the program's file,
+	// which the system can drop at any time, and peak is the maximum.
 	now, anonymous, peak float64
 }
 
-// memory returns what the manager has in memory.
+// memory returns the memory of the manager.
 func (m *managerProcess) memory() (memory, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
@@ -52,7 +52,7 @@ const (
 	statChildrenSystem = 14
 )
 
-// ticks is how many clock ticks of /proc make a second.
+// ticks is the number of clock ticks of /proc per second.
 const ticks = 100
 
 // cpu returns the CPU time of the manager itself, in seconds.
@@ -64,9 +64,9 @@ func (m *managerProcess) cpu() (float64, error) {
 	return float64(fields[statUser]+fields[statSystem]) / ticks, nil
 }
 
-// children counts the manager's processes: those that exist, and one more if
-// any has ever ended. A process cannot live without touching memory, and what
-// it touched is added to its parent's account when it ends.
+// children returns the number of the manager's child processes: those that exist, and
+// one more if any has exited. Every process has page faults, which are added to its
+// parent when it exits.
 func (m *managerProcess) children() (int, error) {
 	pid := m.cmd.Process.Pid
 	own, err := stat(pid)
@@ -94,8 +94,8 @@ func (m *managerProcess) children() (int, error) {
 	return count, nil
 }
 
-// stat returns the numbers of /proc/PID/stat that follow the name. What is no
-// number is 0.
+// stat returns the fields of /proc/PID/stat after the name. Fields that are not
+// numbers are 0.
 func stat(pid int) ([]int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -108,7 +108,7 @@ func stat(pid int) ([]int, error) {
 		numbers = append(numbers, n)
 	}
 	if len(numbers) <= statChildrenSystem {
-		return nil, errors.New("reading a process: unexpected form")
+		return nil, errors.New("reading a process: unexpected format")
 	}
 	return numbers, nil
 }

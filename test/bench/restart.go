@@ -8,29 +8,29 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// restartReport is a restart with many applied workspaces.
+// restartReport is the result of a restart with many applied workspaces.
 type restartReport struct {
 	Workspaces    int     `json:"workspaces"`
 	RunsStarted   int     `json:"runsStarted"`
 	SettleSeconds float64 `json:"settleSeconds"`
-	// MemoryMiB is at rest, AnonymousMiB that without the program's own pages,
-	// PeakMiB the most since the restart, WorkedMiB what the manager before it
-	// needed that had carried out all the runs.
+	// MemoryMiB is the idle memory, AnonymousMiB the same without the pages of the
+	// program's file, PeakMiB the maximum since the restart, and WorkedMiB the memory
+	// of the previous manager after all runs.
 	MemoryMiB    float64 `json:"memoryMiB"`
 	AnonymousMiB float64 `json:"anonymousMiB"`
 	PeakMiB      float64 `json:"peakMiB"`
 	WorkedMiB    float64 `json:"workedMiB"`
-	// ApplySeconds is how long the workspaces took to be applied.
+	// ApplySeconds is how long the runs of all workspaces took.
 	ApplySeconds float64 `json:"applySeconds"`
 }
 
-// noopReport is what reconciles cost that have nothing to do.
+// noopReport is the cost of reconciles without changes.
 type noopReport struct {
 	Reconciles int `json:"reconciles"`
 	Processes  int `json:"processes"`
 }
 
-// restReport is what the manager writes when nothing happens.
+// restReport is the activity of the idle manager.
 type restReport struct {
 	Writes     int            `json:"writes"`
 	Seconds    float64        `json:"seconds"`
@@ -38,12 +38,12 @@ type restReport struct {
 	CPUSeconds float64        `json:"cpuSeconds"`
 }
 
-// restFor is how long the rest is watched.
-const restFor = 30 * time.Second
+// idleTime is how long the idle manager is observed.
+const idleTime = 30 * time.Second
 
-// measureRestart applies many workspaces and starts the manager anew.
+// measureRestart applies many workspaces and restarts the manager.
 func measureRestart(ctx context.Context, o options, r *report) error {
-	say("restart: starting the API server")
+	logf("restart: starting the API server")
 	env, err := testenv.Start()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	r.Restart = &restartReport{Workspaces: o.workspaces}
-	namespace, err := w.fill(ctx, o, r.Restart)
+	namespace, err := w.applyAll(ctx, o, r.Restart)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 
-	say("restart: starting the manager anew")
+	logf("restart: restarting the manager")
 	m, err := w.startManager(ctx, o)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	r.Restart.SettleSeconds = settled.Sub(m.started).Seconds()
-	say("restart: settled after %.1fs", r.Restart.SettleSeconds)
+	logf("restart: settled after %.1fs", r.Restart.SettleSeconds)
 	if r.Noop, err = w.measureNoop(ctx, m, namespace, o.workspaces); err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	return m.profile(ctx, "restart")
 }
 
-// fill applies the workspaces and ends the manager that did so.
-func (w *harness) fill(ctx context.Context, o options, r *restartReport) (string, error) {
+// applyAll applies the workspaces and stops the manager.
+func (w *harness) applyAll(ctx context.Context, o options, r *restartReport) (string, error) {
 	m, err := w.startManager(ctx, o)
 	if err != nil {
 		return "", err
@@ -108,7 +108,7 @@ func (w *harness) fill(ctx context.Context, o options, r *restartReport) (string
 	if err := w.createTemplate(ctx, namespace, module(0)); err != nil {
 		return "", err
 	}
-	say("restart: applying %d workspaces", o.workspaces)
+	logf("restart: applying %d workspaces", o.workspaces)
 	started := time.Now()
 	ready := make(chan error, 1)
 	go func() { ready <- w.waitReady(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)) }()
@@ -127,15 +127,15 @@ func (w *harness) fill(ctx context.Context, o options, r *restartReport) (string
 		return "", err
 	}
 	r.WorkedMiB = used.now
-	say("restart: applied in %.0fs; the manager has %.0f MiB", r.ApplySeconds, r.WorkedMiB)
+	logf("restart: applied in %.0fs; the manager has %.0f MiB", r.ApplySeconds, r.WorkedMiB)
 	return namespace, m.profile(ctx, "worked")
 }
 
-// measureNoop has workspaces reconciled without a change, and counts the processes
-// that the manager has started since it began.
+// measureNoop triggers reconciles without changes, and counts the processes that the
+// manager has started.
 func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
 	touched := min(workspaces, 40)
-	say("restart: touching %d workspaces", touched)
+	logf("restart: touching %d workspaces", touched)
 	before, err := m.reconciles(ctx)
 	if err != nil {
 		return nil, err
@@ -158,9 +158,9 @@ func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace 
 	return r, nil
 }
 
-// measureRest counts the writes that the API server sees while nothing happens.
+// measureRest counts the API writes while the manager is idle.
 func (w *harness) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
-	say("restart: watching the rest for %s", restFor)
+	logf("restart: observing the idle manager for %s", idleTime)
 	before, err := w.requests(ctx)
 	if err != nil {
 		return nil, err
@@ -172,15 +172,15 @@ func (w *harness) measureRest(ctx context.Context, m *managerProcess) (*restRepo
 	started := time.Now()
 	select {
 	case <-ctx.Done():
-		return nil, fmt.Errorf("watching the rest: %w", ctx.Err())
-	case <-time.After(restFor):
+		return nil, fmt.Errorf("observing the idle manager: %w", ctx.Err())
+	case <-time.After(idleTime):
 	}
 	r := &restReport{Seconds: time.Since(started).Seconds(), ByResource: map[string]int{}}
 	after, err := w.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for what, n := range more(before, after) {
+	for what, n := range difference(before, after) {
 		if isWrite(what) {
 			r.ByResource[what] = n
 			r.Writes += n
