@@ -114,8 +114,8 @@ func (r requestRates) String() string {
 }
 
 // account adds the CPU time and the requests of a turn to the totals.
-func (w *harness) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
-	requestsBefore, err := w.requests(ctx)
+func (h *harness) account(ctx context.Context, total *cpuTimes, rates requestRates, manager int, turn func() error) error {
+	requestsBefore, err := h.requests(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *harness) account(ctx context.Context, total *cpuTimes, rates requestRat
 		return err
 	}
 	total.add(before, after)
-	requestsAfter, err := w.requests(ctx)
+	requestsAfter, err := h.requests(ctx)
 	for what, n := range difference(requestsBefore, requestsAfter) {
 		rates[what] += float64(n)
 	}

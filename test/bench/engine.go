@@ -42,11 +42,11 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 		return nil, err
 	}
 	defer stopQuietly(env)
-	w, err := newHarness(env)
+	h, err := newHarness(env)
 	if err != nil {
 		return nil, err
 	}
-	m, err := w.startManager(ctx, o)
+	m, err := h.startManager(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	for round := range o.rounds {
 		turns := []func() error{
 			func() error {
-				return w.account(ctx, &r.CAPTCPU, r.CAPTRequests, m.cmd.Process.Pid, func() error { return r.capt(ctx, w, round) })
+				return h.account(ctx, &r.CAPTCPU, r.CAPTRequests, m.cmd.Process.Pid, func() error { return r.capt(ctx, h, round) })
 			},
 			func() error {
-				return w.account(ctx, &r.BareCPU, r.BareRequests, 0, func() error { return r.bare(ctx, w, round) })
+				return h.account(ctx, &r.BareCPU, r.BareRequests, 0, func() error { return r.bare(ctx, h, round) })
 			},
 		}
 		if round%2 == 1 {
@@ -93,18 +93,18 @@ func median(values []float64) float64 {
 }
 
 // capt measures from the creation of the workspaces until all are ready.
-func (r *engineReport) capt(ctx context.Context, w *harness, round int) error {
-	namespace, err := w.namespace(ctx)
+func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
+	namespace, err := h.namespace(ctx)
 	if err != nil {
 		return err
 	}
-	if err := w.createTemplate(ctx, namespace, module(round)); err != nil {
+	if err := h.createTemplate(ctx, namespace, module(round)); err != nil {
 		return err
 	}
 	started := time.Now()
 	ready := make(chan error, 1)
-	go func() { ready <- w.waitReady(ctx, namespace, r.Applies, r.Applies) }()
-	if err := w.createWorkspaces(ctx, namespace, r.Applies); err != nil {
+	go func() { ready <- h.waitReady(ctx, namespace, r.Applies, r.Applies) }()
+	if err := h.createWorkspaces(ctx, namespace, r.Applies); err != nil {
 		return err
 	}
 	if err := <-ready; err != nil {
@@ -117,25 +117,25 @@ func (r *engineReport) capt(ctx context.Context, w *harness, round int) error {
 }
 
 // bare measures init, plan, apply and output of the plain tool.
-func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
-	namespace, err := w.namespace(ctx)
+func (r *engineReport) bare(ctx context.Context, h *harness, round int) error {
+	namespace, err := h.namespace(ctx)
 	if err != nil {
 		return err
 	}
 	dirs := make([]string, r.Applies)
 	for i := range dirs {
-		dirs[i] = filepath.Join(w.env.Dir, "bare", namespace, workspaceName(i))
+		dirs[i] = filepath.Join(h.env.Dir, "bare", namespace, workspaceName(i))
 		if err := os.MkdirAll(dirs[i], 0o700); err != nil {
 			return fmt.Errorf("creating a directory: %w", err)
 		}
-		text := module(round) + backend(w.env.Kubeconfig, namespace, workspaceName(i))
+		text := module(round) + backend(h.env.Kubeconfig, namespace, workspaceName(i))
 		if err := os.WriteFile(filepath.Join(dirs[i], "main.tf"), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("writing a module: %w", err)
 		}
 	}
 	started := time.Now()
 	err = forEach(ctx, len(dirs), parallelism, func(ctx context.Context, i int) error {
-		return w.applyBare(ctx, dirs[i], workspaceName(i))
+		return h.applyBare(ctx, dirs[i], workspaceName(i))
 	})
 	if err != nil {
 		return err
@@ -146,16 +146,16 @@ func (r *engineReport) bare(ctx context.Context, w *harness, round int) error {
 	return nil
 }
 
-func (w *harness) applyBare(ctx context.Context, dir, name string) error {
+func (h *harness) applyBare(ctx context.Context, dir, name string) error {
 	for _, args := range [][]string{
 		{"init", "-input=false", "-no-color"},
 		{"plan", "-input=false", "-no-color", "-out=plan"},
 		{"apply", "-input=false", "-no-color", "plan"},
 		{"output", "-json"},
 	} {
-		cmd := exec.CommandContext(ctx, w.tofu, args...)
+		cmd := exec.CommandContext(ctx, h.tofu, args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+w.cliConfig, "TF_VAR_name="+name, "TF_IN_AUTOMATION=1")
+		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+h.cliConfig, "TF_VAR_name="+name, "TF_IN_AUTOMATION=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("running tofu %s: %w\n%s", args[0], err, out)
 		}

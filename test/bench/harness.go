@@ -34,21 +34,21 @@ type harness struct {
 }
 
 func newHarness(env *testenv.Environment) (*harness, error) {
-	w := &harness{env: env, cliConfig: filepath.Join(env.Dir, "tofurc"), work: filepath.Join(env.Dir, "work")}
+	h := &harness{env: env, cliConfig: filepath.Join(env.Dir, "tofurc"), work: filepath.Join(env.Dir, "work")}
 	var err error
-	if w.tofu, err = testenv.Part("tofu"); err != nil {
+	if h.tofu, err = testenv.Part("tofu"); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(w.cliConfig, nil, 0o600); err != nil {
+	if err := os.WriteFile(h.cliConfig, nil, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the tool's configuration: %w", err)
 	}
-	if w.client, err = client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme}); err != nil {
+	if h.client, err = client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme}); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	if w.raw, err = kubernetes.NewForConfig(env.Config); err != nil {
+	if h.raw, err = kubernetes.NewForConfig(env.Config); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	return w, nil
+	return h, nil
 }
 
 func stopQuietly(env *testenv.Environment) {
@@ -59,9 +59,9 @@ func stopQuietly(env *testenv.Environment) {
 
 func workspaceName(i int) string { return fmt.Sprintf("w%04d", i) }
 
-func (w *harness) namespace(ctx context.Context) (string, error) {
+func (h *harness) namespace(ctx context.Context) (string, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
-	if err := w.client.Create(ctx, ns); err != nil {
+	if err := h.client.Create(ctx, ns); err != nil {
 		return "", fmt.Errorf("creating a namespace: %w", err)
 	}
 	return ns.Name, nil
@@ -69,7 +69,7 @@ func (w *harness) namespace(ctx context.Context) (string, error) {
 
 // createTemplate creates the template of all workspaces, with credentials as in
 // production.
-func (w *harness) createTemplate(ctx context.Context, namespace, text string) error {
+func (h *harness) createTemplate(ctx context.Context, namespace, text string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: templateName}
@@ -82,17 +82,17 @@ func (w *harness) createTemplate(ctx context.Context, namespace, text string) er
 		}}},
 		template,
 	} {
-		if err := w.client.Create(ctx, obj); err != nil {
+		if err := h.client.Create(ctx, obj); err != nil {
 			return fmt.Errorf("creating the template: %w", err)
 		}
 	}
 	return nil
 }
 
-func (w *harness) createWorkspaces(ctx context.Context, namespace string, n int) error {
+func (h *harness) createWorkspaces(ctx context.Context, namespace string, n int) error {
 	err := forEach(ctx, n, 4, func(ctx context.Context, i int) error {
 		name := workspaceName(i)
-		return w.client.Create(ctx, &infrav1.WorkspaceTemplateApply{
+		return h.client.Create(ctx, &infrav1.WorkspaceTemplateApply{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec: infrav1.WorkspaceTemplateApplySpec{
 				TemplateRef:                infrav1.TemplateReference{Name: templateName},
@@ -109,10 +109,10 @@ func (w *harness) createWorkspaces(ctx context.Context, namespace string, n int)
 
 // waitReady watches until n workspaces are ready, and logs the progress. It logs
 // failed runs, because retries distort the result.
-func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
+func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
 	ready, failed := map[string]bool{}, map[string]bool{}
 	for len(ready) < n {
-		watch, err := w.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
+		watch, err := h.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
 		if err != nil {
 			return fmt.Errorf("watching workspaces: %w", err)
 		}
@@ -142,10 +142,10 @@ func (w *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 }
 
 // countRuns returns the number of recorded runs.
-func (w *harness) countRuns(ctx context.Context, namespace string) (int, error) {
+func (h *harness) countRuns(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := w.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun})
+	err := h.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun})
 	if err != nil {
 		return 0, fmt.Errorf("counting runs: %w", err)
 	}
@@ -153,10 +153,10 @@ func (w *harness) countRuns(ctx context.Context, namespace string) (int, error) 
 }
 
 // touch triggers a reconcile of a workspace without changing its inputs.
-func (w *harness) touch(ctx context.Context, namespace, name string) error {
+func (h *harness) touch(ctx context.Context, namespace, name string) error {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
-	if err := w.client.Patch(ctx, apply, patch); err != nil {
+	if err := h.client.Patch(ctx, apply, patch); err != nil {
 		return fmt.Errorf("touching workspace %s: %w", name, err)
 	}
 	return nil
@@ -164,8 +164,8 @@ func (w *harness) touch(ctx context.Context, namespace, name string) error {
 
 // requests returns the number of requests to the API server by verb and resource,
 // including periodic Leases and events.
-func (w *harness) requests(ctx context.Context) (map[string]int, error) {
-	text, err := w.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+func (h *harness) requests(ctx context.Context) (map[string]int, error) {
+	text, err := h.raw.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
 	}

@@ -40,7 +40,7 @@ type managerProcess struct {
 }
 
 // startManager starts the manager for all namespaces.
-func (w *harness) startManager(ctx context.Context, o options) (*managerProcess, error) {
+func (h *harness) startManager(ctx context.Context, o options) (*managerProcess, error) {
 	root, err := testenv.Root()
 	if err != nil {
 		return nil, err
@@ -50,21 +50,21 @@ func (w *harness) startManager(ctx context.Context, o options) (*managerProcess,
 		return nil, err
 	}
 	m := &managerProcess{
-		done: make(chan struct{}), log: filepath.Join(w.env.Dir, "manager.log"), diagnostics: "http://" + address, profiles: o.profiles,
+		done: make(chan struct{}), log: filepath.Join(h.env.Dir, "manager.log"), diagnostics: "http://" + address, profiles: o.profiles,
 		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // The manager's own certificate, on loopback.
 		}},
 	}
 	args := []string{
 		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + address,
-		"--executor=process", "--terraform-binary=" + w.tofu, "--work-dir=" + w.work, fmt.Sprintf("--max-runs=%d", parallelism),
+		"--executor=process", "--terraform-binary=" + h.tofu, "--work-dir=" + h.work, fmt.Sprintf("--max-runs=%d", parallelism),
 	}
 	if o.profiles == "" {
 		args = append(args, "--insecure-diagnostics")
 	} else {
 		// Profiles require authorization.
 		m.diagnostics = "https://" + address
-		if m.token, err = w.administrator(ctx); err != nil {
+		if m.token, err = h.administrator(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +73,7 @@ func (w *harness) startManager(ctx context.Context, o options) (*managerProcess,
 		return nil, fmt.Errorf("creating the manager's log: %w", err)
 	}
 	m.cmd = exec.Command(filepath.Join(root, "bin", "manager"), args...)
-	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+w.env.Kubeconfig)
+	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+h.env.Kubeconfig)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.started = time.Now()
@@ -109,7 +109,7 @@ func freeAddress() (string, error) {
 }
 
 // administrator returns the token of a service account with cluster-admin.
-func (w *harness) administrator(ctx context.Context) (string, error) {
+func (h *harness) administrator(ctx context.Context) (string, error) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "bench"}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -118,12 +118,12 @@ func (w *harness) administrator(ctx context.Context) (string, error) {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: meta.Namespace, Name: meta.Name}},
 	}
 	for _, obj := range []client.Object{account, binding} {
-		if err := client.IgnoreAlreadyExists(w.client.Create(ctx, obj)); err != nil {
+		if err := client.IgnoreAlreadyExists(h.client.Create(ctx, obj)); err != nil {
 			return "", fmt.Errorf("creating the administrator: %w", err)
 		}
 	}
 	request := &authenticationv1.TokenRequest{}
-	if err := w.client.SubResource("token").Create(ctx, account, request); err != nil {
+	if err := h.client.SubResource("token").Create(ctx, account, request); err != nil {
 		return "", fmt.Errorf("requesting a token: %w", err)
 	}
 	return request.Status.Token, nil

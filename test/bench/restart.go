@@ -49,22 +49,22 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 		return err
 	}
 	defer stopQuietly(env)
-	w, err := newHarness(env)
+	h, err := newHarness(env)
 	if err != nil {
 		return err
 	}
 	r.Restart = &restartReport{Workspaces: o.workspaces}
-	namespace, err := w.applyAll(ctx, o, r.Restart)
+	namespace, err := h.applyAll(ctx, o, r.Restart)
 	if err != nil {
 		return err
 	}
-	before, err := w.countRuns(ctx, namespace)
+	before, err := h.countRuns(ctx, namespace)
 	if err != nil {
 		return err
 	}
 
 	logf("restart: restarting the manager")
-	m, err := w.startManager(ctx, o)
+	m, err := h.startManager(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	}
 	r.Restart.SettleSeconds = settled.Sub(m.started).Seconds()
 	logf("restart: settled after %.1fs", r.Restart.SettleSeconds)
-	if r.Noop, err = w.measureNoop(ctx, m, namespace, o.workspaces); err != nil {
+	if r.Noop, err = h.measureNoop(ctx, m, namespace, o.workspaces); err != nil {
 		return err
 	}
-	if r.Rest, err = w.measureRest(ctx, m); err != nil {
+	if r.Rest, err = h.measureRest(ctx, m); err != nil {
 		return err
 	}
-	after, err := w.countRuns(ctx, namespace)
+	after, err := h.countRuns(ctx, namespace)
 	if err != nil {
 		return err
 	}
@@ -95,24 +95,24 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 }
 
 // applyAll applies the workspaces and stops the manager.
-func (w *harness) applyAll(ctx context.Context, o options, r *restartReport) (string, error) {
-	m, err := w.startManager(ctx, o)
+func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (string, error) {
+	m, err := h.startManager(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	defer m.stop()
-	namespace, err := w.namespace(ctx)
+	namespace, err := h.namespace(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := w.createTemplate(ctx, namespace, module(0)); err != nil {
+	if err := h.createTemplate(ctx, namespace, module(0)); err != nil {
 		return "", err
 	}
 	logf("restart: applying %d workspaces", o.workspaces)
 	started := time.Now()
 	ready := make(chan error, 1)
-	go func() { ready <- w.waitReady(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)) }()
-	if err := w.createWorkspaces(ctx, namespace, o.workspaces); err != nil {
+	go func() { ready <- h.waitReady(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)) }()
+	if err := h.createWorkspaces(ctx, namespace, o.workspaces); err != nil {
 		return "", err
 	}
 	if err := <-ready; err != nil {
@@ -133,7 +133,7 @@ func (w *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 
 // measureNoop triggers reconciles without changes, and counts the processes that the
 // manager has started.
-func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
+func (h *harness) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
 	touched := min(workspaces, 40)
 	logf("restart: touching %d workspaces", touched)
 	before, err := m.reconciles(ctx)
@@ -141,7 +141,7 @@ func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace 
 		return nil, err
 	}
 	for i := range touched {
-		if err := w.touch(ctx, namespace, workspaceName(i)); err != nil {
+		if err := h.touch(ctx, namespace, workspaceName(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -159,9 +159,9 @@ func (w *harness) measureNoop(ctx context.Context, m *managerProcess, namespace 
 }
 
 // measureRest counts the API writes while the manager is idle.
-func (w *harness) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
+func (h *harness) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
 	logf("restart: observing the idle manager for %s", idleTime)
-	before, err := w.requests(ctx)
+	before, err := h.requests(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (w *harness) measureRest(ctx context.Context, m *managerProcess) (*restRepo
 	case <-time.After(idleTime):
 	}
 	r := &restReport{Seconds: time.Since(started).Seconds(), ByResource: map[string]int{}}
-	after, err := w.requests(ctx)
+	after, err := h.requests(ctx)
 	if err != nil {
 		return nil, err
 	}

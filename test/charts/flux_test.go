@@ -30,29 +30,29 @@ func sorted(versions []string) []string {
 }
 
 // flux installs what make addons has rendered and runs its controllers.
-func (w *harness) flux() {
-	w.t.Helper()
-	for _, obj := range w.objects(read(w, w.built("addons", "fluxcd.yaml"))) {
+func (h *harness) flux() {
+	h.t.Helper()
+	for _, obj := range h.objects(read(h, h.built("addons", "fluxcd.yaml"))) {
 		if obj.GetKind() != "ConfigMap" {
 			continue
 		}
 		data, _, err := unstructured.NestedStringMap(obj.Object, "data")
-		w.Expect(err).NotTo(HaveOccurred())
+		h.Expect(err).NotTo(HaveOccurred())
 		for _, manifests := range data {
-			w.create(manifests)
+			h.create(manifests)
 		}
 	}
-	kubeconfig := []string{"KUBECONFIG=" + w.env.Kubeconfig, "RUNTIME_NAMESPACE=flux-system"}
-	storage := w.port()
-	w.start("source-controller", kubeconfig, "--storage-path="+w.t.TempDir(), "--storage-addr="+storage, "--storage-adv-addr="+storage,
-		"--metrics-addr="+w.port(), "--health-addr="+w.port())
-	w.start("helm-controller", kubeconfig, "--metrics-addr="+w.port(), "--health-addr="+w.port())
+	kubeconfig := []string{"KUBECONFIG=" + h.env.Kubeconfig, "RUNTIME_NAMESPACE=flux-system"}
+	storage := h.port()
+	h.start("source-controller", kubeconfig, "--storage-path="+h.t.TempDir(), "--storage-addr="+storage, "--storage-adv-addr="+storage,
+		"--metrics-addr="+h.port(), "--health-addr="+h.port())
+	h.start("helm-controller", kubeconfig, "--metrics-addr="+h.port(), "--health-addr="+h.port())
 }
 
 // release makes a HelmRelease of an add-on's chart, from the local registry, and
 // the Secret with an odd value for each output.
-func (w *harness) release(addon *addonsv1.CAPTAddon, version string) {
-	w.t.Helper()
+func (h *harness) release(addon *addonsv1.CAPTAddon, version string) {
+	h.t.Helper()
 	helm := addon.Spec.Helm
 	secret := &corev1.Secret{StringData: map[string]string{}}
 	secret.Name, secret.Namespace = "outputs", helm.Namespace
@@ -63,10 +63,10 @@ func (w *harness) release(addon *addonsv1.CAPTAddon, version string) {
 			"kind": "Secret", "name": "outputs", "valuesKey": v.ValuesKey, "targetPath": v.TargetPath, "literal": v.Mode == "Literal",
 		})
 	}
-	w.Expect(w.env.Client.Create(w.ctx, secret)).To(Succeed())
+	h.Expect(h.env.Client.Create(h.ctx, secret)).To(Succeed())
 	valuesFrom, err := yaml.Marshal(map[string]any{"valuesFrom": from})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.create(fmt.Sprintf(`apiVersion: source.toolkit.fluxcd.io/v1
+	h.Expect(err).NotTo(HaveOccurred())
+	h.create(fmt.Sprintf(`apiVersion: source.toolkit.fluxcd.io/v1
 kind: OCIRepository
 metadata: {name: chart, namespace: %[1]s}
 spec:
@@ -85,19 +85,19 @@ spec:
   chartRef: {kind: OCIRepository, name: chart}
   install: {disableWait: true, crds: CreateReplace}
   upgrade: {disableWait: true, crds: CreateReplace}
-  %[5]s`, helm.Namespace, w.charts, helm.Chart.Name, version, strings.ReplaceAll(strings.TrimSpace(string(valuesFrom)), "\n", "\n  ")))
+  %[5]s`, helm.Namespace, h.charts, helm.Chart.Name, version, strings.ReplaceAll(strings.TrimSpace(string(valuesFrom)), "\n", "\n  ")))
 }
 
 // odd is a value that Helm's --set would tear apart.
 func odd(key string) string { return `a,b={` + strings.ReplaceAll(key, "_", "-") + `}` }
 
 // ready waits until a release has a version of its chart.
-func (w *harness) ready(namespace, name, version string) {
-	w.t.Helper()
-	w.Eventually(func(g Gomega) {
+func (h *harness) ready(namespace, name, version string) {
+	h.t.Helper()
+	h.Eventually(func(g Gomega) {
 		hr := &unstructured.Unstructured{}
 		hr.SetGroupVersionKind(schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"})
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: name}, hr)).To(Succeed())
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: name}, hr)).To(Succeed())
 		history, _, err := unstructured.NestedSlice(hr.Object, "status", "history")
 		g.Expect(err).NotTo(HaveOccurred())
 		conditions, _, err := unstructured.NestedSlice(hr.Object, "status", "conditions")
@@ -112,54 +112,54 @@ func (w *harness) ready(namespace, name, version string) {
 // Every Karpenter that can be had is installed by Flux over the one before, with
 // the values of the built-in add-on, and each output arrives as it is.
 func TestFlux_takesKarpenterFromTheOldestChartToTheNewest(t *testing.T) {
-	w := newHarness(t)
-	w.flux()
-	addon := w.addon("karpenter")
+	h := newHarness(t)
+	h.flux()
+	addon := h.addon("karpenter")
 	namespace := addon.Spec.Helm.Namespace
-	w.create("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n")
+	h.create("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n")
 	uid := ""
-	for i, version := range w.versions("karpenter") {
+	for i, version := range h.versions("karpenter") {
 		if i == 0 {
-			w.release(addon, version)
+			h.release(addon, version)
 		} else {
 			repository := &unstructured.Unstructured{}
 			repository.SetGroupVersionKind(schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "OCIRepository"})
 			repository.SetNamespace(namespace)
 			repository.SetName("chart")
 			patch := fmt.Appendf(nil, `{"spec":{"ref":{"tag":%q}}}`, version)
-			w.Expect(w.env.Client.Patch(w.ctx, repository, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+			h.Expect(h.env.Client.Patch(h.ctx, repository, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
 		}
-		w.ready(namespace, "karpenter", version)
+		h.ready(namespace, "karpenter", version)
 
 		deployment := &appsv1.Deployment{}
-		w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: "karpenter"}, deployment)).To(Succeed())
+		h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: "karpenter"}, deployment)).To(Succeed())
 		container := deployment.Spec.Template.Spec.Containers[0]
-		w.Expect(container.Image).To(HaveSuffix(":" + version))
+		h.Expect(container.Image).To(HaveSuffix(":" + version))
 		for name, key := range map[string]string{
 			"CLUSTER_NAME": "cluster_name", "CLUSTER_ENDPOINT": "cluster_endpoint", "INTERRUPTION_QUEUE": "karpenter_queue_name",
 		} {
-			w.Expect(container.Env).To(ContainElement(corev1.EnvVar{Name: name, Value: odd(key)}), "Karpenter %s", version)
+			h.Expect(container.Env).To(ContainElement(corev1.EnvVar{Name: name, Value: odd(key)}), "Karpenter %s", version)
 		}
 		account := &corev1.ServiceAccount{}
-		w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: "karpenter"}, account)).To(Succeed())
-		w.Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", odd("karpenter_iam_role_arn")))
+		h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: "karpenter"}, account)).To(Succeed())
+		h.Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", odd("karpenter_iam_role_arn")))
 		if uid == "" {
 			uid = string(deployment.UID)
 		}
-		w.Expect(string(deployment.UID)).To(Equal(uid), "an upgrade to %s replaced the Deployment", version)
+		h.Expect(string(deployment.UID)).To(Equal(uid), "an upgrade to %s replaced the Deployment", version)
 	}
 }
 
 // The third add-on shows that nothing is special about Karpenter.
 func TestFlux_installsTheLoadBalancerController(t *testing.T) {
-	w := newHarness(t)
-	w.flux()
-	addon := w.addon("aws-load-balancer-controller")
-	w.release(addon, addon.Spec.Helm.Chart.Version)
-	w.ready(addon.Spec.Helm.Namespace, addon.Spec.Helm.Chart.Name, addon.Spec.Helm.Chart.Version)
+	h := newHarness(t)
+	h.flux()
+	addon := h.addon("aws-load-balancer-controller")
+	h.release(addon, addon.Spec.Helm.Chart.Version)
+	h.ready(addon.Spec.Helm.Namespace, addon.Spec.Helm.Chart.Name, addon.Spec.Helm.Chart.Version)
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: addon.Spec.Helm.Namespace, Name: addon.Name}
-	w.Expect(w.env.Client.Get(w.ctx, key, deployment)).To(Succeed())
-	w.Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(ContainElements(
+	h.Expect(h.env.Client.Get(h.ctx, key, deployment)).To(Succeed())
+	h.Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(ContainElements(
 		"--cluster-name="+odd("cluster_name"), "--aws-region="+odd("region"), "--aws-vpc-id="+odd("vpc_id")))
 }

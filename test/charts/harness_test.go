@@ -47,43 +47,43 @@ func newHarness(t *testing.T) *harness {
 	if os.Getenv("CAPT_TEST_CHARTS") != "1" {
 		t.Skip("set CAPT_TEST_CHARTS=1, after make addons, to install the packed charts")
 	}
-	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
+	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
 	file := filepath.Join(t.TempDir(), "address")
-	w.start("charts", nil, "serve", "--dir", w.built("charts"), "--address-file", file)
-	w.Eventually(func(g Gomega) {
+	h.start("charts", nil, "serve", "--dir", h.built("charts"), "--address-file", file)
+	h.Eventually(func(g Gomega) {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
-		w.charts = string(text)
+		h.charts = string(text)
 	}, testTimeout).Should(Succeed(), "the charts are served")
-	return w
+	return h
 }
 
 // built is a path below bin.
-func (w *harness) built(elements ...string) string {
-	w.t.Helper()
+func (h *harness) built(elements ...string) string {
+	h.t.Helper()
 	root, err := testenv.Root()
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	path := filepath.Join(append([]string{root, "bin"}, elements...)...)
 	_, err = os.Stat(path)
-	w.Expect(err).NotTo(HaveOccurred(), "run make addons first")
+	h.Expect(err).NotTo(HaveOccurred(), "run make addons first")
 	return path
 }
 
 // start runs a part until the test ends.
-func (w *harness) start(part string, env []string, args ...string) {
-	w.t.Helper()
+func (h *harness) start(part string, env []string, args ...string) {
+	h.t.Helper()
 	program, err := testenv.Part(part)
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	w.Expect(cmd.Start()).To(Succeed())
-	w.t.Cleanup(func() {
+	h.Expect(cmd.Start()).To(Succeed())
+	h.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		if w.t.Failed() {
-			w.t.Logf("%s said:\n%s", part, tail(output.String()))
+		if h.t.Failed() {
+			h.t.Logf("%s said:\n%s", part, tail(output.String()))
 		}
 	})
 }
@@ -94,17 +94,17 @@ func tail(text string) string {
 }
 
 // port is a port without a listener.
-func (w *harness) port() string {
-	w.t.Helper()
+func (h *harness) port() string {
+	h.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	defer listener.Close()
 	return listener.Addr().String()
 }
 
 // objects reads manifests.
-func (w *harness) objects(text string) []*unstructured.Unstructured {
-	w.t.Helper()
+func (h *harness) objects(text string) []*unstructured.Unstructured {
+	h.t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	var all []*unstructured.Unstructured
 	for {
@@ -113,7 +113,7 @@ func (w *harness) objects(text string) []*unstructured.Unstructured {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		w.Expect(err).NotTo(HaveOccurred())
+		h.Expect(err).NotTo(HaveOccurred())
 		if len(obj.Object) > 0 {
 			all = append(all, obj)
 		}
@@ -121,38 +121,38 @@ func (w *harness) objects(text string) []*unstructured.Unstructured {
 }
 
 // create creates manifests, as soon as their kinds are known.
-func (w *harness) create(text string) {
-	w.t.Helper()
-	for _, obj := range w.objects(text) {
-		w.Eventually(func() error { return w.env.Client.Create(w.ctx, obj) }, testTimeout).Should(Succeed(),
+func (h *harness) create(text string) {
+	h.t.Helper()
+	for _, obj := range h.objects(text) {
+		h.Eventually(func() error { return h.env.Client.Create(h.ctx, obj) }, testTimeout).Should(Succeed(),
 			"%s %s is created", obj.GetKind(), obj.GetName())
 	}
 }
 
 // addon reads a built-in add-on.
-func (w *harness) addon(name string) *addonsv1.CAPTAddon {
-	w.t.Helper()
+func (h *harness) addon(name string) *addonsv1.CAPTAddon {
+	h.t.Helper()
 	text, err := addons.Files.ReadFile(name + ".yaml")
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	addon := &addonsv1.CAPTAddon{}
-	w.Expect(yaml.UnmarshalStrict(text, addon)).To(Succeed())
+	h.Expect(yaml.UnmarshalStrict(text, addon)).To(Succeed())
 	return addon
 }
 
 // versions are the packed versions of a chart, oldest first.
-func (w *harness) versions(chart string) []string {
-	w.t.Helper()
-	paths, err := filepath.Glob(filepath.Join(w.built("charts"), chart+"-*.tgz"))
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) versions(chart string) []string {
+	h.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(h.built("charts"), chart+"-*.tgz"))
+	h.Expect(err).NotTo(HaveOccurred())
 	var all []string
 	for _, path := range paths {
 		all = append(all, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), chart+"-"), ".tgz"))
 	}
-	w.Expect(all).NotTo(BeEmpty())
+	h.Expect(all).NotTo(BeEmpty())
 	return sorted(all)
 }
 
-func (w *harness) file(dir, name, format string, args ...any) {
-	w.t.Helper()
-	w.Expect(os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, format, args...), 0o600)).To(Succeed())
+func (h *harness) file(dir, name, format string, args ...any) {
+	h.t.Helper()
+	h.Expect(os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, format, args...), 0o600)).To(Succeed())
 }

@@ -27,45 +27,45 @@ resource "terraform_data" "limit" {
 `
 
 func TestFailure_isReportedByEveryOwner(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
-	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+	h := newHarness(t)
+	h.templates()
+	change(h, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
 		t.Spec.Template.Spec.ForProvider.Module = vpcModule + failing
 	})
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 
 	const diagnostic = "VpcLimitExceeded: the maximum number of VPCs has been reached."
-	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WorkspaceFailed")
-	w.Expect(c.Message).To(And(ContainSubstring("WorkspaceTemplateApply demo-vpc"), ContainSubstring(diagnostic)))
-	w.Eventually(func(g Gomega) {
-		c := conditionOf(w.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
+	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WorkspaceFailed")
+	h.Expect(c.Message).To(And(ContainSubstring("WorkspaceTemplateApply demo-vpc"), ContainSubstring(diagnostic)))
+	h.Eventually(func(g Gomega) {
+		c := conditionOf(h.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
 		g.Expect(text(c)).To(And(HavePrefix("False WorkspaceFailed"), ContainSubstring(diagnostic)))
 	}, testTimeout).Should(Succeed(), "Cluster API mirrors the condition")
-	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
-	w.Expect(c.Message).To(ContainSubstring("CAPTCluster demo has no VPC yet"))
+	c = waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
+	h.Expect(c.Message).To(ContainSubstring("CAPTCluster demo has no VPC yet"))
 
-	w.Expect(w.run("kubectl", "get", "captclusters")).To(MatchRegexp(`demo\s+demo\s+local-1\s+False\s+WorkspaceFailed`))
-	w.Expect(w.run("kubectl", "get", "captclusters", "-o", "wide")).To(ContainSubstring(diagnostic))
-	described := w.run("clusterctl", "describe", "cluster", "demo", "--show-conditions", "all", "--grouping=false")
-	w.Expect(strings.Join(strings.Fields(described), " ")).To(And(
-		ContainSubstring("├─CAPTCluster "+w.namespace+"/demo │ ├─Ready False WorkspaceFailed"),
-		ContainSubstring("└─CAPTControlPlane "+w.namespace+"/demo, v1.37.0 ├─Ready False WaitingForInfrastructure"),
+	h.Expect(h.run("kubectl", "get", "captclusters")).To(MatchRegexp(`demo\s+demo\s+local-1\s+False\s+WorkspaceFailed`))
+	h.Expect(h.run("kubectl", "get", "captclusters", "-o", "wide")).To(ContainSubstring(diagnostic))
+	described := h.run("clusterctl", "describe", "cluster", "demo", "--show-conditions", "all", "--grouping=false")
+	h.Expect(strings.Join(strings.Fields(described), " ")).To(And(
+		ContainSubstring("├─CAPTCluster "+h.namespace+"/demo │ ├─Ready False WorkspaceFailed"),
+		ContainSubstring("└─CAPTControlPlane "+h.namespace+"/demo, v1.37.0 ├─Ready False WaitingForInfrastructure"),
 		ContainSubstring("VpcLimitExceeded: the maximum number of VPCs has been reached.")))
 
-	change(w, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
+	change(h, "vpc", &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) {
 		t.Spec.Template.Spec.ForProvider.Module = vpcModule
 	})
-	w.waitReady("demo")
+	h.waitReady("demo")
 }
 
 // run runs a program with the environment's kubeconfig and returns its output.
-func (w *harness) run(name string, args ...string) string {
-	w.t.Helper()
+func (h *harness) run(name string, args ...string) string {
+	h.t.Helper()
 	program, err := testenv.Part(name)
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	var out, errs bytes.Buffer
-	cmd := exec.Command(program, append(args, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace)...)
+	cmd := exec.Command(program, append(args, "--kubeconfig", h.env.Kubeconfig, "-n", h.namespace)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	w.Expect(cmd.Run()).To(Succeed(), errs.String())
+	h.Expect(cmd.Run()).To(Succeed(), errs.String())
 	return out.String()
 }

@@ -83,80 +83,80 @@ func newHarness(t *testing.T) *harness {
 }
 
 func newHarnessOn(t *testing.T, e *testenv.Environment) *harness {
-	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
+	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: e.Namespace(t), env: e}
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.dump()
+			h.dump()
 		}
 	})
-	return w
+	return h
 }
 
 // dump logs the objects of the namespace and the manager's log.
-func (w *harness) dump() {
+func (h *harness) dump() {
 	for _, kind := range []string{"clusters", "captclusters", "captcontrolplanes", "workspacetemplateapplies"} {
 		kubectl, err := testenv.Part("kubectl")
 		if err != nil {
 			return
 		}
-		out, _ := exec.Command(kubectl, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace, "get", kind, "-o", "wide").CombinedOutput()
-		w.t.Logf("%s", out)
+		out, _ := exec.Command(kubectl, "--kubeconfig", h.env.Kubeconfig, "-n", h.namespace, "get", kind, "-o", "wide").CombinedOutput()
+		h.t.Logf("%s", out)
 	}
-	log, _ := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	log, _ := os.ReadFile(filepath.Join(h.env.Dir, "manager", "manager.log"))
 	var lines []string
 	for line := range strings.Lines(string(log)) {
-		if strings.Contains(line, w.namespace) || strings.HasPrefix(line, "E") {
+		if strings.Contains(line, h.namespace) || strings.HasPrefix(line, "E") {
 			lines = append(lines, line)
 		}
 	}
 	text := strings.Join(lines, "")
-	w.t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+	h.t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
 }
 
-func (w *harness) create(objects ...client.Object) {
-	w.t.Helper()
+func (h *harness) create(objects ...client.Object) {
+	h.t.Helper()
 	for _, obj := range objects {
-		obj.SetNamespace(w.namespace)
-		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed())
+		obj.SetNamespace(h.namespace)
+		h.Expect(h.env.Client.Create(h.ctx, obj)).To(Succeed())
 	}
 }
 
 // get reads an object of the namespace.
-func get[T client.Object](w *harness, name string, into T) T {
-	w.t.Helper()
-	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
+func get[T client.Object](h *harness, name string, into T) T {
+	h.t.Helper()
+	h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, into)).To(Succeed())
 	return into
 }
 
-func (w *harness) cluster(name string) *clusterv1.Cluster {
-	w.t.Helper()
-	return get(w, name, &clusterv1.Cluster{})
+func (h *harness) cluster(name string) *clusterv1.Cluster {
+	h.t.Helper()
+	return get(h, name, &clusterv1.Cluster{})
 }
 
-func (w *harness) infra(name string) *infrav1.CAPTCluster {
-	w.t.Helper()
-	return get(w, name, &infrav1.CAPTCluster{})
+func (h *harness) infra(name string) *infrav1.CAPTCluster {
+	h.t.Helper()
+	return get(h, name, &infrav1.CAPTCluster{})
 }
 
-func (w *harness) controlPlane(name string) *controlplanev1.CAPTControlPlane {
-	w.t.Helper()
-	return get(w, name, &controlplanev1.CAPTControlPlane{})
+func (h *harness) controlPlane(name string) *controlplanev1.CAPTControlPlane {
+	h.t.Helper()
+	return get(h, name, &controlplanev1.CAPTControlPlane{})
 }
 
-func (w *harness) apply(name string) *infrav1.WorkspaceTemplateApply {
-	w.t.Helper()
-	return get(w, name, &infrav1.WorkspaceTemplateApply{})
+func (h *harness) apply(name string) *infrav1.WorkspaceTemplateApply {
+	h.t.Helper()
+	return get(h, name, &infrav1.WorkspaceTemplateApply{})
 }
 
 // change edits an object, and retries on a conflict.
-func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
-	w.t.Helper()
-	w.Eventually(func() error {
-		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
+func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
+	h.t.Helper()
+	h.Eventually(func() error {
+		if err := h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj); err != nil {
 			return err
 		}
 		edit(obj)
-		return w.env.Client.Update(w.ctx, obj)
+		return h.env.Client.Update(h.ctx, obj)
 	}, testTimeout).Should(Succeed())
 }
 
@@ -177,11 +177,11 @@ func text(c metav1.Condition) string {
 }
 
 // waitCondition waits until a condition begins with the text "Status Reason: message".
-func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix string) metav1.Condition {
-	w.t.Helper()
+func waitCondition[T conditioned](h *harness, name string, obj T, kind, prefix string) metav1.Condition {
+	h.t.Helper()
 	var c metav1.Condition
-	w.Eventually(func(g Gomega) {
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
+	h.Eventually(func(g Gomega) {
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj)).To(Succeed())
 		c = conditionOf(obj, kind)
 		g.Expect(text(c)).To(HavePrefix(prefix))
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
@@ -190,11 +190,11 @@ func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix s
 }
 
 // waitAvailable waits until Cluster API reports the cluster as available.
-func (w *harness) waitAvailable(name string) *clusterv1.Cluster {
-	w.t.Helper()
+func (h *harness) waitAvailable(name string) *clusterv1.Cluster {
+	h.t.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.Eventually(func(g Gomega) {
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, cluster)).To(Succeed())
+	h.Eventually(func(g Gomega) {
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, cluster)).To(Succeed())
 		g.Expect(text(conditionOf(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
 	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return cluster
@@ -202,44 +202,44 @@ func (w *harness) waitAvailable(name string) *clusterv1.Cluster {
 
 // waitReady waits until CAPT's objects are ready and Cluster API has observed the
 // control plane. Available comes later: Cluster API connects every 30 seconds.
-func (w *harness) waitReady(name string) *clusterv1.Cluster {
-	w.t.Helper()
-	waitCondition(w, name, &infrav1.CAPTCluster{}, infrav1.ReadyCondition, "True")
-	waitCondition(w, name, &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
-	w.Eventually(func(g Gomega) {
-		initialized := w.cluster(name).Status.Initialization.ControlPlaneInitialized
+func (h *harness) waitReady(name string) *clusterv1.Cluster {
+	h.t.Helper()
+	waitCondition(h, name, &infrav1.CAPTCluster{}, infrav1.ReadyCondition, "True")
+	waitCondition(h, name, &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
+	h.Eventually(func(g Gomega) {
+		initialized := h.cluster(name).Status.Initialization.ControlPlaneInitialized
 		g.Expect(initialized).To(HaveValue(BeTrue()))
 	}, testTimeout, 100*time.Millisecond).Should(Succeed())
-	return w.cluster(name)
+	return h.cluster(name)
 }
 
 // waitDeleted waits until an object no longer exists.
-func (w *harness) waitDeleted(obj conditioned) {
-	w.t.Helper()
-	w.Eventually(func(g Gomega) {
-		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
+func (h *harness) waitDeleted(obj conditioned) {
+	h.t.Helper()
+	h.Eventually(func(g Gomega) {
+		err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
 	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 }
 
-func (w *harness) delete(obj client.Object, options ...client.DeleteOption) {
-	w.t.Helper()
-	w.Expect(w.env.Client.Delete(w.ctx, obj, options...)).To(Succeed())
+func (h *harness) delete(obj client.Object, options ...client.DeleteOption) {
+	h.t.Helper()
+	h.Expect(h.env.Client.Delete(h.ctx, obj, options...)).To(Succeed())
 }
 
 // leftovers returns the objects of CAPT that are still in the namespace.
-func (w *harness) leftovers() []string {
-	w.t.Helper()
+func (h *harness) leftovers() []string {
+	h.t.Helper()
 	var names []string
 	var secrets corev1.SecretList
-	w.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace))).To(Succeed())
+	h.Expect(h.env.Client.List(h.ctx, &secrets, client.InNamespace(h.namespace))).To(Succeed())
 	for i := range secrets.Items {
 		if secrets.Items[i].Name != workloadSecret {
 			names = append(names, "Secret "+secrets.Items[i].Name)
 		}
 	}
 	var applies infrav1.WorkspaceTemplateApplyList
-	w.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
+	h.Expect(h.env.Client.List(h.ctx, &applies, client.InNamespace(h.namespace))).To(Succeed())
 	for i := range applies.Items {
 		names = append(names, "WorkspaceTemplateApply "+applies.Items[i].Name)
 	}
@@ -247,12 +247,12 @@ func (w *harness) leftovers() []string {
 }
 
 // lines returns the lines of a file, or none.
-func lines(w *harness, path string) []string {
-	w.t.Helper()
+func lines(h *harness, path string) []string {
+	h.t.Helper()
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
 		return nil
 	}
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }

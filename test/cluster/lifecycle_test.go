@@ -14,40 +14,40 @@ import (
 )
 
 func TestCluster_becomesAvailableAndLeavesNothingBehind(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h := newHarness(t)
+	h.templates()
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 
-	cluster := w.waitAvailable("demo")
+	cluster := h.waitAvailable("demo")
 
-	infra, controlPlane := w.infra("demo"), w.controlPlane("demo")
-	w.Expect(infra.Status.VPCID).To(HavePrefix("vpc-"))
-	w.Expect(infra.Status.SubnetIDs).To(HaveLen(2))
-	w.Expect(cluster.Status.FailureDomains).To(HaveExactElements(HaveField("Name", "zone-a"), HaveField("Name", "zone-b")))
-	w.Expect(controlPlane.Status.Version).To(Equal("v1.37.1"))
-	w.Expect(controlPlane.Status.Versions).To(HaveExactElements(HaveField("Version", "v1.37.1")))
+	infra, controlPlane := h.infra("demo"), h.controlPlane("demo")
+	h.Expect(infra.Status.VPCID).To(HavePrefix("vpc-"))
+	h.Expect(infra.Status.SubnetIDs).To(HaveLen(2))
+	h.Expect(cluster.Status.FailureDomains).To(HaveExactElements(HaveField("Name", "zone-a"), HaveField("Name", "zone-b")))
+	h.Expect(controlPlane.Status.Version).To(Equal("v1.37.1"))
+	h.Expect(controlPlane.Status.Versions).To(HaveExactElements(HaveField("Version", "v1.37.1")))
 	// Cluster API writes the status and the spec of a Cluster separately.
-	w.Eventually(func() clusterv1.APIEndpoint { return w.cluster("demo").Spec.ControlPlaneEndpoint }, testTimeout).
+	h.Eventually(func() clusterv1.APIEndpoint { return h.cluster("demo").Spec.ControlPlaneEndpoint }, testTimeout).
 		Should(Equal(controlPlane.Spec.ControlPlaneEndpoint))
-	w.Expect(controlPlane.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
+	h.Expect(controlPlane.Spec.ControlPlaneEndpoint.Host).NotTo(ContainSubstring("/"))
 
-	kubeconfig := get(w, "demo-kubeconfig", &corev1.Secret{})
-	w.Expect(kubeconfig.Type).To(Equal(clusterv1.ClusterSecretType))
-	w.Expect(kubeconfig.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
-	w.Expect(metav1.IsControlledBy(kubeconfig, controlPlane)).To(BeTrue())
-	w.Expect(metav1.IsControlledBy(w.apply("demo-vpc"), infra)).To(BeTrue())
-	w.Expect(metav1.IsControlledBy(w.apply("demo"), controlPlane)).To(BeTrue())
-	w.Expect(get(w, "demo-eks-connection", &corev1.Secret{}).Data).To(HaveKey("cluster_endpoint"))
+	kubeconfig := get(h, "demo-kubeconfig", &corev1.Secret{})
+	h.Expect(kubeconfig.Type).To(Equal(clusterv1.ClusterSecretType))
+	h.Expect(kubeconfig.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+	h.Expect(metav1.IsControlledBy(kubeconfig, controlPlane)).To(BeTrue())
+	h.Expect(metav1.IsControlledBy(h.apply("demo-vpc"), infra)).To(BeTrue())
+	h.Expect(metav1.IsControlledBy(h.apply("demo"), controlPlane)).To(BeTrue())
+	h.Expect(get(h, "demo-eks-connection", &corev1.Secret{}).Data).To(HaveKey("cluster_endpoint"))
 
-	w.delete(cluster)
-	w.waitDeleted(cluster)
-	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
+	h.delete(cluster)
+	h.waitDeleted(cluster)
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 
 func TestCluster_passesFieldsToTheTemplates(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
-	w.create(newCluster("demo"),
+	h := newHarness(t)
+	h.templates()
+	h.create(newCluster("demo"),
 		newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
 			s.VPCConfig = &infrav1.VPCConfig{Name: "mine", CIDR: "10.1.0.0/16", AvailabilityZones: []string{"one", "two", "three"}}
 			s.AdditionalTags = map[string]string{"team": "a"}
@@ -60,49 +60,49 @@ func TestCluster_passesFieldsToTheTemplates(t *testing.T) {
 				Addons:         []controlplanev1.ClusterAddon{{Name: "vpc-cni", Version: "v1"}, {Name: "coredns", ConfigurationValues: `{"replicaCount":2}`}},
 			}
 		}))
-	w.waitReady("demo")
+	h.waitReady("demo")
 
 	given := func(name string) (values map[string]any) {
-		w.Expect(json.Unmarshal(w.apply(name).Status.Outputs["given"].Raw, &values)).To(Succeed())
+		h.Expect(json.Unmarshal(h.apply(name).Status.Outputs["given"].Raw, &values)).To(Succeed())
 		return values
 	}
-	infra := w.infra("demo")
-	w.Expect(given("demo-vpc")).To(Equal(map[string]any{
+	infra := h.infra("demo")
+	h.Expect(given("demo-vpc")).To(Equal(map[string]any{
 		"name": "mine", "region": "local-1", "cidr": "10.1.0.0/16", "tags": map[string]any{"team": "a"},
 	}))
-	w.Expect(infra.Status.SubnetIDs).To(HaveLen(3))
+	h.Expect(infra.Status.SubnetIDs).To(HaveLen(3))
 	controlPlane := given("demo")
-	w.Expect(controlPlane).To(HaveKeyWithValue("vpc_id", infra.Status.VPCID))
-	w.Expect(controlPlane).To(HaveKeyWithValue("subnet_ids", HaveLen(3)))
-	w.Expect(controlPlane).To(HaveKeyWithValue("region", "elsewhere-2"))
-	w.Expect(controlPlane).To(HaveKeyWithValue("version", "1.37"))
-	w.Expect(controlPlane).To(HaveKeyWithValue("tags", map[string]any{"team": "b"}))
-	w.Expect(controlPlane).To(HaveKeyWithValue("public", true))
-	w.Expect(controlPlane).To(HaveKeyWithValue("cidrs", []any{"192.0.2.0/24"}))
-	w.Expect(controlPlane["addons"]).To(Equal(map[string]any{
+	h.Expect(controlPlane).To(HaveKeyWithValue("vpc_id", infra.Status.VPCID))
+	h.Expect(controlPlane).To(HaveKeyWithValue("subnet_ids", HaveLen(3)))
+	h.Expect(controlPlane).To(HaveKeyWithValue("region", "elsewhere-2"))
+	h.Expect(controlPlane).To(HaveKeyWithValue("version", "1.37"))
+	h.Expect(controlPlane).To(HaveKeyWithValue("tags", map[string]any{"team": "b"}))
+	h.Expect(controlPlane).To(HaveKeyWithValue("public", true))
+	h.Expect(controlPlane).To(HaveKeyWithValue("cidrs", []any{"192.0.2.0/24"}))
+	h.Expect(controlPlane["addons"]).To(Equal(map[string]any{
 		"vpc-cni": map[string]any{"version": "v1"},
 		"coredns": map[string]any{"configuration_values": `{"replicaCount":2}`},
 	}))
 }
 
 func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
-	w.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
+	h := newHarness(t)
+	h.templates()
+	h.create(newCluster("demo"), newInfra("demo", func(s *infrav1.CAPTClusterSpec) {
 		s.VPCConfig = &infrav1.VPCConfig{NATGateway: infrav1.NATGatewaySingle}
 	}), newControlPlane("demo"))
 
-	c := waitCondition(w, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False FieldNotTaken")
-	w.Expect(c.Message).To(And(ContainSubstring("spec.vpcConfig.natGateway"), ContainSubstring("nat_gateway"), ContainSubstring("WorkspaceTemplate vpc")))
-	w.Expect(w.leftovers()).To(BeEmpty(), "nothing was created")
+	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False FieldNotTaken")
+	h.Expect(c.Message).To(And(ContainSubstring("spec.vpcConfig.natGateway"), ContainSubstring("nat_gateway"), ContainSubstring("WorkspaceTemplate vpc")))
+	h.Expect(h.leftovers()).To(BeEmpty(), "nothing was created")
 
-	change(w, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.VPCConfig = nil })
-	w.waitReady("demo")
+	change(h, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.VPCConfig = nil })
+	h.waitReady("demo")
 
-	change(w, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+	change(h, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{EndpointAccess: &controlplanev1.EndpointAccess{Private: new(true)}}
 	})
-	c = waitCondition(w, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
-	w.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
-	w.Expect(text(conditionOf(w.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
+	c = waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
+	h.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
+	h.Expect(text(conditionOf(h.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
 }

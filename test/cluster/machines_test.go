@@ -18,18 +18,18 @@ import (
 )
 
 // localCluster creates a cluster whose nodes KWOK simulates.
-func (w *harness) localCluster() (name string) {
-	w.t.Helper()
-	name = w.localTemplates()
+func (h *harness) localCluster() (name string) {
+	h.t.Helper()
+	name = h.localTemplates()
 	parts, err := infrav1.NewValue([]string{"controller-manager", "scheduler", "kwok"})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.create(newCluster(name),
+	h.Expect(err).NotTo(HaveOccurred())
+	h.create(newCluster(name),
 		newInfra(name, func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "local-vpc" }),
 		newControlPlane(name, func(s *controlplanev1.CAPTControlPlaneSpec) {
 			s.WorkspaceTemplateRef.Name = "local-controlplane"
 			s.Variables = map[string]infrav1.Value{"with": parts}
 		}))
-	w.waitReady(name)
+	h.waitReady(name)
 	return name
 }
 
@@ -49,12 +49,12 @@ func machineDeployment(cluster, name string, replicas int32) *infrav1.CAPTMachin
 }
 
 // readyNodes waits for count ready nodes and returns them.
-func (w *harness) readyNodes(cluster string, count int) []corev1.Node {
-	w.t.Helper()
+func (h *harness) readyNodes(cluster string, count int) []corev1.Node {
+	h.t.Helper()
 	var list corev1.NodeList
-	w.Eventually(func(g Gomega) {
-		g.Expect(w.nodes(cluster)).To(HaveLen(count))
-		g.Expect(w.workload(cluster).List(w.ctx, &list)).To(Succeed())
+	h.Eventually(func(g Gomega) {
+		g.Expect(h.nodes(cluster)).To(HaveLen(count))
+		g.Expect(h.workload(cluster).List(h.ctx, &list)).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(count))
 	}, testTimeout, 500*time.Millisecond).Should(Succeed())
 	return list.Items
@@ -62,21 +62,21 @@ func (w *harness) readyNodes(cluster string, count int) []corev1.Node {
 
 // The tree of a cluster: control plane, deployment, set, machine, node.
 func TestMachines_deploymentRollsScalesAndIsDeletedFirst(t *testing.T) {
-	w := newHarness(t)
-	name := w.localCluster()
-	w.create(machineDeployment(name, "workers", 2))
-	nodes := w.readyNodes(name, 2)
-	waitCondition(w, "workers", &infrav1.CAPTMachineDeployment{}, infrav1.ReadyCondition, "True")
-	deployment := get(w, "workers", &infrav1.CAPTMachineDeployment{})
-	w.Expect(metav1.IsControlledBy(deployment, w.controlPlane(name))).To(BeTrue(), "the control plane owns the deployments of its cluster")
-	w.Expect(nodes[0].Labels).To(HaveKeyWithValue(corev1.LabelInstanceTypeStable, "m5.large"))
+	h := newHarness(t)
+	name := h.localCluster()
+	h.create(machineDeployment(name, "workers", 2))
+	nodes := h.readyNodes(name, 2)
+	waitCondition(h, "workers", &infrav1.CAPTMachineDeployment{}, infrav1.ReadyCondition, "True")
+	deployment := get(h, "workers", &infrav1.CAPTMachineDeployment{})
+	h.Expect(metav1.IsControlledBy(deployment, h.controlPlane(name))).To(BeTrue(), "the control plane owns the deployments of its cluster")
+	h.Expect(nodes[0].Labels).To(HaveKeyWithValue(corev1.LabelInstanceTypeStable, "m5.large"))
 
 	// A label needs no new node.
-	change(w, "workers", deployment, func(d *infrav1.CAPTMachineDeployment) {
+	change(h, "workers", deployment, func(d *infrav1.CAPTMachineDeployment) {
 		d.Spec.Template.Spec.Labels = map[string]string{"example.com/tier": "front"}
 	})
-	w.Eventually(func(g Gomega) {
-		for _, node := range w.readyNodes(name, 2) {
+	h.Eventually(func(g Gomega) {
+		for _, node := range h.readyNodes(name, 2) {
 			g.Expect(node.Labels).To(HaveKeyWithValue("example.com/tier", "front"))
 			g.Expect(slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.UID == node.UID })).To(BeTrue(), "the same node")
 		}
@@ -87,34 +87,34 @@ func TestMachines_deploymentRollsScalesAndIsDeletedFirst(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "web-", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: nodes[0].Name, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}},
 	}
-	w.Eventually(func() error { return w.workload(name).Create(w.ctx, pod) }, testTimeout).Should(Succeed())
-	change(w, "workers", deployment, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Template.Spec.InstanceType = "m5.xlarge" })
-	w.Eventually(func(g Gomega) {
-		fresh := w.readyNodes(name, 2)
+	h.Eventually(func() error { return h.workload(name).Create(h.ctx, pod) }, testTimeout).Should(Succeed())
+	change(h, "workers", deployment, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Template.Spec.InstanceType = "m5.xlarge" })
+	h.Eventually(func(g Gomega) {
+		fresh := h.readyNodes(name, 2)
 		for _, node := range fresh {
 			g.Expect(node.Labels).To(HaveKeyWithValue(corev1.LabelInstanceTypeStable, "m5.xlarge"))
 		}
 	}, testTimeout).Should(Succeed())
-	err := w.workload(name).Get(w.ctx, client.ObjectKeyFromObject(pod), pod)
-	w.Expect(client.IgnoreNotFound(err)).To(Succeed())
-	w.Expect(err).To(HaveOccurred(), "the pod was evicted from the deleted node")
+	err := h.workload(name).Get(h.ctx, client.ObjectKeyFromObject(pod), pod)
+	h.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	h.Expect(err).To(HaveOccurred(), "the pod was evicted from the deleted node")
 
-	w.run("kubectl", "scale", "captmachinedeployment/workers", "--replicas=3")
-	w.readyNodes(name, 3)
+	h.run("kubectl", "scale", "captmachinedeployment/workers", "--replicas=3")
+	h.readyNodes(name, 3)
 
-	cluster := w.cluster(name)
-	w.delete(cluster)
-	w.waitDeleted(cluster)
-	w.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
-	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
+	cluster := h.cluster(name)
+	h.delete(cluster)
+	h.waitDeleted(cluster)
+	h.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 
 // A node that Cluster API's MachineHealthCheck reports as unhealthy is replaced.
 func TestMachines_healthCheckReplacesAnUnhealthyNode(t *testing.T) {
-	w := newHarness(t)
-	name := w.localCluster()
+	h := newHarness(t)
+	name := h.localCluster()
 	labels := map[string]string{clusterv1.ClusterNameLabel: name, "pool": "checked"}
-	w.create(
+	h.create(
 		&infrav1.CAPTMachineTemplate{
 			ObjectMeta: metav1.ObjectMeta{Name: "checked"},
 			Spec: infrav1.CAPTMachineTemplateSpec{Template: infrav1.CAPTMachineTemplateResource{
@@ -143,9 +143,9 @@ func TestMachines_healthCheckReplacesAnUnhealthyNode(t *testing.T) {
 				}},
 			},
 		})
-	ill := w.readyNodes(name, 1)[0]
-	w.Eventually(func(g Gomega) {
-		machines := w.machines(name)
+	ill := h.readyNodes(name, 1)[0]
+	h.Eventually(func(g Gomega) {
+		machines := h.machines(name)
 		g.Expect(machines).To(HaveLen(1))
 		g.Expect(machines[0].Status.NodeRef.Name).To(Equal(ill.Name))
 		g.Expect(machines[0].Spec.ProviderID).To(Equal(ill.Spec.ProviderID))
@@ -154,15 +154,15 @@ func TestMachines_healthCheckReplacesAnUnhealthyNode(t *testing.T) {
 
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"KernelDeadlock","status":"True","reason":"Stuck","lastTransitionTime":%q}]}}`,
 		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
-	w.Expect(w.workload(name).Status().Patch(w.ctx, &ill, client.RawPatch("application/strategic-merge-patch+json", []byte(patch)))).To(Succeed())
+	h.Expect(h.workload(name).Status().Patch(h.ctx, &ill, client.RawPatch("application/strategic-merge-patch+json", []byte(patch)))).To(Succeed())
 
-	w.Eventually(func(g Gomega) {
-		nodes := w.readyNodes(name, 1)
+	h.Eventually(func(g Gomega) {
+		nodes := h.readyNodes(name, 1)
 		g.Expect(nodes[0].UID).NotTo(Equal(ill.UID))
 	}, testTimeout).Should(Succeed())
 
-	cluster := w.cluster(name)
-	w.delete(cluster)
-	w.waitDeleted(cluster)
-	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
+	cluster := h.cluster(name)
+	h.delete(cluster)
+	h.waitDeleted(cluster)
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }

@@ -30,20 +30,20 @@ var moved = []schema.GroupVersionKind{
 // without its status to the other API server with the new UIDs of its owners, deletes
 // the old objects without any controller acting, and unpauses.
 func TestMove_changesNothing(t *testing.T) {
-	w := newHarness(t)
-	order := w.tracedTemplates(false)
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.waitReady("demo")
-	vpc, endpoint := w.infra("demo").Status.VPCID, w.controlPlane("demo").Spec.ControlPlaneEndpoint
+	h := newHarness(t)
+	order := h.tracedTemplates(false)
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.waitReady("demo")
+	vpc, endpoint := h.infra("demo").Status.VPCID, h.controlPlane("demo").Spec.ControlPlaneEndpoint
 
 	target := testenv.New(t, testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithStarted(startManager))
 	there := newHarnessOn(t, target)
 
-	change(w, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	change(h, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	for _, obj := range []conditioned{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{}} {
-		waitCondition(w, "demo", obj, infrav1.PausedCondition, "True")
+		waitCondition(h, "demo", obj, infrav1.PausedCondition, "True")
 	}
-	copyObjects(w, there)
+	copyObjects(h, there)
 	change(there, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 
 	there.waitReady("demo")

@@ -14,9 +14,9 @@ import (
 func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	one, two := newHarnessOn(t, env), newHarnessOn(t, env)
-	for _, w := range []*harness{one, two} {
-		w.templates()
-		w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	for _, h := range []*harness{one, two} {
+		h.templates()
+		h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	}
 	first, second := one.waitReady("demo"), two.waitReady("demo")
 	one.Expect(one.infra("demo").Status.VPCID).NotTo(Equal(two.infra("demo").Status.VPCID))
@@ -33,35 +33,35 @@ func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 // The VPC of one cluster and the control plane of another may need workspaces of the
 // same name: the owner is found by reference, not by name.
 func TestNames_aClusterNamedLikeTheVPCOfAnother(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.waitReady("demo")
+	h := newHarness(t)
+	h.templates()
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.waitReady("demo")
 
-	w.create(newCluster("demo-vpc"), newInfra("demo-vpc"), newControlPlane("demo-vpc"))
-	second := w.waitReady("demo-vpc")
+	h.create(newCluster("demo-vpc"), newInfra("demo-vpc"), newControlPlane("demo-vpc"))
+	second := h.waitReady("demo-vpc")
 
-	w.Expect(metav1.IsControlledBy(w.apply("demo-vpc"), w.infra("demo"))).To(BeTrue())
-	other := w.controlPlane("demo-vpc").Status.WorkspaceRef.Name
-	w.Expect(other).To(HavePrefix("demo-vpc-"))
-	w.Expect(metav1.IsControlledBy(w.apply(other), w.controlPlane("demo-vpc"))).To(BeTrue())
+	h.Expect(metav1.IsControlledBy(h.apply("demo-vpc"), h.infra("demo"))).To(BeTrue())
+	other := h.controlPlane("demo-vpc").Status.WorkspaceRef.Name
+	h.Expect(other).To(HavePrefix("demo-vpc-"))
+	h.Expect(metav1.IsControlledBy(h.apply(other), h.controlPlane("demo-vpc"))).To(BeTrue())
 
-	w.delete(second)
-	w.waitDeleted(second)
-	w.waitReady("demo")
-	w.Expect(w.apply("demo-vpc").DeletionTimestamp).To(BeNil())
+	h.delete(second)
+	h.waitDeleted(second)
+	h.waitReady("demo")
+	h.Expect(h.apply("demo-vpc").DeletionTimestamp).To(BeNil())
 }
 
 // A Cluster may refer to objects of other names.
 func TestNames_ownersAreFoundByReference(t *testing.T) {
-	w := newHarness(t)
-	w.templates()
+	h := newHarness(t)
+	h.templates()
 	cluster := newCluster("demo")
 	cluster.Spec.InfrastructureRef.Name, cluster.Spec.ControlPlaneRef.Name = "network", "plane"
-	w.create(cluster, newInfra("network"), newControlPlane("plane"))
+	h.create(cluster, newInfra("network"), newControlPlane("plane"))
 
-	waitCondition(w, "plane", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
-	w.Expect(w.apply("demo-vpc").Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
-	w.Expect(metav1.IsControlledBy(w.apply("demo-vpc"), w.infra("network"))).To(BeTrue())
-	w.Expect(metav1.IsControlledBy(w.apply("demo"), w.controlPlane("plane"))).To(BeTrue())
+	waitCondition(h, "plane", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "True")
+	h.Expect(h.apply("demo-vpc").Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+	h.Expect(metav1.IsControlledBy(h.apply("demo-vpc"), h.infra("network"))).To(BeTrue())
+	h.Expect(metav1.IsControlledBy(h.apply("demo"), h.controlPlane("plane"))).To(BeTrue())
 }

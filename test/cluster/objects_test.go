@@ -107,13 +107,13 @@ func inline(name, module string, change ...func(*infrav1.WorkspaceSpec)) *infrav
 
 // templates creates the templates vpc and control-plane, and the Secret with the
 // kubeconfig that the latter has as an output.
-func (w *harness) templates() {
-	w.t.Helper()
-	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) templates() {
+	h.t.Helper()
+	kubeconfig, err := os.ReadFile(h.env.Kubeconfig)
+	h.Expect(err).NotTo(HaveOccurred())
 	vars, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.create(
+	h.Expect(err).NotTo(HaveOccurred())
+	h.create(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: workloadSecret}, Data: map[string][]byte{"vars.json": vars}},
 		inline("vpc", vpcModule),
 		inline("control-plane", controlPlaneModule, withKubeconfig),

@@ -27,10 +27,10 @@ func topology(name, version string) *clusterv1.Cluster {
 }
 
 // nodes returns the ready nodes of the workload cluster.
-func (w *harness) nodes(name string) (ready []string) {
-	w.t.Helper()
+func (h *harness) nodes(name string) (ready []string) {
+	h.t.Helper()
 	var list corev1.NodeList
-	w.Expect(w.workload(name).List(w.ctx, &list)).To(Succeed())
+	h.Expect(h.workload(name).List(h.ctx, &list)).To(Succeed())
 	for _, node := range list.Items {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
@@ -44,49 +44,49 @@ func (w *harness) nodes(name string) (ready []string) {
 // Cluster API's topology controller creates, upgrades, rescales and deletes a cluster
 // of the repository's own ClusterClass.
 func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
-	w := newHarness(t)
-	name := w.localTemplates()
-	w.install("clusterclasses/local.yaml")
-	w.create(topology(name, "v1.36.0"))
+	h := newHarness(t)
+	name := h.localTemplates()
+	h.install("clusterclasses/local.yaml")
+	h.create(topology(name, "v1.36.0"))
 
-	cluster := w.waitAvailable(name)
-	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(2))
-	w.Eventually(func(g Gomega) {
-		machines := w.machines(name)
+	cluster := h.waitAvailable(name)
+	h.Eventually(func() []string { return h.nodes(name) }, testTimeout, time.Second).Should(HaveLen(2))
+	h.Eventually(func(g Gomega) {
+		machines := h.machines(name)
 		g.Expect(machines).To(HaveLen(1))
 		g.Expect(machines[0].Status.NodeRef.Name).NotTo(BeEmpty(), "Cluster API has found the node")
 	}, testTimeout).Should(Succeed())
 
-	change(w, name, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
-	w.Eventually(func(g Gomega) {
-		c := w.cluster(name)
+	change(h, name, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
+	h.Eventually(func(g Gomega) {
+		c := h.cluster(name)
 		g.Expect(text(conditionOf(c, clusterv1.ClusterTopologyReconciledCondition))).To(HavePrefix("True"))
-		g.Expect(w.controlPlane(c.Spec.ControlPlaneRef.Name).Status.Version).To(Equal("v1.37.1"))
-		machines := w.machines(name)
+		g.Expect(h.controlPlane(c.Spec.ControlPlaneRef.Name).Status.Version).To(Equal("v1.37.1"))
+		machines := h.machines(name)
 		g.Expect(machines).To(HaveLen(1))
 		g.Expect(machines[0].Spec.Version).To(Equal("v1.37.0"), "the workers are upgraded too")
 	}, testTimeout, time.Second).Should(Succeed())
 
-	change(w, name, cluster, func(c *clusterv1.Cluster) {
+	change(h, name, cluster, func(c *clusterv1.Cluster) {
 		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(2))
 		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(3))
 	})
-	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(5))
-	change(w, name, cluster, func(c *clusterv1.Cluster) {
+	h.Eventually(func() []string { return h.nodes(name) }, testTimeout, time.Second).Should(HaveLen(5))
+	change(h, name, cluster, func(c *clusterv1.Cluster) {
 		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = new(int32(0))
 		c.Spec.Topology.Workers.MachinePools[0].Replicas = new(int32(1))
 	})
-	w.Eventually(func() []string { return w.nodes(name) }, testTimeout, time.Second).Should(HaveLen(1))
+	h.Eventually(func() []string { return h.nodes(name) }, testTimeout, time.Second).Should(HaveLen(1))
 
-	w.delete(cluster)
-	w.waitDeleted(cluster)
-	w.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
-	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty())
+	h.delete(cluster)
+	h.waitDeleted(cluster)
+	h.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 
-func (w *harness) machines(name string) []clusterv1.Machine {
-	w.t.Helper()
+func (h *harness) machines(name string) []clusterv1.Machine {
+	h.t.Helper()
 	var list clusterv1.MachineList
-	w.Expect(w.env.Client.List(w.ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
+	h.Expect(h.env.Client.List(h.ctx, &list, client.InNamespace(h.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
 	return list.Items
 }

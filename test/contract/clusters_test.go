@@ -17,32 +17,32 @@ import (
 
 // waitReady waits until CAPT's objects are ready and Cluster API has observed the
 // control plane.
-func (w *harness) waitReady(name string) {
-	waitCondition(w, name, emptyInfra(), infrav1.ReadyCondition, "True")
-	waitCondition(w, name, emptyControlPlane(), infrav1.ReadyCondition, "True")
-	w.Eventually(func(g Gomega) {
-		status := get(w, name, emptyCluster()).Status.Initialization
+func (h *harness) waitReady(name string) {
+	waitCondition(h, name, emptyInfra(), infrav1.ReadyCondition, "True")
+	waitCondition(h, name, emptyControlPlane(), infrav1.ReadyCondition, "True")
+	h.Eventually(func(g Gomega) {
+		status := get(h, name, emptyCluster()).Status.Initialization
 		g.Expect(status.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 		g.Expect(status.ControlPlaneInitialized).To(HaveValue(BeTrue()))
 	}, testTimeout, pollInterval).Should(Succeed())
 }
 
 // fixture is a cluster that no test changes. Its template reports a zone twice.
-var fixture = scenario[*harness]{run: func(w *harness) *harness {
+var fixture = scenario[*harness]{run: func(h *harness) *harness {
 	infra := newInfra("demo")
 	zones, err := infrav1.NewValue([]string{"zone-b", "zone-a", "zone-b"})
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	infra.Spec.Variables = map[string]infrav1.Value{"azs": zones}
-	w.create(w.templates()...)
-	w.create(newCluster("demo"), infra, newControlPlane("demo"))
-	w.waitReady("demo")
-	return w
+	h.create(h.templates()...)
+	h.create(newCluster("demo"), infra, newControlPlane("demo"))
+	h.waitReady("demo")
+	return h
 }}
 
 // on returns a harness for the namespace of a scenario that reports failures to the
 // rule.
-func (c *check) on(w *harness) *harness {
-	return &harness{Gomega: c.Gomega, ctx: c.ctx, namespace: w.namespace, env: w.env}
+func (c *check) on(h *harness) *harness {
+	return &harness{Gomega: c.Gomega, ctx: c.ctx, namespace: h.namespace, env: h.env}
 }
 
 // clusterHistory contains snapshots of a cluster with failures.
@@ -67,57 +67,57 @@ type clusterSnapshot struct {
 	vpc, plane   *infrav1.WorkspaceTemplateApply
 }
 
-func (w *harness) snapshotCluster(name string) clusterSnapshot {
+func (h *harness) snapshotCluster(name string) clusterSnapshot {
 	return clusterSnapshot{
-		cluster: get(w, name, emptyCluster()), infra: get(w, name, emptyInfra()), controlPlane: get(w, name, emptyControlPlane()),
-		vpc:   get(w, name+"-vpc", &infrav1.WorkspaceTemplateApply{}),
-		plane: get(w, name, &infrav1.WorkspaceTemplateApply{}),
+		cluster: get(h, name, emptyCluster()), infra: get(h, name, emptyInfra()), controlPlane: get(h, name, emptyControlPlane()),
+		vpc:   get(h, name+"-vpc", &infrav1.WorkspaceTemplateApply{}),
+		plane: get(h, name, &infrav1.WorkspaceTemplateApply{}),
 	}
 }
 
 // lifecycle creates a cluster, makes its runs fail, changes it, and deletes it.
-var lifecycle = scenario[clusterHistory]{run: func(w *harness) clusterHistory {
-	l := clusterHistory{harness: w}
-	w.create(w.templates()...)
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.waitReady("demo")
-	l.initial = w.snapshotCluster("demo")
+var lifecycle = scenario[clusterHistory]{run: func(h *harness) clusterHistory {
+	l := clusterHistory{harness: h}
+	h.create(h.templates()...)
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.waitReady("demo")
+	l.initial = h.snapshotCluster("demo")
 
-	setModule(w, "control-plane", controlPlaneModule+broken)
-	waitCondition(w, "demo", emptyControlPlane(), infrav1.ReadyCondition, "False WorkspaceFailed")
-	l.brokenControlPlane = w.snapshotCluster("demo")
+	setModule(h, "control-plane", controlPlaneModule+broken)
+	waitCondition(h, "demo", emptyControlPlane(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	l.brokenControlPlane = h.snapshotCluster("demo")
 
-	setModule(w, "vpc", vpcModule+broken)
-	waitCondition(w, "demo", emptyInfra(), infrav1.ReadyCondition, "False WorkspaceFailed")
-	w.Eventually(func(g Gomega) {
-		mirror := conditionOf(get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
+	setModule(h, "vpc", vpcModule+broken)
+	waitCondition(h, "demo", emptyInfra(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	h.Eventually(func(g Gomega) {
+		mirror := conditionOf(get(h, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
 		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
 	}, testTimeout, pollInterval).Should(Succeed(), "Cluster API mirrors Ready")
-	l.brokenVPC = w.snapshotCluster("demo")
+	l.brokenVPC = h.snapshotCluster("demo")
 
-	setModule(w, "vpc", vpcModule)
-	setModule(w, "control-plane", controlPlaneModule)
-	change(w, "demo", emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
-	change(w, "demo", emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
-	w.waitReady("demo")
-	l.changed = w.snapshotCluster("demo")
+	setModule(h, "vpc", vpcModule)
+	setModule(h, "control-plane", controlPlaneModule)
+	change(h, "demo", emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
+	change(h, "demo", emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
+	h.waitReady("demo")
+	l.changed = h.snapshotCluster("demo")
 
-	before := get(w, "demo-kubeconfig", &corev1.Secret{})
-	w.delete(before)
-	w.Eventually(func(g Gomega) {
+	before := get(h, "demo-kubeconfig", &corev1.Secret{})
+	h.delete(before)
+	h.Eventually(func(g Gomega) {
 		l.restored = &corev1.Secret{}
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(before), l.restored)).To(Succeed())
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(before), l.restored)).To(Succeed())
 		g.Expect(l.restored.UID).NotTo(Equal(before.UID))
 	}, testTimeout, pollInterval).Should(Succeed())
-	w.waitReady("demo")
+	h.waitReady("demo")
 
-	w.delete(get(w, "demo", emptyCluster()))
-	w.waitDeleted(get(w, "demo", emptyCluster()))
+	h.delete(get(h, "demo", emptyCluster()))
+	h.waitDeleted(get(h, "demo", emptyCluster()))
 	return l
 }}
 
-func setModule(w *harness, name, module string) {
-	change(w, name, &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) { t.Spec.Template.Spec.ForProvider.Module = module })
+func setModule(h *harness, name, module string) {
+	change(h, name, &infrav1.WorkspaceTemplate{}, func(t *infrav1.WorkspaceTemplate) { t.Spec.Template.Spec.ForProvider.Module = module })
 }
 
 // external are CAPTClusters that another system manages, by label and by annotation.
@@ -130,9 +130,9 @@ type external struct {
 
 // managedElsewhere triggers all watches of the controller for CAPTClusters that it
 // must ignore, and waits until it has reconciled another one.
-var managedElsewhere = scenario[external]{run: func(w *harness) external {
-	e := external{harness: w, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
-	w.create(w.templates()...)
+var managedElsewhere = scenario[external]{run: func(h *harness) external {
+	e := external{harness: h, names: []string{"labelled", "annotated"}, before: map[string]*infrav1.CAPTCluster{}}
+	h.create(h.templates()...)
 	for _, name := range e.names {
 		infra := newInfra(name)
 		mark := map[string]string{clusterv1.ManagedByAnnotation: "another-system"}
@@ -141,43 +141,43 @@ var managedElsewhere = scenario[external]{run: func(w *harness) external {
 		} else {
 			infra.Annotations = mark
 		}
-		w.create(infra, newCluster(name))
-		w.Eventually(func(g Gomega) {
-			e.before[name] = get(w, name, emptyInfra())
+		h.create(infra, newCluster(name))
+		h.Eventually(func(g Gomega) {
+			e.before[name] = get(h, name, emptyInfra())
 			g.Expect(e.before[name].OwnerReferences).NotTo(BeEmpty())
 			g.Expect(e.before[name].Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, name))
 		}, testTimeout, pollInterval).Should(Succeed(), "Cluster API has set the owner")
-		change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"wake": "up"} })
+		change(h, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"wake": "up"} })
 	}
-	setModule(w, "vpc", vpcModule+"\n")
-	w.create(newInfra("ours"), newCluster("ours"))
-	waitCondition(w, "ours", emptyInfra(), infrav1.ReadyCondition, "True")
+	setModule(h, "vpc", vpcModule+"\n")
+	h.create(newInfra("ours"), newCluster("ours"))
+	waitCondition(h, "ours", emptyInfra(), infrav1.ReadyCondition, "True")
 	return e
 }}
 
 // userEndpoint is a cluster whose endpoint a user has set on the CAPTCluster,
 // for a control plane of another provider.
-var userEndpoint = scenario[*harness]{run: func(w *harness) *harness {
+var userEndpoint = scenario[*harness]{run: func(h *harness) *harness {
 	infra, cluster := newInfra("demo"), newCluster("demo")
 	infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
-	w.create(w.templates()...)
-	w.create(cluster, infra)
-	w.Eventually(func(g Gomega) {
-		g.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	h.create(h.templates()...)
+	h.create(cluster, infra)
+	h.Eventually(func(g Gomega) {
+		g.Expect(get(h, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 	}, testTimeout, pollInterval).Should(Succeed())
-	return w
+	return h
 }}
 
 // endpointOf returns the endpoint of the environment's API server.
-func (w *harness) endpointOf() clusterv1.APIEndpoint {
-	address, err := url.Parse(w.env.Config.Host)
+func (h *harness) endpointOf() clusterv1.APIEndpoint {
+	address, err := url.Parse(h.env.Config.Host)
 	if err == nil && address.Host == "" {
-		address, err = url.Parse("https://" + w.env.Config.Host)
+		address, err = url.Parse("https://" + h.env.Config.Host)
 	}
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	port, err := strconv.ParseInt(address.Port(), 10, 32)
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	return clusterv1.APIEndpoint{Host: address.Hostname(), Port: int32(port)}
 }
 
@@ -206,9 +206,9 @@ func reportsReadyAlways[T conditioned](c *check, history []T) {
 
 // isNeverReset holds when a flag stays true once it is true, in every recorded object
 // of the kind.
-func isNeverReset[T client.Object](c *check, w *harness, empty func() T, flag func(T) *bool) {
+func isNeverReset[T client.Object](c *check, h *harness, empty func() T, flag func(T) *bool) {
 	objects := 0
-	for key, history := range historiesOf(c.on(w), empty) {
+	for key, history := range historiesOf(c.on(h), empty) {
 		set := false
 		for _, version := range history {
 			current := isTrue(flag(version))
@@ -249,9 +249,9 @@ func hasConditions(c *check, obj conditioned) {
 }
 
 // mirrors waits until Cluster API has copied a condition of an object.
-func mirrors(c *check, w *harness, of conditioned, kind string, in conditioned, as string) {
+func mirrors(c *check, h *harness, of conditioned, kind string, in conditioned, as string) {
 	c.Eventually(func(g Gomega) {
-		ours, theirs := conditionOf(w.fresh(of), kind), conditionOf(w.fresh(in), as)
+		ours, theirs := conditionOf(h.fresh(of), kind), conditionOf(h.fresh(in), as)
 		g.Expect(text(theirs)).To(Equal(text(ours)), "%s is %s", as, kind)
 	}, testTimeout, pollInterval).Should(Succeed())
 }

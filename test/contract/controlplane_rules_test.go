@@ -21,21 +21,21 @@ import (
 // leavesNetworkToUsers holds when CAPT requests no network add-on from the template
 // and installs none in the cluster.
 func leavesNetworkToUsers(c *check) {
-	w := c.on(fixture.in(c))
-	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables).NotTo(HaveKey("cluster_addons"))
+	h := c.on(fixture.in(c))
+	c.Expect(get(h, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables).NotTo(HaveKey("cluster_addons"))
 	var sets appsv1.DaemonSetList
-	c.Expect(w.env.Client.List(w.ctx, &sets)).To(Succeed())
+	c.Expect(h.env.Client.List(h.ctx, &sets)).To(Succeed())
 	c.Expect(sets.Items).To(BeEmpty())
 }
 
 // givesEndpoint holds when the control plane and the Cluster have the address of the
 // API server.
 func givesEndpoint(c *check) {
-	w := c.on(fixture.in(c))
-	wanted := w.endpointOf()
+	h := c.on(fixture.in(c))
+	wanted := h.endpointOf()
 	c.Expect(wanted.IsValid()).To(BeTrue())
-	c.Expect(get(w, "demo", emptyControlPlane()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
-	c.Expect(get(w, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
+	c.Expect(get(h, "demo", emptyControlPlane()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
+	c.Expect(get(h, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(wanted))
 }
 
 func hasNoScale(c *check) {
@@ -46,9 +46,9 @@ func hasNoScale(c *check) {
 
 // versionReachesTemplate holds when the requested version is passed to the template.
 func versionReachesTemplate(c *check) {
-	w := c.on(fixture.in(c))
-	c.Expect(get(w, "demo", emptyControlPlane()).Spec.Version).To(Equal("v1.37.0"))
-	c.Expect(get(w, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables["kubernetes_version"].String()).To(Equal("1.37"))
+	h := c.on(fixture.in(c))
+	c.Expect(get(h, "demo", emptyControlPlane()).Spec.Version).To(Equal("v1.37.0"))
+	c.Expect(get(h, "demo", &infrav1.WorkspaceTemplateApply{}).Spec.Variables["kubernetes_version"].String()).To(Equal("1.37"))
 }
 
 // requiresSemanticVersion holds when the prefix is added, and an invalid version is
@@ -73,22 +73,22 @@ func requiresSemanticVersion(c *check) {
 
 // reportsVersion holds when the API server's own version is reported.
 func reportsVersion(c *check) {
-	w := c.on(fixture.in(c))
-	discovered, err := discovery.NewDiscoveryClientForConfig(w.env.Config)
+	h := c.on(fixture.in(c))
+	discovered, err := discovery.NewDiscoveryClientForConfig(h.env.Config)
 	c.Expect(err).NotTo(HaveOccurred())
 	info, err := discovered.ServerVersion()
 	c.Expect(err).NotTo(HaveOccurred())
-	status := get(w, "demo", emptyControlPlane()).Status
+	status := get(h, "demo", emptyControlPlane()).Status
 	c.Expect(status.Versions).To(HaveExactElements(HaveField("Version", info.GitVersion)))
 	c.Expect(status.Version).To(Equal(info.GitVersion))
 }
 
 // eachVersions calls check with the versions of every recorded control plane.
 func eachVersions(c *check, check func([]clusterv1.StatusVersion)) {
-	w := c.on(fixture.in(c))
+	h := c.on(fixture.in(c))
 	lifecycle.in(c)
 	reported := 0
-	for _, history := range historiesOf(w, emptyControlPlane) {
+	for _, history := range historiesOf(h, emptyControlPlane) {
 		for _, v := range history {
 			reported += len(v.Status.Versions)
 			check(v.Status.Versions)
@@ -127,11 +127,11 @@ func reportsSemanticVersions(c *check) {
 // field for its template.
 func hasNoMachines(c *check) {
 	lacks("spec.machineTemplate")(c)
-	w := c.on(fixture.in(c))
+	h := c.on(fixture.in(c))
 	var machines clusterv1.MachineList
-	c.Expect(w.env.Client.List(w.ctx, &machines, client.InNamespace(w.namespace))).To(Succeed())
+	c.Expect(h.env.Client.List(h.ctx, &machines, client.InNamespace(h.namespace))).To(Succeed())
 	for _, machine := range machines.Items {
-		c.Expect(metav1.IsControlledBy(&machine, get(w, "demo", emptyControlPlane()))).To(BeFalse())
+		c.Expect(metav1.IsControlledBy(&machine, get(h, "demo", emptyControlPlane()))).To(BeFalse())
 		c.Expect(machine.Labels).NotTo(HaveKey(clusterv1.MachineControlPlaneLabel))
 	}
 }
@@ -139,26 +139,26 @@ func hasNoMachines(c *check) {
 // isExternallyManaged holds when the status reports a control plane without nodes, and
 // there are no such nodes.
 func isExternallyManaged(c *check) {
-	w := c.on(fixture.in(c))
-	c.Expect(get(w, "demo", emptyControlPlane()).Status.ExternalManagedControlPlane).To(HaveValue(BeTrue()))
+	h := c.on(fixture.in(c))
+	c.Expect(get(h, "demo", emptyControlPlane()).Status.ExternalManagedControlPlane).To(HaveValue(BeTrue()))
 	var nodes corev1.NodeList
-	c.Expect(w.env.Client.List(w.ctx, &nodes, client.HasLabels{"node-role.kubernetes.io/control-plane"})).To(Succeed())
+	c.Expect(h.env.Client.List(h.ctx, &nodes, client.HasLabels{"node-role.kubernetes.io/control-plane"})).To(Succeed())
 	c.Expect(nodes.Items).To(BeEmpty())
 }
 
 // controlPlaneIsInitialized holds when it is reported, with the endpoint, once the API
 // server responds, and Cluster API reports it too.
 func controlPlaneIsInitialized(c *check) {
-	w := c.on(fixture.in(c))
-	controlPlane := get(w, "demo", emptyControlPlane())
-	history := historyOf(w, controlPlane, emptyControlPlane)
+	h := c.on(fixture.in(c))
+	controlPlane := get(h, "demo", emptyControlPlane())
+	history := historyOf(h, controlPlane, emptyControlPlane)
 	first := slices.IndexFunc(history, func(v *controlplanev1.CAPTControlPlane) bool {
 		return isTrue(v.Status.Initialization.ControlPlaneInitialized)
 	})
 	c.Expect(first).To(BeNumerically(">", 0), "it was not initialized at first")
 	c.Expect(text(conditionOf(history[first], controlplanev1.AvailableCondition))).To(HavePrefix("True"))
 	c.Expect(history[first].Spec.ControlPlaneEndpoint.IsValid()).To(BeTrue())
-	cluster := get(w, "demo", emptyCluster())
+	cluster := get(h, "demo", emptyCluster())
 	c.Expect(cluster.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
 	c.Expect(text(conditionOf(cluster, clusterv1.ClusterControlPlaneInitializedCondition))).To(HavePrefix("True"))
 }
@@ -174,9 +174,9 @@ func controlPlaneStaysInitialized(c *check) {
 }
 
 func controlPlaneHasConditions(c *check) {
-	w := c.on(fixture.in(c))
-	hasConditions(c, get(w, "demo", emptyControlPlane()))
-	mirrors(c, w, get(w, "demo", emptyControlPlane()), controlplanev1.AvailableCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterControlPlaneAvailableCondition)
+	h := c.on(fixture.in(c))
+	hasConditions(c, get(h, "demo", emptyControlPlane()))
+	mirrors(c, h, get(h, "demo", emptyControlPlane()), controlplanev1.AvailableCondition, get(h, "demo", emptyCluster()), clusterv1.ClusterControlPlaneAvailableCondition)
 }
 
 // availableIsNotReady holds when the control plane stays available after a failed
@@ -215,9 +215,9 @@ func controlPlaneReportsReadyAlways(c *check) {
 
 // hasNoCertificates holds when no Secret has the name of a certificate.
 func hasNoCertificates(c *check) {
-	w := c.on(fixture.in(c))
+	h := c.on(fixture.in(c))
 	var secrets corev1.SecretList
-	c.Expect(w.env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace))).To(Succeed())
+	c.Expect(h.env.Client.List(h.ctx, &secrets, client.InNamespace(h.namespace))).To(Succeed())
 	c.Expect(secrets.Items).NotTo(BeEmpty())
 	for _, secret := range secrets.Items {
 		name, _ := strings.CutPrefix(secret.Name, "demo-")

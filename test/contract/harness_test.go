@@ -83,57 +83,57 @@ type harness struct {
 
 // newHarness creates a namespace. g handles failures.
 func newHarness(g Gomega, e *testenv.Environment) *harness {
-	w := &harness{Gomega: g, ctx: context.Background(), env: e}
+	h := &harness{Gomega: g, ctx: context.Background(), env: e}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "contract-"}}
-	w.Expect(e.Client.Create(w.ctx, ns)).To(Succeed())
-	w.namespace = ns.Name
-	return w
+	h.Expect(e.Client.Create(h.ctx, ns)).To(Succeed())
+	h.namespace = ns.Name
+	return h
 }
 
 // dump returns the objects of the namespace and the errors of the manager.
-func (w *harness) dump() string {
+func (h *harness) dump() string {
 	kubectl, err := testenv.Part("kubectl")
 	if err != nil {
 		return err.Error()
 	}
 	kinds := "clusters,captclusters,captcontrolplanes,machines,machinepools,captmachines,captmachinepools,captbootstrapconfigs,workspacetemplateapplies"
-	out, _ := exec.Command(kubectl, "--kubeconfig", w.env.Kubeconfig, "-n", w.namespace, "get", kinds, "-o", "wide").CombinedOutput()
-	log, _ := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	out, _ := exec.Command(kubectl, "--kubeconfig", h.env.Kubeconfig, "-n", h.namespace, "get", kinds, "-o", "wide").CombinedOutput()
+	log, _ := os.ReadFile(filepath.Join(h.env.Dir, "manager", "manager.log"))
 	var lines []string
 	for line := range strings.Lines(string(log)) {
-		if strings.HasPrefix(line, "E") && strings.Contains(line, w.namespace) {
+		if strings.HasPrefix(line, "E") && strings.Contains(line, h.namespace) {
 			lines = append(lines, line)
 		}
 	}
 	text := strings.Join(lines, "")
-	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", w.namespace, out, text[max(0, len(text)-4000):])
+	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", h.namespace, out, text[max(0, len(text)-4000):])
 }
 
-func (w *harness) create(objects ...client.Object) {
+func (h *harness) create(objects ...client.Object) {
 	for _, obj := range objects {
-		obj.SetNamespace(w.namespace)
-		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed(), "%T %s", obj, obj.GetName())
+		obj.SetNamespace(h.namespace)
+		h.Expect(h.env.Client.Create(h.ctx, obj)).To(Succeed(), "%T %s", obj, obj.GetName())
 	}
 }
 
-func (w *harness) delete(obj client.Object) {
-	w.Expect(w.env.Client.Delete(w.ctx, obj)).To(Succeed())
+func (h *harness) delete(obj client.Object) {
+	h.Expect(h.env.Client.Delete(h.ctx, obj)).To(Succeed())
 }
 
 // get reads an object of the namespace.
-func get[T client.Object](w *harness, name string, into T) T {
-	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, into)).To(Succeed())
+func get[T client.Object](h *harness, name string, into T) T {
+	h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, into)).To(Succeed())
 	return into
 }
 
 // change edits an object, and retries on a conflict.
-func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
-	w.Eventually(func() error {
-		if err := w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj); err != nil {
+func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
+	h.Eventually(func() error {
+		if err := h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj); err != nil {
 			return err
 		}
 		edit(obj)
-		return w.env.Client.Update(w.ctx, obj)
+		return h.env.Client.Update(h.ctx, obj)
 	}, testTimeout).Should(Succeed())
 }
 
@@ -156,9 +156,9 @@ func text(c metav1.Condition) string {
 
 // waitCondition waits until a condition of the current generation begins with the
 // text "Status Reason: message".
-func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix string) T {
-	w.Eventually(func(g Gomega) {
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, obj)).To(Succeed())
+func waitCondition[T conditioned](h *harness, name string, obj T, kind, prefix string) T {
+	h.Eventually(func(g Gomega) {
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj)).To(Succeed())
 		c := conditionOf(obj, kind)
 		g.Expect(text(c)).To(HavePrefix(prefix), "%s of %T %s", kind, obj, name)
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
@@ -167,9 +167,9 @@ func waitCondition[T conditioned](w *harness, name string, obj T, kind, prefix s
 }
 
 // waitDeleted waits until an object no longer exists.
-func (w *harness) waitDeleted(obj conditioned) {
-	w.Eventually(func(g Gomega) {
-		err := w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), obj)
+func (h *harness) waitDeleted(obj conditioned) {
+	h.Eventually(func(g Gomega) {
+		err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
 	}, testTimeout, pollInterval).Should(Succeed())
 }

@@ -68,25 +68,25 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 
 // passesEndpointOn holds when an endpoint that the user has set reaches the Cluster.
 func passesEndpointOn(c *check) {
-	w := c.on(userEndpoint.in(c))
+	h := c.on(userEndpoint.in(c))
 	c.Eventually(func(g Gomega) {
-		g.Expect(get(w, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}))
+		g.Expect(get(h, "demo", emptyCluster()).Spec.ControlPlaneEndpoint).To(Equal(clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}))
 	}, testTimeout, pollInterval).Should(Succeed())
 }
 
 // vpcComesBeforeEndpoint holds when the control plane, which gives the endpoint,
 // waited for the VPC.
 func vpcComesBeforeEndpoint(c *check) {
-	w := c.on(fixture.in(c))
-	controlPlanes := historyOf(w, get(w, "demo", emptyControlPlane()), emptyControlPlane)
+	h := c.on(fixture.in(c))
+	controlPlanes := historyOf(h, get(h, "demo", emptyControlPlane()), emptyControlPlane)
 	waited := slices.IndexFunc(controlPlanes, func(v *controlplanev1.CAPTControlPlane) bool {
 		return conditionOf(v, controlplanev1.InfrastructureReadyCondition).Reason == controlplanev1.WaitingForInfrastructureReason
 	})
 	c.Expect(waited).To(BeNumerically(">=", 0), "the control plane waited for the VPC")
 
-	infras := historyOf(w, get(w, "demo", emptyInfra()), emptyInfra)
+	infras := historyOf(h, get(h, "demo", emptyInfra()), emptyInfra)
 	provisioned := slices.IndexFunc(infras, func(v *infrav1.CAPTCluster) bool { return isTrue(v.Status.Initialization.Provisioned) })
-	clusters := historyOf(w, get(w, "demo", emptyCluster()), emptyCluster)
+	clusters := historyOf(h, get(h, "demo", emptyCluster()), emptyCluster)
 	known := slices.IndexFunc(clusters, func(v *clusterv1.Cluster) bool { return v.Spec.ControlPlaneEndpoint.IsValid() })
 	c.Expect(provisioned).To(BeNumerically(">=", 0))
 	c.Expect(known).To(BeNumerically(">=", 0))
@@ -103,14 +103,14 @@ func revision(c *check, obj client.Object) int {
 // showsFailureDomains holds when the CAPTCluster and the Cluster have the zones that
 // the template reports.
 func showsFailureDomains(c *check) {
-	w := c.on(fixture.in(c))
-	infra := get(w, "demo", emptyInfra())
+	h := c.on(fixture.in(c))
+	infra := get(h, "demo", emptyInfra())
 	var names []string
 	for _, domain := range infra.Status.FailureDomains {
 		names = append(names, domain.Name)
 	}
 	c.Expect(names).To(HaveExactElements("zone-a", "zone-b"))
-	c.Expect(get(w, "demo", emptyCluster()).Status.FailureDomains).To(Equal(infra.Status.FailureDomains))
+	c.Expect(get(h, "demo", emptyCluster()).Status.FailureDomains).To(Equal(infra.Status.FailureDomains))
 }
 
 // failureDomainsAreUnique holds when the schema requires it, and a zone that the
@@ -118,24 +118,24 @@ func showsFailureDomains(c *check) {
 func failureDomainsAreUnique(c *check) {
 	list, _ := lookup(c.schemaOf(c.subject.kind), "status.failureDomains")
 	c.Expect(list.XListMapKeys).To(ConsistOf("name"))
-	w := c.on(fixture.in(c))
-	zones := get(w, "demo-vpc", &infrav1.WorkspaceTemplateApply{}).Status.Outputs["azs"]
+	h := c.on(fixture.in(c))
+	zones := get(h, "demo-vpc", &infrav1.WorkspaceTemplateApply{}).Status.Outputs["azs"]
 	c.Expect(zones.String()).To(MatchJSON(`["zone-b", "zone-a", "zone-b"]`))
-	c.Expect(get(w, "demo", emptyInfra()).Status.FailureDomains).To(HaveLen(2))
+	c.Expect(get(h, "demo", emptyInfra()).Status.FailureDomains).To(HaveLen(2))
 }
 
 // infraIsProvisioned holds when it is reported together with the VPC, and Cluster API
 // reports it too.
 func infraIsProvisioned(c *check) {
-	w := c.on(fixture.in(c))
-	infra := get(w, "demo", emptyInfra())
-	for _, version := range historyOf(w, infra, emptyInfra) {
+	h := c.on(fixture.in(c))
+	infra := get(h, "demo", emptyInfra())
+	for _, version := range historyOf(h, infra, emptyInfra) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Status.VPCID).NotTo(BeEmpty(), "it is not reported before the VPC exists")
 		}
 	}
 	c.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
-	c.Expect(get(w, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
+	c.Expect(get(h, "demo", emptyCluster()).Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()))
 }
 
 // infraStaysProvisioned holds when it stays reported through failures and until the
@@ -148,9 +148,9 @@ func infraStaysProvisioned(c *check) {
 }
 
 func infraHasConditions(c *check) {
-	w := c.on(fixture.in(c))
-	hasConditions(c, get(w, "demo", emptyInfra()))
-	mirrors(c, w, get(w, "demo", emptyInfra()), infrav1.ReadyCondition, get(w, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
+	h := c.on(fixture.in(c))
+	hasConditions(c, get(h, "demo", emptyInfra()))
+	mirrors(c, h, get(h, "demo", emptyInfra()), infrav1.ReadyCondition, get(h, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
 }
 
 func infraReportsReadyAlways(c *check) {
@@ -174,16 +174,16 @@ func infraShowsFailure(c *check) {
 // observed it.
 func leavesManagedElsewhere(c *check) {
 	e := managedElsewhere.in(c)
-	w := c.on(e.harness)
+	h := c.on(e.harness)
 	for _, name := range e.names {
-		now := get(w, name, emptyInfra())
+		now := get(h, name, emptyInfra())
 		c.Expect(now).To(Equal(e.before[name]), "it was not written")
 		c.Expect(now.Finalizers).To(BeEmpty())
 		for _, entry := range now.ManagedFields {
 			c.Expect(entry.Manager).NotTo(ContainSubstring("capt"), "CAPT owns no field")
 		}
 	}
-	ours := get(w, "ours", emptyInfra())
+	ours := get(h, "ours", emptyInfra())
 	c.Expect(ours.ManagedFields).To(ContainElement(HaveField("Manager", ContainSubstring("capt"))), "CAPT's field manager is recognized")
 }
 

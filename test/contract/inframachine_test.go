@@ -176,16 +176,16 @@ func machineShowsFailure(c *check) {
 
 // templateHasCapacity writes the fields that an autoscaler reads.
 func templateHasCapacity(c *check) {
-	w := newHarness(c.Gomega, c.env)
+	h := newHarness(c.Gomega, c.env)
 	template := &infrav1.CAPTMachineTemplate{}
 	template.Name, template.Spec.Template.Spec = "zero", newMachine("zero").Spec
-	w.create(template)
+	h.create(template)
 	template.Status = infrav1.CAPTMachineTemplateStatus{
 		Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("500M"), corev1.ResourceCPU: resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")},
 		NodeInfo: infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 	}
-	c.Expect(w.env.Client.Status().Update(w.ctx, template)).To(Succeed())
-	stored := get(w, "zero", &infrav1.CAPTMachineTemplate{}).Status
+	c.Expect(h.env.Client.Status().Update(h.ctx, template)).To(Succeed())
+	stored := get(h, "zero", &infrav1.CAPTMachineTemplate{}).Status
 	c.Expect(stored.NodeInfo).To(Equal(template.Status.NodeInfo))
 	c.Expect(stored.Capacity).To(HaveLen(3))
 	c.Expect(stored.Capacity.Memory().Value()).To(BeEquivalentTo(500_000_000))

@@ -23,32 +23,32 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
-func (w *harness) kubeconfig() *corev1.Secret { return get(w, "demo-kubeconfig", &corev1.Secret{}) }
+func (h *harness) kubeconfig() *corev1.Secret { return get(h, "demo-kubeconfig", &corev1.Secret{}) }
 
 func kubeconfigIsNamed(c *check) {
-	w := c.on(fixture.in(c))
-	cluster, secret := get(w, "demo", emptyCluster()), w.kubeconfig()
+	h := c.on(fixture.in(c))
+	cluster, secret := get(h, "demo", emptyCluster()), h.kubeconfig()
 	c.Expect(secret.Name).To(Equal(cluster.Name + "-kubeconfig"))
 	c.Expect(secret.Namespace).To(Equal(cluster.Namespace))
-	c.Expect(metav1.IsControlledBy(secret, get(w, "demo", emptyControlPlane()))).To(BeTrue(), "the control plane owns it")
+	c.Expect(metav1.IsControlledBy(secret, get(h, "demo", emptyControlPlane()))).To(BeTrue(), "the control plane owns it")
 }
 
 func kubeconfigIsTyped(c *check) {
-	w := c.on(fixture.in(c))
-	c.Expect(w.kubeconfig().Type).To(Equal(clusterv1.ClusterSecretType))
+	h := c.on(fixture.in(c))
+	c.Expect(h.kubeconfig().Type).To(Equal(clusterv1.ClusterSecretType))
 	c.Expect(string(clusterv1.ClusterSecretType)).To(Equal("cluster.x-k8s.io/secret"))
 }
 
 func kubeconfigIsLabelled(c *check) {
-	w := c.on(fixture.in(c))
-	c.Expect(w.kubeconfig().Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "demo"))
+	h := c.on(fixture.in(c))
+	c.Expect(h.kubeconfig().Labels).To(HaveKeyWithValue("cluster.x-k8s.io/cluster-name", "demo"))
 }
 
 // kubeconfigConnects holds when the kubeconfig of the Secret gives access to the
 // cluster.
 func kubeconfigConnects(c *check) {
-	w := c.on(fixture.in(c))
-	secret := w.kubeconfig()
+	h := c.on(fixture.in(c))
+	secret := h.kubeconfig()
 	c.Expect(secret.Data).To(HaveKey("value"))
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	c.Expect(err).NotTo(HaveOccurred())
@@ -99,9 +99,9 @@ func usersHaveTheirOwnKubeconfig(c *check) {
 	c.Expect([]any{user.Token, user.TokenFile, user.Password, len(user.ClientCertificateData), len(user.ClientKeyData)}).
 		To(HaveExactElements("", "", "", 0, 0))
 
-	w := c.on(fixture.in(c))
+	h := c.on(fixture.in(c))
 	var applies infrav1.WorkspaceTemplateApplyList
-	c.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
+	c.Expect(h.env.Client.List(h.ctx, &applies, client.InNamespace(h.namespace))).To(Succeed())
 	c.Expect(applies.Items).To(HaveLen(2))
 	for _, apply := range applies.Items {
 		body, err := json.Marshal(apply.Spec)
@@ -123,27 +123,27 @@ func makesTokens(c *check) {
 
 // reportsExpiry holds when the status has the expiration of the client certificate.
 func reportsExpiry(c *check) {
-	w := c.on(fixture.in(c))
-	ends, err := workload.CheckKubeconfig(w.kubeconfig().Data["value"])
+	h := c.on(fixture.in(c))
+	ends, err := workload.CheckKubeconfig(h.kubeconfig().Data["value"])
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(ends).NotTo(BeZero(), "the kubeconfig of the test has a client certificate")
-	c.Expect(get(w, "demo", emptyControlPlane()).Status.Kubeconfig.ExpiresAt.Time).To(BeTemporally("==", ends))
+	c.Expect(get(h, "demo", emptyControlPlane()).Status.Kubeconfig.ExpiresAt.Time).To(BeTemporally("==", ends))
 }
 
 // renewed is a cluster whose template returns another kubeconfig later.
-var renewed = scenario[*harness]{run: func(w *harness) *harness {
-	w.create(w.templates()...)
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.waitReady("demo")
-	text, err := os.ReadFile(w.env.Kubeconfig)
-	w.Expect(err).NotTo(HaveOccurred())
+var renewed = scenario[*harness]{run: func(h *harness) *harness {
+	h.create(h.templates()...)
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.waitReady("demo")
+	text, err := os.ReadFile(h.env.Kubeconfig)
+	h.Expect(err).NotTo(HaveOccurred())
 	vars, err := json.Marshal(map[string]string{"kubeconfig": string(text) + "\n# another\n"})
-	w.Expect(err).NotTo(HaveOccurred())
-	change(w, workloadSecret, &corev1.Secret{}, func(s *corev1.Secret) { s.Data = map[string][]byte{"vars.json": vars} })
-	w.Eventually(func(g Gomega) {
-		g.Expect(string(get(w, "demo-kubeconfig", &corev1.Secret{}).Data["value"])).To(HaveSuffix("# another\n"))
+	h.Expect(err).NotTo(HaveOccurred())
+	change(h, workloadSecret, &corev1.Secret{}, func(s *corev1.Secret) { s.Data = map[string][]byte{"vars.json": vars} })
+	h.Eventually(func(g Gomega) {
+		g.Expect(string(get(h, "demo-kubeconfig", &corev1.Secret{}).Data["value"])).To(HaveSuffix("# another\n"))
 	}, testTimeout, pollInterval).Should(Succeed())
-	return w
+	return h
 }}
 
 // kubeconfigFollowsOutput holds when a renewed kubeconfig is written to the Secret.
@@ -153,23 +153,23 @@ func kubeconfigFollowsOutput(c *check) { renewed.in(c) }
 // kubeconfig.
 func keepsKeysSecret(c *check) {
 	l := lifecycle.in(c)
-	w := c.on(fixture.in(c))
-	user := c.userOf(w.kubeconfig().Data["value"])
+	h := c.on(fixture.in(c))
+	user := c.userOf(h.kubeconfig().Data["value"])
 	c.Expect(user.ClientKeyData).NotTo(BeEmpty())
 	lines := strings.Split(strings.TrimSpace(string(user.ClientKeyData)), "\n")
 	secret := lines[1]
 	c.Expect(len(secret)).To(BeNumerically(">", 40), "a line of the key")
-	encoded := clientKeyText(c, w.kubeconfig().Data["value"])
+	encoded := clientKeyText(c, h.kubeconfig().Data["value"])
 
-	log, err := os.ReadFile(filepath.Join(w.env.Dir, "manager", "manager.log"))
+	log, err := os.ReadFile(filepath.Join(h.env.Dir, "manager", "manager.log"))
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(string(log)).To(ContainSubstring(w.namespace), "the log contains the cluster")
+	c.Expect(string(log)).To(ContainSubstring(h.namespace), "the log contains the cluster")
 	seen := map[string]string{"the manager's log": string(log)}
 	for _, list := range []client.ObjectList{
 		&infrav1.CAPTClusterList{}, &infrav1.WorkspaceTemplateApplyList{}, &infrav1.WorkspaceTemplateList{},
 		&clusterv1.ClusterList{}, &corev1.ConfigMapList{}, &eventsv1.EventList{},
 	} {
-		c.Expect(w.env.Client.List(w.ctx, list)).To(Succeed())
+		c.Expect(h.env.Client.List(h.ctx, list)).To(Succeed())
 		body, err := json.Marshal(list)
 		c.Expect(err).NotTo(HaveOccurred())
 		seen[fmt.Sprintf("%T", list)] = string(body)

@@ -21,31 +21,31 @@ type objectsByKind map[schema.GroupVersionKind]conditioned
 
 // createObjects creates a Cluster and one object of each kind that belongs to it. The
 // labels are on all of them.
-func (w *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations map[string]string) objectsByKind {
+func (h *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations map[string]string) objectsByKind {
 	cluster.Labels = labels
-	w.create(cluster)
+	h.create(cluster)
 	created := objectsByKind{}
 	for _, s := range subjects {
 		obj, ok := s.sample(cluster.Name).(conditioned)
-		w.Expect(ok).To(BeTrue(), "%s has conditions", s.kind.Kind)
+		h.Expect(ok).To(BeTrue(), "%s has conditions", s.kind.Kind)
 		own := map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 		maps.Copy(own, labels)
 		obj.SetLabels(own)
 		obj.SetAnnotations(annotations)
-		obj.SetNamespace(w.namespace)
-		w.Expect(controllerutil.SetOwnerReference(cluster, obj, w.env.Scheme)).To(Succeed())
-		w.create(obj)
+		obj.SetNamespace(h.namespace)
+		h.Expect(controllerutil.SetOwnerReference(cluster, obj, h.env.Scheme)).To(Succeed())
+		h.create(obj)
 		created[s.kind] = obj
 	}
 	return created
 }
 
 // fresh returns the current version of an object.
-func (w *harness) fresh(obj conditioned) conditioned {
+func (h *harness) fresh(obj conditioned) conditioned {
 	current, ok := obj.DeepCopyObject().(conditioned)
-	w.Expect(ok).To(BeTrue())
+	h.Expect(ok).To(BeTrue())
 	current.SetResourceVersion("")
-	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(obj), current)).To(Succeed())
+	h.Expect(h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), current)).To(Succeed())
 	return current
 }
 
@@ -67,32 +67,32 @@ var restricted = scenario[flagged]{
 		}
 		return e, err
 	},
-	run: func(w *harness) flagged {
+	run: func(h *harness) flagged {
 		const filter = "blue"
 		marked := map[string]string{clusterv1.WatchLabel: filter}
-		there := newHarness(w.Gomega, w.env)
+		there := newHarness(h.Gomega, h.env)
 		for _, obj := range there.templates() {
 			obj.SetLabels(marked)
 			there.create(obj)
 		}
-		w.create(w.templates()...)
+		h.create(h.templates()...)
 		f := flagged{
-			harness:     w,
-			byNamespace: w.createObjects(newCluster("demo"), nil, nil),
+			harness:     h,
+			byNamespace: h.createObjects(newCluster("demo"), nil, nil),
 			byLabel:     there.createObjects(newCluster("marked"), marked, nil),
 			foreign:     there.createObjects(newCluster("plain"), nil, nil),
 		}
-		for directory, flag := range map[string]string{"by-namespace": "--namespace=" + w.namespace, "by-label": "--watch-filter=" + filter} {
-			stop, err := runManager(w.env, directory, flag)
-			w.Expect(err).NotTo(HaveOccurred())
-			w.env.OnStop(stop)
+		for directory, flag := range map[string]string{"by-namespace": "--namespace=" + h.namespace, "by-label": "--watch-filter=" + filter} {
+			stop, err := runManager(h.env, directory, flag)
+			h.Expect(err).NotTo(HaveOccurred())
+			h.env.OnStop(stop)
 		}
 		for _, created := range []objectsByKind{f.byNamespace, f.byLabel} {
-			w.Eventually(func(g Gomega) {
+			h.Eventually(func(g Gomega) {
 				for kind, obj := range created {
-					g.Expect(w.fresh(obj).GetConditions()).NotTo(BeEmpty(), "%s %s", kind.Kind, client.ObjectKeyFromObject(obj))
+					g.Expect(h.fresh(obj).GetConditions()).NotTo(BeEmpty(), "%s %s", kind.Kind, client.ObjectKeyFromObject(obj))
 				}
-				controlPlane, ok := w.fresh(created[captControlPlane.kind]).(*controlplanev1.CAPTControlPlane)
+				controlPlane, ok := h.fresh(created[captControlPlane.kind]).(*controlplanev1.CAPTControlPlane)
 				g.Expect(ok).To(BeTrue())
 				g.Expect(controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()), "%v", controlPlane.Status.Conditions)
 			}, testTimeout, pollInterval).Should(Succeed(), "each manager reconciles its objects")
@@ -115,10 +115,10 @@ func supportsWatchFilter(c *check) {
 
 func (c *check) restrictedTo(own func(flagged) objectsByKind) {
 	f := restricted.in(c)
-	w := c.on(f.harness)
-	c.Expect(w.fresh(own(f)[c.subject.kind]).GetConditions()).NotTo(BeEmpty())
+	h := c.on(f.harness)
+	c.Expect(h.fresh(own(f)[c.subject.kind]).GetConditions()).NotTo(BeEmpty())
 	foreign := f.foreign[c.subject.kind]
-	c.Expect(w.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager writes a foreign object")
+	c.Expect(h.fresh(foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()), "no manager writes a foreign object")
 }
 
 // pauses are the objects of each kind while they were paused, and after.
@@ -131,41 +131,41 @@ type pauses struct {
 
 // paused creates paused objects of every kind, in both ways, and pauses a running
 // cluster.
-var paused = scenario[pauses]{run: func(w *harness) pauses {
-	w.create(w.templates()...)
+var paused = scenario[pauses]{run: func(h *harness) pauses {
+	h.create(h.templates()...)
 	stopped := newCluster("stopped")
 	stopped.Spec.Paused = new(true)
-	p := pauses{harness: w}
-	byCluster := w.createObjects(stopped, nil, nil)
-	byAnnotation := w.createObjects(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
-	p.byCluster, p.byAnnotation = w.waitPaused(byCluster), w.waitPaused(byAnnotation)
-	w.Consistently(func(g Gomega) {
+	p := pauses{harness: h}
+	byCluster := h.createObjects(stopped, nil, nil)
+	byAnnotation := h.createObjects(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
+	p.byCluster, p.byAnnotation = h.waitPaused(byCluster), h.waitPaused(byAnnotation)
+	h.Consistently(func(g Gomega) {
 		var applies infrav1.WorkspaceTemplateApplyList
-		g.Expect(w.env.Client.List(w.ctx, &applies, client.InNamespace(w.namespace))).To(Succeed())
+		g.Expect(h.env.Client.List(h.ctx, &applies, client.InNamespace(h.namespace))).To(Succeed())
 		g.Expect(applies.Items).To(BeEmpty())
 		for _, created := range []objectsByKind{byCluster, byAnnotation} {
 			for _, obj := range created {
-				g.Expect(w.fresh(obj).GetConditions()).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
+				g.Expect(h.fresh(obj).GetConditions()).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
 			}
 		}
 	}, 2*time.Second, pollInterval).Should(Succeed(), "paused objects are not reconciled")
 
-	change(w, "stopped", emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	change(h, "stopped", emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	for _, obj := range byAnnotation {
-		change(w, obj.GetName(), w.fresh(obj), func(o conditioned) { o.SetAnnotations(nil) })
+		change(h, obj.GetName(), h.fresh(obj), func(o conditioned) { o.SetAnnotations(nil) })
 	}
-	p.after = w.waitResumed(byCluster)
-	w.waitResumed(byAnnotation)
-	p.held = w.pauseRunning("stopped")
+	p.after = h.waitResumed(byCluster)
+	h.waitResumed(byAnnotation)
+	p.held = h.pauseRunning("stopped")
 	return p
 }}
 
 // waitPaused waits until every object reports that it is paused.
-func (w *harness) waitPaused(created objectsByKind) objectsByKind {
+func (h *harness) waitPaused(created objectsByKind) objectsByKind {
 	seen := objectsByKind{}
 	for kind, obj := range created {
-		w.Eventually(func(g Gomega) {
-			seen[kind] = w.fresh(obj)
+		h.Eventually(func(g Gomega) {
+			seen[kind] = h.fresh(obj)
 			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionTrue), "%s %s", kind.Kind, obj.GetName())
 		}, testTimeout, pollInterval).Should(Succeed())
 	}
@@ -174,11 +174,11 @@ func (w *harness) waitPaused(created objectsByKind) objectsByKind {
 
 // waitResumed waits until every object reports that it is not paused, and is
 // reconciled.
-func (w *harness) waitResumed(created objectsByKind) objectsByKind {
+func (h *harness) waitResumed(created objectsByKind) objectsByKind {
 	seen := objectsByKind{}
 	for kind, obj := range created {
-		w.Eventually(func(g Gomega) {
-			seen[kind] = w.fresh(obj)
+		h.Eventually(func(g Gomega) {
+			seen[kind] = h.fresh(obj)
 			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionFalse), "%s %s", kind.Kind, obj.GetName())
 			g.Expect(string(conditionOf(seen[kind], clusterv1.ReadyCondition).Status)).NotTo(Equal("Missing"), "%s %s", kind.Kind, obj.GetName())
 		}, testTimeout, pollInterval).Should(Succeed())
@@ -188,23 +188,23 @@ func (w *harness) waitResumed(created objectsByKind) objectsByKind {
 
 // pauseRunning reports whether a change of a running cluster is applied only after the
 // pause.
-func (w *harness) pauseRunning(name string) bool {
-	w.waitReady(name)
-	change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	waitCondition(w, name, emptyInfra(), clusterv1.PausedCondition, "True")
-	waitCondition(w, name, emptyControlPlane(), clusterv1.PausedCondition, "True")
-	change(w, name, emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
-	change(w, name, emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
+func (h *harness) pauseRunning(name string) bool {
+	h.waitReady(name)
+	change(h, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	waitCondition(h, name, emptyInfra(), clusterv1.PausedCondition, "True")
+	waitCondition(h, name, emptyControlPlane(), clusterv1.PausedCondition, "True")
+	change(h, name, emptyInfra(), func(c *infrav1.CAPTCluster) { c.Spec.AdditionalTags = map[string]string{"team": "a"} })
+	change(h, name, emptyControlPlane(), func(c *controlplanev1.CAPTControlPlane) { c.Spec.AdditionalTags = map[string]string{"team": "b"} })
 	given := func(g Gomega, has bool) {
 		for _, workspace := range []string{name, name + "-vpc"} {
-			variables := get(w, workspace, &infrav1.WorkspaceTemplateApply{}).Spec.Variables
+			variables := get(h, workspace, &infrav1.WorkspaceTemplateApply{}).Spec.Variables
 			_, found := variables["tags"]
 			g.Expect(found).To(Equal(has), workspace)
 		}
 	}
-	w.Consistently(func(g Gomega) { given(g, false) }, 2*time.Second, pollInterval).Should(Succeed(), "a change waits")
-	change(w, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
-	w.Eventually(func(g Gomega) { given(g, true) }, testTimeout, pollInterval).Should(Succeed(), "a change is applied after the pause")
+	h.Consistently(func(g Gomega) { given(g, false) }, 2*time.Second, pollInterval).Should(Succeed(), "a change waits")
+	change(h, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	h.Eventually(func(g Gomega) { given(g, true) }, testTimeout, pollInterval).Should(Succeed(), "a change is applied after the pause")
 	return true
 }
 

@@ -135,11 +135,11 @@ func inline(name, module string) *infrav1.WorkspaceTemplate {
 }
 
 // templates returns the WorkspaceTemplates of a namespace and their Secret.
-func (w *harness) templates() []client.Object {
-	kubeconfig, err := os.ReadFile(w.env.Kubeconfig)
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) templates() []client.Object {
+	kubeconfig, err := os.ReadFile(h.env.Kubeconfig)
+	h.Expect(err).NotTo(HaveOccurred())
 	vars, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	controlPlane := inline("control-plane", controlPlaneModule)
 	controlPlane.Spec.Template.Spec.ForProvider.VarFiles = []infrav1.VarFile{{
 		Source: infrav1.VarFileSourceSecretKey, Format: infrav1.FileFormatJSON,

@@ -70,51 +70,51 @@ func record(kind schema.GroupKind, w watch.Interface) {
 }
 
 // historyOf returns every version of an object so far, at least up to latest.
-func historyOf[T client.Object](w *harness, latest T, empty func() T) []T {
-	gvk, err := apiutil.GVKForObject(latest, w.env.Scheme)
-	w.Expect(err).NotTo(HaveOccurred())
+func historyOf[T client.Object](h *harness, latest T, empty func() T) []T {
+	gvk, err := apiutil.GVKForObject(latest, h.env.Scheme)
+	h.Expect(err).NotTo(HaveOccurred())
 	var versions []*unstructured.Unstructured
-	w.Eventually(func(g Gomega) {
+	h.Eventually(func(g Gomega) {
 		recording.Lock()
 		defer recording.Unlock()
 		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(latest)]
 		g.Expect(versions).To(ContainElement(HaveField("GetResourceVersion()", latest.GetResourceVersion())))
 	}, testTimeout).Should(Succeed())
-	return converted(w, versions, empty)
+	return converted(h, versions, empty)
 }
 
 // historyUntilDeleted returns every version of a deleted object.
-func historyUntilDeleted[T client.Object](w *harness, was T, empty func() T) []T {
-	gvk, err := apiutil.GVKForObject(was, w.env.Scheme)
-	w.Expect(err).NotTo(HaveOccurred())
+func historyUntilDeleted[T client.Object](h *harness, was T, empty func() T) []T {
+	gvk, err := apiutil.GVKForObject(was, h.env.Scheme)
+	h.Expect(err).NotTo(HaveOccurred())
 	var versions []*unstructured.Unstructured
-	w.Eventually(func(g Gomega) {
+	h.Eventually(func(g Gomega) {
 		recording.Lock()
 		defer recording.Unlock()
 		g.Expect(recording.deleted).To(HaveKey(was.GetUID()))
 		versions = recording.versions[gvk.GroupKind()][client.ObjectKeyFromObject(was)]
 	}, testTimeout).Should(Succeed())
-	return converted(w, versions, empty)
+	return converted(h, versions, empty)
 }
 
 // historiesOf returns every version of every object of a kind so far.
-func historiesOf[T client.Object](w *harness, empty func() T) map[client.ObjectKey][]T {
-	gvk, err := apiutil.GVKForObject(empty(), w.env.Scheme)
-	w.Expect(err).NotTo(HaveOccurred())
+func historiesOf[T client.Object](h *harness, empty func() T) map[client.ObjectKey][]T {
+	gvk, err := apiutil.GVKForObject(empty(), h.env.Scheme)
+	h.Expect(err).NotTo(HaveOccurred())
 	recording.Lock()
 	defer recording.Unlock()
 	all := map[client.ObjectKey][]T{}
 	for key, versions := range recording.versions[gvk.GroupKind()] {
-		all[key] = converted(w, versions, empty)
+		all[key] = converted(h, versions, empty)
 	}
 	return all
 }
 
-func converted[T client.Object](w *harness, versions []*unstructured.Unstructured, empty func() T) []T {
+func converted[T client.Object](h *harness, versions []*unstructured.Unstructured, empty func() T) []T {
 	var history []T
 	for _, version := range versions {
 		obj := empty()
-		w.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(version.Object, obj)).To(Succeed())
+		h.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(version.Object, obj)).To(Succeed())
 		history = append(history, obj)
 	}
 	return history

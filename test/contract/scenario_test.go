@@ -12,7 +12,7 @@ import (
 
 // scenario runs once, for the first rule that requests it. All rules share its result.
 type scenario[T any] struct {
-	run func(w *harness) T
+	run func(h *harness) T
 	// environment returns the environment, if it is not the shared one.
 	environment func() (*testenv.Environment, error)
 
@@ -38,21 +38,21 @@ func (s *scenario[T]) start() (value T, err error) {
 			return value, err
 		}
 	}
-	var w *harness
+	var h *harness
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case failure:
 			err = errors.New(string(r))
-			if w != nil {
-				err = fmt.Errorf("%w\n%s", err, w.dump())
+			if h != nil {
+				err = fmt.Errorf("%w\n%s", err, h.dump())
 			}
 		default:
 			panic(r)
 		}
 	}()
-	w = newHarness(NewGomega(func(message string, _ ...int) { panic(failure(message)) }), e)
-	return s.run(w), nil
+	h = newHarness(NewGomega(func(message string, _ ...int) { panic(failure(message)) }), e)
+	return s.run(h), nil
 }
 
 // failure is the panic value of a failed assertion in a scenario.

@@ -49,19 +49,19 @@ func templateIsNamed(c *check) {
 // letsTopologyTry holds when a change of a template is rejected, unless it is a dry run
 // of Cluster API's topology controller.
 func letsTopologyTry(c *check) {
-	w := newHarness(c.Gomega, c.env)
+	h := newHarness(c.Gomega, c.env)
 	template := c.templateOf(c.subject.sample("sample"))
 	template.SetName("sample")
-	w.create(template)
+	h.create(template)
 
 	apply := func(annotations map[string]string, options ...client.ApplyOption) error {
 		changed := c.templateOf(c.subject.sample("sample"))
 		changed.SetName("sample")
-		changed.SetNamespace(w.namespace)
+		changed.SetNamespace(h.namespace)
 		changed.SetAnnotations(annotations)
 		c.Expect(unstructured.SetNestedField(changed.Object, "changed", "spec", "template", "metadata", "labels", "kept")).To(Succeed())
 		options = append(options, client.FieldOwner("capi-topology"), client.ForceOwnership)
-		return w.env.Client.Apply(w.ctx, client.ApplyConfigurationFromUnstructured(changed), options...)
+		return h.env.Client.Apply(h.ctx, client.ApplyConfigurationFromUnstructured(changed), options...)
 	}
 	trying := map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
 	c.Expect(apply(trying, client.DryRunAll)).To(Succeed(), "the topology controller may try")

@@ -35,17 +35,17 @@ type workerSnapshot struct {
 	nodes      map[string]*corev1.Node
 }
 
-func (w *harness) snapshotWorkers() workerSnapshot {
+func (h *harness) snapshotWorkers() workerSnapshot {
 	s := workerSnapshot{
-		machine: get(w, "worker", &clusterv1.Machine{}), captMachine: get(w, "worker", emptyMachine()),
-		instance: get(w, "worker", &infrav1.WorkspaceTemplateApply{}), config: get(w, "worker", emptyConfig()),
-		data: get(w, "worker", &corev1.Secret{}),
-		pool: get(w, "pool", &clusterv1.MachinePool{}), captPool: get(w, "pool", emptyPool()),
-		group: get(w, "pool", &infrav1.WorkspaceTemplateApply{}), poolConfig: get(w, "pool", emptyConfig()),
+		machine: get(h, "worker", &clusterv1.Machine{}), captMachine: get(h, "worker", emptyMachine()),
+		instance: get(h, "worker", &infrav1.WorkspaceTemplateApply{}), config: get(h, "worker", emptyConfig()),
+		data: get(h, "worker", &corev1.Secret{}),
+		pool: get(h, "pool", &clusterv1.MachinePool{}), captPool: get(h, "pool", emptyPool()),
+		group: get(h, "pool", &infrav1.WorkspaceTemplateApply{}), poolConfig: get(h, "pool", emptyConfig()),
 		nodes: map[string]*corev1.Node{},
 	}
 	var nodes corev1.NodeList
-	w.Expect(w.env.Client.List(w.ctx, &nodes)).To(Succeed())
+	h.Expect(h.env.Client.List(h.ctx, &nodes)).To(Succeed())
 	for i := range nodes.Items {
 		s.nodes[nodes.Items[i].Spec.ProviderID] = &nodes.Items[i]
 	}
@@ -53,96 +53,96 @@ func (w *harness) snapshotWorkers() workerSnapshot {
 }
 
 // join creates a ready node, as a kubelet would.
-func (w *harness) join(providerID string) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: w.namespace + "-"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
-	w.Expect(w.env.Client.Create(w.ctx, node)).To(Succeed())
+func (h *harness) join(providerID string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: h.namespace + "-"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	h.Expect(h.env.Client.Create(h.ctx, node)).To(Succeed())
 	ready := node.DeepCopy()
 	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}
-	w.Expect(w.env.Client.Status().Patch(w.ctx, ready, client.MergeFrom(node))).To(Succeed())
+	h.Expect(h.env.Client.Status().Patch(h.ctx, ready, client.MergeFrom(node))).To(Succeed())
 }
 
 // createWorkers creates a Machine and a MachinePool in a zone, with the objects that
 // they refer to.
-func (w *harness) createWorkers(cluster string) {
+func (h *harness) createWorkers(cluster string) {
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: machineSpec(cluster, "worker", "CAPTMachine")}
 	machine.Spec.FailureDomain = "zone-a"
 	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: clusterv1.MachinePoolSpec{
 		ClusterName: cluster, Replicas: new(int32(2)), Template: clusterv1.MachineTemplateSpec{Spec: machineSpec(cluster, "pool", "CAPTMachinePool")},
 	}}
-	w.create(newMachine("worker"), newConfig("worker"), machine, newPool("pool"), newConfig("pool"), pool)
+	h.create(newMachine("worker"), newConfig("worker"), machine, newPool("pool"), newConfig("pool"), pool)
 }
 
-var workers = scenario[workerHistory]{run: func(w *harness) workerHistory {
-	c := workerHistory{harness: w}
-	w.create(w.templates()...)
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.createWorkers("demo")
-	w.join(waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "True").Spec.ProviderID)
-	w.joinAll(2)
-	w.Eventually(func(g Gomega) {
-		g.Expect(get(w, "worker", &clusterv1.Machine{}).Status.NodeRef.IsDefined()).To(BeTrue(), "Cluster API knows the node of the Machine")
-		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.NodeRefs).To(HaveLen(2), "Cluster API knows the nodes of the MachinePool")
-		waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
+var workers = scenario[workerHistory]{run: func(h *harness) workerHistory {
+	c := workerHistory{harness: h}
+	h.create(h.templates()...)
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.createWorkers("demo")
+	h.join(waitCondition(h, "worker", emptyMachine(), infrav1.ReadyCondition, "True").Spec.ProviderID)
+	h.joinAll(2)
+	h.Eventually(func(g Gomega) {
+		g.Expect(get(h, "worker", &clusterv1.Machine{}).Status.NodeRef.IsDefined()).To(BeTrue(), "Cluster API knows the node of the Machine")
+		g.Expect(get(h, "pool", &clusterv1.MachinePool{}).Status.NodeRefs).To(HaveLen(2), "Cluster API knows the nodes of the MachinePool")
+		waitCondition(h, "pool", emptyPool(), infrav1.ReadyCondition, "True")
 	}, testTimeout, pollInterval).Should(Succeed())
-	c.working = w.snapshotWorkers()
+	c.working = h.snapshotWorkers()
 
-	setModule(w, "machine", machineModule+broken)
-	setModule(w, "pool", poolModule+broken)
-	waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "False WorkspaceFailed")
-	waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "False WorkspaceFailed")
-	w.Eventually(func(g Gomega) {
-		mirror := conditionOf(get(w, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
+	setModule(h, "machine", machineModule+broken)
+	setModule(h, "pool", poolModule+broken)
+	waitCondition(h, "worker", emptyMachine(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	waitCondition(h, "pool", emptyPool(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	h.Eventually(func(g Gomega) {
+		mirror := conditionOf(get(h, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
 		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
 	}, testTimeout, pollInterval).Should(Succeed())
-	c.failing = w.snapshotWorkers()
+	c.failing = h.snapshotWorkers()
 
-	setModule(w, "machine", machineModule)
-	setModule(w, "pool", poolModule)
-	change(w, "worker", emptyMachine(), func(m *infrav1.CAPTMachine) { m.Spec.Tags = map[string]string{"team": "a"} })
-	change(w, "pool", emptyPool(), func(p *infrav1.CAPTMachinePool) { p.Spec.Tags = map[string]string{"team": "b"} })
-	change(w, "pool", &clusterv1.MachinePool{}, func(p *clusterv1.MachinePool) { p.Spec.Replicas = new(int32(3)) })
-	w.joinAll(3)
-	waitCondition(w, "worker", emptyMachine(), infrav1.ReadyCondition, "True")
-	waitCondition(w, "pool", emptyPool(), infrav1.ReadyCondition, "True")
-	w.Eventually(func(g Gomega) {
-		g.Expect(get(w, "pool", &clusterv1.MachinePool{}).Status.Replicas).To(HaveValue(BeEquivalentTo(3)))
+	setModule(h, "machine", machineModule)
+	setModule(h, "pool", poolModule)
+	change(h, "worker", emptyMachine(), func(m *infrav1.CAPTMachine) { m.Spec.Tags = map[string]string{"team": "a"} })
+	change(h, "pool", emptyPool(), func(p *infrav1.CAPTMachinePool) { p.Spec.Tags = map[string]string{"team": "b"} })
+	change(h, "pool", &clusterv1.MachinePool{}, func(p *clusterv1.MachinePool) { p.Spec.Replicas = new(int32(3)) })
+	h.joinAll(3)
+	waitCondition(h, "worker", emptyMachine(), infrav1.ReadyCondition, "True")
+	waitCondition(h, "pool", emptyPool(), infrav1.ReadyCondition, "True")
+	h.Eventually(func(g Gomega) {
+		g.Expect(get(h, "pool", &clusterv1.MachinePool{}).Status.Replicas).To(HaveValue(BeEquivalentTo(3)))
 	}, testTimeout, pollInterval).Should(Succeed())
-	c.scaled = w.snapshotWorkers()
+	c.scaled = h.snapshotWorkers()
 
-	w.delete(c.scaled.data)
-	w.Eventually(func(g Gomega) {
+	h.delete(c.scaled.data)
+	h.Eventually(func(g Gomega) {
 		c.restored = &corev1.Secret{}
-		g.Expect(w.env.Client.Get(w.ctx, client.ObjectKeyFromObject(c.scaled.data), c.restored)).To(Succeed())
+		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(c.scaled.data), c.restored)).To(Succeed())
 		g.Expect(c.restored.UID).NotTo(Equal(c.scaled.data.UID))
 	}, testTimeout, pollInterval).Should(Succeed())
 
-	w.delete(c.scaled.machine)
-	w.delete(c.scaled.pool)
+	h.delete(c.scaled.machine)
+	h.delete(c.scaled.pool)
 	for _, obj := range []conditioned{c.scaled.machine, c.scaled.captMachine, c.scaled.config, c.scaled.pool, c.scaled.captPool, c.scaled.poolConfig} {
 		deleted, ok := obj.DeepCopyObject().(conditioned)
-		w.Expect(ok).To(BeTrue())
-		w.waitDeleted(deleted)
+		h.Expect(ok).To(BeTrue())
+		h.waitDeleted(deleted)
 	}
 	return c
 }}
 
 // joinAll waits for count instances of the pool, and creates a node for each instance
 // that has none.
-func (w *harness) joinAll(count int) {
+func (h *harness) joinAll(count int) {
 	var listed []string
-	w.Eventually(func(g Gomega) {
-		listed = get(w, "pool", emptyPool()).Spec.ProviderIDList
+	h.Eventually(func(g Gomega) {
+		listed = get(h, "pool", emptyPool()).Spec.ProviderIDList
 		g.Expect(listed).To(HaveLen(count))
 	}, testTimeout, pollInterval).Should(Succeed())
 	var nodes corev1.NodeList
-	w.Expect(w.env.Client.List(w.ctx, &nodes)).To(Succeed())
+	h.Expect(h.env.Client.List(h.ctx, &nodes)).To(Succeed())
 	existing := map[string]bool{}
 	for i := range nodes.Items {
 		existing[nodes.Items[i].Spec.ProviderID] = true
 	}
 	for _, id := range listed {
 		if !existing[id] {
-			w.join(id)
+			h.join(id)
 		}
 	}
 }
@@ -158,26 +158,26 @@ type unprovisioned struct {
 	formatted *corev1.Secret
 }
 
-var withoutInfrastructure = scenario[unprovisioned]{run: func(w *harness) unprovisioned {
-	i := unprovisioned{harness: w}
-	w.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "blocked"}, StringData: map[string]string{"mine": "yes"}})
+var withoutInfrastructure = scenario[unprovisioned]{run: func(h *harness) unprovisioned {
+	i := unprovisioned{harness: h}
+	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
+	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "blocked"}, StringData: map[string]string{"mine": "yes"}})
 	formatted := newConfig("formatted")
 	formatted.Spec.Format = bootstrapv1.FormatCloudConfig
 	for _, config := range []*bootstrapv1.CAPTBootstrapConfig{newConfig("early"), newConfig("blocked"), formatted} {
-		w.create(newMachine(config.Name), config,
+		h.create(newMachine(config.Name), config,
 			&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Spec: machineSpec("demo", config.Name, "CAPTMachine")})
 	}
-	i.captMachine = waitCondition(w, "early", emptyMachine(), infrav1.ReadyCondition, "False "+infrav1.WaitingForInfrastructureReason)
-	i.blocked = waitCondition(w, "blocked", emptyConfig(), infrav1.ReadyCondition, "False "+bootstrapv1.SecretConflictReason)
-	w.Eventually(func(g Gomega) {
-		i.machine = get(w, "blocked", &clusterv1.Machine{})
+	i.captMachine = waitCondition(h, "early", emptyMachine(), infrav1.ReadyCondition, "False "+infrav1.WaitingForInfrastructureReason)
+	i.blocked = waitCondition(h, "blocked", emptyConfig(), infrav1.ReadyCondition, "False "+bootstrapv1.SecretConflictReason)
+	h.Eventually(func(g Gomega) {
+		i.machine = get(h, "blocked", &clusterv1.Machine{})
 		g.Expect(text(conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition))).To(HavePrefix("False " + bootstrapv1.SecretConflictReason))
 	}, testTimeout, pollInterval).Should(Succeed())
-	waitCondition(w, "formatted", emptyConfig(), infrav1.ReadyCondition, "True")
-	i.formatted = get(w, "formatted", &corev1.Secret{})
+	waitCondition(h, "formatted", emptyConfig(), infrav1.ReadyCondition, "True")
+	i.formatted = get(h, "formatted", &corev1.Secret{})
 
-	w.delete(get(w, "early", &clusterv1.Machine{}))
-	w.waitDeleted(i.captMachine.DeepCopy())
+	h.delete(get(h, "early", &clusterv1.Machine{}))
+	h.waitDeleted(i.captMachine.DeepCopy())
 	return i
 }}

@@ -53,8 +53,8 @@ func (c *course) see(what string, obj client.Object) {
 const letGo = "the workspace is let go"
 
 // follow watches a deletion until the test ends.
-func (w *harness) follow() *course {
-	w.t.Helper()
+func (h *harness) follow() *course {
+	h.t.Helper()
 	c := &course{marks: map[string]mark{}}
 	for list, note := range map[client.ObjectList]func(runtime.Object){
 		&controlplanev1.CAPTControlPlaneList{}: func(obj runtime.Object) {
@@ -72,14 +72,14 @@ func (w *harness) follow() *course {
 		},
 		&infrav1.WorkspaceTemplateApplyList{}: func(obj runtime.Object) {
 			apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
-			if ok && apply.Name == w.name && !apply.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
+			if ok && apply.Name == h.name && !apply.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
 				c.see(letGo, apply)
 			}
 		},
 	} {
-		events, err := w.client.Watch(w.ctx, list, client.InNamespace(environment.Namespace))
-		w.Expect(err).NotTo(HaveOccurred())
-		w.t.Cleanup(events.Stop)
+		events, err := h.client.Watch(h.ctx, list, client.InNamespace(environment.Namespace))
+		h.Expect(err).NotTo(HaveOccurred())
+		h.t.Cleanup(events.Stop)
 		go func() {
 			for event := range events.ResultChan() {
 				note(event.Object)
@@ -91,19 +91,19 @@ func (w *harness) follow() *course {
 
 // isDeleted deletes the Cluster and sees that its nodes and then its add-ons go
 // before the workspace of its control plane.
-func (w *harness) isDeleted() {
-	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
-	c, began := w.follow(), time.Now()
-	w.Expect(w.client.Delete(w.ctx, get(w, w.name, &clusterv1.Cluster{}))).To(Succeed())
-	w.Eventually(func() int { return len(w.claims()) }, testTimeout, moment).Should(BeZero(), "Karpenter's nodes go")
+func (h *harness) isDeleted() {
+	h.Expect(h.claims()).NotTo(BeEmpty(), "there are nodes to go")
+	c, began := h.follow(), time.Now()
+	h.Expect(h.client.Delete(h.ctx, get(h, h.name, &clusterv1.Cluster{}))).To(Succeed())
+	h.Eventually(func() int { return len(h.claims()) }, testTimeout, moment).Should(BeZero(), "Karpenter's nodes go")
 	none := time.Now()
-	w.say("Karpenter's nodes are gone")
-	w.Eventually(func() string {
-		if plane := w.controlPlane(); plane.Name != "" {
+	h.say("Karpenter's nodes are gone")
+	h.Eventually(func() string {
+		if plane := h.controlPlane(); plane.Name != "" {
 			return condition(plane.Status.Conditions, infrav1.ReadyCondition)
 		}
 		var list clusterv1.ClusterList
-		w.Expect(w.client.List(w.ctx, &list, client.InNamespace(environment.Namespace))).To(Succeed())
+		h.Expect(h.client.List(h.ctx, &list, client.InNamespace(environment.Namespace))).To(Succeed())
 		if len(list.Items) > 0 {
 			return "the Cluster is there"
 		}
@@ -113,20 +113,20 @@ func (w *harness) isDeleted() {
 	defer c.mu.Unlock()
 	order := []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, nodePool, karpenter, flux, letGo}
 	for i, what := range order {
-		w.Expect(c.marks).To(HaveKey(what))
-		w.say("%.1fs after the deletion: %s", c.marks[what].at.Sub(began).Seconds(), what)
+		h.Expect(c.marks).To(HaveKey(what))
+		h.say("%.1fs after the deletion: %s", c.marks[what].at.Sub(began).Seconds(), what)
 		if i > 0 && what != flux {
 			// Flux is left as it is, so nothing has to wait for it but the workspace.
-			w.Expect(c.marks[what].version).To(BeNumerically(">=", c.marks[order[i-1]].version), "%s comes after %s", what, order[i-1])
+			h.Expect(c.marks[what].version).To(BeNumerically(">=", c.marks[order[i-1]].version), "%s comes after %s", what, order[i-1])
 		}
 	}
-	w.Expect(c.marks[letGo].version).To(BeNumerically(">", c.marks[karpenter].version))
-	w.Expect(none).To(BeTemporally("<=", c.marks[letGo].at), "the nodes are gone before the workspace is destroyed")
+	h.Expect(c.marks[letGo].version).To(BeNumerically(">", c.marks[karpenter].version))
+	h.Expect(none).To(BeTemporally("<=", c.marks[letGo].at), "the nodes are gone before the workspace is destroyed")
 }
 
 // rendered are the objects of an add-on in the management cluster.
-func (w *harness) rendered(addon string) []string {
-	w.t.Helper()
+func (h *harness) rendered(addon string) []string {
+	h.t.Helper()
 	var names []string
 	var sets clusteraddonsv1.ClusterResourceSetList
 	var secrets corev1.SecretList
@@ -136,8 +136,8 @@ func (w *harness) rendered(addon string) []string {
 	} else {
 		ours = append(ours, client.HasLabels{addonsv1.AddonLabel})
 	}
-	w.Expect(w.client.List(w.ctx, &sets, ours...)).To(Succeed())
-	w.Expect(w.client.List(w.ctx, &secrets, ours...)).To(Succeed())
+	h.Expect(h.client.List(h.ctx, &sets, ours...)).To(Succeed())
+	h.Expect(h.client.List(h.ctx, &secrets, ours...)).To(Succeed())
 	for _, s := range sets.Items {
 		names = append(names, "ClusterResourceSet "+s.Name)
 	}
@@ -148,17 +148,17 @@ func (w *harness) rendered(addon string) []string {
 }
 
 // leftovers are objects of the cluster in the management cluster.
-func (w *harness) leftovers() []string {
-	w.t.Helper()
-	left := w.rendered("")
+func (h *harness) leftovers() []string {
+	h.t.Helper()
+	left := h.rendered("")
 	for _, list := range []client.ObjectList{
 		&corev1.SecretList{}, &corev1.ConfigMapList{}, &clusteraddonsv1.ClusterResourceSetBindingList{}, &infrav1.WorkspaceTemplateApplyList{},
 		&infrav1.CAPTClusterList{}, &infrav1.CAPTMachinePoolList{}, &controlplanev1.CAPTControlPlaneList{}, &clusterv1.MachinePoolList{},
 	} {
-		w.Expect(w.client.List(w.ctx, list, client.InNamespace(environment.Namespace))).To(Succeed())
-		w.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
+		h.Expect(h.client.List(h.ctx, list, client.InNamespace(environment.Namespace))).To(Succeed())
+		h.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
 			named, ok := obj.(client.Object)
-			if ok && (strings.Contains(named.GetName(), w.name) || named.GetLabels()[clusterv1.ClusterNameLabel] == w.name) {
+			if ok && (strings.Contains(named.GetName(), h.name) || named.GetLabels()[clusterv1.ClusterNameLabel] == h.name) {
 				left = append(left, fmt.Sprintf("%T %s", obj, named.GetName()))
 			}
 			return nil
@@ -168,14 +168,14 @@ func (w *harness) leftovers() []string {
 }
 
 // leavesNothing looks for objects, processes and files.
-func (w *harness) leavesNothing() {
-	w.Eventually(w.leftovers).Should(BeEmpty(), "objects of the cluster")
-	w.Eventually(func() []string { return processes(filepath.Join(w.env.Dir, "clusters")) }).
+func (h *harness) leavesNothing() {
+	h.Eventually(h.leftovers).Should(BeEmpty(), "objects of the cluster")
+	h.Eventually(func() []string { return processes(filepath.Join(h.env.Dir, "clusters")) }).
 		Should(BeEmpty(), "processes of the cluster")
-	dirs, err := filepath.Glob(filepath.Join(w.env.Dir, "clusters", "*"))
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(dirs).To(BeEmpty(), "directories of the cluster")
+	dirs, err := filepath.Glob(filepath.Join(h.env.Dir, "clusters", "*"))
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(dirs).To(BeEmpty(), "directories of the cluster")
 	for _, addon := range []string{flux, karpenter, nodePool, third} {
-		w.Expect(w.addonStatus(addon)).To(Equal("absent"), addon)
+		h.Expect(h.addonStatus(addon)).To(Equal("absent"), addon)
 	}
 }

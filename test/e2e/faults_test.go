@@ -28,14 +28,14 @@ import (
 // Every removal and failure is reported, and is repaired without a user,
 // or with the one act that the message names.
 func TestFaults_areToldOfAndMended(t *testing.T) {
-	w := newHarness(t, "faults")
-	w.install(flux, w.impatient)
-	w.install(karpenter, w.impatient)
-	w.install(nodePool, w.impatient)
-	w.install(third, w.impatient)
-	w.create("v1.36.0")
-	w.comesUp()
-	w.getsNodes()
+	h := newHarness(t, "faults")
+	h.install(flux, h.impatient)
+	h.install(karpenter, h.impatient)
+	h.install(nodePool, h.impatient)
+	h.install(third, h.impatient)
+	h.create("v1.36.0")
+	h.comesUp()
+	h.getsNodes()
 	for _, fault := range []struct {
 		name string
 		run  func(*harness)
@@ -57,7 +57,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		{"Karpenter is removed while it has nodes", (*harness).karpenterGoes},
 	} {
 		passed := t.Run(fault.name, func(t *testing.T) {
-			sub := *w
+			sub := *h
 			sub.WithT, sub.t, sub.ctx = NewWithT(t), t, t.Context()
 			sub.SetDefaultEventuallyTimeout(testTimeout)
 			sub.SetDefaultEventuallyPollingInterval(look)
@@ -65,7 +65,7 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 			fault.run(&sub)
 			sub.ready(flux, karpenter, nodePool)
 			sub.say("== took %.1fs", time.Since(began).Seconds())
-			w.uid = sub.uid
+			h.uid = sub.uid
 		})
 		if !passed && t.Context().Err() != nil {
 			return
@@ -74,146 +74,146 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 }
 
 // impatient has an add-on tried again sooner than by default.
-func (w *harness) impatient(obj *unstructured.Unstructured) {
-	set(w, obj, map[string]any{"minBackoff": "2s", "maxBackoff": "10s"}, "spec", "retry")
+func (h *harness) impatient(obj *unstructured.Unstructured) {
+	set(h, obj, map[string]any{"minBackoff": "2s", "maxBackoff": "10s"}, "spec", "retry")
 }
 
 // object reads an object of the cluster, which may be gone.
-func object[T client.Object](w *harness, namespace, name string, obj T) T {
-	w.t.Helper()
-	err := w.workload.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+func object[T client.Object](h *harness, namespace, name string, obj T) T {
+	h.t.Helper()
+	err := h.workload.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 	if err != nil {
-		w.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	}
 	return obj
 }
 
 // returns waits until another object of the same name is there.
-func (w *harness) returns(what string, before types.UID, uid func() types.UID) {
-	w.t.Helper()
+func (h *harness) returns(what string, before types.UID, uid func() types.UID) {
+	h.t.Helper()
 	began := time.Now()
-	w.Eventually(uid, testTimeout, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
-	w.say("%s is back after %.1fs", what, time.Since(began).Seconds())
+	h.Eventually(uid, testTimeout, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
+	h.say("%s is back after %.1fs", what, time.Since(began).Seconds())
 }
 
 // survived reports whether Karpenter's Deployment is still the same. Its nodes and
 // their pods are, for they do not belong to the release.
-func (w *harness) survived(claims []string) {
-	w.t.Helper()
-	w.Expect(w.claimNames()).To(Equal(claims), "the nodes stay")
-	if now := string(w.deployment().UID); now != w.uid {
-		w.say("Karpenter's Deployment is a new one")
-		w.uid = now
+func (h *harness) survived(claims []string) {
+	h.t.Helper()
+	h.Expect(h.claimNames()).To(Equal(claims), "the nodes stay")
+	if now := string(h.deployment().UID); now != h.uid {
+		h.say("Karpenter's Deployment is a new one")
+		h.uid = now
 		return
 	}
-	w.say("Karpenter's Deployment is the same")
+	h.say("Karpenter's Deployment is the same")
 }
 
 // claimNames are the names of Karpenter's nodes.
-func (w *harness) claimNames() []string {
-	w.t.Helper()
+func (h *harness) claimNames() []string {
+	h.t.Helper()
 	var names []string
-	for _, claim := range w.claims() {
+	for _, claim := range h.claims() {
 		names = append(names, claim.Name)
 	}
-	w.Expect(names).NotTo(BeEmpty())
+	h.Expect(names).NotTo(BeEmpty())
 	return names
 }
 
-func (w *harness) copyIsTouched() {
-	read := func() *corev1.Secret { return object(w, karpenter, "karpenter-connection", &corev1.Secret{}) }
+func (h *harness) copyIsTouched() {
+	read := func() *corev1.Secret { return object(h, karpenter, "karpenter-connection", &corev1.Secret{}) }
 	before := read()
-	w.Expect(before.Data).To(HaveKey("karpenter_queue_name"))
-	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
-	w.returns("The copied Secret", before.UID, func() types.UID { return read().UID })
-	w.ready(karpenter)
+	h.Expect(before.Data).To(HaveKey("karpenter_queue_name"))
+	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
+	h.returns("The copied Secret", before.UID, func() types.UID { return read().UID })
+	h.ready(karpenter)
 
 	edited := read()
 	edited.Data["karpenter_queue_name"] = []byte("edited")
-	w.Expect(w.workload.Update(w.ctx, edited)).To(Succeed())
+	h.Expect(h.workload.Update(h.ctx, edited)).To(Succeed())
 	began := time.Now()
-	w.Eventually(func() map[string][]byte { return read().Data }, testTimeout, moment).Should(Equal(before.Data), "it is what it was")
-	w.say("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
-	w.ready(karpenter)
-	w.Eventually(w.queue).Should(Equal(string(before.Data["karpenter_queue_name"])))
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+	h.Eventually(func() map[string][]byte { return read().Data }, testTimeout, moment).Should(Equal(before.Data), "it is what it was")
+	h.say("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
+	h.ready(karpenter)
+	h.Eventually(h.queue).Should(Equal(string(before.Data["karpenter_queue_name"])))
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-func (w *harness) connectionIsDeleted() {
-	name := w.name + "-eks-connection"
-	before := get(w, name, &corev1.Secret{})
-	w.Expect(w.client.Delete(w.ctx, before.DeepCopy())).To(Succeed())
-	w.returns("The connection Secret", before.UID, func() types.UID {
+func (h *harness) connectionIsDeleted() {
+	name := h.name + "-eks-connection"
+	before := get(h, name, &corev1.Secret{})
+	h.Expect(h.client.Delete(h.ctx, before.DeepCopy())).To(Succeed())
+	h.returns("The connection Secret", before.UID, func() types.UID {
 		now := &corev1.Secret{}
-		if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(before), now); err != nil {
+		if err := h.client.Get(h.ctx, client.ObjectKeyFromObject(before), now); err != nil {
 			return ""
 		}
 		return now.UID
 	})
-	w.Expect(get(w, name, &corev1.Secret{}).Data).To(Equal(before.Data))
-	w.ready(karpenter)
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+	h.Expect(get(h, name, &corev1.Secret{}).Data).To(Equal(before.Data))
+	h.ready(karpenter)
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-func (w *harness) fluxIsDeleted() {
-	read := func() *appsv1.Deployment { return object(w, "flux-system", "helm-controller", &appsv1.Deployment{}) }
+func (h *harness) fluxIsDeleted() {
+	read := func() *appsv1.Deployment { return object(h, "flux-system", "helm-controller", &appsv1.Deployment{}) }
 	before := read()
-	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
-	w.returns("The Deployment of Flux", before.UID, func() types.UID { return read().UID })
-	w.ready(flux, karpenter)
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
+	h.returns("The Deployment of Flux", before.UID, func() types.UID { return read().UID })
+	h.ready(flux, karpenter)
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-func (w *harness) releaseIsDeleted() {
-	before, claims := w.release(karpenter, karpenter), w.claimNames()
-	w.Expect(w.workload.Delete(w.ctx, before.DeepCopy())).To(Succeed())
-	w.returns("The HelmRelease", before.GetUID(), func() types.UID { return w.release(karpenter, karpenter).GetUID() })
-	w.ready(karpenter)
-	w.survived(claims)
+func (h *harness) releaseIsDeleted() {
+	before, claims := h.release(karpenter, karpenter), h.claimNames()
+	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
+	h.returns("The HelmRelease", before.GetUID(), func() types.UID { return h.release(karpenter, karpenter).GetUID() })
+	h.ready(karpenter)
+	h.survived(claims)
 }
 
-func (w *harness) kindsAreDeleted() {
+func (h *harness) kindsAreDeleted() {
 	names := []string{"helmreleases.helm.toolkit.fluxcd.io", "ocirepositories.source.toolkit.fluxcd.io"}
 	kind := func(name string) *unstructured.Unstructured {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		return object(w, "", name, crd)
+		return object(h, "", name, crd)
 	}
-	release, claims := w.release(karpenter, karpenter), w.claimNames()
+	release, claims := h.release(karpenter, karpenter), h.claimNames()
 	before := map[string]types.UID{}
 	for _, name := range names {
 		crd := kind(name)
 		before[name] = crd.GetUID()
-		w.Expect(w.workload.Delete(w.ctx, crd)).To(Succeed())
+		h.Expect(h.workload.Delete(h.ctx, crd)).To(Succeed())
 	}
 	for _, name := range names {
-		w.returns(name, before[name], func() types.UID { return kind(name).GetUID() })
+		h.returns(name, before[name], func() types.UID { return kind(name).GetUID() })
 	}
-	w.ready(flux)
-	w.returns("The HelmRelease", release.GetUID(), func() types.UID {
+	h.ready(flux)
+	h.returns("The HelmRelease", release.GetUID(), func() types.UID {
 		hr := &unstructured.Unstructured{}
 		hr.SetGroupVersionKind(helmReleases)
-		if err := w.workload.Get(w.ctx, client.ObjectKey{Namespace: karpenter, Name: karpenter}, hr); err != nil {
+		if err := h.workload.Get(h.ctx, client.ObjectKey{Namespace: karpenter, Name: karpenter}, hr); err != nil {
 			return ""
 		}
 		return hr.GetUID()
 	})
-	w.ready(karpenter)
-	w.survived(claims)
+	h.ready(karpenter)
+	h.survived(claims)
 }
 
-func (w *harness) chartIsMissing() {
-	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.9" })
-	w.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("MANIFEST_UNKNOWN")))
-	w.say("%s", w.addonStatus(karpenter))
-	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
-	w.ready(karpenter)
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+func (h *harness) chartIsMissing() {
+	h.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.9" })
+	h.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("MANIFEST_UNKNOWN")))
+	h.say("%s", h.addonStatus(karpenter))
+	h.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
+	h.ready(karpenter)
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
 // freeze has the cluster refuse what the test changes of Karpenter's Deployment.
-func (w *harness) freeze() (thaw func()) {
-	w.t.Helper()
+func (h *harness) freeze() (thaw func()) {
+	h.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "frozen"},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -231,39 +231,39 @@ func (w *harness) freeze() (thaw func()) {
 		ObjectMeta: metav1.ObjectMeta{Name: "frozen"},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "frozen", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	}
-	w.Expect(w.workload.Create(w.ctx, policy)).To(Succeed())
-	w.Expect(w.workload.Create(w.ctx, binding)).To(Succeed())
+	h.Expect(h.workload.Create(h.ctx, policy)).To(Succeed())
+	h.Expect(h.workload.Create(h.ctx, binding)).To(Succeed())
 	try := func() error {
-		d := w.deployment()
+		d := h.deployment()
 		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "debug"}}
-		return w.workload.Update(w.ctx, d, client.DryRunAll)
+		return h.workload.Update(h.ctx, d, client.DryRunAll)
 	}
-	w.Eventually(try).Should(MatchError(ContainSubstring("holidays")), "the policy works")
+	h.Eventually(try).Should(MatchError(ContainSubstring("holidays")), "the policy works")
 	return func() {
-		w.Expect(w.workload.Delete(w.ctx, binding)).To(Succeed())
-		w.Expect(w.workload.Delete(w.ctx, policy)).To(Succeed())
-		w.Eventually(try).Should(Succeed(), "the policy is gone")
+		h.Expect(h.workload.Delete(h.ctx, binding)).To(Succeed())
+		h.Expect(h.workload.Delete(h.ctx, policy)).To(Succeed())
+		h.Eventually(try).Should(Succeed(), "the policy is gone")
 	}
 }
 
-func (w *harness) releaseIsStalled() {
-	thaw := w.freeze()
-	w.addon(karpenter, func(a *addonsv1.CAPTAddon) {
+func (h *harness) releaseIsStalled() {
+	thaw := h.freeze()
+	h.addon(karpenter, func(a *addonsv1.CAPTAddon) {
 		a.Spec.Retry = &infrav1.RetryPolicy{Limit: new(int32(0))}
 		a.Spec.Helm.Values = &infrav1.Value{Raw: []byte(`{"logLevel":"debug"}`)}
 	})
-	w.waitAddon(karpenter, And(HavePrefix(addonsv1.ReleaseStalledReason), ContainSubstring("holidays"), ContainSubstring(addonsv1.TriggerAnnotation)))
-	w.say("%s", w.addonStatus(karpenter))
+	h.waitAddon(karpenter, And(HavePrefix(addonsv1.ReleaseStalledReason), ContainSubstring("holidays"), ContainSubstring(addonsv1.TriggerAnnotation)))
+	h.say("%s", h.addonStatus(karpenter))
 	thaw()
-	w.trigger(karpenter, "after the holidays")
-	w.ready(karpenter)
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
-	w.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Retry = nil })
+	h.trigger(karpenter, "after the holidays")
+	h.ready(karpenter)
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
+	h.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Retry = nil })
 }
 
-func (w *harness) keyIsWrong() {
+func (h *harness) keyIsWrong() {
 	rename := func(to string) {
-		w.addon(karpenter, func(a *addonsv1.CAPTAddon) {
+		h.addon(karpenter, func(a *addonsv1.CAPTAddon) {
 			for i := range a.Spec.Helm.ValuesFrom {
 				if a.Spec.Helm.ValuesFrom[i].TargetPath == "settings.interruptionQueue" {
 					a.Spec.Helm.ValuesFrom[i].ValuesKey = to
@@ -272,23 +272,23 @@ func (w *harness) keyIsWrong() {
 		})
 	}
 	rename("karpenter_queue_nmae")
-	w.waitAddon(karpenter, And(HavePrefix(addonsv1.MissingKeyReason+" Add-on karpenter: helm.valuesFrom[2]"), HaveSuffix("did you mean karpenter_queue_name?")))
-	w.say("%s", w.addonStatus(karpenter))
+	h.waitAddon(karpenter, And(HavePrefix(addonsv1.MissingKeyReason+" Add-on karpenter: helm.valuesFrom[2]"), HaveSuffix("did you mean karpenter_queue_name?")))
+	h.say("%s", h.addonStatus(karpenter))
 	rename("karpenter_queue_name")
-	w.ready(karpenter)
+	h.ready(karpenter)
 
-	wrong := get(w, karpenter, &addonsv1.CAPTAddon{})
+	wrong := get(h, karpenter, &addonsv1.CAPTAddon{})
 	wrong.Spec.Helm.ValuesFrom[2].TargetPath = "settings.interruptionQueue["
-	err := w.client.Update(w.ctx, wrong)
-	w.Expect(err).To(MatchError(ContainSubstring("targetPath")), "a path that cannot be read is refused at the door")
-	w.say("%v", err)
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+	err := h.client.Update(h.ctx, wrong)
+	h.Expect(err).To(MatchError(ContainSubstring("targetPath")), "a path that cannot be read is refused at the door")
+	h.say("%v", err)
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
 // labelled gives the cluster the third add-on's label, or takes it.
-func (w *harness) labelled(with bool) {
-	w.t.Helper()
-	w.cluster(func(c *clusterv1.Cluster) {
+func (h *harness) labelled(with bool) {
+	h.t.Helper()
+	h.cluster(func(c *clusterv1.Cluster) {
 		delete(c.Labels, "elbv2.k8s.aws/enabled")
 		if with {
 			c.Labels["elbv2.k8s.aws/enabled"] = "true"
@@ -296,39 +296,39 @@ func (w *harness) labelled(with bool) {
 	})
 }
 
-func (w *harness) clusterAPIDies() {
-	w.labelled(true)
-	w.Eventually(func() []string { return w.rendered(third) }, testTimeout, moment).ShouldNot(BeEmpty(), "the install has begun")
-	w.kill(environment.ClusterAPI)
-	w.ready(third)
+func (h *harness) clusterAPIDies() {
+	h.labelled(true)
+	h.Eventually(func() []string { return h.rendered(third) }, testTimeout, moment).ShouldNot(BeEmpty(), "the install has begun")
+	h.kill(environment.ClusterAPI)
+	h.ready(third)
 }
 
-func (w *harness) managerDiesRemoving() {
-	w.labelled(false)
-	w.Eventually(func() string { return w.addonStatus(third) }, testTimeout, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
-	w.kill(environment.Manager)
-	w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"), "the removal continues")
-	w.Expect(w.release("kube-system", third).GetName()).To(BeEmpty())
-	w.Expect(object(w, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty())
-	w.Eventually(func() []string { return w.rendered(third) }).Should(BeEmpty())
+func (h *harness) managerDiesRemoving() {
+	h.labelled(false)
+	h.Eventually(func() string { return h.addonStatus(third) }, testTimeout, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
+	h.kill(environment.Manager)
+	h.Eventually(func() string { return h.addonStatus(third) }).Should(Equal("absent"), "the removal continues")
+	h.Expect(h.release("kube-system", third).GetName()).To(BeEmpty())
+	h.Expect(object(h, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty())
+	h.Eventually(func() []string { return h.rendered(third) }).Should(BeEmpty())
 }
 
-func (w *harness) managerDiesInstalling() {
+func (h *harness) managerDiesInstalling() {
 	for _, moment := range []struct {
 		name string
 		come func() bool
 	}{
-		{"the content is rendered", func() bool { return len(w.rendered(third)) > 0 }},
-		{"the HelmRelease is there", func() bool { return w.release("kube-system", third).GetName() != "" }},
-		{"the Deployment is there", func() bool { return object(w, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
+		{"the content is rendered", func() bool { return len(h.rendered(third)) > 0 }},
+		{"the HelmRelease is there", func() bool { return h.release("kube-system", third).GetName() != "" }},
+		{"the Deployment is there", func() bool { return object(h, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
 	} {
-		w.labelled(false)
-		w.Eventually(func() string { return w.addonStatus(third) }).Should(Equal("absent"))
-		w.labelled(true)
-		w.Eventually(moment.come, testTimeout, look/5).Should(BeTrue(), "%s", moment.name)
-		w.kill(environment.Manager)
-		w.say("Killed when %s", moment.name)
-		w.ready(third)
+		h.labelled(false)
+		h.Eventually(func() string { return h.addonStatus(third) }).Should(Equal("absent"))
+		h.labelled(true)
+		h.Eventually(moment.come, testTimeout, look/5).Should(BeTrue(), "%s", moment.name)
+		h.kill(environment.Manager)
+		h.say("Killed when %s", moment.name)
+		h.ready(third)
 	}
 }
 
@@ -354,79 +354,79 @@ func configMaps(names ...string) string {
 
 // managerDiesPruning drops an object while the new content is not ready, and
 // kills the manager, which has nothing in memory of it then.
-func (w *harness) managerDiesPruning() {
+func (h *harness) managerDiesPruning() {
 	const name = "pruned"
-	w.Expect(w.client.Create(w.ctx, small(name, addonsv1.DeletionPolicyRemove, "kept", "dropped"))).To(Succeed())
-	w.ready(name)
+	h.Expect(h.client.Create(h.ctx, small(name, addonsv1.DeletionPolicyRemove, "kept", "dropped"))).To(Succeed())
+	h.ready(name)
 	missing := addonsv1.ReadinessCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "late"}
-	w.addon(name, func(a *addonsv1.CAPTAddon) {
+	h.addon(name, func(a *addonsv1.CAPTAddon) {
 		a.Spec.Manifests[0].Inline, a.Spec.Readiness = configMaps("kept"), []addonsv1.ReadinessCheck{missing}
 	})
-	w.waitAddon(name, HavePrefix(addonsv1.NotReadyReason))
-	w.Expect(object(w, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it goes once the new content is ready")
-	w.kill(environment.Manager)
-	w.Expect(w.workload.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: "default"}})).To(Succeed())
-	w.Eventually(func() types.UID { return object(w, "default", "dropped", &corev1.ConfigMap{}).UID }).Should(BeEmpty(), "it is pruned")
-	w.ready(name)
-	w.Expect(object(w, "default", "kept", &corev1.ConfigMap{}).UID).NotTo(BeEmpty())
-	w.Expect(w.client.Delete(w.ctx, get(w, name, &addonsv1.CAPTAddon{}))).To(Succeed())
+	h.waitAddon(name, HavePrefix(addonsv1.NotReadyReason))
+	h.Expect(object(h, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it goes once the new content is ready")
+	h.kill(environment.Manager)
+	h.Expect(h.workload.Create(h.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: "default"}})).To(Succeed())
+	h.Eventually(func() types.UID { return object(h, "default", "dropped", &corev1.ConfigMap{}).UID }).Should(BeEmpty(), "it is pruned")
+	h.ready(name)
+	h.Expect(object(h, "default", "kept", &corev1.ConfigMap{}).UID).NotTo(BeEmpty())
+	h.Expect(h.client.Delete(h.ctx, get(h, name, &addonsv1.CAPTAddon{}))).To(Succeed())
 }
 
-func (w *harness) addonsAreDeleted() {
+func (h *harness) addonsAreDeleted() {
 	stays, goes := small("stays", addonsv1.DeletionPolicyLeave, "stays"), small("goes", addonsv1.DeletionPolicyRemove, "goes")
-	w.Expect(w.client.Create(w.ctx, stays)).To(Succeed())
-	w.Expect(w.client.Create(w.ctx, goes)).To(Succeed())
-	w.ready("stays", "goes")
-	chart := get(w, third, &addonsv1.CAPTAddon{})
+	h.Expect(h.client.Create(h.ctx, stays)).To(Succeed())
+	h.Expect(h.client.Create(h.ctx, goes)).To(Succeed())
+	h.ready("stays", "goes")
+	chart := get(h, third, &addonsv1.CAPTAddon{})
 	for _, addon := range []*addonsv1.CAPTAddon{stays, goes, chart} {
-		w.Expect(w.client.Delete(w.ctx, addon)).To(Succeed())
+		h.Expect(h.client.Delete(h.ctx, addon)).To(Succeed())
 	}
 	for _, addon := range []*addonsv1.CAPTAddon{stays, goes, chart} {
-		w.Eventually(func() bool {
-			return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKeyFromObject(addon), &addonsv1.CAPTAddon{}))
+		h.Eventually(func() bool {
+			return apierrors.IsNotFound(h.client.Get(h.ctx, client.ObjectKeyFromObject(addon), &addonsv1.CAPTAddon{}))
 		}).Should(BeTrue(), "%s goes", addon.Name)
-		w.Eventually(func() []string { return w.rendered(addon.Name) }).Should(BeEmpty(), "%s leaves nothing in the management cluster", addon.Name)
+		h.Eventually(func() []string { return h.rendered(addon.Name) }).Should(BeEmpty(), "%s leaves nothing in the management cluster", addon.Name)
 	}
-	w.Expect(object(w, "default", "stays", &corev1.ConfigMap{}).Data).To(HaveKeyWithValue("cluster", w.name), "policy Leave")
-	w.Expect(object(w, "default", "goes", &corev1.ConfigMap{}).Name).To(BeEmpty(), "policy Remove")
-	w.Expect(object(w, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty(), "policy Remove of a release")
+	h.Expect(object(h, "default", "stays", &corev1.ConfigMap{}).Data).To(HaveKeyWithValue("cluster", h.name), "policy Leave")
+	h.Expect(object(h, "default", "goes", &corev1.ConfigMap{}).Name).To(BeEmpty(), "policy Remove")
+	h.Expect(object(h, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty(), "policy Remove of a release")
 }
 
 // serverIsDown stops the API server for longer than anybody waits, then ends it:
 // the local cluster starts it again.
-func (w *harness) serverIsDown() {
-	server := w.process(controlplane.APIServer)
-	w.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
+func (h *harness) serverIsDown() {
+	server := h.process(controlplane.APIServer)
+	h.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {
-		w.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" Workload cluster has been unreachable since "))
-		w.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, w.addonStatus(addon))
+		h.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" Workload cluster has been unreachable since "))
+		h.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, h.addonStatus(addon))
 	}
 	// By then nodes and pods count as lost.
-	w.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" Workload cluster is unreachable"))
-	w.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, w.addonStatus(flux))
-	w.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
+	h.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" Workload cluster is unreachable"))
+	h.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, h.addonStatus(flux))
+	h.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
 	began = time.Now()
-	w.ready(flux, karpenter, nodePool)
-	w.say("Ready again %.1fs after the API server was ended", time.Since(began).Seconds())
-	w.Expect(string(w.deployment().UID)).To(Equal(w.uid))
+	h.ready(flux, karpenter, nodePool)
+	h.say("Ready again %.1fs after the API server was ended", time.Since(began).Seconds())
+	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
 // karpenterGoes takes the label that Karpenter and its node pool are installed
 // by, and gives it back.
-func (w *harness) karpenterGoes() {
-	w.Expect(w.claims()).NotTo(BeEmpty(), "there are nodes to go")
-	w.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
+func (h *harness) karpenterGoes() {
+	h.Expect(h.claims()).NotTo(BeEmpty(), "there are nodes to go")
+	h.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
 	began := time.Now()
 	for _, addon := range []string{nodePool, karpenter} {
-		w.Eventually(func() string { return w.addonStatus(addon) }, testTimeout, moment).Should(Equal("absent"), "%s goes", addon)
-		w.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
-		w.Expect(w.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
+		h.Eventually(func() string { return h.addonStatus(addon) }, testTimeout, moment).Should(Equal("absent"), "%s goes", addon)
+		h.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
+		h.Expect(h.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
 	}
-	w.Expect(w.release(karpenter, karpenter).GetName()).To(BeEmpty())
-	w.Expect(object(w, karpenter, karpenter, &appsv1.Deployment{}).Name).To(BeEmpty())
-	w.Eventually(func() string { return object(w, "", karpenter, &corev1.Namespace{}).Name }).Should(BeEmpty(), "its namespace goes")
-	w.cluster(func(c *clusterv1.Cluster) { c.Labels["karpenter.sh/enabled"] = "true" })
-	w.ready(karpenter, nodePool)
-	w.Eventually(func() []metav1.PartialObjectMetadata { return w.claims() }).ShouldNot(BeEmpty(), "pods get nodes again")
+	h.Expect(h.release(karpenter, karpenter).GetName()).To(BeEmpty())
+	h.Expect(object(h, karpenter, karpenter, &appsv1.Deployment{}).Name).To(BeEmpty())
+	h.Eventually(func() string { return object(h, "", karpenter, &corev1.Namespace{}).Name }).Should(BeEmpty(), "its namespace goes")
+	h.cluster(func(c *clusterv1.Cluster) { c.Labels["karpenter.sh/enabled"] = "true" })
+	h.ready(karpenter, nodePool)
+	h.Eventually(func() []metav1.PartialObjectMetadata { return h.claims() }).ShouldNot(BeEmpty(), "pods get nodes again")
 }

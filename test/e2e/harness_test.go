@@ -75,63 +75,63 @@ func newHarness(t *testing.T, name string) *harness {
 		t.Skip("run `make e2e`: it needs the programs of Flux and Karpenter")
 	}
 	base, err := os.MkdirTemp("", "capt-e2e-")
-	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
-	w.SetDefaultEventuallyTimeout(testTimeout)
-	w.SetDefaultEventuallyPollingInterval(look)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.env, err = environment.New("e2e", base)
-	w.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { w.end(base) })
-	status, err := w.env.Up(w.ctx, func(environment.Step) {})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(status.Charts).NotTo(BeEmpty(), "`make addons` packs the charts")
-	w.charts = status.Charts
-	w.client, err = w.env.Client()
-	w.Expect(err).NotTo(HaveOccurred())
-	w.say("The management cluster is up: Kubernetes %s", status.KubernetesVersion)
-	return w
+	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
+	h.SetDefaultEventuallyTimeout(testTimeout)
+	h.SetDefaultEventuallyPollingInterval(look)
+	h.Expect(err).NotTo(HaveOccurred())
+	h.env, err = environment.New("e2e", base)
+	h.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { h.end(base) })
+	status, err := h.env.Up(h.ctx, func(environment.Step) {})
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(status.Charts).NotTo(BeEmpty(), "`make addons` packs the charts")
+	h.charts = status.Charts
+	h.client, err = h.env.Client()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.say("The management cluster is up: Kubernetes %s", status.KubernetesVersion)
+	return h
 }
 
 // end keeps the logs of a test that failed, and sees that nothing runs on.
-func (w *harness) end(base string) {
+func (h *harness) end(base string) {
 	ctx := context.Background()
-	if w.t.Failed() {
-		w.keepLogs()
+	if h.t.Failed() {
+		h.keepLogs()
 	}
-	if err := w.env.Down(ctx, func(environment.Step) {}); err != nil {
-		w.t.Errorf("ending the environment: %v", err)
+	if err := h.env.Down(ctx, func(environment.Step) {}); err != nil {
+		h.t.Errorf("ending the environment: %v", err)
 	}
 	if left := processes(base); len(left) > 0 {
-		w.t.Errorf("processes are left: %v", left)
+		h.t.Errorf("processes are left: %v", left)
 	}
 	if err := os.RemoveAll(base); err != nil {
-		w.t.Error(err)
+		h.t.Error(err)
 	}
 }
 
 // keepLogs copies the logs to where CAPT_E2E_LOGS says.
-func (w *harness) keepLogs() {
+func (h *harness) keepLogs() {
 	to := os.Getenv("CAPT_E2E_LOGS")
 	if to == "" {
-		w.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a test that fails")
+		h.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a test that fails")
 		return
 	}
 	for _, dir := range []string{"management", "clusters/*"} {
-		found, _ := filepath.Glob(filepath.Join(w.env.Dir, dir, "logs"))
+		found, _ := filepath.Glob(filepath.Join(h.env.Dir, dir, "logs"))
 		for _, logs := range found {
-			target := filepath.Join(to, w.t.Name(), filepath.Base(filepath.Dir(logs)))
+			target := filepath.Join(to, h.t.Name(), filepath.Base(filepath.Dir(logs)))
 			if err := errors.Join(os.RemoveAll(target), os.CopyFS(target, os.DirFS(logs))); err != nil {
-				w.t.Logf("keeping %s: %v", logs, err)
+				h.t.Logf("keeping %s: %v", logs, err)
 			}
 		}
 	}
-	w.t.Logf("the logs are in %s", to)
+	h.t.Logf("the logs are in %s", to)
 }
 
 // say writes a line with the time since the test began.
-func (w *harness) say(format string, args ...any) {
-	w.t.Helper()
-	w.t.Logf("%6.1fs  %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+func (h *harness) say(format string, args ...any) {
+	h.t.Helper()
+	h.t.Logf("%6.1fs  %s", time.Since(h.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // processes are those that name a directory in their arguments or environment.
@@ -149,75 +149,75 @@ func processes(dir string) []string {
 }
 
 // kill ends a process of the management cluster without asking.
-func (w *harness) kill(part string) {
-	w.t.Helper()
-	status, err := w.env.Status(w.ctx)
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) kill(part string) {
+	h.t.Helper()
+	status, err := h.env.Status(h.ctx)
+	h.Expect(err).NotTo(HaveOccurred())
 	for _, p := range status.Parts {
 		if p.Name == part {
-			w.Expect(p.Running).To(BeTrue(), "%s runs", part)
-			w.Expect(syscall.Kill(p.PID, syscall.SIGKILL)).To(Succeed())
+			h.Expect(p.Running).To(BeTrue(), "%s runs", part)
+			h.Expect(syscall.Kill(p.PID, syscall.SIGKILL)).To(Succeed())
 			return
 		}
 	}
-	w.t.Fatalf("no part %s", part)
+	h.t.Fatalf("no part %s", part)
 }
 
 // process is the id of a process of the cluster.
-func (w *harness) process(part string) int {
-	w.t.Helper()
-	status, err := w.env.Status(w.ctx)
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) process(part string) int {
+	h.t.Helper()
+	status, err := h.env.Status(h.ctx)
+	h.Expect(err).NotTo(HaveOccurred())
 	for _, cluster := range status.Clusters {
 		for _, p := range cluster.Parts {
-			if cluster.Name == w.name && p.Name == part && p.Running {
+			if cluster.Name == h.name && p.Name == part && p.Running {
 				return p.PID
 			}
 		}
 	}
-	w.t.Fatalf("no process %s in cluster %s", part, w.name)
+	h.t.Fatalf("no process %s in cluster %s", part, h.name)
 	return 0
 }
 
 // install applies a built-in add-on, with its chart from the environment's own
 // server.
-func (w *harness) install(name string, change ...func(*unstructured.Unstructured)) {
-	w.t.Helper()
-	root, err := w.env.Root()
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) install(name string, change ...func(*unstructured.Unstructured)) {
+	h.t.Helper()
+	root, err := h.env.Root()
+	h.Expect(err).NotTo(HaveOccurred())
 	objects, err := environment.ReadManifests(filepath.Join(root, "bin", "addons", name+".yaml"))
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	for _, obj := range objects {
 		if obj.GetKind() != "CAPTAddon" {
 			continue
 		}
 		if _, found, _ := unstructured.NestedMap(obj.Object, "spec", "helm"); found {
-			set(w, obj, "oci://"+w.charts+"/charts", "spec", "helm", "chart", "repository")
-			set(w, obj, true, "spec", "helm", "chart", "insecure")
+			set(h, obj, "oci://"+h.charts+"/charts", "spec", "helm", "chart", "repository")
+			set(h, obj, true, "spec", "helm", "chart", "insecure")
 		}
 		for _, edit := range change {
 			edit(obj)
 		}
 	}
-	w.Expect(environment.Apply(w.ctx, w.client, environment.Namespace, objects)).To(Succeed())
+	h.Expect(environment.Apply(h.ctx, h.client, environment.Namespace, objects)).To(Succeed())
 }
 
-func set(w *harness, obj *unstructured.Unstructured, value any, path ...string) {
-	w.t.Helper()
-	w.Expect(unstructured.SetNestedField(obj.Object, value, path...)).To(Succeed())
+func set(h *harness, obj *unstructured.Unstructured, value any, path ...string) {
+	h.t.Helper()
+	h.Expect(unstructured.SetNestedField(obj.Object, value, path...)).To(Succeed())
 }
 
 // chartVersion has an add-on begin with a version of its chart.
-func (w *harness) chartVersion(version string) func(*unstructured.Unstructured) {
-	return func(obj *unstructured.Unstructured) { set(w, obj, version, "spec", "helm", "chart", "version") }
+func (h *harness) chartVersion(version string) func(*unstructured.Unstructured) {
+	return func(obj *unstructured.Unstructured) { set(h, obj, version, "spec", "helm", "chart", "version") }
 }
 
 // create makes the cluster of the class local, with Flux' and Karpenter's labels.
-func (w *harness) create(version string) {
-	w.t.Helper()
+func (h *harness) create(version string) {
+	h.t.Helper()
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: w.name, Namespace: environment.Namespace,
+			Name: h.name, Namespace: environment.Namespace,
 			Labels: map[string]string{"fluxcd.io/enabled": "true", "karpenter.sh/enabled": "true"},
 		},
 		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
@@ -228,49 +228,49 @@ func (w *harness) create(version string) {
 			}},
 		}},
 	}
-	w.Expect(w.client.Create(w.ctx, cluster)).To(Succeed())
+	h.Expect(h.client.Create(h.ctx, cluster)).To(Succeed())
 }
 
 // get reads an object of the management cluster.
-func get[T client.Object](w *harness, name string, obj T) T {
-	w.t.Helper()
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj)).To(Succeed())
+func get[T client.Object](h *harness, name string, obj T) T {
+	h.t.Helper()
+	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj)).To(Succeed())
 	return obj
 }
 
 // change edits an object of the management cluster. Webhooks may be away for a
 // while when a manager was killed.
-func change[T client.Object](w *harness, name string, obj T, edit func(T)) {
-	w.t.Helper()
-	w.Eventually(func() error {
-		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj); err != nil {
+func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
+	h.t.Helper()
+	h.Eventually(func() error {
+		if err := h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, obj); err != nil {
 			return err
 		}
 		edit(obj)
-		return w.client.Update(w.ctx, obj)
+		return h.client.Update(h.ctx, obj)
 	}).Should(Succeed(), "changing %s", name)
 }
 
-func (w *harness) addon(name string, edit func(*addonsv1.CAPTAddon)) {
-	w.t.Helper()
-	change(w, name, &addonsv1.CAPTAddon{}, edit)
+func (h *harness) addon(name string, edit func(*addonsv1.CAPTAddon)) {
+	h.t.Helper()
+	change(h, name, &addonsv1.CAPTAddon{}, edit)
 }
 
-func (w *harness) cluster(edit func(*clusterv1.Cluster)) {
-	w.t.Helper()
-	change(w, w.name, &clusterv1.Cluster{}, edit)
+func (h *harness) cluster(edit func(*clusterv1.Cluster)) {
+	h.t.Helper()
+	change(h, h.name, &clusterv1.Cluster{}, edit)
 }
 
 // ofCluster are the options that list objects of the cluster.
-func (w *harness) ofCluster() []client.ListOption {
-	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.name}}
+func (h *harness) ofCluster() []client.ListOption {
+	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: h.name}}
 }
 
 // controlPlane is the cluster's, or an empty one.
-func (w *harness) controlPlane() *controlplanev1.CAPTControlPlane {
-	w.t.Helper()
+func (h *harness) controlPlane() *controlplanev1.CAPTControlPlane {
+	h.t.Helper()
 	var list controlplanev1.CAPTControlPlaneList
-	w.Expect(w.client.List(w.ctx, &list, w.ofCluster()...)).To(Succeed())
+	h.Expect(h.client.List(h.ctx, &list, h.ofCluster()...)).To(Succeed())
 	if len(list.Items) == 0 {
 		return &controlplanev1.CAPTControlPlane{}
 	}
@@ -291,11 +291,11 @@ func condition(conditions []metav1.Condition, kind string) string {
 
 // addonStatus returns the status of an add-on in the cluster: "Ready", or the reason and
 // the message.
-func (w *harness) addonStatus(addon string) string {
-	w.t.Helper()
-	found := get(w, addon, &addonsv1.CAPTAddon{})
+func (h *harness) addonStatus(addon string) string {
+	h.t.Helper()
+	found := get(h, addon, &addonsv1.CAPTAddon{})
 	for _, c := range found.Status.Clusters {
-		if c.Name == w.name {
+		if c.Name == h.name {
 			return strings.TrimSpace(c.Reason + " " + c.Message)
 		}
 	}
@@ -303,42 +303,42 @@ func (w *harness) addonStatus(addon string) string {
 }
 
 // handled reports whether an add-on was reconciled since it was changed.
-func (w *harness) handled(addon string) bool {
-	w.t.Helper()
-	found := get(w, addon, &addonsv1.CAPTAddon{})
+func (h *harness) handled(addon string) bool {
+	h.t.Helper()
+	found := get(h, addon, &addonsv1.CAPTAddon{})
 	return found.Status.ObservedGeneration == found.Generation && found.Status.HandledTrigger == found.Annotations[addonsv1.TriggerAnnotation]
 }
 
 // waitAddon waits for where an add-on stands.
-func (w *harness) waitAddon(addon string, addonStatus types.GomegaMatcher) {
-	w.t.Helper()
-	w.Eventually(func() string {
-		if !w.handled(addon) {
+func (h *harness) waitAddon(addon string, addonStatus types.GomegaMatcher) {
+	h.t.Helper()
+	h.Eventually(func() string {
+		if !h.handled(addon) {
 			return "not reconciled yet"
 		}
-		return w.addonStatus(addon)
+		return h.addonStatus(addon)
 	}).Should(addonStatus, "add-on %s", addon)
 }
 
 // ready waits until the add-ons are ready, in this order.
-func (w *harness) ready(addons ...string) {
-	w.t.Helper()
+func (h *harness) ready(addons ...string) {
+	h.t.Helper()
 	for _, addon := range addons {
-		w.waitAddon(addon, Equal(clusterv1.ReadyReason))
-		w.say("Add-on %s is ready", addon)
+		h.waitAddon(addon, Equal(clusterv1.ReadyReason))
+		h.say("Add-on %s is ready", addon)
 	}
 }
 
 // reach makes the client of the cluster.
-func (w *harness) reach() {
-	w.t.Helper()
+func (h *harness) reach() {
+	h.t.Helper()
 	kubeconfig := &corev1.Secret{}
-	w.Eventually(func() error {
-		return w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: w.name + "-kubeconfig"}, kubeconfig)
+	h.Eventually(func() error {
+		return h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: h.name + "-kubeconfig"}, kubeconfig)
 	}).Should(Succeed(), "the kubeconfig is there")
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Timeout = -1, 20*time.Second
-	w.workload, err = client.New(config, client.Options{Scheme: w.client.Scheme()})
-	w.Expect(err).NotTo(HaveOccurred())
+	h.workload, err = client.New(config, client.Options{Scheme: h.client.Scheme()})
+	h.Expect(err).NotTo(HaveOccurred())
 }

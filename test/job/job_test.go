@@ -52,90 +52,90 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	testenv.NeedsNode(t)
-	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
-	files := map[string]string{"/runner": w.found(testenv.Built("runner")), "/usr/local/bin/tofu": w.found(testenv.Part("tofu"))}
-	w.Expect(w.env.Node().LoadImage(image, "/runner", files)).To(Succeed())
-	w.namespace = w.env.Namespace(t)
-	w.startManager()
-	return w
+	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
+	files := map[string]string{"/runner": h.found(testenv.Built("runner")), "/usr/local/bin/tofu": h.found(testenv.Part("tofu"))}
+	h.Expect(h.env.Node().LoadImage(image, "/runner", files)).To(Succeed())
+	h.namespace = h.env.Namespace(t)
+	h.startManager()
+	return h
 }
 
-func (w *harness) found(path string, err error) string {
-	w.t.Helper()
-	w.Expect(err).NotTo(HaveOccurred())
+func (h *harness) found(path string, err error) string {
+	h.t.Helper()
+	h.Expect(err).NotTo(HaveOccurred())
 	return path
 }
 
 // startManager runs the manager with the rights it has in a cluster.
-func (w *harness) startManager() {
-	w.t.Helper()
-	log := filepath.Join(w.t.TempDir(), "manager.log")
+func (h *harness) startManager() {
+	h.t.Helper()
+	log := filepath.Join(h.t.TempDir(), "manager.log")
 	out, err := os.Create(log)
-	w.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(w.found(testenv.Built("manager")),
-		"--namespace="+w.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+	h.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(h.found(testenv.Built("manager")),
+		"--namespace="+h.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
 		"--executor=job", "--runner-image="+image, "-v=1")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig())
 	cmd.Stdout, cmd.Stderr = out, out
-	w.Expect(cmd.Start()).To(Succeed())
-	w.t.Cleanup(func() {
+	h.Expect(cmd.Start()).To(Succeed())
+	h.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		if w.t.Failed() {
+		if h.t.Failed() {
 			text, _ := os.ReadFile(log)
-			w.t.Logf("manager:\n%s", text)
+			h.t.Logf("manager:\n%s", text)
 		}
 	})
 }
 
 // kubeconfig is that of an account with the manager's role and nothing more.
-func (w *harness) kubeconfig() string {
-	w.t.Helper()
-	root := w.found(testenv.Root())
+func (h *harness) kubeconfig() string {
+	h.t.Helper()
+	root := h.found(testenv.Root())
 	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	role := &rbacv1.ClusterRole{}
-	w.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
+	h.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "manager"}}
-	w.create(role, account, &rbacv1.ClusterRoleBinding{
+	h.create(role, account, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.namespace, Name: account.Name}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.namespace, Name: account.Name}},
 	})
 	token := &authenticationv1.TokenRequest{}
-	w.Expect(w.env.Client.SubResource("token").Create(w.ctx, account, token)).To(Succeed())
+	h.Expect(h.env.Client.SubResource("token").Create(h.ctx, account, token)).To(Succeed())
 	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: w.env.Config.Host, CertificateAuthorityData: w.env.Config.CAData}
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: h.env.Config.Host, CertificateAuthorityData: h.env.Config.CAData}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
-	path := filepath.Join(w.t.TempDir(), "kubeconfig")
-	w.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	path := filepath.Join(h.t.TempDir(), "kubeconfig")
+	h.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
 	return path
 }
 
-func (w *harness) create(objs ...client.Object) {
-	w.t.Helper()
+func (h *harness) create(objs ...client.Object) {
+	h.t.Helper()
 	for _, obj := range objs {
-		if namespaced, err := w.env.Client.IsObjectNamespaced(obj); err == nil && namespaced {
-			obj.SetNamespace(w.namespace)
+		if namespaced, err := h.env.Client.IsObjectNamespaced(obj); err == nil && namespaced {
+			obj.SetNamespace(h.namespace)
 		}
-		w.Expect(w.env.Client.Create(w.ctx, obj)).To(Succeed())
+		h.Expect(h.env.Client.Create(h.ctx, obj)).To(Succeed())
 	}
 }
 
-func (w *harness) get(name string) *infrav1.WorkspaceTemplateApply {
-	w.t.Helper()
+func (h *harness) get(name string) *infrav1.WorkspaceTemplateApply {
+	h.t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{}
-	w.Expect(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, apply)).To(Succeed())
+	h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, apply)).To(Succeed())
 	return apply
 }
 
 // says waits until a condition says something.
-func (w *harness) says(name, kind string, matcher OmegaMatcher) {
-	w.t.Helper()
-	w.Eventually(func() string {
-		c := meta.FindStatusCondition(w.get(name).Status.Conditions, kind)
+func (h *harness) says(name, kind string, matcher OmegaMatcher) {
+	h.t.Helper()
+	h.Eventually(func() string {
+		c := meta.FindStatusCondition(h.get(name).Status.Conditions, kind)
 		if c == nil {
 			return "nothing"
 		}
@@ -158,40 +158,40 @@ func apply(name string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) *in
 }
 
 func TestManager_runsJobs(t *testing.T) {
-	w := newHarness(t)
+	h := newHarness(t)
 	spec := infrav1.WorkspaceSpec{ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}}
 	lost := spec
 	lost.ProviderConfigRef = &infrav1.LocalReference{Name: "lost"}
-	w.create(
+	h.create(
 		&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "greeting"}, Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: spec}}},
 		&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: lost}}},
 		&infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: infrav1.WorkspaceProviderConfigSpec{Runner: &infrav1.RunnerConfig{Image: "capt.test/missing:1"}}},
 	)
 	started := time.Now()
-	w.create(apply("hello"))
-	w.says("hello", infrav1.ReadyCondition, HavePrefix("True"))
+	h.create(apply("hello"))
+	h.says("hello", infrav1.ReadyCondition, HavePrefix("True"))
 	t.Logf("ready after %s", time.Since(started).Round(10*time.Millisecond))
-	output := w.get("hello").Status.Outputs["greeting"]
-	w.Expect(output.String()).To(Equal("hello node"))
-	w.Eventually(w.leftovers, testTimeout).Should(BeEmpty(), "what is on record needs no pod and no account any more")
+	output := h.get("hello").Status.Outputs["greeting"]
+	h.Expect(output.String()).To(Equal("hello node"))
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty(), "what is on record needs no pod and no account any more")
 
-	w.create(apply("waits", func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "lost" }))
-	w.says("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
+	h.create(apply("waits", func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "lost" }))
+	h.says("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
 
 	for _, name := range []string{"hello", "waits"} {
-		w.Expect(w.env.Client.Delete(w.ctx, w.get(name))).To(Succeed())
+		h.Expect(h.env.Client.Delete(h.ctx, h.get(name))).To(Succeed())
 	}
-	w.Eventually(func() bool {
-		return apierrors.IsNotFound(w.env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "hello"}, &infrav1.WorkspaceTemplateApply{}))
+	h.Eventually(func() bool {
+		return apierrors.IsNotFound(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: "hello"}, &infrav1.WorkspaceTemplateApply{}))
 	}, testTimeout, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
 }
 
 // leftovers lists what runs have left in the namespace.
-func (w *harness) leftovers() []string {
+func (h *harness) leftovers() []string {
 	var left []string
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
-		w.Expect(w.env.Client.List(w.ctx, list, client.InNamespace(w.namespace))).To(Succeed())
-		w.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
+		h.Expect(h.env.Client.List(h.ctx, list, client.InNamespace(h.namespace))).To(Succeed())
+		h.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
 			left = append(left, fmt.Sprintf("%T %s", obj, obj.(client.Object).GetName()))
 			return nil
 		})).To(Succeed())

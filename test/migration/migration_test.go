@@ -22,139 +22,139 @@ import (
 const name = "demo"
 
 // untouched is what a look or a refusal may not change.
-func (w *harness) untouched() map[string]any {
-	w.t.Helper()
+func (h *harness) untouched() map[string]any {
+	h.t.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.Expect(w.client.Get(w.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, cluster)).To(Succeed())
+	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, cluster)).To(Succeed())
 	var addons addonsv1.CAPTAddonList
-	w.Expect(w.client.List(w.ctx, &addons)).To(Succeed())
-	plane, ws := w.plane(w, name), w.workspace(name)
+	h.Expect(h.client.List(h.ctx, &addons)).To(Succeed())
+	plane, ws := h.plane(h, name), h.workspace(name)
 	return map[string]any{
 		"labels": cluster.Labels, "template": plane.Spec, "annotations": plane.Annotations, "workspace": ws.Spec,
-		"add-ons": len(addons.Items), "uids": w.identity(name), "state": w.inState(name),
+		"add-ons": len(addons.Items), "uids": h.identity(name), "state": h.inState(name),
 	}
 }
 
 // helmRelease is Flux' object, or nil.
-func (w *harness) helmRelease() *unstructured.Unstructured {
-	w.t.Helper()
+func (h *harness) helmRelease() *unstructured.Unstructured {
+	h.t.Helper()
 	hr := &unstructured.Unstructured{}
 	hr.SetGroupVersionKind(schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"})
-	err := w.inside(name).Get(w.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, hr)
+	err := h.inside(name).Get(h.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, hr)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
 	}
-	w.Expect(err).NotTo(HaveOccurred())
+	h.Expect(err).NotTo(HaveOccurred())
 	return hr
 }
 
 // A running Karpenter goes from Terraform to Flux and back; no pod notices, and
 // captctl may be killed at any stage.
 func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
-	w := newHarness(t)
-	w.template("v1", "v1.tf")
-	w.template("v2", "v2.tf")
-	w.template("careless", "careless.tf")
-	w.cluster(name)
-	uids, before := w.identity(name), w.untouched()
-	w.Expect(w.inState(name)).To(BeTrue())
+	h := newHarness(t)
+	h.template("v1", "v1.tf")
+	h.template("v2", "v2.tf")
+	h.template("careless", "careless.tf")
+	h.cluster(name)
+	uids, before := h.identity(name), h.untouched()
+	h.Expect(h.inState(name)).To(BeTrue())
 
-	out, err := w.run("--to", "v2", "--cluster", name)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(out).To(And(ContainSubstring("restarts   none"), ContainSubstring("→ Forget"), ContainSubstring("→ Adopt"), ContainSubstring("karpenter 1.14.1")))
-	w.Expect(w.untouched()).To(Equal(before), "a dry run changes nothing")
+	out, err := h.run("--to", "v2", "--cluster", name)
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(out).To(And(ContainSubstring("restarts   none"), ContainSubstring("→ Forget"), ContainSubstring("→ Adopt"), ContainSubstring("karpenter 1.14.1")))
+	h.Expect(h.untouched()).To(Equal(before), "a dry run changes nothing")
 
 	// What blocks is named, and nothing is touched.
-	out, err = w.run("--to", "absent", "--cluster", name, "--apply", "--yes")
-	w.Expect(err).To(HaveOccurred())
-	w.Expect(out).To(ContainSubstring("WorkspaceTemplate absent does not exist"))
-	w.Expect(w.untouched()).To(Equal(before))
+	out, err = h.run("--to", "absent", "--cluster", name, "--apply", "--yes")
+	h.Expect(err).To(HaveOccurred())
+	h.Expect(out).To(ContainSubstring("WorkspaceTemplate absent does not exist"))
+	h.Expect(h.untouched()).To(Equal(before))
 
 	migrateIt := []string{"--to", "v2", "--cluster", name, "--apply", "--yes"}
-	w.Expect(w.kill("Add-ons", 0, migrateIt...)).To(BeTrue())
-	w.Expect(w.kill("Flux", 0, migrateIt...)).To(BeTrue())
+	h.Expect(h.kill("Add-ons", 0, migrateIt...)).To(BeTrue())
+	h.Expect(h.kill("Flux", 0, migrateIt...)).To(BeTrue())
 
 	// A template that would destroy the release is refused, after its plan.
-	out, err = w.run("--to", "careless", "--cluster", name, "--apply", "--yes")
-	w.Expect(err).To(HaveOccurred())
-	w.Expect(out).To(And(ContainSubstring("would delete helm_release.karpenter"), ContainSubstring("template v1 was restored")))
-	now := w.untouched()
+	out, err = h.run("--to", "careless", "--cluster", name, "--apply", "--yes")
+	h.Expect(err).To(HaveOccurred())
+	h.Expect(out).To(And(ContainSubstring("would delete helm_release.karpenter"), ContainSubstring("template v1 was restored")))
+	now := h.untouched()
 	for _, key := range []string{"template", "annotations", "workspace", "uids", "state"} {
-		w.Expect(now[key]).To(Equal(before[key]), key)
+		h.Expect(now[key]).To(Equal(before[key]), key)
 	}
 
 	for _, stage := range []string{"Forget", "Adopt"} {
 		for _, after := range []time.Duration{0, 400 * time.Millisecond, 1500 * time.Millisecond} {
-			w.Expect(w.kill(stage, after, migrateIt...)).To(BeTrue())
-			w.Expect(w.identity(name)).To(Equal(uids))
+			h.Expect(h.kill(stage, after, migrateIt...)).To(BeTrue())
+			h.Expect(h.identity(name)).To(Equal(uids))
 		}
 	}
-	out, err = w.run(migrateIt...)
-	w.Expect(err).NotTo(HaveOccurred(), out)
-	w.checkFlux(uids, before)
+	out, err = h.run(migrateIt...)
+	h.Expect(err).NotTo(HaveOccurred(), out)
+	h.checkFlux(uids, before)
 
-	w.rollBack(uids)
+	h.rollBack(uids)
 	// Once more, with an old template that takes the release over without an import.
-	out, err = w.run(migrateIt...)
-	w.Expect(err).NotTo(HaveOccurred(), out)
-	w.takesOver("v1")
-	out, err = w.run("--to", "v2", "--cluster", name, "--rollback", "--yes")
-	w.Expect(err).NotTo(HaveOccurred(), out)
-	w.checkTerraform(uids)
+	out, err = h.run(migrateIt...)
+	h.Expect(err).NotTo(HaveOccurred(), out)
+	h.takesOver("v1")
+	out, err = h.run("--to", "v2", "--cluster", name, "--rollback", "--yes")
+	h.Expect(err).NotTo(HaveOccurred(), out)
+	h.checkTerraform(uids)
 }
 
 // checkFlux checks a cluster that was migrated.
-func (w *harness) checkFlux(uids []string, before map[string]any) {
-	w.t.Helper()
-	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
-	w.Expect(w.inState(name)).To(BeFalse(), "Terraform has forgotten the release")
-	plane, ws := w.plane(w, name), w.workspace(name)
-	w.Expect(plane.Spec.WorkspaceTemplateRef.Name).To(Equal("v2"))
-	w.Expect(plane.Annotations).To(HaveKeyWithValue(migrate.RecordAnnotation, ContainSubstring("migratedAt")))
-	w.Expect(ws.Spec.Approval).To(Equal(before["workspace"].(infrav1.WorkspaceTemplateApplySpec).Approval))
+func (h *harness) checkFlux(uids []string, before map[string]any) {
+	h.t.Helper()
+	h.Expect(h.identity(name)).To(Equal(uids), "the same Deployment and pods")
+	h.Expect(h.inState(name)).To(BeFalse(), "Terraform has forgotten the release")
+	plane, ws := h.plane(h, name), h.workspace(name)
+	h.Expect(plane.Spec.WorkspaceTemplateRef.Name).To(Equal("v2"))
+	h.Expect(plane.Annotations).To(HaveKeyWithValue(migrate.RecordAnnotation, ContainSubstring("migratedAt")))
+	h.Expect(ws.Spec.Approval).To(Equal(before["workspace"].(infrav1.WorkspaceTemplateApplySpec).Approval))
 	for _, run := range ws.Status.History {
-		w.Expect(run.Summary).NotTo(MatchRegexp(`[1-9]\d* destroyed`))
+		h.Expect(run.Summary).NotTo(MatchRegexp(`[1-9]\d* destroyed`))
 	}
-	hr := w.helmRelease()
-	w.Expect(hr).NotTo(BeNil())
+	hr := h.helmRelease()
+	h.Expect(hr).NotTo(BeNil())
 	history, _, err := unstructured.NestedSlice(hr.Object, "status", "history")
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(history[0]).To(HaveKeyWithValue("version", BeNumerically(">", 1)), "the release's history continues")
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(history[0]).To(HaveKeyWithValue("version", BeNumerically(">", 1)), "the release's history continues")
 
-	out, err := w.run("--to", "v2", "--cluster", name, "--apply", "--yes")
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(out).To(ContainSubstring("the cluster is migrated"))
+	out, err := h.run("--to", "v2", "--cluster", name, "--apply", "--yes")
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(out).To(ContainSubstring("the cluster is migrated"))
 }
 
 // rollBack gives the release back, with interruptions.
-func (w *harness) rollBack(uids []string) {
-	w.t.Helper()
-	out, err := w.run("--to", "v2", "--cluster", name, "--rollback", "--dry-run")
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(out).To(And(ContainSubstring("→ Release"), ContainSubstring("→ Import")))
+func (h *harness) rollBack(uids []string) {
+	h.t.Helper()
+	out, err := h.run("--to", "v2", "--cluster", name, "--rollback", "--dry-run")
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(out).To(And(ContainSubstring("→ Release"), ContainSubstring("→ Import")))
 	back := []string{"--to", "v2", "--cluster", name, "--rollback", "--yes"}
 	for _, stage := range []string{"Release", "Import"} {
 		for _, after := range []time.Duration{0, 400 * time.Millisecond, 1500 * time.Millisecond} {
-			w.Expect(w.kill(stage, after, back...)).To(BeTrue())
-			w.Expect(w.identity(name)).To(Equal(uids))
+			h.Expect(h.kill(stage, after, back...)).To(BeTrue())
+			h.Expect(h.identity(name)).To(Equal(uids))
 		}
 	}
-	out, err = w.run(back...)
-	w.Expect(err).NotTo(HaveOccurred(), out)
-	w.checkTerraform(uids)
+	out, err = h.run(back...)
+	h.Expect(err).NotTo(HaveOccurred(), out)
+	h.checkTerraform(uids)
 }
 
 // checkTerraform checks a cluster that was rolled back.
-func (w *harness) checkTerraform(uids []string) {
-	w.t.Helper()
-	w.Expect(w.identity(name)).To(Equal(uids), "the same Deployment and pods")
-	w.Expect(w.inState(name)).To(BeTrue(), "Terraform has the release again")
-	w.Expect(w.helmRelease()).To(BeNil(), "Flux no longer manages it")
-	plane, ws := w.plane(w, name), w.workspace(name)
-	w.Expect(plane.Spec.WorkspaceTemplateRef.Name).To(Equal("v1"))
-	w.Expect(plane.Spec.Variables).To(And(HaveKey("karpenter_repository"), Not(HaveKey(migrate.ImportVariable))))
-	w.Expect(plane.Annotations).NotTo(HaveKey(migrate.RecordAnnotation))
-	w.Expect(ws.Spec.Approval).To(BeEmpty())
+func (h *harness) checkTerraform(uids []string) {
+	h.t.Helper()
+	h.Expect(h.identity(name)).To(Equal(uids), "the same Deployment and pods")
+	h.Expect(h.inState(name)).To(BeTrue(), "Terraform has the release again")
+	h.Expect(h.helmRelease()).To(BeNil(), "Flux no longer manages it")
+	plane, ws := h.plane(h, name), h.workspace(name)
+	h.Expect(plane.Spec.WorkspaceTemplateRef.Name).To(Equal("v1"))
+	h.Expect(plane.Spec.Variables).To(And(HaveKey("karpenter_repository"), Not(HaveKey(migrate.ImportVariable))))
+	h.Expect(plane.Annotations).NotTo(HaveKey(migrate.RecordAnnotation))
+	h.Expect(ws.Spec.Approval).To(BeEmpty())
 
 	// Nothing is left to do for Terraform.
 	changed := ws.DeepCopy()
@@ -162,11 +162,11 @@ func (w *harness) checkTerraform(uids []string) {
 		changed.Annotations = map[string]string{}
 	}
 	changed.Annotations[infrav1.RunRequestedAnnotation] = "after-run-" + strconv.FormatInt(ws.Status.Runs, 10)
-	w.Expect(w.client.Patch(w.ctx, changed, client.MergeFrom(ws))).To(Succeed())
-	w.Eventually(func(g Gomega) {
-		now := w.workspace(name)
+	h.Expect(h.client.Patch(h.ctx, changed, client.MergeFrom(ws))).To(Succeed())
+	h.Eventually(func(g Gomega) {
+		now := h.workspace(name)
 		g.Expect(now.Status.HandledRequest).To(Equal(changed.Annotations[infrav1.RunRequestedAnnotation]))
 		g.Expect(string(now.Status.History[0].Outcome)).To(Equal("NoChanges"), now.Status.History[0].Summary)
 	}, testTimeout, time.Second).Should(Succeed(), "the plan is empty")
-	w.Expect(w.identity(name)).To(Equal(uids))
+	h.Expect(h.identity(name)).To(Equal(uids))
 }
