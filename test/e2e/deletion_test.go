@@ -23,57 +23,58 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// mark is when something was first seen: by the clock, and by the version of the
-// object that showed it. Versions are in the order in which things were written.
-type mark struct {
+// observation is when something was first observed: the time, and the resource version
+// of the object. Resource versions increase in the order of writes.
+type observation struct {
 	at      time.Time
 	version int
 }
 
-// course is what was seen of a deletion.
-type course struct {
-	mu    sync.Mutex
-	marks map[string]mark
+// deletionTimeline is the first observation of each event of a deletion.
+type deletionTimeline struct {
+	mu           sync.Mutex
+	observations map[string]observation
 }
 
-// see notes that something was seen.
-func (c *course) see(what string, obj client.Object) {
+// record records the first observation of an event.
+func (c *deletionTimeline) record(what string, obj client.Object) {
 	version, err := strconv.Atoi(obj.GetResourceVersion())
 	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.marks[what]; !known {
-		c.marks[what] = mark{at: time.Now(), version: version}
+	if _, known := c.observations[what]; !known {
+		c.observations[what] = observation{at: time.Now(), version: version}
 	}
 }
 
-// letGo is when the workspace of the control plane is let go, to be destroyed.
-const letGo = "the workspace is let go"
+// released is the event in which the owner releases the control plane's workspace,
+// which is then destroyed.
+const released = "the workspace is released"
 
-// follow watches a deletion until the test ends.
-func (h *harness) follow() *course {
+// watchDeletion watches a deletion until the end of the test.
+func (h *harness) watchDeletion() *deletionTimeline {
 	h.t.Helper()
-	c := &course{marks: map[string]mark{}}
+	c := &deletionTimeline{observations: map[string]observation{}}
 	for list, note := range map[client.ObjectList]func(runtime.Object){
 		&controlplanev1.CAPTControlPlaneList{}: func(obj runtime.Object) {
 			plane, ok := obj.(*controlplanev1.CAPTControlPlane)
 			for _, kind := range []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition} {
 				if ok && meta.IsStatusConditionTrue(plane.Status.Conditions, kind) {
-					c.see(kind, plane)
+					c.record(kind, plane)
 				}
 			}
 		},
 		&addonsv1.CAPTAddonList{}: func(obj runtime.Object) {
 			if addon, ok := obj.(*addonsv1.CAPTAddon); ok && len(addon.Status.Clusters) == 0 {
-				c.see(addon.Name, addon)
+				c.record(addon.Name, addon)
 			}
 		},
 		&infrav1.WorkspaceTemplateApplyList{}: func(obj runtime.Object) {
 			apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
 			if ok && apply.Name == h.name && !apply.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
-				c.see(letGo, apply)
+				c.record(released, apply)
 			}
 		},
 	} {
@@ -89,15 +90,15 @@ func (h *harness) follow() *course {
 	return c
 }
 
-// isDeleted deletes the Cluster and sees that its nodes and then its add-ons go
-// before the workspace of its control plane.
-func (h *harness) isDeleted() {
-	h.Expect(h.claims()).NotTo(BeEmpty(), "there are nodes to go")
-	c, began := h.follow(), time.Now()
+// deletesInOrder deletes the Cluster and checks that its nodes, then its add-ons, are
+// deleted before the workspace of its control plane.
+func (h *harness) deletesInOrder() {
+	h.Expect(h.claims()).NotTo(BeEmpty(), "nodes to delete")
+	c, began := h.watchDeletion(), time.Now()
 	h.Expect(h.client.Delete(h.ctx, get(h, h.name, &clusterv1.Cluster{}))).To(Succeed())
-	h.Eventually(func() int { return len(h.claims()) }, testTimeout, moment).Should(BeZero(), "Karpenter's nodes go")
+	h.Eventually(func() int { return len(h.claims()) }, testTimeout, measureInterval).Should(BeZero(), "Karpenter's nodes are deleted")
 	none := time.Now()
-	h.say("Karpenter's nodes are gone")
+	h.logf("Karpenter's nodes are deleted")
 	h.Eventually(func() string {
 		if plane := h.controlPlane(); plane.Name != "" {
 			return condition(plane.Status.Conditions, infrav1.ReadyCondition)
@@ -105,26 +106,26 @@ func (h *harness) isDeleted() {
 		var list clusterv1.ClusterList
 		h.Expect(h.client.List(h.ctx, &list, client.InNamespace(environment.Namespace))).To(Succeed())
 		if len(list.Items) > 0 {
-			return "the Cluster is there"
+			return "the Cluster exists"
 		}
-		return "gone"
-	}).Should(Equal("gone"), "the Cluster")
+		return "deleted"
+	}).Should(Equal("deleted"), "the Cluster")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	order := []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, nodePool, karpenter, flux, letGo}
+	order := []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, nodePool, karpenter, flux, released}
 	for i, what := range order {
-		h.Expect(c.marks).To(HaveKey(what))
-		h.say("%.1fs after the deletion: %s", c.marks[what].at.Sub(began).Seconds(), what)
+		h.Expect(c.observations).To(HaveKey(what))
+		h.logf("%.1fs after the deletion: %s", c.observations[what].at.Sub(began).Seconds(), what)
 		if i > 0 && what != flux {
-			// Flux is left as it is, so nothing has to wait for it but the workspace.
-			h.Expect(c.marks[what].version).To(BeNumerically(">=", c.marks[order[i-1]].version), "%s comes after %s", what, order[i-1])
+			// Flux is not uninstalled, so only the workspace waits for it.
+			h.Expect(c.observations[what].version).To(BeNumerically(">=", c.observations[order[i-1]].version), "%s comes after %s", what, order[i-1])
 		}
 	}
-	h.Expect(c.marks[letGo].version).To(BeNumerically(">", c.marks[karpenter].version))
-	h.Expect(none).To(BeTemporally("<=", c.marks[letGo].at), "the nodes are gone before the workspace is destroyed")
+	h.Expect(c.observations[released].version).To(BeNumerically(">", c.observations[karpenter].version))
+	h.Expect(none).To(BeTemporally("<=", c.observations[released].at), "the nodes are deleted before the workspace is destroyed")
 }
 
-// rendered are the objects of an add-on in the management cluster.
+// rendered returns the objects of an add-on in the management cluster.
 func (h *harness) rendered(addon string) []string {
 	h.t.Helper()
 	var names []string
@@ -147,7 +148,7 @@ func (h *harness) rendered(addon string) []string {
 	return names
 }
 
-// leftovers are objects of the cluster in the management cluster.
+// leftovers returns the objects of the cluster in the management cluster.
 func (h *harness) leftovers() []string {
 	h.t.Helper()
 	left := h.rendered("")
@@ -167,7 +168,7 @@ func (h *harness) leftovers() []string {
 	return left
 }
 
-// leavesNothing looks for objects, processes and files.
+// leavesNothing checks that no objects, processes and files are left.
 func (h *harness) leavesNothing() {
 	h.Eventually(h.leftovers).Should(BeEmpty(), "objects of the cluster")
 	h.Eventually(func() []string { return processes(filepath.Join(h.env.Dir, "clusters")) }).

@@ -25,22 +25,22 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// Every removal and failure is reported, and is repaired without a user,
-// or with the one act that the message names.
-func TestFaults_areToldOfAndMended(t *testing.T) {
+// Every removal and failure is reported, and is repaired without a user, or with the
+// one action that the message names.
+func TestFaults_areReportedAndRepaired(t *testing.T) {
 	h := newHarness(t, "faults")
-	h.install(flux, h.impatient)
-	h.install(karpenter, h.impatient)
-	h.install(nodePool, h.impatient)
-	h.install(third, h.impatient)
+	h.install(flux, h.withShortBackoff)
+	h.install(karpenter, h.withShortBackoff)
+	h.install(nodePool, h.withShortBackoff)
+	h.install(third, h.withShortBackoff)
 	h.create("v1.36.0")
-	h.comesUp()
+	h.waitUntilReady()
 	h.getsNodes()
 	for _, fault := range []struct {
 		name string
 		run  func(*harness)
 	}{
-		{"the copied connection Secret is deleted and edited", (*harness).copyIsTouched},
+		{"the copied connection Secret is deleted and edited", (*harness).copyIsChanged},
 		{"the connection Secret is deleted", (*harness).connectionIsDeleted},
 		{"a Deployment of Flux is deleted", (*harness).fluxIsDeleted},
 		{"the HelmRelease is deleted", (*harness).releaseIsDeleted},
@@ -48,23 +48,23 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 		{"the chart does not exist", (*harness).chartIsMissing},
 		{"the release is stalled", (*harness).releaseIsStalled},
 		{"an output has the wrong name", (*harness).keyIsWrong},
-		{"Cluster API is killed during an install", (*harness).clusterAPIDies},
-		{"the manager is killed during a removal", (*harness).managerDiesRemoving},
-		{"the manager is killed during an install", (*harness).managerDiesInstalling},
-		{"the manager is killed before it prunes", (*harness).managerDiesPruning},
+		{"Cluster API is killed during an install", (*harness).clusterAPIKilled},
+		{"the manager is killed during a removal", (*harness).managerKilledWhileRemoving},
+		{"the manager is killed during an install", (*harness).managerKilledWhileInstalling},
+		{"the manager is killed before it prunes", (*harness).managerKilledWhilePruning},
 		{"an add-on is deleted", (*harness).addonsAreDeleted},
 		{"the API server is down", (*harness).serverIsDown},
-		{"Karpenter is removed while it has nodes", (*harness).karpenterGoes},
+		{"Karpenter is removed while it has nodes", (*harness).removesKarpenter},
 	} {
 		passed := t.Run(fault.name, func(t *testing.T) {
 			sub := *h
 			sub.WithT, sub.t, sub.ctx = NewWithT(t), t, t.Context()
 			sub.SetDefaultEventuallyTimeout(testTimeout)
-			sub.SetDefaultEventuallyPollingInterval(look)
+			sub.SetDefaultEventuallyPollingInterval(pollInterval)
 			began := time.Now()
 			fault.run(&sub)
 			sub.ready(flux, karpenter, nodePool)
-			sub.say("== took %.1fs", time.Since(began).Seconds())
+			sub.logf("== took %.1fs", time.Since(began).Seconds())
 			h.uid = sub.uid
 		})
 		if !passed && t.Context().Err() != nil {
@@ -73,12 +73,12 @@ func TestFaults_areToldOfAndMended(t *testing.T) {
 	}
 }
 
-// impatient has an add-on tried again sooner than by default.
-func (h *harness) impatient(obj *unstructured.Unstructured) {
+// withShortBackoff makes retries of an add-on faster than the default.
+func (h *harness) withShortBackoff(obj *unstructured.Unstructured) {
 	set(h, obj, map[string]any{"minBackoff": "2s", "maxBackoff": "10s"}, "spec", "retry")
 }
 
-// object reads an object of the cluster, which may be gone.
+// object returns an object of the cluster, or an empty one if it does not exist.
 func object[T client.Object](h *harness, namespace, name string, obj T) T {
 	h.t.Helper()
 	err := h.workload.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
@@ -88,28 +88,28 @@ func object[T client.Object](h *harness, namespace, name string, obj T) T {
 	return obj
 }
 
-// returns waits until another object of the same name is there.
-func (h *harness) returns(what string, before types.UID, uid func() types.UID) {
+// waitRecreated waits until another object with the same name exists.
+func (h *harness) waitRecreated(what string, before types.UID, uid func() types.UID) {
 	h.t.Helper()
 	began := time.Now()
-	h.Eventually(uid, testTimeout, moment).ShouldNot(Or(BeEmpty(), Equal(before)), "%s returns", what)
-	h.say("%s is back after %.1fs", what, time.Since(began).Seconds())
+	h.Eventually(uid, testTimeout, measureInterval).ShouldNot(Or(BeEmpty(), Equal(before)), "%s is recreated", what)
+	h.logf("%s is recreated after %.1fs", what, time.Since(began).Seconds())
 }
 
-// survived reports whether Karpenter's Deployment is still the same. Its nodes and
-// their pods are, for they do not belong to the release.
+// survived checks that Karpenter's nodes are the same, because they do not belong to
+// the release, and logs whether its Deployment was replaced.
 func (h *harness) survived(claims []string) {
 	h.t.Helper()
 	h.Expect(h.claimNames()).To(Equal(claims), "the nodes stay")
 	if now := string(h.deployment().UID); now != h.uid {
-		h.say("Karpenter's Deployment is a new one")
+		h.logf("Karpenter's Deployment is a new one")
 		h.uid = now
 		return
 	}
-	h.say("Karpenter's Deployment is the same")
+	h.logf("Karpenter's Deployment is the same")
 }
 
-// claimNames are the names of Karpenter's nodes.
+// claimNames returns the names of Karpenter's NodeClaims.
 func (h *harness) claimNames() []string {
 	h.t.Helper()
 	var names []string
@@ -120,20 +120,20 @@ func (h *harness) claimNames() []string {
 	return names
 }
 
-func (h *harness) copyIsTouched() {
+func (h *harness) copyIsChanged() {
 	read := func() *corev1.Secret { return object(h, karpenter, "karpenter-connection", &corev1.Secret{}) }
 	before := read()
 	h.Expect(before.Data).To(HaveKey("karpenter_queue_name"))
 	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
-	h.returns("The copied Secret", before.UID, func() types.UID { return read().UID })
+	h.waitRecreated("The copied Secret", before.UID, func() types.UID { return read().UID })
 	h.ready(karpenter)
 
 	edited := read()
 	edited.Data["karpenter_queue_name"] = []byte("edited")
 	h.Expect(h.workload.Update(h.ctx, edited)).To(Succeed())
 	began := time.Now()
-	h.Eventually(func() map[string][]byte { return read().Data }, testTimeout, moment).Should(Equal(before.Data), "it is what it was")
-	h.say("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
+	h.Eventually(func() map[string][]byte { return read().Data }, testTimeout, measureInterval).Should(Equal(before.Data), "it is restored")
+	h.logf("The edited Secret is repaired after %.1fs", time.Since(began).Seconds())
 	h.ready(karpenter)
 	h.Eventually(h.queue).Should(Equal(string(before.Data["karpenter_queue_name"])))
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
@@ -143,7 +143,7 @@ func (h *harness) connectionIsDeleted() {
 	name := h.name + "-eks-connection"
 	before := get(h, name, &corev1.Secret{})
 	h.Expect(h.client.Delete(h.ctx, before.DeepCopy())).To(Succeed())
-	h.returns("The connection Secret", before.UID, func() types.UID {
+	h.waitRecreated("The connection Secret", before.UID, func() types.UID {
 		now := &corev1.Secret{}
 		if err := h.client.Get(h.ctx, client.ObjectKeyFromObject(before), now); err != nil {
 			return ""
@@ -159,7 +159,7 @@ func (h *harness) fluxIsDeleted() {
 	read := func() *appsv1.Deployment { return object(h, "flux-system", "helm-controller", &appsv1.Deployment{}) }
 	before := read()
 	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
-	h.returns("The Deployment of Flux", before.UID, func() types.UID { return read().UID })
+	h.waitRecreated("The Deployment of Flux", before.UID, func() types.UID { return read().UID })
 	h.ready(flux, karpenter)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
@@ -167,7 +167,7 @@ func (h *harness) fluxIsDeleted() {
 func (h *harness) releaseIsDeleted() {
 	before, claims := h.release(karpenter, karpenter), h.claimNames()
 	h.Expect(h.workload.Delete(h.ctx, before.DeepCopy())).To(Succeed())
-	h.returns("The HelmRelease", before.GetUID(), func() types.UID { return h.release(karpenter, karpenter).GetUID() })
+	h.waitRecreated("The HelmRelease", before.GetUID(), func() types.UID { return h.release(karpenter, karpenter).GetUID() })
 	h.ready(karpenter)
 	h.survived(claims)
 }
@@ -187,10 +187,10 @@ func (h *harness) kindsAreDeleted() {
 		h.Expect(h.workload.Delete(h.ctx, crd)).To(Succeed())
 	}
 	for _, name := range names {
-		h.returns(name, before[name], func() types.UID { return kind(name).GetUID() })
+		h.waitRecreated(name, before[name], func() types.UID { return kind(name).GetUID() })
 	}
 	h.ready(flux)
-	h.returns("The HelmRelease", release.GetUID(), func() types.UID {
+	h.waitRecreated("The HelmRelease", release.GetUID(), func() types.UID {
 		hr := &unstructured.Unstructured{}
 		hr.SetGroupVersionKind(helmReleases)
 		if err := h.workload.Get(h.ctx, client.ObjectKey{Namespace: karpenter, Name: karpenter}, hr); err != nil {
@@ -205,14 +205,15 @@ func (h *harness) kindsAreDeleted() {
 func (h *harness) chartIsMissing() {
 	h.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.9" })
 	h.waitAddon(karpenter, And(Not(HavePrefix(clusterv1.ReadyReason)), ContainSubstring("1.14.9"), ContainSubstring("MANIFEST_UNKNOWN")))
-	h.say("%s", h.addonStatus(karpenter))
+	h.logf("%s", h.addonStatus(karpenter))
 	h.addon(karpenter, func(a *addonsv1.CAPTAddon) { a.Spec.Helm.Chart.Version = "1.14.1" })
 	h.ready(karpenter)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-// freeze has the cluster refuse what the test changes of Karpenter's Deployment.
-func (h *harness) freeze() (thaw func()) {
+// rejectUpdates makes the cluster reject updates of Karpenter's Deployment, until allow
+// is called.
+func (h *harness) rejectUpdates() (allow func()) {
 	h.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "frozen"},
@@ -242,19 +243,19 @@ func (h *harness) freeze() (thaw func()) {
 	return func() {
 		h.Expect(h.workload.Delete(h.ctx, binding)).To(Succeed())
 		h.Expect(h.workload.Delete(h.ctx, policy)).To(Succeed())
-		h.Eventually(try).Should(Succeed(), "the policy is gone")
+		h.Eventually(try).Should(Succeed(), "the policy is deleted")
 	}
 }
 
 func (h *harness) releaseIsStalled() {
-	thaw := h.freeze()
+	allow := h.rejectUpdates()
 	h.addon(karpenter, func(a *addonsv1.CAPTAddon) {
 		a.Spec.Retry = &infrav1.RetryPolicy{Limit: new(int32(0))}
 		a.Spec.Helm.Values = &infrav1.Value{Raw: []byte(`{"logLevel":"debug"}`)}
 	})
 	h.waitAddon(karpenter, And(HavePrefix(addonsv1.ReleaseStalledReason), ContainSubstring("holidays"), ContainSubstring(addonsv1.TriggerAnnotation)))
-	h.say("%s", h.addonStatus(karpenter))
-	thaw()
+	h.logf("%s", h.addonStatus(karpenter))
+	allow()
 	h.trigger(karpenter, "after the holidays")
 	h.ready(karpenter)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
@@ -273,20 +274,20 @@ func (h *harness) keyIsWrong() {
 	}
 	rename("karpenter_queue_nmae")
 	h.waitAddon(karpenter, And(HavePrefix(addonsv1.MissingKeyReason+" Add-on karpenter: helm.valuesFrom[2]"), HaveSuffix("did you mean karpenter_queue_name?")))
-	h.say("%s", h.addonStatus(karpenter))
+	h.logf("%s", h.addonStatus(karpenter))
 	rename("karpenter_queue_name")
 	h.ready(karpenter)
 
 	wrong := get(h, karpenter, &addonsv1.CAPTAddon{})
 	wrong.Spec.Helm.ValuesFrom[2].TargetPath = "settings.interruptionQueue["
 	err := h.client.Update(h.ctx, wrong)
-	h.Expect(err).To(MatchError(ContainSubstring("targetPath")), "a path that cannot be read is refused at the door")
-	h.say("%v", err)
+	h.Expect(err).To(MatchError(ContainSubstring("targetPath")), "an invalid path is rejected at admission")
+	h.logf("%v", err)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-// labelled gives the cluster the third add-on's label, or takes it.
-func (h *harness) labelled(with bool) {
+// setLabel adds the label of the third add-on to the cluster, or removes it.
+func (h *harness) setLabel(with bool) {
 	h.t.Helper()
 	h.cluster(func(c *clusterv1.Cluster) {
 		delete(c.Labels, "elbv2.k8s.aws/enabled")
@@ -296,16 +297,16 @@ func (h *harness) labelled(with bool) {
 	})
 }
 
-func (h *harness) clusterAPIDies() {
-	h.labelled(true)
-	h.Eventually(func() []string { return h.rendered(third) }, testTimeout, moment).ShouldNot(BeEmpty(), "the install has begun")
+func (h *harness) clusterAPIKilled() {
+	h.setLabel(true)
+	h.Eventually(func() []string { return h.rendered(third) }, testTimeout, measureInterval).ShouldNot(BeEmpty(), "the install has begun")
 	h.kill(environment.ClusterAPI)
 	h.ready(third)
 }
 
-func (h *harness) managerDiesRemoving() {
-	h.labelled(false)
-	h.Eventually(func() string { return h.addonStatus(third) }, testTimeout, moment).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
+func (h *harness) managerKilledWhileRemoving() {
+	h.setLabel(false)
+	h.Eventually(func() string { return h.addonStatus(third) }, testTimeout, measureInterval).Should(HavePrefix(addonsv1.RemovingReason), "the removal has begun")
 	h.kill(environment.Manager)
 	h.Eventually(func() string { return h.addonStatus(third) }).Should(Equal("absent"), "the removal continues")
 	h.Expect(h.release("kube-system", third).GetName()).To(BeEmpty())
@@ -313,26 +314,26 @@ func (h *harness) managerDiesRemoving() {
 	h.Eventually(func() []string { return h.rendered(third) }).Should(BeEmpty())
 }
 
-func (h *harness) managerDiesInstalling() {
-	for _, moment := range []struct {
-		name string
-		come func() bool
+func (h *harness) managerKilledWhileInstalling() {
+	for _, stage := range []struct {
+		name    string
+		reached func() bool
 	}{
 		{"the content is rendered", func() bool { return len(h.rendered(third)) > 0 }},
-		{"the HelmRelease is there", func() bool { return h.release("kube-system", third).GetName() != "" }},
-		{"the Deployment is there", func() bool { return object(h, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
+		{"the HelmRelease exists", func() bool { return h.release("kube-system", third).GetName() != "" }},
+		{"the Deployment exists", func() bool { return object(h, "kube-system", third, &appsv1.Deployment{}).Name != "" }},
 	} {
-		h.labelled(false)
+		h.setLabel(false)
 		h.Eventually(func() string { return h.addonStatus(third) }).Should(Equal("absent"))
-		h.labelled(true)
-		h.Eventually(moment.come, testTimeout, look/5).Should(BeTrue(), "%s", moment.name)
+		h.setLabel(true)
+		h.Eventually(stage.reached, testTimeout, measureInterval).Should(BeTrue(), "%s", stage.name)
 		h.kill(environment.Manager)
-		h.say("Killed when %s", moment.name)
+		h.logf("Killed when %s", stage.name)
 		h.ready(third)
 	}
 }
 
-// small is an add-on of ConfigMaps.
+// small returns an add-on of ConfigMaps.
 func small(name string, policy addonsv1.DeletionPolicy, maps ...string) *addonsv1.CAPTAddon {
 	return &addonsv1.CAPTAddon{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: environment.Namespace},
@@ -352,9 +353,9 @@ func configMaps(names ...string) string {
 	return text.String()
 }
 
-// managerDiesPruning drops an object while the new content is not ready, and
-// kills the manager, which has nothing in memory of it then.
-func (h *harness) managerDiesPruning() {
+// managerKilledWhilePruning drops an object while the new content is not ready, and
+// kills the manager, whose successor must prune it without state in memory.
+func (h *harness) managerKilledWhilePruning() {
 	const name = "pruned"
 	h.Expect(h.client.Create(h.ctx, small(name, addonsv1.DeletionPolicyRemove, "kept", "dropped"))).To(Succeed())
 	h.ready(name)
@@ -363,7 +364,7 @@ func (h *harness) managerDiesPruning() {
 		a.Spec.Manifests[0].Inline, a.Spec.Readiness = configMaps("kept"), []addonsv1.ReadinessCheck{missing}
 	})
 	h.waitAddon(name, HavePrefix(addonsv1.NotReadyReason))
-	h.Expect(object(h, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it goes once the new content is ready")
+	h.Expect(object(h, "default", "dropped", &corev1.ConfigMap{}).UID).NotTo(BeEmpty(), "it is deleted once the new content is ready")
 	h.kill(environment.Manager)
 	h.Expect(h.workload.Create(h.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Namespace: "default"}})).To(Succeed())
 	h.Eventually(func() types.UID { return object(h, "default", "dropped", &corev1.ConfigMap{}).UID }).Should(BeEmpty(), "it is pruned")
@@ -384,7 +385,7 @@ func (h *harness) addonsAreDeleted() {
 	for _, addon := range []*addonsv1.CAPTAddon{stays, goes, chart} {
 		h.Eventually(func() bool {
 			return apierrors.IsNotFound(h.client.Get(h.ctx, client.ObjectKeyFromObject(addon), &addonsv1.CAPTAddon{}))
-		}).Should(BeTrue(), "%s goes", addon.Name)
+		}).Should(BeTrue(), "%s is deleted", addon.Name)
 		h.Eventually(func() []string { return h.rendered(addon.Name) }).Should(BeEmpty(), "%s leaves nothing in the management cluster", addon.Name)
 	}
 	h.Expect(object(h, "default", "stays", &corev1.ConfigMap{}).Data).To(HaveKeyWithValue("cluster", h.name), "policy Leave")
@@ -392,40 +393,39 @@ func (h *harness) addonsAreDeleted() {
 	h.Expect(object(h, "kube-system", third, &appsv1.Deployment{}).Name).To(BeEmpty(), "policy Remove of a release")
 }
 
-// serverIsDown stops the API server for longer than anybody waits, then ends it:
-// the local cluster starts it again.
+// serverIsDown pauses the API server for longer than all timeouts, then kills it. The
+// local cluster restarts it.
 func (h *harness) serverIsDown() {
 	server := h.process(controlplane.APIServer)
 	h.Expect(syscall.Kill(server, syscall.SIGSTOP)).To(Succeed())
 	began := time.Now()
 	for _, addon := range []string{flux, karpenter} {
 		h.waitAddon(addon, HavePrefix(addonsv1.WaitingForControlPlaneReason+" Workload cluster has been unreachable since "))
-		h.say("After %.1fs %s: %s", time.Since(began).Seconds(), addon, h.addonStatus(addon))
+		h.logf("After %.1fs %s: %s", time.Since(began).Seconds(), addon, h.addonStatus(addon))
 	}
-	// By then nodes and pods count as lost.
+	// By then nodes and pods are considered lost.
 	h.waitAddon(flux, Equal(addonsv1.WaitingForControlPlaneReason+" Workload cluster is unreachable"))
-	h.say("After %.1fs %s: %s", time.Since(began).Seconds(), flux, h.addonStatus(flux))
+	h.logf("After %.1fs %s: %s", time.Since(began).Seconds(), flux, h.addonStatus(flux))
 	h.Expect(syscall.Kill(server, syscall.SIGKILL)).To(Succeed())
 	began = time.Now()
 	h.ready(flux, karpenter, nodePool)
-	h.say("Ready again %.1fs after the API server was ended", time.Since(began).Seconds())
+	h.logf("Ready again %.1fs after the API server was killed", time.Since(began).Seconds())
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
 
-// karpenterGoes takes the label that Karpenter and its node pool are installed
-// by, and gives it back.
-func (h *harness) karpenterGoes() {
-	h.Expect(h.claims()).NotTo(BeEmpty(), "there are nodes to go")
+// removesKarpenter removes the label of Karpenter and its node pool, and restores it.
+func (h *harness) removesKarpenter() {
+	h.Expect(h.claims()).NotTo(BeEmpty(), "nodes to delete")
 	h.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "karpenter.sh/enabled") })
 	began := time.Now()
 	for _, addon := range []string{nodePool, karpenter} {
-		h.Eventually(func() string { return h.addonStatus(addon) }, testTimeout, moment).Should(Equal("absent"), "%s goes", addon)
-		h.say("%s is gone after %.1fs", addon, time.Since(began).Seconds())
-		h.Expect(h.claims()).To(BeEmpty(), "Karpenter ends its nodes before it goes itself")
+		h.Eventually(func() string { return h.addonStatus(addon) }, testTimeout, measureInterval).Should(Equal("absent"), "%s is removed", addon)
+		h.logf("%s is removed after %.1fs", addon, time.Since(began).Seconds())
+		h.Expect(h.claims()).To(BeEmpty(), "Karpenter deletes its nodes before it is removed itself")
 	}
 	h.Expect(h.release(karpenter, karpenter).GetName()).To(BeEmpty())
 	h.Expect(object(h, karpenter, karpenter, &appsv1.Deployment{}).Name).To(BeEmpty())
-	h.Eventually(func() string { return object(h, "", karpenter, &corev1.Namespace{}).Name }).Should(BeEmpty(), "its namespace goes")
+	h.Eventually(func() string { return object(h, "", karpenter, &corev1.Namespace{}).Name }).Should(BeEmpty(), "its namespace is deleted")
 	h.cluster(func(c *clusterv1.Cluster) { c.Labels["karpenter.sh/enabled"] = "true" })
 	h.ready(karpenter, nodePool)
 	h.Eventually(func() []metav1.PartialObjectMetadata { return h.claims() }).ShouldNot(BeEmpty(), "pods get nodes again")

@@ -1,7 +1,6 @@
-// Package e2e tests the whole of CAPT as its users have it: a management cluster
-// of real parts, local clusters that run real Flux and Karpenter, and what goes
-// wrong between them. It needs what `make parts build addons` makes, and runs
-// only with CAPT_E2E=1 (`make e2e`).
+// Package e2e is the end-to-end test of CAPT: a real management cluster, local
+// clusters that run real Flux and Karpenter, and injected faults. It requires `make
+// parts build addons`, and runs only with CAPT_E2E=1 (`make e2e`).
 package e2e
 
 import (
@@ -34,12 +33,12 @@ import (
 const (
 	// testTimeout is how long an operation may take on a busy machine.
 	testTimeout = 4 * time.Minute
-	// look is the polling interval; moment is the interval for measurements.
-	look   = 250 * time.Millisecond
-	moment = 50 * time.Millisecond
+	// pollInterval is the interval of waits, measureInterval that of measurements.
+	pollInterval    = 250 * time.Millisecond
+	measureInterval = 50 * time.Millisecond
 )
 
-// Names of what the tests speak of.
+// Names that the tests use.
 const (
 	flux      = "fluxcd"
 	karpenter = "karpenter"
@@ -60,11 +59,11 @@ type harness struct {
 	began  time.Time
 	env    *environment.Environment
 	client client.WithWatch
-	// charts is where charts are served, name the cluster's name.
+	// charts is the address of the charts, name the name of the cluster.
 	charts, name string
-	// workload reaches the cluster.
+	// workload is the client of the cluster.
 	workload client.Client
-	// uid is that of Karpenter's Deployment.
+	// uid is the UID of Karpenter's Deployment.
 	uid string
 }
 
@@ -72,34 +71,35 @@ type harness struct {
 func newHarness(t *testing.T, name string) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_E2E") != "1" {
-		t.Skip("run `make e2e`: it needs the programs of Flux and Karpenter")
+		t.Skip("run `make e2e`: the test requires the programs of Flux and Karpenter")
 	}
 	base, err := os.MkdirTemp("", "capt-e2e-")
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), began: time.Now(), name: name}
 	h.SetDefaultEventuallyTimeout(testTimeout)
-	h.SetDefaultEventuallyPollingInterval(look)
+	h.SetDefaultEventuallyPollingInterval(pollInterval)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.env, err = environment.New("e2e", base)
 	h.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { h.end(base) })
+	t.Cleanup(func() { h.cleanUp(base) })
 	status, err := h.env.Up(h.ctx, func(environment.Step) {})
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(status.Charts).NotTo(BeEmpty(), "`make addons` packs the charts")
 	h.charts = status.Charts
 	h.client, err = h.env.Client()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.say("The management cluster is up: Kubernetes %s", status.KubernetesVersion)
+	h.logf("The management cluster is up: Kubernetes %s", status.KubernetesVersion)
 	return h
 }
 
-// end keeps the logs of a test that failed, and sees that nothing runs on.
-func (h *harness) end(base string) {
+// cleanUp stops the environment, keeps the logs of a failed test, and checks that no
+// process is left.
+func (h *harness) cleanUp(base string) {
 	ctx := context.Background()
 	if h.t.Failed() {
 		h.keepLogs()
 	}
 	if err := h.env.Down(ctx, func(environment.Step) {}); err != nil {
-		h.t.Errorf("ending the environment: %v", err)
+		h.t.Errorf("stopping the environment: %v", err)
 	}
 	if left := processes(base); len(left) > 0 {
 		h.t.Errorf("processes are left: %v", left)
@@ -109,11 +109,11 @@ func (h *harness) end(base string) {
 	}
 }
 
-// keepLogs copies the logs to where CAPT_E2E_LOGS says.
+// keepLogs copies the logs to the directory CAPT_E2E_LOGS.
 func (h *harness) keepLogs() {
 	to := os.Getenv("CAPT_E2E_LOGS")
 	if to == "" {
-		h.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a test that fails")
+		h.t.Log("set CAPT_E2E_LOGS to a directory to keep the logs of a failed test")
 		return
 	}
 	for _, dir := range []string{"management", "clusters/*"} {
@@ -128,13 +128,13 @@ func (h *harness) keepLogs() {
 	h.t.Logf("the logs are in %s", to)
 }
 
-// say writes a line with the time since the test began.
-func (h *harness) say(format string, args ...any) {
+// logf logs a line with the time since the start of the test.
+func (h *harness) logf(format string, args ...any) {
 	h.t.Helper()
 	h.t.Logf("%6.1fs  %s", time.Since(h.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// processes are those that name a directory in their arguments or environment.
+// processes returns the processes with a directory in their arguments or environment.
 func processes(dir string) []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*")
@@ -148,14 +148,14 @@ func processes(dir string) []string {
 	return found
 }
 
-// kill ends a process of the management cluster without asking.
+// kill kills a process of the management cluster.
 func (h *harness) kill(part string) {
 	h.t.Helper()
 	status, err := h.env.Status(h.ctx)
 	h.Expect(err).NotTo(HaveOccurred())
 	for _, p := range status.Parts {
 		if p.Name == part {
-			h.Expect(p.Running).To(BeTrue(), "%s runs", part)
+			h.Expect(p.Running).To(BeTrue(), "%s must be running", part)
 			h.Expect(syscall.Kill(p.PID, syscall.SIGKILL)).To(Succeed())
 			return
 		}
@@ -163,7 +163,7 @@ func (h *harness) kill(part string) {
 	h.t.Fatalf("no part %s", part)
 }
 
-// process is the id of a process of the cluster.
+// process returns the ID of a process of the cluster.
 func (h *harness) process(part string) int {
 	h.t.Helper()
 	status, err := h.env.Status(h.ctx)
@@ -179,8 +179,7 @@ func (h *harness) process(part string) int {
 	return 0
 }
 
-// install applies a built-in add-on, with its chart from the environment's own
-// server.
+// install applies a built-in add-on, with its chart from the environment's server.
 func (h *harness) install(name string, change ...func(*unstructured.Unstructured)) {
 	h.t.Helper()
 	root, err := h.env.Root()
@@ -207,12 +206,12 @@ func set(h *harness, obj *unstructured.Unstructured, value any, path ...string) 
 	h.Expect(unstructured.SetNestedField(obj.Object, value, path...)).To(Succeed())
 }
 
-// chartVersion has an add-on begin with a version of its chart.
+// chartVersion sets the initial chart version of an add-on.
 func (h *harness) chartVersion(version string) func(*unstructured.Unstructured) {
 	return func(obj *unstructured.Unstructured) { set(h, obj, version, "spec", "helm", "chart", "version") }
 }
 
-// create makes the cluster of the class local, with Flux' and Karpenter's labels.
+// create creates a cluster of the class local, with the labels of Flux and Karpenter.
 func (h *harness) create(version string) {
 	h.t.Helper()
 	cluster := &clusterv1.Cluster{
@@ -223,7 +222,7 @@ func (h *harness) create(version string) {
 		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
 			ClassRef: clusterv1.ClusterClassRef{Name: "local"}, Version: version,
 			Workers: clusterv1.WorkersTopology{MachinePools: []clusterv1.MachinePoolTopology{
-				// Flux and Karpenter need nodes to begin with.
+				// Flux and Karpenter need initial nodes.
 				{Class: "node-group", Name: "system", Replicas: new(int32(2))},
 			}},
 		}},
@@ -238,8 +237,8 @@ func get[T client.Object](h *harness, name string, obj T) T {
 	return obj
 }
 
-// change edits an object of the management cluster. Webhooks may be away for a
-// while when a manager was killed.
+// change edits an object of the management cluster. Webhooks are unavailable for a
+// while after a manager is killed.
 func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
 	h.t.Helper()
 	h.Eventually(func() error {
@@ -261,12 +260,12 @@ func (h *harness) cluster(edit func(*clusterv1.Cluster)) {
 	change(h, h.name, &clusterv1.Cluster{}, edit)
 }
 
-// ofCluster are the options that list objects of the cluster.
+// ofCluster returns the options that list objects of the cluster.
 func (h *harness) ofCluster() []client.ListOption {
 	return []client.ListOption{client.InNamespace(environment.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: h.name}}
 }
 
-// controlPlane is the cluster's, or an empty one.
+// controlPlane returns the control plane of the cluster, or an empty one.
 func (h *harness) controlPlane() *controlplanev1.CAPTControlPlane {
 	h.t.Helper()
 	var list controlplanev1.CAPTControlPlaneList
@@ -277,11 +276,11 @@ func (h *harness) controlPlane() *controlplanev1.CAPTControlPlane {
 	return &list.Items[0]
 }
 
-// condition is "True", or "False: Reason: message".
+// condition returns "True", or "False: Reason: message".
 func condition(conditions []metav1.Condition, kind string) string {
 	found := meta.FindStatusCondition(conditions, kind)
 	if found == nil {
-		return "not known"
+		return "not set"
 	}
 	if found.Status == metav1.ConditionTrue {
 		return "True"
@@ -309,15 +308,15 @@ func (h *harness) handled(addon string) bool {
 	return found.Status.ObservedGeneration == found.Generation && found.Status.HandledTrigger == found.Annotations[addonsv1.TriggerAnnotation]
 }
 
-// waitAddon waits for where an add-on stands.
-func (h *harness) waitAddon(addon string, addonStatus types.GomegaMatcher) {
+// waitAddon waits for a status of an add-on.
+func (h *harness) waitAddon(addon string, status types.GomegaMatcher) {
 	h.t.Helper()
 	h.Eventually(func() string {
 		if !h.handled(addon) {
 			return "not reconciled yet"
 		}
 		return h.addonStatus(addon)
-	}).Should(addonStatus, "add-on %s", addon)
+	}).Should(status, "add-on %s", addon)
 }
 
 // ready waits until the add-ons are ready, in this order.
@@ -325,17 +324,17 @@ func (h *harness) ready(addons ...string) {
 	h.t.Helper()
 	for _, addon := range addons {
 		h.waitAddon(addon, Equal(clusterv1.ReadyReason))
-		h.say("Add-on %s is ready", addon)
+		h.logf("Add-on %s is ready", addon)
 	}
 }
 
-// reach makes the client of the cluster.
-func (h *harness) reach() {
+// connect creates the client of the cluster.
+func (h *harness) connect() {
 	h.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	h.Eventually(func() error {
 		return h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: h.name + "-kubeconfig"}, kubeconfig)
-	}).Should(Succeed(), "the kubeconfig is there")
+	}).Should(Succeed(), "the kubeconfig exists")
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
 	h.Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Timeout = -1, 20*time.Second

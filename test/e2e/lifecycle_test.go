@@ -22,62 +22,62 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-// The life of a cluster, from two labels to nothing left.
-func TestStory_fromTwoLabelsToNothingLeft(t *testing.T) {
-	h := newHarness(t, "story")
-	for _, chapter := range []struct {
+// The lifecycle of a cluster, from two labels to the deletion.
+func TestLifecycle_installsAndRemovesAddons(t *testing.T) {
+	h := newHarness(t, "lifecycle")
+	for _, stage := range []struct {
 		name string
-		tell func()
+		run  func()
 	}{
-		{"a Cluster with both labels gets Flux and Karpenter", h.begins},
+		{"a Cluster with both labels gets Flux and Karpenter", h.start},
 		{"a pending pod gets a node", h.getsNodes},
 		{"an output of Terraform changes and reaches Karpenter", h.followsOutputs},
-		{"odd values arrive as they are", h.keepsOddValues},
+		{"values with special characters are unchanged", h.keepsOddValues},
 		{"a user triggers the add-on", h.isTriggered},
 		{"the chart is upgraded in place", h.upgradesChart},
 		{"Kubernetes is upgraded", h.upgradesKubernetes},
-		{"an upgrade that does not fit is held", h.holdsUpgrade},
-		{"a third add-on needs nothing special", h.takesThird},
-		{"a label goes, and the add-on with it", h.losesLabel},
-		{"the Cluster is deleted, nodes first", h.isDeleted},
+		{"an upgrade to an unsupported version is blocked", h.blocksUpgrade},
+		{"a third add-on needs no special handling", h.installsThird},
+		{"an add-on is removed with its label", h.losesLabel},
+		{"the Cluster is deleted, nodes first", h.deletesInOrder},
 		{"nothing is left", h.leavesNothing},
 	} {
 		began := time.Now()
-		h.say("== %s", chapter.name)
-		chapter.tell()
-		h.say("== took %.1fs", time.Since(began).Seconds())
+		h.logf("== %s", stage.name)
+		stage.run()
+		h.logf("== took %.1fs", time.Since(began).Seconds())
 	}
 }
 
-// begins brings a cluster up to Karpenter and its node pool.
-func (h *harness) begins() {
+// start creates a cluster with Karpenter and its node pool.
+func (h *harness) start() {
 	h.install(flux)
 	h.install(karpenter, h.chartVersion("1.14.0"))
 	h.install(nodePool)
 	h.create("v1.35.0")
-	h.comesUp()
+	h.waitUntilReady()
 }
 
-// comesUp waits for each part of a new cluster.
-func (h *harness) comesUp() {
+// waitUntilReady waits for each part of a new cluster.
+func (h *harness) waitUntilReady() {
 	h.t.Helper()
 	h.Eventually(func() string {
 		var list infrav1.CAPTClusterList
 		h.Expect(h.client.List(h.ctx, &list, h.ofCluster()...)).To(Succeed())
 		if len(list.Items) == 0 {
-			return "not made yet"
+			return "not created yet"
 		}
 		return condition(list.Items[0].Status.Conditions, infrav1.ReadyCondition)
 	}).Should(Equal("True"), "the VPC")
-	h.say("The VPC is ready")
+	h.logf("The VPC is ready")
 	h.Eventually(func() string { return condition(h.controlPlane().Status.Conditions, infrav1.ReadyCondition) }).Should(Equal("True"), "the control plane")
-	h.say("The control plane is ready: Kubernetes %s", h.controlPlane().Status.Version)
-	h.reach()
+	h.logf("The control plane is ready: Kubernetes %s", h.controlPlane().Status.Version)
+	h.connect()
 	h.ready(flux, karpenter, nodePool)
 	h.uid = string(h.deployment().UID)
 }
 
-// deployment is Karpenter's.
+// deployment returns Karpenter's Deployment.
 func (h *harness) deployment() *appsv1.Deployment {
 	h.t.Helper()
 	found := &appsv1.Deployment{}
@@ -85,7 +85,7 @@ func (h *harness) deployment() *appsv1.Deployment {
 	return found
 }
 
-// queue is the name of the queue that Karpenter was started with.
+// queue returns the name of the queue of the running Karpenter.
 func (h *harness) queue() string {
 	h.t.Helper()
 	for _, variable := range h.deployment().Spec.Template.Spec.Containers[0].Env {
@@ -96,7 +96,7 @@ func (h *harness) queue() string {
 	return ""
 }
 
-// getsNodes makes pods that no node takes.
+// getsNodes creates pods that fit on no existing node.
 func (h *harness) getsNodes() {
 	root, err := h.env.Root()
 	h.Expect(err).NotTo(HaveOccurred())
@@ -108,14 +108,14 @@ func (h *harness) getsNodes() {
 		g.Expect(h.workload.Get(h.ctx, client.ObjectKey{Namespace: "default", Name: "inflate"}, pods)).To(Succeed())
 		g.Expect(pods.Status.AvailableReplicas).To(Equal(int32(3)))
 		g.Expect(h.claims()).NotTo(BeEmpty())
-	}).Should(Succeed(), "Karpenter makes a node for pending pods")
+	}).Should(Succeed(), "Karpenter creates a node for pending pods")
 	var nodes corev1.NodeList
 	h.Expect(h.workload.List(h.ctx, &nodes, client.MatchingLabels{"karpenter.sh/nodepool": "default"})).To(Succeed())
 	h.Expect(nodes.Items).NotTo(BeEmpty())
-	h.say("Karpenter has made %d node(s)", len(nodes.Items))
+	h.logf("Karpenter has created %d node(s)", len(nodes.Items))
 }
 
-// claims are Karpenter's nodes.
+// claims returns Karpenter's NodeClaims.
 func (h *harness) claims() []metav1.PartialObjectMetadata {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(nodeClaims)
@@ -125,7 +125,7 @@ func (h *harness) claims() []metav1.PartialObjectMetadata {
 	return list.Items
 }
 
-// output has Terraform report another value.
+// output changes the value of a Terraform output.
 func (h *harness) output(name, value string) {
 	h.t.Helper()
 	h.cluster(func(c *clusterv1.Cluster) {
@@ -147,7 +147,7 @@ func (h *harness) output(name, value string) {
 
 func jsonOf(raw []byte) apiextensionsv1.JSON { return apiextensionsv1.JSON{Raw: raw} }
 
-// connection is the value of an output in the connection Secret.
+// connection returns the value of an output in the connection Secret.
 func (h *harness) connection(key string) string {
 	h.t.Helper()
 	return string(get(h, h.name+"-eks-connection", &corev1.Secret{}).Data[key])
@@ -156,18 +156,18 @@ func (h *harness) connection(key string) string {
 // followsOutputs measures how long a new value takes from Terraform's outputs to
 // the running Deployment.
 func (h *harness) followsOutputs() {
-	asked := time.Now()
+	changed := time.Now()
 	h.output("karpenter_queue_name", "another-queue")
-	h.Eventually(func() string { return h.connection("karpenter_queue_name") }, testTimeout, moment).Should(Equal("another-queue"), "the connection Secret")
+	h.Eventually(func() string { return h.connection("karpenter_queue_name") }, testTimeout, measureInterval).Should(Equal("another-queue"), "the connection Secret")
 	written := time.Now()
-	h.Eventually(h.queue, testTimeout, moment).Should(Equal("another-queue"), "the running Deployment")
-	h.say("MEASURED from the variable to the connection Secret %.1fs, from the Secret to the Deployment %.1fs",
-		written.Sub(asked).Seconds(), time.Since(written).Seconds())
+	h.Eventually(h.queue, testTimeout, measureInterval).Should(Equal("another-queue"), "the running Deployment")
+	h.logf("MEASURED from the variable to the connection Secret %.1fs, from the Secret to the Deployment %.1fs",
+		written.Sub(changed).Seconds(), time.Since(written).Seconds())
 	h.ready(karpenter)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid), "the Deployment is upgraded, not replaced")
 }
 
-// keepsOddValues hands over what Helm's --set would tear apart.
+// keepsOddValues passes values with special characters of Helm's --set.
 func (h *harness) keepsOddValues() {
 	const odd = "a,b=\"{c}\" 'd'\n[e]: \\f # null {{ g }}\n"
 	h.output("karpenter_iam_role_arn", odd)
@@ -179,7 +179,8 @@ func (h *harness) keepsOddValues() {
 	h.ready(karpenter)
 }
 
-// release reads the HelmRelease of an add-on; it has no status while it is gone.
+// release returns the HelmRelease of an add-on. The status is empty while it does not
+// exist.
 func (h *harness) release(namespace, name string) *unstructured.Unstructured {
 	h.t.Helper()
 	hr := &unstructured.Unstructured{}
@@ -191,7 +192,7 @@ func (h *harness) release(namespace, name string) *unstructured.Unstructured {
 	return hr
 }
 
-// requested is the request that Flux has dealt with last.
+// requested returns the request that Flux handled last.
 func (h *harness) requested() string {
 	h.t.Helper()
 	token, _, err := unstructured.NestedString(h.release(karpenter, karpenter).Object, "status", "lastHandledReconcileAt")
@@ -199,7 +200,7 @@ func (h *harness) requested() string {
 	return token
 }
 
-// trigger sets the annotation for users.
+// trigger sets the trigger annotation.
 func (h *harness) trigger(addon, value string) {
 	h.t.Helper()
 	h.addon(addon, func(a *addonsv1.CAPTAddon) {
@@ -213,7 +214,7 @@ func (h *harness) trigger(addon, value string) {
 func (h *harness) isTriggered() {
 	before := h.requested()
 	h.trigger(karpenter, "by hand")
-	h.Eventually(h.requested).ShouldNot(Equal(before), "Flux is asked again")
+	h.Eventually(h.requested).ShouldNot(Equal(before), "Flux reconciles again")
 	h.ready(karpenter)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
 }
@@ -236,15 +237,15 @@ func (h *harness) upgradesKubernetes() {
 	}).Should(Succeed(), "the control plane and its workers have the new version")
 	h.ready(flux, karpenter, nodePool)
 	h.Expect(string(h.deployment().UID)).To(Equal(h.uid))
-	h.say("Kubernetes is %s", h.controlPlane().Status.Version)
+	h.logf("Kubernetes is %s", h.controlPlane().Status.Version)
 }
 
-// holdsUpgrade asks for a version that neither Flux nor Karpenter is for.
-func (h *harness) holdsUpgrade() {
+// blocksUpgrade requests a version that neither Flux nor Karpenter supports.
+func (h *harness) blocksUpgrade() {
 	h.cluster(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
 	h.Eventually(func() string { return condition(h.controlPlane().Status.Conditions, "WorkspaceReady") }).
-		Should(And(HavePrefix("False: "+addonsv1.VersionUnsupportedReason+": The upgrade to 1.37 waits for add-on "), ContainSubstring("1.36")), "it says which versions fit")
-	h.say("%s", condition(h.controlPlane().Status.Conditions, "WorkspaceReady"))
+		Should(And(HavePrefix("False: "+addonsv1.VersionUnsupportedReason+": The upgrade to 1.37 waits for add-on "), ContainSubstring("1.36")), "the message contains the supported versions")
+	h.logf("%s", condition(h.controlPlane().Status.Conditions, "WorkspaceReady"))
 	h.Expect(h.controlPlane().Status.Version).To(HavePrefix("v1.36"))
 	h.ready(flux, karpenter, nodePool)
 	h.Expect(condition(h.controlPlane().Status.Conditions, clusterv1.AvailableCondition)).To(Equal("True"), "the cluster continues unchanged")
@@ -252,11 +253,11 @@ func (h *harness) holdsUpgrade() {
 	version := func() string { return h.controlPlane().ResourceVersion }
 	h.Eventually(func(g Gomega) {
 		now := version()
-		g.Consistently(version, 2*time.Second, look).Should(Equal(now))
+		g.Consistently(version, 2*time.Second, pollInterval).Should(Equal(now))
 	}).Should(Succeed(), "it waits without writing")
 }
 
-func (h *harness) takesThird() {
+func (h *harness) installsThird() {
 	h.install(third)
 	h.Expect(h.addonStatus(third)).To(Equal("absent"), "no cluster has its label")
 	h.cluster(func(c *clusterv1.Cluster) { c.Labels["elbv2.k8s.aws/enabled"] = "true" })
@@ -270,7 +271,7 @@ func (h *harness) losesLabel() {
 	h.cluster(func(c *clusterv1.Cluster) { delete(c.Labels, "elbv2.k8s.aws/enabled") })
 	h.Eventually(func() string { return h.addonStatus(third) }).Should(Equal("absent"), "it is removed")
 	err := h.workload.Get(h.ctx, client.ObjectKey{Namespace: "kube-system", Name: third}, &appsv1.Deployment{})
-	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "its Deployment is gone")
-	h.Expect(h.release("kube-system", third).GetName()).To(BeEmpty(), "its HelmRelease is gone")
-	h.Eventually(func() []string { return h.rendered(third) }).Should(BeEmpty(), "Cluster API forgets it")
+	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "its Deployment is deleted")
+	h.Expect(h.release("kube-system", third).GetName()).To(BeEmpty(), "its HelmRelease is deleted")
+	h.Eventually(func() []string { return h.rendered(third) }).Should(BeEmpty(), "its objects in the management cluster are deleted")
 }
