@@ -48,15 +48,15 @@ func TestGoodManifests_areAccepted(t *testing.T) {
 	}
 }
 
-// The shape that users of Crossplane and of earlier CAPTs know comes back as it
-// was written, through the server and through CAPT's own types.
+// The format of Crossplane and of earlier releases of CAPT is unchanged after a round
+// trip through the API server and CAPT's types.
 func TestWireShape_roundTrips(t *testing.T) {
 	ns := env.Namespace(t)
 	for _, written := range documents(t, filepath.Join(root(t), "test", "api", "testdata", "wire", "workspacetemplate.yaml")) {
 		t.Run(written.GetName(), func(t *testing.T) {
 			g := NewWithT(t)
 			ctx := context.Background()
-			// The namespaces of the manifests are those of this one.
+			// The manifests get the namespace of this test.
 			inNamespace(written.Object["spec"], ns)
 			written.SetNamespace(ns)
 			g.Expect(env.Client.Create(ctx, written.DeepCopy(), strict)).To(Succeed())
@@ -88,7 +88,7 @@ func TestControlPlane_getsVersionPrefix(t *testing.T) {
 	g.Expect(cp.Spec.Version).To(Equal("v1.33.0"))
 
 	cp.Spec.Version = "1.35"
-	g.Expect(env.Client.Update(context.Background(), cp)).To(Succeed(), "the controller steps over several minors")
+	g.Expect(env.Client.Update(context.Background(), cp)).To(Succeed(), "the controller upgrades minor by minor")
 	g.Expect(cp.Spec.Version).To(Equal("v1.35"))
 }
 
@@ -111,7 +111,7 @@ func TestMachineDeployment_getsClusterLabel(t *testing.T) {
 	g.Expect(md.Spec.Selector.MatchLabels).To(Equal(map[string]string{"pool": "a"}))
 }
 
-// documents reads the objects of a YAML file.
+// documents returns the objects of a YAML file.
 func documents(t *testing.T, path string) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(path)

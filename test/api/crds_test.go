@@ -11,7 +11,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// crds reads CAPT's CRDs from the repository.
+// crds returns CAPT's CRDs of the repository.
 func crds(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var all []*apiextensionsv1.CustomResourceDefinition
@@ -39,7 +39,7 @@ func files(t *testing.T, dir string) []string {
 			return err
 		}
 		if entry.IsDir() && entry.Name() == "source" {
-			// What templates are generated from is no manifest.
+			// Sources of templates are not manifests.
 			return filepath.SkipDir
 		}
 		if ext := filepath.Ext(path); !entry.IsDir() && (ext == ".yaml" || ext == ".yml") {
@@ -64,8 +64,8 @@ func decode(t *testing.T, path string, into any) {
 	}
 }
 
-// walk calls visit for a schema and everything in it. The path of a field is
-// written with dots; items of lists and values of maps add [] to it.
+// walk calls visit for a schema and all schemas in it. Paths are separated by dots;
+// items of lists and values of maps add [] to the path.
 func walk(path string, schema *apiextensionsv1.JSONSchemaProps, visit func(path string, schema *apiextensionsv1.JSONSchemaProps)) {
 	visit(path, schema)
 	for name := range schema.Properties {

@@ -16,7 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// foreign are the fields whose content other projects document.
+// foreign are the fields that other projects document.
 var foreign = []string{".apiVersion", ".kind", ".spec.runner.resources", ".spec.runner.tolerations[]"}
 
 func TestFields_areDocumented(t *testing.T) {
@@ -43,7 +43,7 @@ func TestFields_areDocumented(t *testing.T) {
 	}
 }
 
-// isForeign reports whether a field lies inside another project's type.
+// isForeign reports whether a field belongs to a type of another project.
 func isForeign(path string) bool {
 	return slices.ContainsFunc(foreign, func(f string) bool { return path == f || strings.HasPrefix(path, f+".") }) ||
 		strings.Contains(path, "onditions[].") || strings.Contains(path, "elector.") || strings.Contains(path, ".metadata.")
@@ -80,7 +80,7 @@ func TestKubectlExplain_showsEveryField(t *testing.T) {
 	}
 }
 
-func TestCRDs_keepTheContract(t *testing.T) {
+func TestCRDs_followTheContract(t *testing.T) {
 	for _, crd := range servedCRDs(t) {
 		t.Run(crd.Spec.Names.Kind, func(t *testing.T) {
 			g := NewWithT(t)
@@ -113,7 +113,7 @@ func TestCRDs_shortNamesAreUnique(t *testing.T) {
 	}
 }
 
-// servedCRDs returns CAPT's CRDs as the API server has them.
+// servedCRDs returns CAPT's CRDs from the API server.
 func servedCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -135,7 +135,7 @@ func servedCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	return served
 }
 
-// oneLine undoes line breaks.
+// oneLine replaces line breaks with spaces.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

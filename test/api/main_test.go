@@ -1,5 +1,5 @@
-// Package api_test holds CAPT's kinds against the real API server: what it
-// refuses and in which words, what it takes, and how it documents itself.
+// Package api_test tests CAPT's kinds on a real API server: rejected objects and their
+// messages, accepted objects, and documentation.
 package api_test
 
 import (

@@ -17,31 +17,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// strict has the server refuse unknown fields, as kubectl does.
+// strict makes the server reject unknown fields, as kubectl does.
 const strict = client.FieldValidation("Strict")
 
-// refusals are the bad manifests of one kind. Each is the object, which is
-// accepted as it stands, with a change.
+// refusals are the bad manifests of one kind. Each is an object that is valid without
+// the change.
 type refusals struct {
 	Object map[string]any `json:"object"`
 	Cases  []refusal      `json:"cases"`
 }
 
 type refusal struct {
-	// Name says what is wrong.
+	// Name describes the problem.
 	Name string `json:"name"`
 	// Change is merged into the object before it is created.
 	Change map[string]any `json:"change"`
 	// Status is merged into the created object's status.
 	Status map[string]any `json:"status"`
-	// Update is merged into the created object. Without it the creation is
-	// what is refused.
+	// Update is merged into the created object. If it is empty, the creation must be
+	// rejected.
 	Update map[string]any `json:"update"`
-	// Want are parts of the message: the field, and what to write.
+	// Want are parts of the message: the field and the fix.
 	Want []string `json:"want"`
 }
 
-func TestBadManifests_areRefusedInWordsThatHelp(t *testing.T) {
+func TestBadManifests_areRejectedWithHelpfulMessages(t *testing.T) {
 	kinds := map[string]bool{}
 	total := 0
 	var messages []string
@@ -64,7 +64,7 @@ func TestBadManifests_areRefusedInWordsThatHelp(t *testing.T) {
 		})
 	}
 	if len(messages) < total {
-		t.Skip("not all cases ran, so nothing is known of the others")
+		t.Skip("not all cases ran, so the coverage is not known")
 	}
 	t.Run("at least a hundred of them", func(t *testing.T) {
 		NewWithT(t).Expect(total).To(BeNumerically(">=", 100))
@@ -77,12 +77,12 @@ func TestBadManifests_areRefusedInWordsThatHelp(t *testing.T) {
 	t.Run("for every CEL rule", func(t *testing.T) { expectEveryRule(t, messages) })
 }
 
-// expectRefusal has a bad manifest refused and returns the message.
+// expectRefusal checks that a bad manifest is rejected and returns the message.
 func expectRefusal(t *testing.T, base map[string]any, c refusal, ns string, number int) string {
 	t.Helper()
 	g := NewWithT(t)
 	ctx := context.Background()
-	g.Expect(c.Want).NotTo(BeEmpty(), "a case says what the message must hold")
+	g.Expect(c.Want).NotTo(BeEmpty(), "want must not be empty")
 	obj := object(t, base, c.Change, ns)
 
 	var err error
@@ -99,7 +99,7 @@ func expectRefusal(t *testing.T, base map[string]any, c refusal, ns string, numb
 		}
 		err = env.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(update)), strict)
 	}
-	g.Expect(err).To(HaveOccurred(), "the manifest must be refused")
+	g.Expect(err).To(HaveOccurred(), "the manifest must be rejected")
 	for _, want := range c.Want {
 		g.Expect(err.Error()).To(ContainSubstring(want))
 	}
@@ -107,8 +107,8 @@ func expectRefusal(t *testing.T, base map[string]any, c refusal, ns string, numb
 	return err.Error()
 }
 
-// expectEveryRule fails for CEL rules that say nothing, or whose message none
-// of the messages holds.
+// expectEveryRule fails for CEL rules without a message, or whose message no case
+// covers.
 func expectEveryRule(t *testing.T, messages []string) {
 	t.Helper()
 	all := strings.Join(messages, "\n")
@@ -127,7 +127,7 @@ func expectEveryRule(t *testing.T, messages []string) {
 		}
 	}
 	for message, path := range maps.All(missing) {
-		t.Errorf("%s: no bad manifest meets the rule %q", path, message)
+		t.Errorf("%s: no bad manifest violates the rule %q", path, message)
 	}
 }
 

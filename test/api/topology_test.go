@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster API's topology controller tries a changed template by a dry run
-// before it creates a new one.
-func TestTemplates_letTopologyDryRunsThrough(t *testing.T) {
+// Cluster API's topology controller updates a changed template in a dry run before it
+// creates a new one.
+func TestTemplates_allowTopologyDryRuns(t *testing.T) {
 	changes := map[string]map[string]any{
 		"captclustertemplate":         {"region": "us-east-1", "vpcTemplateRef": map[string]any{"name": "other"}},
 		"captcontrolplanetemplate":    {"controlPlaneConfig": map[string]any{"region": "us-east-1"}},
@@ -38,17 +38,17 @@ func TestTemplates_letTopologyDryRunsThrough(t *testing.T) {
 			}
 
 			g.Expect(env.Client.Update(ctx, obj.DeepCopy(), client.DryRunAll)).
-				To(MatchError(ContainSubstring("cannot be changed")), "a dry run of anybody else")
+				To(MatchError(ContainSubstring("cannot be changed")), "a dry run of another client")
 
 			obj.SetAnnotations(map[string]string{clusterv1.TopologyDryRunAnnotation: ""})
 			g.Expect(env.Client.Update(ctx, obj.DeepCopy())).
-				To(MatchError(ContainSubstring("cannot be changed")), "no dry run, whatever the annotation")
+				To(MatchError(ContainSubstring("cannot be changed")), "an update with the annotation that is not a dry run")
 			g.Expect(env.Client.Update(ctx, obj.DeepCopy(), client.DryRunAll)).To(Succeed(), "a topology dry run")
 		})
 	}
 }
 
-func TestTemplates_takeLabelsAndAnnotations(t *testing.T) {
+func TestTemplates_allowLabelsAndAnnotations(t *testing.T) {
 	g := NewWithT(t)
 	ctx := context.Background()
 	var r refusals

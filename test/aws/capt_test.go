@@ -28,7 +28,7 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// kubernetesVersion is that of the API server that plays the workload cluster's.
+// kubernetesVersion is the version of the API server of the workload cluster.
 const kubernetesVersion = "1.37"
 
 // management is a management cluster with the real manager.
@@ -38,17 +38,17 @@ type management struct {
 	namespace string
 }
 
-// From Cluster to Ready and back: modules/network and modules/eks as templates, run
-// by the real manager. EKS's API server cannot be had; a real one that accepts
-// EKS's tokens stands at the address that the emulator gives out.
-func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
+// Creation and deletion of a Cluster: modules/network and modules/eks as templates, run
+// by the real manager. A real API server that accepts EKS tokens replaces that of EKS,
+// at the address that the emulator returns.
+func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	needsEmulator(t)
 	account := awstest.New(t)
 	endpoint, ca := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"))
 	e := startEmulator(t, "-cluster-endpoint", endpoint, "-cluster-ca", ca)
-	// Tokens are signed for the emulator with keys that the authenticator knows.
+	// Tokens are signed for the emulator with keys that the authenticator accepts.
 	account.URL = e.url
-	before := e.things()
+	before := e.resources()
 	m := startManagement(e)
 	m.templates(account.Env())
 	m.create(demo()...)
@@ -59,7 +59,7 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 	cluster := &clusterv1.Cluster{}
 	m.wait(cluster, clusterv1.AvailableCondition)
 	e.Expect(cluster.Spec.ControlPlaneEndpoint.String()).To(Equal(strings.TrimPrefix(endpoint, "https://")))
-	e.Expect(e.things()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo"))
+	e.Expect(e.resources()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo"))
 
 	t.Log("Available; changing the tags")
 	runs := m.workspace("demo").Status.Runs
@@ -69,9 +69,9 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 		}
 		plane.Spec.AdditionalTags = map[string]string{"stage": "two"}
 		return m.env.Client.Update(t.Context(), plane)
-	}, testTimeout).Should(Succeed(), "another client may be faster")
+	}, testTimeout).Should(Succeed(), "another client may cause conflicts")
 	m.wait(plane, infrav1.ReadyCondition)
-	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags are a run")
+	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags cause a run")
 
 	t.Log("deleting the Cluster")
 	e.Expect(m.env.Client.Delete(t.Context(), cluster)).To(Succeed())
@@ -81,11 +81,11 @@ func TestCAPT_bringsAnEKSClusterUpAndTakesItAway(t *testing.T) {
 		}, testTimeout, time.Second).Should(Succeed())
 	}
 	const spot = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
-	left := slices.DeleteFunc(e.things(), func(name string) bool { return name == spot })
-	e.Expect(left).To(Equal(before), "nothing is left but the account's role for Spot")
+	left := slices.DeleteFunc(e.resources(), func(name string) bool { return name == spot })
+	e.Expect(left).To(Equal(before), "only the account's role for Spot is left")
 }
 
-// startAPIServer starts an API server that asks the authenticator about tokens, and
+// startAPIServer starts an API server with the authenticator as token webhook, and
 // returns its address and a file with its certificate authority.
 func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) (endpoint, ca string) {
 	t.Helper()
@@ -112,8 +112,8 @@ func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) (endpoin
 	return config.Host, ca
 }
 
-// startManagement starts an API server with Cluster API, and the manager on it. The
-// provider comes from a mirror that the manager's own CLI configuration names.
+// startManagement starts an API server with Cluster API and the manager. The provider
+// comes from the mirror of the manager's CLI configuration.
 func startManagement(e *emulator) *management {
 	e.t.Helper()
 	m := &management{emulator: e}
@@ -144,7 +144,7 @@ func startManagement(e *emulator) *management {
 	return m
 }
 
-// templates makes the templates vpc and eks of the modules in this tree, whose runs
+// templates creates the templates vpc and eks from the modules of this tree, whose runs
 // have the given settings.
 func (m *management) templates(settings map[string]string) {
 	m.t.Helper()
@@ -170,7 +170,7 @@ func (m *management) templates(settings map[string]string) {
 	}
 }
 
-// demo is a cluster of these templates.
+// demo returns a cluster of these templates.
 func demo() []client.Object {
 	named := metav1.ObjectMeta{Name: "demo"}
 	return []client.Object{
@@ -211,8 +211,8 @@ type conditioned interface {
 	GetConditions() []metav1.Condition
 }
 
-// wait waits until a condition of the object demo is true for what it is now, and
-// gives up at once when a run failed.
+// wait waits until a condition of the object demo is True for the current generation.
+// It stops if a run failed.
 func (m *management) wait(obj conditioned, kind string) {
 	m.t.Helper()
 	m.Eventually(func(g Gomega) {

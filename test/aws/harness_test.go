@@ -1,7 +1,6 @@
 // Package aws applies, changes and destroys CAPT's Terraform modules with the real
-// AWS provider, by themselves and through CAPT, on an emulator: moto's server, and
-// a stand-in of EKS of our own (dev/awsemulator). Nothing here is AWS; the tools
-// and the provider are real. It takes minutes and Python, so that it runs only
+// AWS provider, alone and through CAPT, on an emulator of AWS: moto's server, and a
+// fake of EKS (dev/awsemulator). It takes minutes and requires Python, so it runs only
 // with CAPT_TEST_AWS=1 (`make e2e-aws`).
 package aws
 
@@ -28,9 +27,10 @@ import (
 
 const (
 	region = "eu-central-1"
-	// providerVersion is the one that the modules ask for and bin/parts has.
+	// providerVersion is the version that the modules require and bin/parts has.
 	providerVersion = "6.47.1"
-	// testTimeout is how long an operation may take: the provider waits minutes for some.
+	// testTimeout is how long an operation may take. The provider waits minutes for
+	// some.
 	testTimeout = 12 * time.Minute
 )
 
@@ -54,7 +54,7 @@ var emulatorProgram = sync.OnceValues(func() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the emulator: %w\n%s", err, out)
 	}
-	// The first start installs moto. Were it not for this, several would at once.
+	// The first start installs moto. This prevents concurrent installations.
 	cmd = exec.Command(program, "-install")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("installing moto: %w\n%s", err, out)
@@ -62,7 +62,7 @@ var emulatorProgram = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// emulator is an account of AWS that belongs to one test.
+// emulator is the AWS account of one test.
 type emulator struct {
 	*WithT
 	t   *testing.T
@@ -87,14 +87,14 @@ func startEmulator(t *testing.T, args ...string) *emulator {
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	e.Expect(err).NotTo(HaveOccurred(), "the emulator ended before it was ready")
+	e.Expect(err).NotTo(HaveOccurred(), "the emulator exited before it was ready")
 	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
 	e.Expect(ready).To(BeTrue(), line)
 	e.url = url
 	return e
 }
 
-// settings are what the provider is told.
+// settings are the environment variables of the provider.
 func (e *emulator) settings() map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL": e.url, "AWS_REGION": region, "AWS_EC2_METADATA_DISABLED": "true",
@@ -102,9 +102,9 @@ func (e *emulator) settings() map[string]string {
 	}
 }
 
-// writeMirror makes a mirror with the providers of bin/parts, and returns the CLI
-// configuration that names it. The Helm provider is a stand-in, which nothing uses:
-// modules/eks names it for the migration from v1.
+// writeMirror creates a mirror with the providers of bin/parts, and returns the CLI
+// configuration for it. The Helm provider is a stand-in that no test uses: modules/eks
+// requires it for the migration from v1.
 func writeMirror(g *WithT, dir string) string {
 	for _, p := range []struct{ part, name, version string }{
 		{"terraform-provider-aws", "aws", providerVersion},
@@ -122,7 +122,7 @@ func writeMirror(g *WithT, dir string) string {
 	return config
 }
 
-// root is a module that tofu runs in.
+// root is a root module.
 type root struct {
 	*emulator
 	dir  string
@@ -147,7 +147,7 @@ func (e *emulator) module(name string, vars map[string]any) *root {
 	return r
 }
 
-// tofu runs the tool and returns what it printed.
+// tofu runs the tool and returns its output.
 func (r *root) tofu(args ...string) string {
 	r.t.Helper()
 	out, code := r.try(args...)
@@ -171,8 +171,7 @@ func (r *root) try(args ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// apply brings about the variables with some of them changed, and sees that the
-// provider then wants nothing more.
+// apply applies the variables with changes, and checks that the next plan is empty.
 func (r *root) apply(changes map[string]any) {
 	r.t.Helper()
 	maps.Copy(r.vars, changes)
@@ -184,14 +183,14 @@ func (r *root) apply(changes map[string]any) {
 	r.Expect(code).To(BeZero(), "a plan after the apply of %s has differences:\n%s", r.name, out)
 }
 
-// destroy takes everything away that the state knows.
+// destroy destroys all resources of the state.
 func (r *root) destroy() {
 	r.t.Helper()
 	r.tofu("destroy", "-auto-approve", "-input=false", "-no-color")
 	r.Expect(strings.TrimSpace(r.tofu("state", "list"))).To(BeEmpty())
 }
 
-// output reads an output.
+// output returns an output.
 func output[T any](r *root, name string) T {
 	r.t.Helper()
 	var value T

@@ -12,11 +12,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// question asks a service what there is. found is what names a thing in its answer.
-type question struct {
+// query lists resources of a service. found matches the name of a resource in the
+// response.
+type query struct {
 	service, action string
 	form            url.Values
-	// target is set for the services that speak JSON.
+	// target is set for services with a JSON protocol.
 	target string
 	found  *regexp.Regexp
 }
@@ -26,35 +27,35 @@ var (
 	iamARNs = regexp.MustCompile(`arn:aws:iam::[0-9]{12}:[^<]+`)
 )
 
-// inventory asks for everything that the modules make. KMS keys, NAT gateways and
-// VPC endpoints stay visible after they are deleted, in AWS too: the key's alias,
-// the gateway's address and endpoints that work are looked for.
-func inventory() []question {
-	var all []question
+// inventory returns queries for everything that the modules create. KMS keys, NAT
+// gateways and VPC endpoints stay visible after their deletion, as in AWS, so the
+// queries are for the key's alias, the gateway's address and available endpoints.
+func inventory() []query {
+	var all []query
 	for _, action := range []string{
 		"DescribeVpcs", "DescribeSubnets", "DescribeRouteTables", "DescribeInternetGateways", "DescribeAddresses",
 		"DescribeSecurityGroups", "DescribeSecurityGroupRules", "DescribeLaunchTemplates",
 	} {
-		all = append(all, question{service: "ec2", action: action, form: url.Values{"Version": {"2016-11-15"}}, found: ec2IDs})
+		all = append(all, query{service: "ec2", action: action, form: url.Values{"Version": {"2016-11-15"}}, found: ec2IDs})
 	}
 	for _, action := range []string{"ListRoles", "ListInstanceProfiles", "ListPolicies", "ListOpenIDConnectProviders"} {
-		all = append(all, question{service: "iam", action: action, form: url.Values{"Version": {"2010-05-08"}, "Scope": {"Local"}}, found: iamARNs})
+		all = append(all, query{service: "iam", action: action, form: url.Values{"Version": {"2010-05-08"}, "Scope": {"Local"}}, found: iamARNs})
 	}
 	return append(all,
-		question{service: "ec2", action: "DescribeVpcEndpoints", form: url.Values{"Version": {"2016-11-15"}}, found: regexp.MustCompile(`<state>(available|pending)</state>`)},
-		question{service: "sqs", action: "ListQueues", target: "AmazonSQS", found: regexp.MustCompile(`/[0-9]{12}/[^"]+`)},
-		question{service: "events", action: "ListRules", target: "AWSEvents", found: regexp.MustCompile(`arn:aws:events:[^"]+`)},
-		question{service: "logs", action: "DescribeLogGroups", target: "Logs_20140328", found: regexp.MustCompile(`/aws/eks/[^":]+`)},
-		question{service: "kms", action: "ListAliases", target: "TrentService", found: regexp.MustCompile(`alias/eks/[^"]+`)},
+		query{service: "ec2", action: "DescribeVpcEndpoints", form: url.Values{"Version": {"2016-11-15"}}, found: regexp.MustCompile(`<state>(available|pending)</state>`)},
+		query{service: "sqs", action: "ListQueues", target: "AmazonSQS", found: regexp.MustCompile(`/[0-9]{12}/[^"]+`)},
+		query{service: "events", action: "ListRules", target: "AWSEvents", found: regexp.MustCompile(`arn:aws:events:[^"]+`)},
+		query{service: "logs", action: "DescribeLogGroups", target: "Logs_20140328", found: regexp.MustCompile(`/aws/eks/[^":]+`)},
+		query{service: "kms", action: "ListAliases", target: "TrentService", found: regexp.MustCompile(`alias/eks/[^"]+`)},
 	)
 }
 
-// things names everything that is in the account.
-func (e *emulator) things() []string {
+// resources returns the names of all resources of the account.
+func (e *emulator) resources() []string {
 	e.t.Helper()
 	var names []string
 	for _, q := range inventory() {
-		for _, name := range q.found.FindAllString(e.ask(q), -1) {
+		for _, name := range q.found.FindAllString(e.call(q), -1) {
 			names = append(names, q.service+" "+name)
 		}
 	}
@@ -70,8 +71,8 @@ func (e *emulator) things() []string {
 	return slices.Compact(names)
 }
 
-// ask calls an action. The emulator reads a signature's scope, and no more.
-func (e *emulator) ask(q question) string {
+// call calls an action. Of the signature, the emulator reads only the scope.
+func (e *emulator) call(q query) string {
 	e.t.Helper()
 	body, kind := "{}", "application/x-amz-json-1.1"
 	if q.target == "" {

@@ -11,7 +11,7 @@ import (
 
 type object = map[string]any
 
-// network makes a VPC for a cluster.
+// network creates a VPC for a cluster.
 func (e *emulator) network(cluster string) *root {
 	e.t.Helper()
 	vpc := e.module("network", object{"name": cluster + "-vpc", "cluster_name": cluster, "azs": []string{region + "a", region + "b"}})
@@ -19,30 +19,30 @@ func (e *emulator) network(cluster string) *root {
 	return vpc
 }
 
-func TestNetwork_isMadeChangedAndTakenAway(t *testing.T) {
+func TestNetwork_isCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.things()
+	before := e.resources()
 	vpc := e.module("network", object{"name": "demo-vpc", "cluster_name": "demo", "tags": object{"stage": "one"}})
 	vpc.apply(nil)
 	e.Expect(output[[]string](vpc, "private_subnets")).To(HaveLen(3))
 	id := output[string](vpc, "vpc_id")
-	e.Expect(e.things()).To(ContainElement("ec2 " + id))
+	e.Expect(e.resources()).To(ContainElement("ec2 " + id))
 
 	vpc.apply(object{"tags": object{"stage": "two"}, "nat_gateway": "PerZone", "gateway_endpoints": []string{"s3", "dynamodb"}})
 	e.Expect(output[string](vpc, "vpc_id")).To(Equal(id), "a change keeps the VPC")
 	e.Expect(output[[]string](vpc, "nat_public_ips")).To(HaveLen(3))
 
 	vpc.destroy()
-	e.Expect(e.things()).To(Equal(before))
+	e.Expect(e.resources()).To(Equal(before))
 }
 
-// The whole template: control plane, add-ons, the node group that Flux and
-// Karpenter run on, and what Karpenter needs of AWS.
-func TestEKS_isMadeUpgradedAndTakenAway(t *testing.T) {
+// The whole template: control plane, add-ons, the node group of Flux and Karpenter, and
+// the AWS resources that Karpenter needs.
+func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.things()
+	before := e.resources()
 	vpc := e.network("demo")
 	cluster := e.module("eks", object{
 		"cluster_name": "demo", "kubernetes_version": "1.32", "tags": object{"stage": "one"},
@@ -50,7 +50,7 @@ func TestEKS_isMadeUpgradedAndTakenAway(t *testing.T) {
 	})
 	cluster.apply(nil)
 	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(HaveKeyWithValue("coredns", HavePrefix("v1.32.")))
-	e.Expect(e.things()).To(ContainElements(
+	e.Expect(e.resources()).To(ContainElements(
 		"eks "+region+"/clusters/demo", "eks "+region+"/clusters/demo/addons/vpc-cni",
 		"iam arn:aws:iam::123456789012:role/KarpenterController-demo", MatchRegexp(`^sqs /[0-9]+/Karpenter-demo$`)))
 	group := output[string](cluster, "node_group_name")
@@ -68,21 +68,21 @@ func TestEKS_isMadeUpgradedAndTakenAway(t *testing.T) {
 	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(And(
 		HaveKeyWithValue("metrics-server", HavePrefix("v1.33.")), HaveKeyWithValue("vpc-cni", HavePrefix("v1.33."))))
 	e.Expect(output[string](cluster, "node_group_name")).To(Equal(group), "an upgrade keeps the node group")
-	e.Expect(e.things()).To(ContainElements(
+	e.Expect(e.resources()).To(ContainElements(
 		"eks "+region+"/clusters/demo/access-entries/arn:aws:iam::123456789012:role/admin",
 		MatchRegexp("^eks "+region+"/clusters/demo/pod-identity-associations/")))
 
 	cluster.destroy()
-	e.Expect(e.things()).NotTo(ContainElement(HavePrefix("eks ")))
+	e.Expect(e.resources()).NotTo(ContainElement(HavePrefix("eks ")))
 	vpc.destroy()
-	e.Expect(e.things()).To(Equal(before))
+	e.Expect(e.resources()).To(Equal(before))
 }
 
-// Without the queue, whose deletion alone takes the provider minutes.
-func TestEKS_onFargateIsMadeChangedAndTakenAway(t *testing.T) {
+// Without the queue, because its deletion takes the provider minutes.
+func TestEKS_onFargateIsCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.things()
+	before := e.resources()
 	vpc := e.network("demo")
 	cluster := e.module("eks", object{
 		"cluster_name": "demo", "kubernetes_version": "1.33", "compute": "Fargate", "karpenter_interruption_queue": false,
@@ -96,19 +96,19 @@ func TestEKS_onFargateIsMadeChangedAndTakenAway(t *testing.T) {
 	cluster.apply(object{"tags": object{"stage": "two"}, "endpoint_public_access_cidrs": []string{"198.51.100.0/24"}})
 	e.Expect(output[[]string](cluster, "fargate_profile_names")).To(Equal(profiles))
 	out, code := cluster.try("destroy", "-auto-approve", "-input=false", "-no-color", "-target=module.cluster.aws_eks_cluster.this")
-	e.Expect(code).To(Equal(1), "a protected cluster stays:\n%s", out)
+	e.Expect(code).To(Equal(1), "a protected cluster is not deleted:\n%s", out)
 	e.Expect(out).To(ContainSubstring("deletion protection"))
 
 	cluster.apply(object{"deletion_protection": false})
 	cluster.destroy()
 	vpc.destroy()
-	e.Expect(e.things()).To(Equal(before))
+	e.Expect(e.resources()).To(Equal(before))
 }
 
-func TestNodeGroup_isMadeChangedAndTakenAway(t *testing.T) {
+func TestNodeGroup_isCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.things()
+	before := e.resources()
 	vpc := e.network("demo")
 	subnets := output[[]string](vpc, "private_subnets")
 	cluster := e.module("eks-cluster", object{
@@ -133,11 +133,11 @@ func TestNodeGroup_isMadeChangedAndTakenAway(t *testing.T) {
 	group.destroy()
 	cluster.destroy()
 	vpc.destroy()
-	e.Expect(e.things()).To(Equal(before))
+	e.Expect(e.resources()).To(Equal(before))
 }
 
-// The role belongs to the account: it is made, found again by others, and stays.
-func TestSpotRole_isMadeTakenOverAndNeverTakenAway(t *testing.T) {
+// The role belongs to the account: it is created once, reused and never deleted.
+func TestSpotRole_isCreatedImportedAndNeverDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
 	const arn = "arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
@@ -153,16 +153,17 @@ func TestSpotRole_isMadeTakenOverAndNeverTakenAway(t *testing.T) {
 	out, code := first.try("destroy", "-auto-approve", "-input=false", "-no-color")
 	e.Expect(code).To(Equal(1))
 	e.Expect(out).To(ContainSubstring("prevent_destroy"))
-	e.Expect(e.things()).To(ContainElement("iam " + arn))
+	e.Expect(e.resources()).To(ContainElement("iam " + arn))
 }
 
-// What the emulator calls the same is not for want of looking.
-func TestEmulator_tellsWhatIsThere(t *testing.T) {
+// The inventory shows created resources, so the comparisons of the other tests are
+// meaningful.
+func TestEmulator_listsResources(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.things()
-	e.ask(question{service: "iam", action: "CreateRole", form: url.Values{"Version": {"2010-05-08"}, "RoleName": {"new"}, "AssumeRolePolicyDocument": {policy(t)}}})
-	after := e.things()
+	before := e.resources()
+	e.call(query{service: "iam", action: "CreateRole", form: url.Values{"Version": {"2010-05-08"}, "RoleName": {"new"}, "AssumeRolePolicyDocument": {policy(t)}}})
+	after := e.resources()
 	e.Expect(slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })).
 		To(Equal([]string{"iam arn:aws:iam::123456789012:role/new"}))
 }

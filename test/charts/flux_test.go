@@ -29,7 +29,7 @@ func sorted(versions []string) []string {
 	return versions
 }
 
-// flux installs what make addons has rendered and runs its controllers.
+// flux installs the manifests of make addons and runs Flux's controllers.
 func (h *harness) flux() {
 	h.t.Helper()
 	for _, obj := range h.objects(read(h, h.built("addons", "fluxcd.yaml"))) {
@@ -49,8 +49,8 @@ func (h *harness) flux() {
 	h.start("helm-controller", kubeconfig, "--metrics-addr="+h.port(), "--health-addr="+h.port())
 }
 
-// release makes a HelmRelease of an add-on's chart, from the local registry, and
-// the Secret with an odd value for each output.
+// release creates a HelmRelease of an add-on's chart from the local registry, and the
+// Secret with an odd value for each output.
 func (h *harness) release(addon *addonsv1.CAPTAddon, version string) {
 	h.t.Helper()
 	helm := addon.Spec.Helm
@@ -88,7 +88,7 @@ spec:
   %[5]s`, helm.Namespace, h.charts, helm.Chart.Name, version, strings.ReplaceAll(strings.TrimSpace(string(valuesFrom)), "\n", "\n  ")))
 }
 
-// odd is a value that Helm's --set would tear apart.
+// odd returns a value with special characters of Helm's --set.
 func odd(key string) string { return `a,b={` + strings.ReplaceAll(key, "_", "-") + `}` }
 
 // ready waits until a release has a version of its chart.
@@ -109,9 +109,9 @@ func (h *harness) ready(namespace, name, version string) {
 	}, testTimeout).Should(Succeed(), "%s %s is deployed", name, version)
 }
 
-// Every Karpenter that can be had is installed by Flux over the one before, with
-// the values of the built-in add-on, and each output arrives as it is.
-func TestFlux_takesKarpenterFromTheOldestChartToTheNewest(t *testing.T) {
+// Flux upgrades Karpenter through all packed versions, with the values of the built-in
+// add-on, and the outputs are unchanged.
+func TestFlux_upgradesKarpenterThroughAllCharts(t *testing.T) {
 	h := newHarness(t)
 	h.flux()
 	addon := h.addon("karpenter")
@@ -150,7 +150,7 @@ func TestFlux_takesKarpenterFromTheOldestChartToTheNewest(t *testing.T) {
 	}
 }
 
-// The third add-on shows that nothing is special about Karpenter.
+// A third add-on works without special handling.
 func TestFlux_installsTheLoadBalancerController(t *testing.T) {
 	h := newHarness(t)
 	h.flux()

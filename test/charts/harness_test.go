@@ -1,7 +1,6 @@
-// Package charts tries the packed charts of the built-in add-ons with what installs
-// them: Flux's controllers, and the stand-in for Terraform's Helm provider, each on
-// a real API server. It needs what `make addons` writes, and runs only with
-// CAPT_TEST_CHARTS=1 (`make test-charts`).
+// Package charts tests the packed charts of the built-in add-ons with Flux and with
+// the stand-in for Terraform's Helm provider, on a real API server. It requires `make
+// addons`, and runs only with CAPT_TEST_CHARTS=1 (`make test-charts`).
 package charts
 
 import (
@@ -58,7 +57,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// built is a path below bin.
+// built returns a path below bin.
 func (h *harness) built(elements ...string) string {
 	h.t.Helper()
 	root, err := testenv.Root()
@@ -69,7 +68,7 @@ func (h *harness) built(elements ...string) string {
 	return path
 }
 
-// start runs a part until the test ends.
+// start runs a third-party program until the end of the test.
 func (h *harness) start(part string, env []string, args ...string) {
 	h.t.Helper()
 	program, err := testenv.Part(part)
@@ -83,7 +82,7 @@ func (h *harness) start(part string, env []string, args ...string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		if h.t.Failed() {
-			h.t.Logf("%s said:\n%s", part, tail(output.String()))
+			h.t.Logf("output of %s:\n%s", part, tail(output.String()))
 		}
 	})
 }
@@ -93,7 +92,7 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
 
-// port is a port without a listener.
+// port returns an address with a free port.
 func (h *harness) port() string {
 	h.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +101,7 @@ func (h *harness) port() string {
 	return listener.Addr().String()
 }
 
-// objects reads manifests.
+// objects returns the objects of manifests.
 func (h *harness) objects(text string) []*unstructured.Unstructured {
 	h.t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
@@ -120,7 +119,7 @@ func (h *harness) objects(text string) []*unstructured.Unstructured {
 	}
 }
 
-// create creates manifests, as soon as their kinds are known.
+// create creates the objects of manifests as soon as their kinds exist.
 func (h *harness) create(text string) {
 	h.t.Helper()
 	for _, obj := range h.objects(text) {
@@ -129,7 +128,7 @@ func (h *harness) create(text string) {
 	}
 }
 
-// addon reads a built-in add-on.
+// addon returns a built-in add-on.
 func (h *harness) addon(name string) *addonsv1.CAPTAddon {
 	h.t.Helper()
 	text, err := addons.Files.ReadFile(name + ".yaml")
@@ -139,7 +138,7 @@ func (h *harness) addon(name string) *addonsv1.CAPTAddon {
 	return addon
 }
 
-// versions are the packed versions of a chart, oldest first.
+// versions returns the packed versions of a chart, oldest first.
 func (h *harness) versions(chart string) []string {
 	h.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(h.built("charts"), chart+"-*.tgz"))

@@ -101,8 +101,8 @@ func (h *harness) karpenter() *appsv1.Deployment {
 	return deployment
 }
 
-// The life of a helm_release, with the turn that a migration to Flux takes: the
-// release is forgotten without being uninstalled, and taken back.
+// The lifecycle of a helm_release, including removal from the state without
+// uninstalling, and import.
 func TestStandIn_installsUpgradesForgetsAdoptsAndUninstalls(t *testing.T) {
 	h := newHarness(t)
 	tf := h.tofu()
@@ -121,12 +121,12 @@ func TestStandIn_installsUpgradesForgetsAdoptsAndUninstalls(t *testing.T) {
 	tf.file(tf.dir, "main.tf", "removed {\n  from = helm_release.karpenter\n  lifecycle {\n    destroy = false\n  }\n}\n")
 	h.Expect(tf.run("apply", "-auto-approve")).To(ContainSubstring("1 forgotten"))
 	h.Expect(tf.run("state", "list")).To(BeEmpty())
-	h.Expect(h.karpenter().UID).To(Equal(first.UID), "the release still runs")
+	h.Expect(h.karpenter().UID).To(Equal(first.UID), "the release is still running")
 
 	tf.write("http://"+h.charts, "1.14.1")
 	tf.file(tf.dir, "import.tf", "import {\n  to = helm_release.karpenter\n  id = \"karpenter/karpenter\"\n}\n")
 	h.Expect(tf.run("apply", "-auto-approve")).To(ContainSubstring("1 imported, 0 added"))
-	h.Expect(h.karpenter().UID).To(Equal(first.UID), "the same release was taken back")
+	h.Expect(h.karpenter().UID).To(Equal(first.UID), "the same release was imported")
 	tf.run("plan", "-detailed-exitcode")
 
 	tf.run("destroy", "-auto-approve")
@@ -134,7 +134,7 @@ func TestStandIn_installsUpgradesForgetsAdoptsAndUninstalls(t *testing.T) {
 	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "got %v", err)
 }
 
-func TestStandIn_recreatesAReleaseThatIsGone(t *testing.T) {
+func TestStandIn_recreatesMissingRelease(t *testing.T) {
 	h := newHarness(t)
 	tf := h.tofu()
 	tf.write("oci://"+h.charts+"/charts", "1.14.1")
@@ -143,7 +143,7 @@ func TestStandIn_recreatesAReleaseThatIsGone(t *testing.T) {
 	h.Expect(tf.run("plan")).To(ContainSubstring("Plan: 1 to add, 0 to change, 0 to destroy"))
 }
 
-func TestStandIn_saysWhichChartIsMissing(t *testing.T) {
+func TestStandIn_namesMissingChart(t *testing.T) {
 	h := newHarness(t)
 	tf := h.tofu()
 	tf.write("http://"+h.charts, "9.9.9")

@@ -14,7 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// alertRules are what the tests need of a PrometheusRule.
+// alertRules are the fields of a PrometheusRule that the tests use.
 type alertRules struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -36,11 +36,11 @@ type alertRule struct {
 var (
 	metricName = regexp.MustCompile(`\bcapt_[a-z_]+\b`)
 	registered = regexp.MustCompile(`\bName: "(capt_[a-z_]+)"`)
-	// ofHistogram are the endings that Prometheus gives the series of a histogram.
+	// ofHistogram matches the suffixes of a histogram's series.
 	ofHistogram = regexp.MustCompile(`_(bucket|count|sum)$`)
 )
 
-// metricsOf are the names of the metrics that the code registers.
+// metricsOf returns the names of the metrics that the code registers.
 func metricsOf(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -100,18 +100,18 @@ func TestAlerts_nameMetricsThatExist(t *testing.T) {
 		})
 	}
 	for name := range known {
-		NewWithT(t).Expect(used).To(HaveKey(name), "a metric that no alert uses: is there a state without an alert?")
+		NewWithT(t).Expect(used).To(HaveKey(name), "no alert uses the metric: add an alert, or remove the metric")
 	}
 }
 
-func TestAlerts_sayWhatToDo(t *testing.T) {
+func TestAlerts_haveSummaryDescriptionAndCommand(t *testing.T) {
 	root, err := testenv.Root()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	seen := map[string]bool{}
 	for _, rule := range readAlerts(t, root) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(seen).NotTo(HaveKey(rule.Alert), "its name stands twice")
+			g.Expect(seen).NotTo(HaveKey(rule.Alert), "its name is not unique")
 			seen[rule.Alert] = true
 			g.Expect(rule.Alert).To(HavePrefix("CAPT"))
 			g.Expect(rule.Labels["severity"]).To(BeElementOf("info", "warning", "critical"))

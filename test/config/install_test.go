@@ -35,9 +35,9 @@ import (
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = time.Minute
 
-// install applies what is rendered. cert-manager is not there: its objects are
-// left out, and the webhooks lead to this machine. It returns the directory of
-// the webhooks' certificates and their port.
+// install applies the rendered objects. cert-manager is not installed: its objects are
+// skipped, and the webhooks are served by this machine. It returns the directory of the
+// webhooks' certificates and their port.
 func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.WebhookInstallOptions {
 	t.Helper()
 	g := NewWithT(t)
@@ -68,7 +68,7 @@ func token(t *testing.T, namespace, name string) string {
 	return request.Status.Token
 }
 
-// kubeconfig returns a file that reaches the API server with a token.
+// kubeconfig returns a kubeconfig file with a token.
 func kubeconfig(t *testing.T, token string) string {
 	t.Helper()
 	const name = "capt"
@@ -90,13 +90,13 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// installed is a manager that runs with the rights of its service account.
+// installed is a manager that runs with the permissions of its service account.
 type installed struct {
 	health, diagnostics, log string
 }
 
-// start runs the manager as the Deployment does, but for what needs a node:
-// runs are its children, and its ports are free ones.
+// start runs the manager with the arguments of the Deployment, but with the process
+// executor and free ports.
 func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *installed {
 	t.Helper()
 	g := NewWithT(t)
@@ -134,7 +134,7 @@ func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *i
 	return m
 }
 
-// forbidden lists what the API server refused the manager.
+// forbidden returns the requests that RBAC denied.
 func (m *installed) forbidden() []string {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
@@ -149,8 +149,8 @@ func (m *installed) forbidden() []string {
 	return lines
 }
 
-// answer is the status of a GET.
-func answer(url, token string) (int, error) {
+// getStatus returns the status code of a GET.
+func getStatus(url, token string) (int, error) {
 	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -166,29 +166,29 @@ func answer(url, token string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-func TestDefault_givesTheManagerTheRightsItNeeds(t *testing.T) {
+func TestDefault_grantsRequiredPermissions(t *testing.T) {
 	g := NewWithT(t)
 	objects := render(t)
 	hooks := install(t, objects)
 	_, container := manager(t, objects)
 	m := start(t, container.Args, hooks)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		g.Eventually(func() (int, error) { return answer("http://"+m.health+path, "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
+		g.Eventually(func() (int, error) { return getStatus("http://"+m.health+path, "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
 	}
 
-	t.Run("the pod is as restricted as its namespace asks for", func(t *testing.T) {
+	t.Run("the pod meets the restrictions of its namespace", func(t *testing.T) {
 		g := NewWithT(t)
 		deployment, _ := manager(t, objects)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "like-the-manager"}, Spec: deployment.Spec.Template.Spec}
 		g.Expect(env.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
 	})
-	t.Run("metrics are for those who may read them", func(t *testing.T) { checkMetrics(t, m) })
+	t.Run("metrics require authorization", func(t *testing.T) { checkMetrics(t, m) })
 	t.Run("a workspace is applied and destroyed", func(t *testing.T) { checkWorkspace(t, m) })
-	t.Run("webhooks refuse what cannot work", func(t *testing.T) {
+	t.Run("webhooks reject invalid objects", func(t *testing.T) {
 		err := env.Client.Create(t.Context(), template(env.Namespace(t), "output {"))
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("main.tf:1,")))
 	})
-	g.Expect(m.forbidden()).To(BeEmpty(), "the API server refused the manager nothing")
+	g.Expect(m.forbidden()).To(BeEmpty(), "RBAC denied no request")
 }
 
 func checkMetrics(t *testing.T, m *installed) {
@@ -211,7 +211,7 @@ func checkMetrics(t *testing.T, m *installed) {
 		{token(t, own, "stranger"), http.StatusForbidden},
 		{token(t, own, "reader"), http.StatusOK},
 	} {
-		g.Eventually(func() (int, error) { return answer("https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
+		g.Eventually(func() (int, error) { return getStatus("https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
 	}
 }
 
@@ -222,8 +222,7 @@ func template(namespace, module string) *infrav1.WorkspaceTemplate {
 	return template
 }
 
-// checkWorkspace goes through everything that the manager asks of the API
-// server for a workspace.
+// checkWorkspace triggers all requests that the manager makes for a workspace.
 func checkWorkspace(t *testing.T, m *installed) {
 	g := NewWithT(t)
 	own := env.Namespace(t)
@@ -253,7 +252,7 @@ func checkWorkspace(t *testing.T, m *installed) {
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: own, Name: "hello-connection"}, secret)).To(Succeed())
 	g.Expect(secret.Data).To(HaveKeyWithValue("greeting", []byte("hello")))
 
-	// What is used stays until the workspace is gone.
+	// Objects in use remain until the workspace is deleted.
 	for _, obj := range []client.Object{config, module, apply} {
 		g.Expect(env.Client.Delete(t.Context(), obj)).To(Succeed())
 	}
@@ -263,7 +262,7 @@ func checkWorkspace(t *testing.T, m *installed) {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("%T %s is still there: %w; refused: %s", obj, obj.GetName(), err, m.forbidden())
+			return fmt.Errorf("%T %s still exists: %w; refused: %s", obj, obj.GetName(), err, m.forbidden())
 		}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	}
 }

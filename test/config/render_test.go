@@ -1,6 +1,5 @@
-// Package config tests the manifests that CAPT is installed from: they render,
-// the API server takes them, and the manager can do its work with the rights
-// they give it.
+// Package config tests the manifests of config: they are rendered, accepted by the API
+// server, and grant the manager the required permissions.
 package config
 
 import (
@@ -154,7 +153,7 @@ func TestDefault_probesAndLimitsTheManager(t *testing.T) {
 	}
 }
 
-func TestDefault_leadsServicesToTheManager(t *testing.T) {
+func TestDefault_routesServicesToTheManager(t *testing.T) {
 	objects := render(t)
 	deployment, container := manager(t, objects)
 	for name, port := range map[string]int32{"capt-webhook-service": 9443, "capt-controller-manager-metrics-service": 8443} {
@@ -171,7 +170,7 @@ func TestDefault_leadsServicesToTheManager(t *testing.T) {
 	}
 }
 
-func TestDefault_hasCertManagerSecureTheWebhooks(t *testing.T) {
+func TestDefault_securesWebhooksWithCertManager(t *testing.T) {
 	g := NewWithT(t)
 	objects := render(t)
 	deployment, _ := manager(t, objects)
@@ -198,9 +197,9 @@ func TestDefault_hasCertManagerSecureTheWebhooks(t *testing.T) {
 	}
 }
 
-// Cluster API owns Cluster: CAPT reads it. ClusterResourceSets can tell Clusters apart by labels only, so add-ons give
-// each Cluster a label of its name. Nothing else of a Cluster is CAPT's to write.
-func TestRole_writesNothingOfClustersButTheirMetadata(t *testing.T) {
+// Cluster API owns Clusters. ClusterResourceSets select Clusters by labels only, so CAPT
+// labels each Cluster with its name. It writes nothing else of a Cluster.
+func TestRole_writesOnlyMetadataOfClusters(t *testing.T) {
 	g := NewWithT(t)
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())

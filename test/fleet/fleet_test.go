@@ -1,5 +1,5 @@
-// Package fleet tests many clusters at once: that they all become ready, that
-// nothing is written once they are, and what the manager needs for them.
+// Package fleet tests many clusters at once: all become ready, and nothing is written
+// afterwards. It measures the resources of the manager.
 package fleet
 
 import (
@@ -32,13 +32,13 @@ import (
 )
 
 const (
-	// size is how many clusters there are, unless the environment says otherwise
-	// (CAPT_FLEET): make scale makes 200, which takes minutes.
+	// size is the number of clusters, unless CAPT_FLEET is set: make scale creates 200,
+	// which takes minutes.
 	size = 40
 	// testTimeout is how long they may take on a busy machine.
 	testTimeout = 15 * time.Minute
-	// rest is how long nothing may be written.
-	rest = 20 * time.Second
+	// idleTime is how long nothing may be written.
+	idleTime = 20 * time.Second
 )
 
 const vpcModule = `
@@ -48,8 +48,8 @@ output "vpc_id" { value = "vpc-${substr(sha256(terraform_data.vpc.id), 0, 17)}" 
 output "private_subnets" { value = ["subnet-a", "subnet-b"] }
 `
 
-// controlPlaneModule makes a control plane of an API server that runs already:
-// two hundred of them would not fit.
+// controlPlaneModule returns an API server that is already running: two hundred of them
+// would need too much memory.
 const controlPlaneModule = `
 variable "cluster_name" { type = string }
 variable "kubernetes_version" { type = string }
@@ -66,7 +66,7 @@ output "kubeconfig" {
 }
 `
 
-// result is what make scale writes.
+// result is the output of make scale.
 type result struct {
 	Clusters int `json:"clusters"`
 	// MemoryMiB is the manager's resident memory with all clusters ready.
@@ -74,14 +74,14 @@ type result struct {
 	// WritesAtRest are the writes to the API server within RestSeconds.
 	WritesAtRest int     `json:"writesAtRest"`
 	RestSeconds  float64 `json:"restSeconds"`
-	// CPUSecondsAtRest is what the manager used meanwhile.
+	// CPUSecondsAtRest is the CPU time of the manager in that time.
 	CPUSecondsAtRest float64 `json:"cpuSecondsAtRest"`
 	ReadySeconds     float64 `json:"readySeconds"`
-	// AddonSeconds is when every cluster had the add-on.
+	// AddonSeconds is when the add-on was ready in all clusters.
 	AddonSeconds float64 `json:"addonSeconds"`
 }
 
-func TestFleet_becomesReadyAndRests(t *testing.T) {
+func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	g := NewWithT(t)
 	env := testenv.New(t, testenv.WithClusterAPI(), testenv.WithControllerManager())
 	manager := startManager(t, env)
@@ -109,9 +109,9 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 		}
 		return ready
 	}, testTimeout, time.Second).Should(Equal(count))
-	found := result{Clusters: count, ReadySeconds: time.Since(began).Seconds(), RestSeconds: rest.Seconds()}
+	found := result{Clusters: count, ReadySeconds: time.Since(began).Seconds(), RestSeconds: idleTime.Seconds()}
 
-	// Cluster API connects to each cluster in its own time; it may write then.
+	// Cluster API connects to the clusters later, and may write then.
 	g.Eventually(func() (available int) {
 		var list clusterv1.ClusterList
 		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
@@ -131,7 +131,7 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 	found.AddonSeconds = time.Since(began).Seconds()
 
 	writes, cpu := countWrites(t, env), cpuSeconds(t, manager)
-	time.Sleep(rest) // The time is what is measured: nothing may happen in it.
+	time.Sleep(idleTime) // The test measures this period: nothing may happen in it.
 	after := countWrites(t, env)
 	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, manager)-cpu
 	found.MemoryMiB = residentMiB(t, manager)
@@ -146,8 +146,8 @@ func TestFleet_becomesReadyAndRests(t *testing.T) {
 	}
 }
 
-// createAddon gives every cluster a ConfigMap of its own. All of them are the
-// same API server here.
+// createAddon installs a ConfigMap in every cluster. All clusters are the same API
+// server here.
 func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
 	t.Helper()
 	addon := &addonsv1.CAPTAddon{
@@ -247,9 +247,9 @@ type writeCount struct {
 	byResource map[string]int
 }
 
-// countWrites asks the API server how many writes it has served. Leases of
-// leaders and events are no state of clusters, and Cluster API patches a binding
-// with nothing whenever it reconciles it.
+// countWrites returns the number of writes that the API server has served. It ignores
+// Leases and events, and bindings, which Cluster API patches without a change in every
+// reconcile.
 func countWrites(t *testing.T, env *testenv.Environment) writeCount {
 	t.Helper()
 	g := NewWithT(t)
@@ -309,7 +309,7 @@ func residentMiB(t *testing.T, pid int) int {
 	return 0
 }
 
-// cpuSeconds is the time the process itself has used, in clock ticks of 10 ms.
+// cpuSeconds returns the CPU time of a process.
 func cpuSeconds(t *testing.T, pid int) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

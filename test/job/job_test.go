@@ -66,7 +66,7 @@ func (h *harness) found(path string, err error) string {
 	return path
 }
 
-// startManager runs the manager with the rights it has in a cluster.
+// startManager runs the manager with its permissions in a cluster.
 func (h *harness) startManager() {
 	h.t.Helper()
 	log := filepath.Join(h.t.TempDir(), "manager.log")
@@ -88,7 +88,7 @@ func (h *harness) startManager() {
 	})
 }
 
-// kubeconfig is that of an account with the manager's role and nothing more.
+// kubeconfig returns the kubeconfig of an account that has only the manager's role.
 func (h *harness) kubeconfig() string {
 	h.t.Helper()
 	root := h.found(testenv.Root())
@@ -131,8 +131,8 @@ func (h *harness) get(name string) *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
-// says waits until a condition says something.
-func (h *harness) says(name, kind string, matcher OmegaMatcher) {
+// waitMessage waits until the status, reason and message of a condition match.
+func (h *harness) waitMessage(name, kind string, matcher OmegaMatcher) {
 	h.t.Helper()
 	h.Eventually(func() string {
 		c := meta.FindStatusCondition(h.get(name).Status.Conditions, kind)
@@ -169,14 +169,14 @@ func TestManager_runsJobs(t *testing.T) {
 	)
 	started := time.Now()
 	h.create(apply("hello"))
-	h.says("hello", infrav1.ReadyCondition, HavePrefix("True"))
+	h.waitMessage("hello", infrav1.ReadyCondition, HavePrefix("True"))
 	t.Logf("ready after %s", time.Since(started).Round(10*time.Millisecond))
 	output := h.get("hello").Status.Outputs["greeting"]
 	h.Expect(output.String()).To(Equal("hello node"))
-	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty(), "what is on record needs no pod and no account any more")
+	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty(), "finished runs leave no pod and no service account")
 
 	h.create(apply("waits", func(s *infrav1.WorkspaceTemplateApplySpec) { s.TemplateRef.Name = "lost" }))
-	h.says("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
+	h.waitMessage("waits", infrav1.AppliedCondition, And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
 
 	for _, name := range []string{"hello", "waits"} {
 		h.Expect(h.env.Client.Delete(h.ctx, h.get(name))).To(Succeed())
@@ -186,7 +186,7 @@ func TestManager_runsJobs(t *testing.T) {
 	}, testTimeout, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
 }
 
-// leftovers lists what runs have left in the namespace.
+// leftovers returns the objects that runs have left in the namespace.
 func (h *harness) leftovers() []string {
 	var left []string
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {

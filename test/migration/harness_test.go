@@ -1,7 +1,7 @@
-// Package migration moves a running Karpenter from Terraform to Flux and back,
-// with captctl as a user calls it: real Cluster API, CAPT and OpenTofu, real Flux,
-// the real chart, and the stand-in for Terraform's Helm provider, which installs
-// by Helm's SDK. It runs only with CAPT_E2E=1 (`make test-migration`).
+// Package migration moves a running Karpenter from Terraform to Flux and back with
+// captctl: real Cluster API, CAPT and OpenTofu, real Flux, the real chart, and the
+// stand-in for Terraform's Helm provider, which installs charts with Helm's SDK. It runs
+// only with CAPT_E2E=1 (`make test-migration`).
 package migration
 
 import (
@@ -44,7 +44,7 @@ import (
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = 2 * time.Minute
 
-// harness is a management cluster and what a user has.
+// harness is a management cluster with the files and programs of a user.
 type harness struct {
 	*WithT
 	t                    *testing.T
@@ -58,7 +58,7 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	if os.Getenv("CAPT_E2E") != "1" {
-		t.Skip("run `make test-migration`: it needs the programs of Flux and the charts")
+		t.Skip("run `make test-migration`: the test requires the programs of Flux and the charts")
 	}
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context()}
 	var err error
@@ -72,11 +72,11 @@ func newHarness(t *testing.T) *harness {
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := exec.Command("tail", "-n", "12", h.environment.Log(environment.Manager)).Output()
-			t.Logf("the manager said:\n%s", log)
+			t.Logf("log of the manager:\n%s", log)
 		}
 		out, err := exec.Command(h.captctl, "down", "migration", "--dir", h.base).CombinedOutput()
 		if err != nil {
-			t.Errorf("ending the environment: %v: %s", err, out)
+			t.Errorf("stopping the environment: %v: %s", err, out)
 		}
 		if err := os.RemoveAll(h.base); err != nil {
 			t.Error(err)
@@ -93,7 +93,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// mirror has OpenTofu take the stand-in for the Helm provider.
+// mirror makes OpenTofu use the stand-in for the Helm provider.
 func (h *harness) mirror() {
 	h.t.Helper()
 	standIn, err := testenv.Part("terraform-provider-helm-standin")
@@ -107,7 +107,7 @@ func (h *harness) mirror() {
 	h.t.Setenv("TF_CLI_CONFIG_FILE", config)
 }
 
-// addons writes the built add-ons with the local server of charts.
+// addons writes the built-in add-ons with the charts of the local server.
 func (h *harness) addons() {
 	h.t.Helper()
 	root, err := testenv.Root()
@@ -132,7 +132,7 @@ func (h *harness) addons() {
 	}
 }
 
-// template makes a template out of the local one and a file.
+// template creates a template from the local one and a file.
 func (h *harness) template(name, file string) {
 	h.t.Helper()
 	local := &infrav1.WorkspaceTemplate{}
@@ -146,8 +146,8 @@ func (h *harness) template(name, file string) {
 	h.Expect(h.client.Create(h.ctx, made)).To(Succeed())
 }
 
-// takesOver gives a template upgrade_install in place of the import.
-func (h *harness) takesOver(name string) {
+// withUpgradeInstall replaces the import of a template with upgrade_install.
+func (h *harness) withUpgradeInstall(name string) {
 	h.t.Helper()
 	found := &infrav1.WorkspaceTemplate{}
 	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, found)).To(Succeed())
@@ -167,7 +167,7 @@ func (h *harness) takesOver(name string) {
 	}, testTimeout, time.Second).Should(Succeed())
 }
 
-// cluster makes a cluster with the old template, and nodes for its pods.
+// cluster creates a cluster with the old template, and nodes for its pods.
 func (h *harness) cluster(name string) {
 	h.t.Helper()
 	value := func(v any) infrav1.Value {
@@ -199,7 +199,7 @@ func (h *harness) cluster(name string) {
 		g.Expect(string(ready.Status)).To(Equal("True"), ready.Message)
 	}, testTimeout, time.Second).Should(Succeed(), "the control plane is ready")
 
-	inside := h.inside(name)
+	inside := h.workloadClient(name)
 	for i := range 2 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}}
 		node.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
@@ -215,7 +215,7 @@ func (h *harness) cluster(name string) {
 		deployment := &appsv1.Deployment{}
 		g.Expect(inside.Get(h.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
 		g.Expect(deployment.Status.AvailableReplicas).To(Equal(*deployment.Spec.Replicas))
-	}, testTimeout, time.Second).Should(Succeed(), "Karpenter runs")
+	}, testTimeout, time.Second).Should(Succeed(), "Karpenter is running")
 }
 
 func (h *harness) plane(g Gomega, name string) *controlplanev1.CAPTControlPlane {
@@ -231,8 +231,8 @@ func (h *harness) workspace(name string) *infrav1.WorkspaceTemplateApply {
 	return ws
 }
 
-// inside is a client of a cluster that was made.
-func (h *harness) inside(name string) client.Client {
+// workloadClient returns a client of a workload cluster.
+func (h *harness) workloadClient(name string) client.Client {
 	h.t.Helper()
 	kubeconfig := &corev1.Secret{}
 	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
@@ -241,10 +241,10 @@ func (h *harness) inside(name string) client.Client {
 	return c
 }
 
-// identity is the uids of Karpenter's Deployment and pods.
+// identity returns the UIDs of Karpenter's Deployment and pods.
 func (h *harness) identity(name string) []string {
 	h.t.Helper()
-	inside := h.inside(name)
+	inside := h.workloadClient(name)
 	deployment := &appsv1.Deployment{}
 	h.Expect(inside.Get(h.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, deployment)).To(Succeed())
 	var pods corev1.PodList
@@ -286,7 +286,7 @@ func (h *harness) command(args ...string) *exec.Cmd {
 	return exec.CommandContext(h.ctx, h.captctl, all...)
 }
 
-// run calls captctl migrate karpenter.
+// run runs captctl migrate karpenter.
 func (h *harness) run(args ...string) (string, error) {
 	h.t.Helper()
 	out, err := h.command(args...).CombinedOutput()
@@ -294,8 +294,8 @@ func (h *harness) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-// kill calls it and kills it some time after a stage has begun. It reports whether
-// the stage was reached.
+// kill runs the command and kills it some time after the start of a stage. It reports
+// whether the stage was reached.
 func (h *harness) kill(stage string, after time.Duration, args ...string) bool {
 	h.t.Helper()
 	cmd := h.command(args...)

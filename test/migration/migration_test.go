@@ -21,8 +21,8 @@ import (
 
 const name = "demo"
 
-// untouched is what a look or a refusal may not change.
-func (h *harness) untouched() map[string]any {
+// snapshot returns the state that a dry run or a refusal must not change.
+func (h *harness) snapshot() map[string]any {
 	h.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, cluster)).To(Succeed())
@@ -35,12 +35,12 @@ func (h *harness) untouched() map[string]any {
 	}
 }
 
-// helmRelease is Flux' object, or nil.
+// helmRelease returns the HelmRelease of Karpenter, or nil.
 func (h *harness) helmRelease() *unstructured.Unstructured {
 	h.t.Helper()
 	hr := &unstructured.Unstructured{}
 	hr.SetGroupVersionKind(schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"})
-	err := h.inside(name).Get(h.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, hr)
+	err := h.workloadClient(name).Get(h.ctx, client.ObjectKey{Namespace: "karpenter", Name: "karpenter"}, hr)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
 	}
@@ -48,37 +48,37 @@ func (h *harness) helmRelease() *unstructured.Unstructured {
 	return hr
 }
 
-// A running Karpenter goes from Terraform to Flux and back; no pod notices, and
-// captctl may be killed at any stage.
-func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
+// A running Karpenter is moved from Terraform to Flux and back; pods are not restarted,
+// and captctl may be killed at any stage.
+func TestMigration_keepsPods(t *testing.T) {
 	h := newHarness(t)
 	h.template("v1", "v1.tf")
 	h.template("v2", "v2.tf")
 	h.template("careless", "careless.tf")
 	h.cluster(name)
-	uids, before := h.identity(name), h.untouched()
+	uids, before := h.identity(name), h.snapshot()
 	h.Expect(h.inState(name)).To(BeTrue())
 
 	out, err := h.run("--to", "v2", "--cluster", name)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(out).To(And(ContainSubstring("restarts   none"), ContainSubstring("→ Forget"), ContainSubstring("→ Adopt"), ContainSubstring("karpenter 1.14.1")))
-	h.Expect(h.untouched()).To(Equal(before), "a dry run changes nothing")
+	h.Expect(h.snapshot()).To(Equal(before), "a dry run changes nothing")
 
-	// What blocks is named, and nothing is touched.
+	// Blockers are reported, and nothing is changed.
 	out, err = h.run("--to", "absent", "--cluster", name, "--apply", "--yes")
 	h.Expect(err).To(HaveOccurred())
 	h.Expect(out).To(ContainSubstring("WorkspaceTemplate absent does not exist"))
-	h.Expect(h.untouched()).To(Equal(before))
+	h.Expect(h.snapshot()).To(Equal(before))
 
 	migrateIt := []string{"--to", "v2", "--cluster", name, "--apply", "--yes"}
 	h.Expect(h.kill("Add-ons", 0, migrateIt...)).To(BeTrue())
 	h.Expect(h.kill("Flux", 0, migrateIt...)).To(BeTrue())
 
-	// A template that would destroy the release is refused, after its plan.
+	// A template that would destroy the release is rejected after its plan.
 	out, err = h.run("--to", "careless", "--cluster", name, "--apply", "--yes")
 	h.Expect(err).To(HaveOccurred())
 	h.Expect(out).To(And(ContainSubstring("would delete helm_release.karpenter"), ContainSubstring("template v1 was restored")))
-	now := h.untouched()
+	now := h.snapshot()
 	for _, key := range []string{"template", "annotations", "workspace", "uids", "state"} {
 		h.Expect(now[key]).To(Equal(before[key]), key)
 	}
@@ -94,20 +94,20 @@ func TestMigration_keepsPodsOnTheWayToFluxAndBack(t *testing.T) {
 	h.checkFlux(uids, before)
 
 	h.rollBack(uids)
-	// Once more, with an old template that takes the release over without an import.
+	// Again, with an old template that adopts the release without an import.
 	out, err = h.run(migrateIt...)
 	h.Expect(err).NotTo(HaveOccurred(), out)
-	h.takesOver("v1")
+	h.withUpgradeInstall("v1")
 	out, err = h.run("--to", "v2", "--cluster", name, "--rollback", "--yes")
 	h.Expect(err).NotTo(HaveOccurred(), out)
 	h.checkTerraform(uids)
 }
 
-// checkFlux checks a cluster that was migrated.
+// checkFlux checks a migrated cluster.
 func (h *harness) checkFlux(uids []string, before map[string]any) {
 	h.t.Helper()
 	h.Expect(h.identity(name)).To(Equal(uids), "the same Deployment and pods")
-	h.Expect(h.inState(name)).To(BeFalse(), "Terraform has forgotten the release")
+	h.Expect(h.inState(name)).To(BeFalse(), "the release is not in Terraform's state")
 	plane, ws := h.plane(h, name), h.workspace(name)
 	h.Expect(plane.Spec.WorkspaceTemplateRef.Name).To(Equal("v2"))
 	h.Expect(plane.Annotations).To(HaveKeyWithValue(migrate.RecordAnnotation, ContainSubstring("migratedAt")))
@@ -126,7 +126,7 @@ func (h *harness) checkFlux(uids []string, before map[string]any) {
 	h.Expect(out).To(ContainSubstring("the cluster is migrated"))
 }
 
-// rollBack gives the release back, with interruptions.
+// rollBack moves the release back to Terraform, with interruptions.
 func (h *harness) rollBack(uids []string) {
 	h.t.Helper()
 	out, err := h.run("--to", "v2", "--cluster", name, "--rollback", "--dry-run")
@@ -144,7 +144,7 @@ func (h *harness) rollBack(uids []string) {
 	h.checkTerraform(uids)
 }
 
-// checkTerraform checks a cluster that was rolled back.
+// checkTerraform checks a cluster after a rollback.
 func (h *harness) checkTerraform(uids []string) {
 	h.t.Helper()
 	h.Expect(h.identity(name)).To(Equal(uids), "the same Deployment and pods")
@@ -156,7 +156,7 @@ func (h *harness) checkTerraform(uids []string) {
 	h.Expect(plane.Annotations).NotTo(HaveKey(migrate.RecordAnnotation))
 	h.Expect(ws.Spec.Approval).To(BeEmpty())
 
-	// Nothing is left to do for Terraform.
+	// The next plan is empty.
 	changed := ws.DeepCopy()
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}

@@ -1,6 +1,5 @@
-// Package quickstart tests what `make quickstart` does, as a user sees it: real
-// Cluster API, CAPT and OpenTofu, real Flux and Karpenter in the cluster that is
-// made.
+// Package quickstart tests `make quickstart`: real Cluster API, CAPT and OpenTofu, and
+// a cluster with real Flux and Karpenter.
 package quickstart
 
 import (
@@ -34,7 +33,7 @@ type user struct {
 func newUser(t *testing.T) *user {
 	t.Helper()
 	if os.Getenv("CAPT_TEST_QUICKSTART") == "" {
-		t.Skip("run `make test-quickstart`: it needs the programs of Flux and Karpenter")
+		t.Skip("run `make test-quickstart`: the test requires the programs of Flux and Karpenter")
 	}
 	u := &user{WithT: NewWithT(t), t: t}
 	var err error
@@ -47,7 +46,7 @@ func newUser(t *testing.T) *user {
 	t.Cleanup(func() {
 		out, err := exec.CommandContext(context.Background(), u.captctl, "down", "--dir", u.base).CombinedOutput()
 		if err != nil {
-			t.Errorf("ending the environment: %v: %s", err, out)
+			t.Errorf("stopping the environment: %v: %s", err, out)
 		}
 		if left := u.processes(); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
@@ -59,7 +58,7 @@ func newUser(t *testing.T) *user {
 	return u
 }
 
-// processes are those that name the directory in their arguments or environment.
+// processes returns the processes with the directory in their arguments or environment.
 func (u *user) processes() []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*")
@@ -73,7 +72,7 @@ func (u *user) processes() []string {
 	return found
 }
 
-// up is what make quickstart calls.
+// up runs the command of make quickstart.
 func (u *user) up(args ...string) (string, error) {
 	u.t.Helper()
 	out, err := exec.CommandContext(u.t.Context(), u.captctl, append([]string{"up", "--demo", "--dir", u.base}, args...)...).CombinedOutput()
@@ -82,14 +81,14 @@ func (u *user) up(args ...string) (string, error) {
 
 func (u *user) status() *environment.Status {
 	u.t.Helper()
-	// It ends with 1 while a part is being started again.
+	// It exits with 1 while a part is being restarted.
 	out, _ := exec.CommandContext(u.t.Context(), u.captctl, "status", "--dir", u.base, "-o", "json").Output()
 	status := &environment.Status{}
 	u.Expect(json.Unmarshal(out, status)).To(Succeed())
 	return status
 }
 
-// pids are the processes of the environment and of its clusters by name.
+// pids returns the process IDs of the environment and its clusters by name.
 func (u *user) pids() map[string]int {
 	u.t.Helper()
 	status, found := u.status(), map[string]int{}
@@ -104,10 +103,10 @@ func (u *user) pids() map[string]int {
 	return found
 }
 
-func TestQuickstart_makesAClusterWithFluxAndKarpenter(t *testing.T) {
+func TestQuickstart_createsClusterWithFluxAndKarpenter(t *testing.T) {
 	u := newUser(t)
 	_, err := u.up("--timeout=8s")
-	u.Expect(err).To(HaveOccurred(), "that is too short")
+	u.Expect(err).To(HaveOccurred(), "the timeout is too short")
 
 	began := time.Now()
 	out, err := u.up()
@@ -120,9 +119,9 @@ func TestQuickstart_makesAClusterWithFluxAndKarpenter(t *testing.T) {
 	before := u.pids()
 	out, err = u.up()
 	u.Expect(err).NotTo(HaveOccurred(), out)
-	u.Expect(u.pids()).To(Equal(before), "what runs is left alone")
+	u.Expect(u.pids()).To(Equal(before), "running processes are not restarted")
 
-	// Whatever dies comes back.
+	// Killed processes are restarted.
 	for _, victim := range []string{"manager", "charts", "quickstart/helm-controller", "quickstart/karpenter-kwok"} {
 		u.Expect(before).To(HaveKey(victim))
 		u.Expect(syscall.Kill(before[victim], syscall.SIGKILL)).To(Succeed())

@@ -73,11 +73,11 @@ func blocks(markdown string) []block {
 	return all
 }
 
-// deprecated is what the asides are called that tell of the contract before.
+// deprecated is the title of asides about the previous contract.
 const deprecated = "deprecated v1beta1 contract"
 
-// withoutDeprecated leaves out the asides about the contract before, and the
-// marks of the others.
+// withoutDeprecated removes the asides about the previous contract, and the markup of
+// the others.
 func withoutDeprecated(all []block) []block {
 	var kept []block
 	skipping := false

@@ -10,21 +10,22 @@ import (
 	"strings"
 )
 
-// Field is a field that the Go code of a page shows.
+// Field is a field in the Go code of a page.
 type Field struct {
-	// Path is where the field is in an object, as spec.controlPlaneEndpoint.host.
+	// Path is the path of the field in an object, such as
+	// spec.controlPlaneEndpoint.host.
 	Path string
-	// Type is the type as in an OpenAPI schema.
+	// Type is the OpenAPI type.
 	Type string
-	// Doc is what the page says of it.
+	// Doc is its description.
 	Doc string
-	// Markers are its validations, by the name of their marker. A marker without
-	// a value is there with an empty one.
+	// Markers are its validations by the name of the marker. A marker without a value
+	// has an empty value.
 	Markers map[string][]string
 }
 
-// Fields reads the fields of the spec or status that a piece of code shows. The
-// first struct is the root, or what belongs to it by its name.
+// Fields returns the fields of the spec or status in a block of code. The name of the
+// first struct determines its path.
 func Fields(source string) ([]Field, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "page.go", "package page\n"+source, parser.ParseComments)
 	if err != nil {
@@ -55,7 +56,7 @@ func Fields(source string) ([]Field, error) {
 	return w.fields, nil
 }
 
-// rootPath is where the struct of a name is in an object.
+// rootPath returns the path of a struct in an object.
 func rootPath(name string) string {
 	switch {
 	case strings.HasSuffix(name, "MachineTemplateSpec") && strings.Contains(name, "ControlPlane"):
@@ -102,7 +103,7 @@ func (w *structs) walk(name, path string) {
 	}
 }
 
-// commentOf is the comment before a field, with its markers.
+// commentOf returns the comment of a field, with its markers.
 func commentOf(f *ast.Field) string {
 	if f.Doc == nil {
 		return ""
@@ -114,7 +115,7 @@ func commentOf(f *ast.Field) string {
 	return strings.Join(lines, "\n")
 }
 
-// split parts the markers of a comment from its text.
+// split separates the markers of a comment from its text.
 func split(comment string) (string, map[string][]string) {
 	var text []string
 	markers := map[string][]string{}

@@ -1,6 +1,5 @@
-// Package page reads a page of Cluster API's provider contract as a list of
-// clauses: everything that the page says a provider must, should or is expected
-// to do.
+// Package page parses a page of Cluster API's provider contract into clauses:
+// everything that a provider must, should or is expected to do.
 package page
 
 import (
@@ -12,25 +11,25 @@ import (
 	"strings"
 )
 
-// Clause is one sentence that asks something of a provider.
+// Clause is a sentence that is a requirement for providers.
 type Clause struct {
-	// Section is the title of the section that the clause stands in.
+	// Section is the title of the section of the clause.
 	Section string
-	// Name begins at the word that makes it a clause and is unique in its section.
+	// Name begins with the verb of the requirement and is unique in its section.
 	Name string
-	// Text is the sentence. One of a list begins with the sentence before the list.
+	// Text is the sentence. An item of a list begins with the sentence before the list.
 	Text string
 	// Code is the Go code that follows the paragraph of the clause.
 	Code []string
 }
 
-// Sum changes when the words of the clause, or its code, do.
+// Sum returns a hash of the text and the code of the clause.
 func (c Clause) Sum() string {
 	hash := sha256.Sum256([]byte(c.Text + "\n" + strings.Join(c.Code, "\n")))
 	return hex.EncodeToString(hash[:6])
 }
 
-// nameWords is how many words follow the verb in a name.
+// nameWords is the number of words after the verb in a name.
 const nameWords = 6
 
 var (
@@ -40,7 +39,7 @@ var (
 	trimmed  = strings.NewReplacer("`", "", "**", "", ",", "", ":", "", ";", "", "(", " ", ")", " ", "\"", "")
 )
 
-// verb finds where a sentence becomes a clause: at its strongest word.
+// verb returns the index of the verb of a requirement: the strongest one of a sentence.
 func verb(sentence string) int {
 	for _, word := range []*regexp.Regexp{shouted, spoken, expected} {
 		if at := word.FindStringIndex(sentence); at != nil {
@@ -50,7 +49,7 @@ func verb(sentence string) int {
 	return -1
 }
 
-// nameOf makes a name of a sentence from its verb on.
+// nameOf returns the name of a sentence, from its verb on.
 func nameOf(sentence string) string {
 	words := strings.Fields(trimmed.Replace(sentence))
 	return strings.TrimRight(strings.Join(words[:min(len(words), nameWords+1)], " "), ".")
@@ -61,18 +60,17 @@ type reader struct {
 	clauses []Clause
 	section string
 	names   map[string]int
-	// last are the clauses of the last paragraph that has any, which code
-	// belongs to; fresh tells that the next clause is of another paragraph.
+	// last are the clauses of the last paragraph with clauses, to which code belongs.
+	// fresh reports whether the next clause is of another paragraph.
 	last  []int
 	fresh bool
-	// lead is the clause that the items of a list belong to, and listed tells
-	// that there are any.
+	// lead is the clause of the items of a list. listed reports whether there are any.
 	lead   string
 	listed bool
 }
 
-// Parse reads a page. It leaves out tables, links, code, and what is said about
-// the deprecated contract; of Go code it reads the comments of fields.
+// Parse parses a page. It ignores tables, links, code and the deprecated contract; of
+// Go code it reads the comments of fields.
 func Parse(markdown string) ([]Clause, error) {
 	r := &reader{names: map[string]int{}}
 	for _, b := range withoutDeprecated(blocks(markdown)) {
@@ -110,7 +108,7 @@ func (r *reader) paragraph(text string) {
 	}
 }
 
-// endList makes a clause of a lead without a list.
+// endList adds a lead without a list as a clause.
 func (r *reader) endList() {
 	if r.lead != "" && !r.listed {
 		r.add(nameOf(r.lead[verb(r.lead):]), r.lead)
@@ -118,7 +116,7 @@ func (r *reader) endList() {
 	r.lead = ""
 }
 
-// item reads an item of a list, which may owe its verb to the line above.
+// item reads an item of a list, which may inherit its verb from the lead.
 func (r *reader) item(text string) {
 	r.fresh, r.listed = true, true
 	for i, sentence := range sentences(plain(text)) {
@@ -133,8 +131,8 @@ func (r *reader) item(text string) {
 	}
 }
 
-// code gives code to the clauses of the paragraph before it, and reads what it
-// says of its fields.
+// code adds code to the clauses of the paragraph before it, and reads the comments of
+// its fields.
 func (r *reader) code(b block) error {
 	if b.language != "go" {
 		return nil
@@ -177,14 +175,14 @@ var (
 	shortForms = []string{"e.g.", "i.e.", "etc."}
 )
 
-// plain takes the marks out of a text.
+// plain removes the markup of a text.
 func plain(text string) string {
 	text = linked.ReplaceAllString(text, "$1$2")
 	text = strings.NewReplacer("`", "", "**", "").Replace(text)
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// sentences splits a text.
+// sentences splits a text into sentences.
 func sentences(text string) []string {
 	var found []string
 	start := 0

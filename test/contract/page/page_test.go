@@ -85,7 +85,7 @@ The Ready condition is expected to be there.
 [a link that must]: https://example.com
 `
 
-func TestParse_findsWhatIsAskedForByName(t *testing.T) {
+func TestParse_findsRequirements(t *testing.T) {
 	g := NewWithT(t)
 	clauses, err := page.Parse(sample)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -106,10 +106,10 @@ func TestParse_findsWhatIsAskedForByName(t *testing.T) {
 		"Thing: secret | MUST stay (2)",
 		"Thing: conditions | is expected to be there",
 	))
-	g.Expect(clauses[4].Text).To(Equal("The Secret MUST: Be named <thing>-secret."), "an item says what it is an item of")
+	g.Expect(clauses[4].Text).To(Equal("The Secret MUST: Be named <thing>-secret."), "an item begins with its lead")
 }
 
-func TestParse_givesCodeToTheClausesBeforeIt(t *testing.T) {
+func TestParse_addsCodeToPrecedingClauses(t *testing.T) {
 	g := NewWithT(t)
 	clauses, err := page.Parse(sample)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -120,7 +120,7 @@ func TestParse_givesCodeToTheClausesBeforeIt(t *testing.T) {
 	g.Expect(counts).To(HaveExactElements(0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0))
 }
 
-func TestSum_changesWithTheWordsAndTheCode(t *testing.T) {
+func TestSum_changesWithTextAndCode(t *testing.T) {
 	g := NewWithT(t)
 	a := page.Clause{Section: "s", Name: "n", Text: "It MUST stay.", Code: []string{"type A struct{}"}}
 	b, c, d := a, a, a
@@ -130,7 +130,7 @@ func TestSum_changesWithTheWordsAndTheCode(t *testing.T) {
 	g.Expect(a.Sum()).To(Equal(d.Sum()))
 }
 
-func TestFields_areThoseOfTheObject(t *testing.T) {
+func TestFields_haveTheirPaths(t *testing.T) {
 	g := NewWithT(t)
 	clauses, err := page.Parse(sample)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -149,7 +149,7 @@ func TestFields_areThoseOfTheObject(t *testing.T) {
 	))
 }
 
-func TestFields_refusesWhatIsNoGo(t *testing.T) {
+func TestFields_rejectsInvalidGo(t *testing.T) {
 	g := NewWithT(t)
 	_, err := page.Fields("type {")
 	g.Expect(err).To(HaveOccurred())
