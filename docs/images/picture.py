@@ -4,9 +4,9 @@
     script -qec "stty cols 132; bin/captctl up --demo" recording
     VENV/bin/python docs/images/picture.py recording docs/images/quickstart.svg
 
-The recording goes through a terminal emulator, so that lines which were
-overwritten are seen as a person saw them last. The command is put in front, and
-the part after "Try next" is left out. The picture loads no fonts from elsewhere.
+The recording goes through a terminal emulator, so that the picture has the final
+state of lines that were overwritten. The command is added in front, and the part
+after "Try next" is omitted. The picture loads no external fonts.
 """
 
 import io

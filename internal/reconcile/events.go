@@ -27,7 +27,7 @@ func (e Event) Record(recorder events.EventRecorder, regarding, related runtime.
 // EventTable selects the condition transitions of a kind that become events.
 type EventTable struct {
 	// Rules are tried in order. The first one that matches describes the event;
-	// a transition without a match is no event.
+	// a transition without a match causes no event.
 	Rules []EventRule
 
 	// Warnings are the condition reasons that require a user's attention.

@@ -218,7 +218,7 @@ func TestRender_readsReferencedManifestsAsTheyAre(t *testing.T) {
 	}}
 	r, err := Render(in)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.Data).To(HaveLen(1), "a source without objects is no text")
+	g.Expect(r.Data).To(HaveLen(1), "a source without objects has no text")
 	g.Expect(r.Data).To(HaveKey("m00-set.yaml"))
 	literal, other := identity("", "v1", "Secret", "", "${CLUSTER_NAME}"), identity("", "v1", "Secret", "", "b")
 	g.Expect(r.Objects).To(Equal([]Object{literal, other}))

@@ -18,7 +18,7 @@ import (
 type Style struct {
 	// Colour enables colours.
 	Colour bool
-	// Width is the number of characters that fit into a line; 0 is no limit.
+	// Width is the number of characters that fit into a line; 0 means no limit.
 	Width int
 }
 

@@ -236,7 +236,7 @@ func TestPlan_scaling(t *testing.T) {
 			rollout: Rollout{Replicas: 20, Limits: Limits{Surge: 2}, Current: set(2, 5, 5, desired(10, -1)), Old: []*Set{set(1, 6, 6, desired(10, -1))}}, want: "r1:6>12 r2:5>10",
 		},
 		{
-			name:    "a record of zero is no record",
+			name:    "a record of zero is ignored",
 			rollout: Rollout{Replicas: 20, Limits: Limits{Surge: 2}, Current: set(2, 5, 5, desired(10, 0)), Old: []*Set{set(1, 6, 6, desired(10, 0))}}, want: "r1:6>12 r2:5>10",
 		},
 		{

@@ -130,8 +130,8 @@ func (r *Reconciler) evictPods(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// drainFailed turns an error of the workload cluster into a wait that tells how to
-// skip the drain, because the cluster may never be reachable again.
+// drainFailed turns an error of the workload cluster into a wait that describes how
+// to skip the drain, because the cluster may never be reachable again.
 func (s *scope) drainFailed(err error) error {
 	if waiting, ok := fault.AsWaiting(err); ok {
 		return fault.WaitFor(s.nextDrainCheck(), waiting.Reason, "%s%s", waiting.Message(), skipHint)

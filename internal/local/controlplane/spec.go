@@ -51,7 +51,7 @@ type Spec struct {
 	// tokens for the API server.
 	TokenWebhook string `json:"tokenWebhook,omitempty"`
 	// Incarnation is written to the file "incarnation" once the control plane is
-	// ready, so that other programs can tell which request created it.
+	// ready, so that other programs can identify the request that created it.
 	Incarnation string `json:"incarnation,omitempty"`
 	// Programs are started in this order once the API server is ready.
 	Programs []Program `json:"programs,omitempty"`

@@ -31,7 +31,7 @@ type FooThingSpec struct {
 }
 ` + "```" + `
 
-Once it is set, everybody reads it:
+Once it is set, clients read it:
 
 ` + "```go" + `
 type FooThingStatus struct {
