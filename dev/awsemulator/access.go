@@ -10,21 +10,21 @@ import (
 
 func (e *eks) createAccessEntry(c *call) (values, error) {
 	cluster, principal := c.PathValue("cluster"), c.text("principalArn")
-	if _, err := e.find(place(c, cluster)); err != nil {
+	if _, err := e.find(keyOf(c, cluster)); err != nil {
 		return nil, err
 	}
-	body := only(c.body, "principalArn", "kubernetesGroups", "username", "type", "tags")
+	body := pick(c.body, "principalArn", "kubernetesGroups", "username", "type", "tags")
 	defaultTo(body, "type", "STANDARD")
 	defaultTo(body, "username", principal)
 	defaultTo(body, "kubernetesGroups", []any{})
 	body["clusterName"], body["policies"] = cluster, []any{}
 	body["accessEntryArn"] = arn(c.region, "access-entry/"+cluster+"/"+rand.Text())
-	err := e.add(place(c, cluster, accessEntries.path, principal), &object{body: body, arn: text(body, "accessEntryArn")}, true)
+	err := e.add(keyOf(c, cluster, accessEntries.path, principal), &object{body: body, arn: text(body, "accessEntryArn")}, true)
 	return values{"accessEntry": body}, err
 }
 
 func (e *eks) accessEntry(c *call) (*object, error) {
-	return e.find(place(c, c.PathValue("cluster"), accessEntries.path, c.PathValue("id")))
+	return e.find(keyOf(c, c.PathValue("cluster"), accessEntries.path, c.PathValue("id")))
 }
 
 func (e *eks) updateAccessEntry(c *call) (values, error) {
@@ -32,7 +32,7 @@ func (e *eks) updateAccessEntry(c *call) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	merge(t.body, only(c.body, "kubernetesGroups", "username"))
+	merge(t.body, pick(c.body, "kubernetesGroups", "username"))
 	t.body["modifiedAt"] = seconds(e.now())
 	return values{"accessEntry": t.body}, nil
 }
@@ -50,7 +50,7 @@ func (e *eks) associateAccessPolicy(c *call) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := only(c.body, "policyArn", "accessScope")
+	policy := pick(c.body, "policyArn", "accessScope")
 	policy["associatedAt"], policy["modifiedAt"] = seconds(e.now()), seconds(e.now())
 	t.body["policies"] = append(e.withoutPolicy(t, c.text("policyArn")), policy)
 	return values{"clusterName": t.body["clusterName"], "principalArn": t.body["principalArn"], "associatedAccessPolicy": policy}, nil
@@ -75,39 +75,39 @@ func (e *eks) withoutPolicy(t *object, policy string) []any {
 
 func (e *eks) createAssociation(c *call) (values, error) {
 	cluster := c.PathValue("cluster")
-	if _, err := e.find(place(c, cluster)); err != nil {
+	if _, err := e.find(keyOf(c, cluster)); err != nil {
 		return nil, err
 	}
 	id := "a-" + strings.ToLower(rand.Text())
-	body := only(c.body, "namespace", "serviceAccount", "roleArn", "tags", "disableSessionTags", "targetRoleArn")
+	body := pick(c.body, "namespace", "serviceAccount", "roleArn", "tags", "disableSessionTags", "targetRoleArn")
 	defaultTo(body, "disableSessionTags", false)
 	body["clusterName"], body["associationId"] = cluster, id
 	body["associationArn"] = arn(c.region, "podidentityassociation/"+cluster+"/"+id)
-	for _, other := range e.below(place(c, cluster, associations.path)) {
-		t := e.objects[place(c, cluster, associations.path, other)]
+	for _, other := range e.childNames(keyOf(c, cluster, associations.path)) {
+		t := e.objects[keyOf(c, cluster, associations.path, other)]
 		if t.body["namespace"] == body["namespace"] && t.body["serviceAccount"] == body["serviceAccount"] {
 			return nil, inUse("Association already exists: %s", other)
 		}
 	}
-	err := e.add(place(c, cluster, associations.path, id), &object{body: body, arn: text(body, "associationArn")}, true)
+	err := e.add(keyOf(c, cluster, associations.path, id), &object{body: body, arn: text(body, "associationArn")}, true)
 	return values{"association": body}, err
 }
 
 func (e *eks) listAssociations(c *call) (values, error) {
 	found := []any{}
-	for _, id := range e.below(place(c, c.PathValue("cluster"), associations.path)) {
-		found = append(found, only(e.objects[place(c, c.PathValue("cluster"), associations.path, id)].body,
+	for _, id := range e.childNames(keyOf(c, c.PathValue("cluster"), associations.path)) {
+		found = append(found, pick(e.objects[keyOf(c, c.PathValue("cluster"), associations.path, id)].body,
 			"clusterName", "namespace", "serviceAccount", "associationArn", "associationId"))
 	}
 	return values{"associations": found}, nil
 }
 
 func (e *eks) updateAssociation(c *call) (values, error) {
-	t, err := e.find(place(c, c.PathValue("cluster"), associations.path, c.PathValue("id")))
+	t, err := e.find(keyOf(c, c.PathValue("cluster"), associations.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
-	merge(t.body, only(c.body, "roleArn", "disableSessionTags", "targetRoleArn"))
+	merge(t.body, pick(c.body, "roleArn", "disableSessionTags", "targetRoleArn"))
 	t.body["modifiedAt"] = seconds(e.now())
 	return values{"association": t.body}, nil
 }

@@ -28,7 +28,7 @@ func (e *eks) createCluster(c *call) (values, error) {
 	if _, err := minorOf(c.text("version")); err != nil {
 		return nil, err
 	}
-	if _, err := e.find(place(c, name)); err == nil {
+	if _, err := e.find(keyOf(c, name)); err == nil {
 		return nil, inUse("Cluster already exists with name: %s", name)
 	}
 	vpc := child(c.body, "resourcesVpcConfig")
@@ -61,14 +61,14 @@ func (e *eks) createCluster(c *call) (values, error) {
 	body["certificateAuthority"] = values{"data": e.ca}
 	body["identity"] = values{"oidc": values{"issuer": "https://oidc.eks." + c.region + ".amazonaws.com/id/" + id}}
 	body["platformVersion"], body["health"] = "eks.1", values{"issues": []any{}}
-	if err := e.add(place(c, name), &object{body: body, arn: text(body, "arn")}, false); err != nil {
+	if err := e.add(keyOf(c, name), &object{body: body, arn: text(body, "arn")}, false); err != nil {
 		return nil, err
 	}
 	return values{"cluster": body}, nil
 }
 
 func (e *eks) describeCluster(c *call) (values, error) {
-	t, err := e.find(place(c, c.PathValue("cluster")))
+	t, err := e.find(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (e *eks) describeCluster(c *call) (values, error) {
 
 func (e *eks) listClusters(c *call) (values, error) {
 	names := []string{}
-	for _, name := range e.below(place(c)) {
+	for _, name := range e.childNames(keyOf(c)) {
 		if !strings.Contains(name, "/") {
 			names = append(names, name)
 		}
@@ -88,7 +88,7 @@ func (e *eks) listClusters(c *call) (values, error) {
 // deleteCluster deletes a cluster with its add-ons and access entries. Like EKS, it
 // rejects the deletion of a cluster that has compute or is protected.
 func (e *eks) deleteCluster(c *call) (values, error) {
-	at := place(c, c.PathValue("cluster"))
+	at := keyOf(c, c.PathValue("cluster"))
 	t, err := e.active(at)
 	if err != nil {
 		return nil, err
@@ -97,14 +97,14 @@ func (e *eks) deleteCluster(c *call) (values, error) {
 		return nil, &refusal{400, "InvalidRequestException", "The cluster has deletion protection."}
 	}
 	for _, k := range []kind{nodeGroups, fargate} {
-		if names := e.below(at + "/" + k.path); len(names) > 0 {
+		if names := e.childNames(at + "/" + k.path); len(names) > 0 {
 			return nil, inUse("Cluster has %s attached: %v", k.path, names)
 		}
 	}
 	if err := e.removeSecurityGroup(c, text(child(t.body, "resourcesVpcConfig"), "clusterSecurityGroupId")); err != nil {
 		return nil, err
 	}
-	for _, name := range e.below(at) {
+	for _, name := range e.childNames(at) {
 		delete(e.objects, at+"/"+name)
 	}
 	t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
@@ -119,7 +119,7 @@ var clusterUpdates = map[string]string{
 }
 
 func (e *eks) updateClusterConfig(c *call) (values, error) {
-	t, err := e.active(place(c, c.PathValue("cluster")))
+	t, err := e.active(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (e *eks) updateClusterConfig(c *call) (values, error) {
 // updateClusterVersion upgrades a cluster. Like EKS, it accepts only the next minor
 // version.
 func (e *eks) updateClusterVersion(c *call) (values, error) {
-	t, err := e.active(place(c, c.PathValue("cluster")))
+	t, err := e.active(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}

@@ -107,9 +107,9 @@ var (
 	kinds         = []kind{addons, nodeGroups, fargate, accessEntries, associations}
 )
 
-// place returns the key of a cluster, or of an object that belongs to it. The last
+// keyOf returns the key of a cluster, or of an object that belongs to it. The last
 // segment may contain slashes.
-func place(c *call, segments ...string) string {
+func keyOf(c *call, segments ...string) string {
 	return strings.Join(append([]string{c.region, "clusters"}, segments...), "/")
 }
 
@@ -173,12 +173,12 @@ func (e *eks) begin(c *call, t *object, what string) values {
 	t.body["status"], t.body["modifiedAt"], t.settled = "UPDATING", seconds(now), now.Add(e.settle)
 	id := rand.Text()
 	body := values{"id": id, "type": what, "status": "InProgress", "createdAt": seconds(now), "params": []any{}, "errors": []any{}}
-	e.objects[place(c, c.PathValue("cluster"), "updates", id)] = &object{body: body, settled: t.settled}
+	e.objects[keyOf(c, c.PathValue("cluster"), "updates", id)] = &object{body: body, settled: t.settled}
 	return values{"update": body}
 }
 
 func (e *eks) describeUpdate(c *call) (values, error) {
-	t, err := e.find(place(c, c.PathValue("cluster"), "updates", c.PathValue("id")))
+	t, err := e.find(keyOf(c, c.PathValue("cluster"), "updates", c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (e *eks) describeUpdate(c *call) (values, error) {
 }
 
 func (e *eks) describe(c *call, k kind) (values, error) {
-	t, err := e.find(place(c, c.PathValue("cluster"), k.path, c.PathValue("id")))
+	t, err := e.find(keyOf(c, c.PathValue("cluster"), k.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
@@ -194,14 +194,14 @@ func (e *eks) describe(c *call, k kind) (values, error) {
 }
 
 func (e *eks) list(c *call, k kind) (values, error) {
-	return values{k.list: e.below(place(c, c.PathValue("cluster"), k.path))}, nil
+	return values{k.list: e.childNames(keyOf(c, c.PathValue("cluster"), k.path))}, nil
 }
 
-// below returns the last segments of the keys directly below another.
-func (e *eks) below(place string) []string {
+// childNames returns the last segments of the keys directly below another.
+func (e *eks) childNames(parent string) []string {
 	names := []string{}
 	for _, at := range slices.Sorted(maps.Keys(e.objects)) {
-		if name, is := strings.CutPrefix(at, place+"/"); is {
+		if name, is := strings.CutPrefix(at, parent+"/"); is {
 			if _, err := e.find(at); err == nil {
 				names = append(names, name)
 			}
@@ -211,7 +211,7 @@ func (e *eks) below(place string) []string {
 }
 
 func (e *eks) delete(c *call, k kind) (values, error) {
-	at := place(c, c.PathValue("cluster"), k.path, c.PathValue("id"))
+	at := keyOf(c, c.PathValue("cluster"), k.path, c.PathValue("id"))
 	t, err := e.find(at)
 	if err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func (e *eks) delete(c *call, k kind) (values, error) {
 	return values{k.key: t.body}, nil
 }
 
-// left returns the keys of all objects, except the records of updates.
-func (e *eks) left() []string {
+// remaining returns the keys of all objects, except the records of updates.
+func (e *eks) remaining() []string {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	names := []string{}
@@ -252,8 +252,8 @@ func merge(into, from values) {
 	}
 }
 
-// only returns the named values of an object, if it has them.
-func only(from values, names ...string) values {
+// pick returns the named values of an object, if it has them.
+func pick(from values, names ...string) values {
 	out := values{}
 	for _, name := range names {
 		if value, has := from[name]; has && value != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// rig is an emulator with canned EC2 responses in place of moto.
-type rig struct {
+// harness is an emulator with canned EC2 responses in place of moto.
+type harness struct {
 	*httptest.Server
 	t   *testing.T
 	eks *eks
@@ -24,9 +24,9 @@ type rig struct {
 	template string
 }
 
-func newRig(t *testing.T) *rig {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	r := &rig{t: t, now: time.Unix(1_800_000_000, 0)}
+	r := &harness{t: t, now: time.Unix(1_800_000_000, 0)}
 	moto := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if err := request.ParseForm(); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -43,7 +43,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) answer(action string) string {
+func (r *harness) answer(action string) string {
 	return map[string]string{
 		"DescribeSubnets": `<R><subnetSet><item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone></item>` +
 			`<item><vpcId>vpc-1</vpcId><availabilityZone>b</availabilityZone></item></subnetSet></R>`,
@@ -56,7 +56,7 @@ func (r *rig) answer(action string) string {
 }
 
 // do calls a service and returns the status and the response.
-func (r *rig) do(service, method, path, body string) (int, string) {
+func (r *harness) do(service, method, path, body string) (int, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *rig) do(service, method, path, body string) (int, string) {
 }
 
 // must calls EKS and expects a status and a text in the response.
-func (r *rig) must(status int, contains, method, path, body string) {
+func (r *harness) must(status int, contains, method, path, body string) {
 	r.t.Helper()
 	got, text := r.do("eks", method, path, body)
 	if got != status || !strings.Contains(text, contains) {
@@ -85,13 +85,13 @@ func (r *rig) must(status int, contains, method, path, body string) {
 	}
 }
 
-func (r *rig) settle() { r.now = r.now.Add(time.Second) }
+func (r *harness) settle() { r.now = r.now.Add(time.Second) }
 
 const demoCluster = `{"name":"demo","version":"1.32","tags":{"a":"b"},"resourcesVpcConfig":{"subnetIds":["subnet-a","subnet-b"]}}`
 
-func newCluster(t *testing.T) *rig {
+func newCluster(t *testing.T) *harness {
 	t.Helper()
-	r := newRig(t)
+	r := newHarness(t)
 	r.must(200, `"status":"CREATING"`, "POST", "/clusters", demoCluster)
 	r.must(200, `"status":"CREATING"`, "GET", "/clusters/demo", "")
 	r.settle()
@@ -138,7 +138,7 @@ func TestEKS_keepsAClusterThatHasNodes(t *testing.T) {
 	r.must(200, "DELETING", "DELETE", "/clusters/demo", "")
 	r.settle()
 	r.must(404, "", "GET", "/clusters/demo", "")
-	if left := r.eks.left(); len(left) != 0 {
+	if left := r.eks.remaining(); len(left) != 0 {
 		t.Fatalf("left behind: %v", left)
 	}
 }
@@ -159,11 +159,11 @@ func TestEKS_findsAccessEntriesAndTagsByARN(t *testing.T) {
 }
 
 func TestEKS_rejectsUnknownCalls(t *testing.T) {
-	newRig(t).must(501, "GET /insights", "GET", "/insights", "")
+	newHarness(t).must(501, "GET /insights", "GET", "/insights", "")
 }
 
 func TestGaps_ruleOfAGroupGetsItsDescription(t *testing.T) {
-	r := newRig(t)
+	r := newHarness(t)
 	r.do("ec2", "POST", "/", "Action=AuthorizeSecurityGroupIngress&GroupId=sg-1&IpPermissions.1.IpProtocol=-1&IpPermissions.1.Groups.1.GroupId=sg-2&IpPermissions.1.Groups.1.Description=Nodes")
 	last := r.asked[len(r.asked)-1]
 	const rule = "SecurityGroupRule.1.SecurityGroupRule."
@@ -174,7 +174,7 @@ func TestGaps_ruleOfAGroupGetsItsDescription(t *testing.T) {
 }
 
 func TestGaps_launchTemplateShowsItsTagsAndOnlyAsItsOwn(t *testing.T) {
-	r := newRig(t)
+	r := newHarness(t)
 	r.do("ec2", "POST", "/", "Action=CreateLaunchTemplate&TagSpecification.1.ResourceType=launch-template&TagSpecification.1.Tag.1.Key=a&TagSpecification.1.Tag.1.Value=b")
 	if r.asked[0].Has("TagSpecification.1.ResourceType") {
 		t.Fatalf("moto got the tags with the template: %v", r.asked[0])

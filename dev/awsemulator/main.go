@@ -10,7 +10,7 @@
 //	            [-cluster-endpoint URL -cluster-ca FILE]
 //	awsemulator -install
 //
-// When it is ready, it prints "ready URL" on a line. GET /emulator/left returns the
+// When it is ready, it prints "ready URL" on a line. GET /emulator/objects returns the
 // names of all EKS objects.
 package main
 

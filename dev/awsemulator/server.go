@@ -20,8 +20,8 @@ func newServer(moto string, eks *eks, log io.Writer) http.Handler {
 	calls := eks.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == "/emulator/left":
-			reply(w, http.StatusOK, eks.left())
+		case r.URL.Path == "/emulator/objects":
+			reply(w, http.StatusOK, eks.remaining())
 		case scopeOf(r).service == "eks":
 			fmt.Fprintln(log, "eks:", r.Method, r.URL.RequestURI())
 			calls.ServeHTTP(w, r)

@@ -49,14 +49,14 @@ func (w *workspace) checkMigration(ctx context.Context) (string, error) {
 
 	changes, err := w.migrate(ctx, fake, "zz-migration", files)
 	if err != nil {
-		return "", errors.Join(err, fake.surprise())
+		return "", errors.Join(err, fake.unexpectedCalls())
 	}
 	if err := harmless(changes); err != nil {
 		return "", err
 	}
 	naive, err := w.migrate(ctx, fake, "zz-migration-naive", files, migrationFile)
 	if err != nil {
-		return "", errors.Join(err, fake.surprise())
+		return "", errors.Join(err, fake.unexpectedCalls())
 	}
 	lost := with("delete", naive)
 	if !slices.Contains(lost, forgotten[0]) || len(lost) < 2 {
@@ -78,7 +78,7 @@ func (w *workspace) migrate(ctx context.Context, fake *fakeAWS, as string, files
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(changes, func(c change) bool { return c.does("read") }), nil
+	return slices.DeleteFunc(changes, func(c change) bool { return c.has("read") }), nil
 }
 
 // harmless returns an error for a plan that does more than update and forget.
@@ -128,8 +128,8 @@ func (w *workspace) oldState(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the run %q left no state:\n%s", migrationRun, out)
 }
 
-// surprise returns an error for calls that the fake does not implement.
-func (f *fakeAWS) surprise() error {
+// unexpectedCalls returns an error for calls that the fake does not implement.
+func (f *fakeAWS) unexpectedCalls() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if len(f.unknown) == 0 {

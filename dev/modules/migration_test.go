@@ -107,13 +107,13 @@ func TestFakeAWS_recordsUnknownCalls(t *testing.T) {
 	if _, text := ask("ListRoles"); !strings.Contains(text, "AWSServiceRoleForEC2Spot") {
 		t.Errorf("the role is missing: %s", text)
 	}
-	if err := fake.surprise(); err != nil {
-		t.Errorf("surprised by %v", err)
+	if err := fake.unexpectedCalls(); err != nil {
+		t.Errorf("unexpected calls: %v", err)
 	}
 	if code, _ := ask("TerminateInstances"); code != http.StatusBadRequest {
 		t.Errorf("TerminateInstances: %d", code)
 	}
-	if err := fake.surprise(); err == nil || !strings.Contains(err.Error(), "TerminateInstances") {
-		t.Errorf("the surprise is %v", err)
+	if err := fake.unexpectedCalls(); err == nil || !strings.Contains(err.Error(), "TerminateInstances") {
+		t.Errorf("unexpected calls are %v", err)
 	}
 }

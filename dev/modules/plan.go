@@ -18,8 +18,8 @@ type change struct {
 	} `json:"change"`
 }
 
-// does reports whether the change has an action: create, update, delete or forget.
-func (c change) does(action string) bool { return slices.Contains(c.Change.Actions, action) }
+// has reports whether the change has an action: create, update, delete or forget.
+func (c change) has(action string) bool { return slices.Contains(c.Change.Actions, action) }
 
 // plan creates a plan in a directory and returns its changes.
 func (w *workspace) plan(ctx context.Context, dir string, env []string, args ...string) ([]change, error) {
@@ -45,7 +45,7 @@ func (w *workspace) plan(ctx context.Context, dir string, env []string, args ...
 func with(action string, changes []change) []string {
 	var addresses []string
 	for _, c := range changes {
-		if c.does(action) {
+		if c.has(action) {
 			addresses = append(addresses, c.Address)
 		}
 	}

@@ -72,11 +72,11 @@ func (w *workspace) checkPlans(ctx context.Context) (string, error) {
 		changes, err := w.createPlan(ctx, fake, p.module, "zz-plan-"+p.module+"-"+p.as, p.vars)
 		fake.Close()
 		if err != nil {
-			return "", errors.Join(fmt.Errorf("%s (%s): %w", p.module, p.as, err), fake.surprise())
+			return "", errors.Join(fmt.Errorf("%s (%s): %w", p.module, p.as, err), fake.unexpectedCalls())
 		}
 		created := with("create", changes)
 		for _, c := range changes {
-			if !c.does("create") && !c.does("read") {
+			if !c.has("create") && !c.has("read") {
 				return "", fmt.Errorf("%s (%s): the plan would %s %s", p.module, p.as, c.Change.Actions, c.Address)
 			}
 		}

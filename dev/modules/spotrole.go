@@ -35,18 +35,18 @@ func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
 		fake.spotRole = step.exists
 		changes, err := w.plan(ctx, dir, fake.env())
 		if err != nil {
-			return "", errors.Join(fmt.Errorf("%s: %w", step.name, err), fake.surprise())
+			return "", errors.Join(fmt.Errorf("%s: %w", step.name, err), fake.unexpectedCalls())
 		}
 		if len(changes) != 1 || !slices.Equal(changes[0].Change.Actions, step.actions) || (changes[0].Change.Importing != nil) != step.imported {
 			return "", fmt.Errorf("%s: the plan is %+v, want %s and importing %t", step.name, changes, step.actions, step.imported)
 		}
 	}
 	if _, err := w.run(ctx, dir, fake.env(), "apply", "-input=false", "-no-color", "tested.tfplan"); err != nil {
-		return "", errors.Join(err, fake.surprise())
+		return "", errors.Join(err, fake.unexpectedCalls())
 	}
 	changes, err := w.plan(ctx, dir, fake.env())
 	if err != nil {
-		return "", errors.Join(err, fake.surprise())
+		return "", errors.Join(err, fake.unexpectedCalls())
 	}
 	if len(changes) != 1 || !slices.Equal(changes[0].Change.Actions, []string{"no-op"}) || changes[0].Change.Importing != nil {
 		return "", fmt.Errorf("the imported role: the plan is %+v, want no changes", changes)

@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// check tests every package, and fails if the tests of one notice too little.
+// check tests every package, and fails if the score of one is too low.
 func check(ctx context.Context, o options, out io.Writer, packages []string) error {
 	if len(packages) == 0 {
 		return errors.New("name at least one package, for example ./internal/message")
@@ -154,14 +154,13 @@ func sources(ctx context.Context, dir, pkg string) ([]string, error) {
 	}), nil
 }
 
-// outcome is what became of the tests of a package.
+// outcome is the result of a test run.
 type outcome int
 
 const (
 	passed outcome = iota
 	failed
-	// notCompiled is the outcome of a change that the compiler refuses. It says
-	// nothing about the tests.
+	// notCompiled is the outcome of a change that does not compile. It is not counted.
 	notCompiled
 )
 
@@ -218,7 +217,7 @@ func test(ctx context.Context, o options, pkg, overlay string) (result outcome, 
 	}
 }
 
-// explain adds what a program printed to its exit code.
+// explain adds the output of a program to its exit code.
 func explain(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

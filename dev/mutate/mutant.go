@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// replacements maps an operator to the one that a mutant has instead. Each turns
-// a decision over or moves its boundary.
+// replacements maps an operator to the one that a mutant has instead. Each negates a
+// condition or shifts its boundary.
 var replacements = map[token.Token][]token.Token{
 	token.EQL:  {token.NEQ},
 	token.NEQ:  {token.EQL},
@@ -86,8 +86,8 @@ func parse(path string) ([]mutant, error) {
 	return mutants, nil
 }
 
-// isText reports whether an expression visibly joins strings: subtraction does
-// not compile there, and a mutant that does not compile proves nothing.
+// isText reports whether an expression obviously concatenates strings: subtraction does
+// not compile there, and a mutant that does not compile is not counted.
 func isText(node *ast.BinaryExpr) bool {
 	if node.Op != token.ADD {
 		return false

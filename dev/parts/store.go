@@ -117,7 +117,7 @@ func (s store) find(ctx context.Context, p pinned) string {
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		if err == nil && executable(path) && reports(ctx, path, p.versionArgs, p.version) {
+		if err == nil && executable(path) && printsVersion(ctx, path, p.versionArgs, p.version) {
 			return path
 		}
 	}
@@ -144,8 +144,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// reports reports whether a program prints exactly the version.
-func reports(ctx context.Context, path string, args []string, version string) bool {
+// printsVersion reports whether a program prints exactly the version.
+func printsVersion(ctx context.Context, path string, args []string, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()

@@ -103,15 +103,15 @@ func TestReports_onlyExactlyTheVersion(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range tests {
 		path := script(t, dir, "thing", text)
-		if got := reports(t.Context(), path, []string{"version"}, "v1.3.2"); got != want {
+		if got := printsVersion(t.Context(), path, []string{"version"}, "v1.3.2"); got != want {
 			t.Errorf("%q: reports is %v, want %v", text, got, want)
 		}
 	}
 	path := script(t, dir, "thing", "v1.3.2")
-	if reports(t.Context(), path, []string{"--version"}, "v1.3.2") {
+	if printsVersion(t.Context(), path, []string{"--version"}, "v1.3.2") {
 		t.Error("a program that fails was believed")
 	}
-	if reports(t.Context(), filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
+	if printsVersion(t.Context(), filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
 		t.Error("a program that does not exist was believed")
 	}
 }
@@ -216,7 +216,7 @@ func TestFind_returnsAbsolutePaths(t *testing.T) {
 	}
 }
 
-func TestRun_takesARelativeCache(t *testing.T) {
+func TestRun_acceptsRelativeCache(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
 	modules := filepath.Join(root, "modules")
@@ -289,7 +289,7 @@ func TestPin_changesItsKeyWithTheModule(t *testing.T) {
 	pin("another package")
 }
 
-func TestStamped_tellsTheVersion(t *testing.T) {
+func TestStamped_containsVersion(t *testing.T) {
 	tests := []struct{ stamp, version, want string }{
 		{"", "v1.37.1", ""},
 		{"-X main.version=VERSION", "v1.37.1", "-X main.version=v1.37.1"},

@@ -69,13 +69,13 @@ func workloadCache() clustercache.CacheOptions {
 	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
 	return clustercache.CacheOptions{
-		DefaultTransform: slim,
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: slim}},
+		DefaultTransform: dropUnreadFields,
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: dropUnreadFields}},
 	}
 }
 
-// slim removes the fields of an object that no controller reads.
-func slim(in any) (any, error) {
+// dropUnreadFields removes the fields of an object that no controller reads.
+func dropUnreadFields(in any) (any, error) {
 	if obj, ok := in.(client.Object); ok {
 		obj.SetManagedFields(nil)
 	}

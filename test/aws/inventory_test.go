@@ -59,7 +59,7 @@ func (e *emulator) resources() []string {
 			names = append(names, q.service+" "+name)
 		}
 	}
-	response, err := http.Get(e.url + "/emulator/left")
+	response, err := http.Get(e.url + "/emulator/objects")
 	e.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = response.Body.Close() }()
 	var left []string

@@ -42,7 +42,7 @@ func (e *eks) checkAddon(cluster *object, requested values) error {
 
 func (e *eks) createAddon(c *call) (values, error) {
 	cluster := c.PathValue("cluster")
-	owner, err := e.find(place(c, cluster))
+	owner, err := e.find(keyOf(c, cluster))
 	if err != nil {
 		return nil, err
 	}
@@ -50,33 +50,33 @@ func (e *eks) createAddon(c *call) (values, error) {
 		return nil, err
 	}
 	name := c.text("addonName")
-	body := only(c.body, "addonName", "addonVersion", "serviceAccountRoleArn", "configurationValues", "tags")
+	body := pick(c.body, "addonName", "addonVersion", "serviceAccountRoleArn", "configurationValues", "tags")
 	defaultTo(body, "addonVersion", addonVersions(text(owner.body, "version"))[1])
 	body["clusterName"], body["health"] = cluster, values{"issues": []any{}}
 	body["addonArn"] = arn(c.region, "addon/"+cluster+"/"+name+"/"+rand.Text())
-	err = e.add(place(c, cluster, addons.path, name), &object{body: body, arn: text(body, "addonArn")}, false)
+	err = e.add(keyOf(c, cluster, addons.path, name), &object{body: body, arn: text(body, "addonArn")}, false)
 	return values{"addon": body}, err
 }
 
 func (e *eks) updateAddon(c *call) (values, error) {
-	owner, err := e.find(place(c, c.PathValue("cluster")))
+	owner, err := e.find(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}
-	t, err := e.active(place(c, c.PathValue("cluster"), addons.path, c.PathValue("id")))
+	t, err := e.active(keyOf(c, c.PathValue("cluster"), addons.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
 	if err := e.checkAddon(owner, c.body); err != nil {
 		return nil, err
 	}
-	merge(t.body, only(c.body, "addonVersion", "serviceAccountRoleArn", "configurationValues"))
+	merge(t.body, pick(c.body, "addonVersion", "serviceAccountRoleArn", "configurationValues"))
 	return e.begin(c, t, "AddonUpdate"), nil
 }
 
 func (e *eks) createNodeGroup(c *call) (values, error) {
 	cluster, name := c.PathValue("cluster"), c.text("nodegroupName")
-	owner, err := e.active(place(c, cluster))
+	owner, err := e.active(keyOf(c, cluster))
 	if err != nil {
 		return nil, err
 	}
@@ -97,18 +97,18 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 			return nil, err
 		}
 	}
-	err = e.add(place(c, cluster, nodeGroups.path, name), &object{body: body, arn: text(body, "nodegroupArn")}, false)
+	err = e.add(keyOf(c, cluster, nodeGroups.path, name), &object{body: body, arn: text(body, "nodegroupArn")}, false)
 	return values{"nodegroup": body}, err
 }
 
 func releaseOf(version string) string { return version + ".0-20260101" }
 
 func (e *eks) updateNodeGroupConfig(c *call) (values, error) {
-	t, err := e.active(place(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
+	t, err := e.active(keyOf(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
-	merge(t.body, only(c.body, "scalingConfig", "updateConfig", "nodeRepairConfig"))
+	merge(t.body, pick(c.body, "scalingConfig", "updateConfig", "nodeRepairConfig"))
 	if labels := child(c.body, "labels"); labels != nil {
 		defaultTo(t.body, "labels", values{})
 		merge(child(t.body, "labels"), child(labels, "addOrUpdateLabels"))
@@ -140,11 +140,11 @@ func changeTaints(old any, change values) []any {
 }
 
 func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
-	owner, err := e.find(place(c, c.PathValue("cluster")))
+	owner, err := e.find(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}
-	t, err := e.active(place(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
+	t, err := e.active(keyOf(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
 	}
@@ -154,24 +154,24 @@ func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
 		}
 		t.body["version"], t.body["releaseVersion"] = version, releaseOf(version)
 	}
-	merge(t.body, only(c.body, "releaseVersion", "launchTemplate"))
+	merge(t.body, pick(c.body, "releaseVersion", "launchTemplate"))
 	return e.begin(c, t, "VersionUpdate"), nil
 }
 
 func (e *eks) createFargateProfile(c *call) (values, error) {
 	cluster, name := c.PathValue("cluster"), c.text("fargateProfileName")
-	if _, err := e.active(place(c, cluster)); err != nil {
+	if _, err := e.active(keyOf(c, cluster)); err != nil {
 		return nil, err
 	}
 	// EKS creates one profile of a cluster at a time.
-	for _, other := range e.below(place(c, cluster, fargate.path)) {
-		if _, err := e.active(place(c, cluster, fargate.path, other)); err != nil {
+	for _, other := range e.childNames(keyOf(c, cluster, fargate.path)) {
+		if _, err := e.active(keyOf(c, cluster, fargate.path, other)); err != nil {
 			return nil, err
 		}
 	}
 	body := c.body
 	body["clusterName"] = cluster
 	body["fargateProfileArn"] = arn(c.region, "fargateprofile/"+cluster+"/"+name+"/"+strings.ToLower(rand.Text()))
-	err := e.add(place(c, cluster, fargate.path, name), &object{body: body, arn: text(body, "fargateProfileArn")}, false)
+	err := e.add(keyOf(c, cluster, fargate.path, name), &object{body: body, arn: text(body, "fargateProfileArn")}, false)
 	return values{"fargateProfile": body}, err
 }

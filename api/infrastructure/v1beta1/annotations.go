@@ -1,0 +1,35 @@
+package v1beta1
+
+// Annotations by which a user requests an operation on a workspace.
+const (
+	// RunRequestedAnnotation requests a run; each new value requests another one.
+	RunRequestedAnnotation = "capt.appthrust.io/run-requested-at"
+	// CheckDriftAnnotation requests a drift check regardless of the drift policy;
+	// each new value requests another one. The check changes nothing.
+	CheckDriftAnnotation = "capt.appthrust.io/check-drift"
+	// CancelRunAnnotation names the run to stop gracefully.
+	CancelRunAnnotation = "capt.appthrust.io/cancel-run"
+	// AllowDestroyAnnotation lists, comma-separated, the addresses of protected
+	// resources that a user allows to be destroyed or replaced.
+	AllowDestroyAnnotation = "capt.appthrust.io/allow-destroy"
+	// RejectPlanAnnotation names a saved plan that a user rejected.
+	RejectPlanAnnotation = "capt.appthrust.io/reject-plan"
+	// ForceUnlockAnnotation names the lock to break. It is refused while the lock's
+	// holder is alive.
+	ForceUnlockAnnotation = "capt.appthrust.io/force-unlock"
+	// BackendMovedAnnotation confirms that a user has moved the state to the backend
+	// of the given type.
+	BackendMovedAnnotation = "capt.appthrust.io/backend-moved"
+	// RestoreSnapshotAnnotation names the state snapshot to restore.
+	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
+)
+
+// Labels of the objects that CAPT creates for a workspace.
+const (
+	// WorkspaceLabel names the workspace an object belongs to.
+	WorkspaceLabel = "capt.appthrust.io/workspace"
+	// RunLabel names the run an object belongs to.
+	RunLabel = "capt.appthrust.io/run"
+	// ComponentLabel is the role of an object: see the Component constants.
+	ComponentLabel = "capt.appthrust.io/component"
+)
