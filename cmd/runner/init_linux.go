@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,45 +20,89 @@ const orphanTimeout = 10 * time.Minute
 // the runner as its child and returns the exit code. When the init process ends,
 // the kernel kills all others at once. So the runner must not be the init process:
 // if it crashed during an apply, the tool could not save its state.
+//
+// After a crash, the init process lets the tool end and starts the runner once more
+// to save the state, which is deleted with the pod.
 func runInit() int {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
-	child, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	child, err := start(os.Args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "runner:", err)
 		return 1
 	}
-	runnerEnded, allEnded := make(chan syscall.WaitStatus, 1), make(chan struct{})
-	go reap(child.Pid, runnerEnded, allEnded)
+	ended, allEnded := make(chan exit), make(chan struct{})
+	go reap(ended, allEnded)
+	status := await(child, ended, stop)
+	if status == 0 {
+		return 0
+	}
+	interruptOrphans()
+	waitForOrphans(ended, allEnded)
+	saving, err := start(append(slices.Clone(os.Args), "--"+saveFlag))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "runner: saving the state:", err)
+		return status
+	}
+	go reap(ended, make(chan struct{}))
+	await(saving, ended, stop)
+	return status
+}
+
+// exit is the end of a process.
+type exit struct {
+	pid    int
+	status syscall.WaitStatus
+}
+
+func start(args []string) (*os.Process, error) {
+	return os.StartProcess("/proc/self/exe", args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+}
+
+// await waits for the end of a child, to which it passes on signals, and returns its
+// exit code.
+func await(child *os.Process, ended <-chan exit, stop <-chan os.Signal) int {
 	for {
 		select {
 		case <-stop:
 			_ = child.Signal(syscall.SIGTERM)
-		case status := <-runnerEnded:
-			if !status.Signaled() {
-				return status.ExitStatus()
+		case e := <-ended:
+			switch {
+			case e.pid != child.Pid:
+			case e.status.Signaled():
+				return 128 + int(e.status.Signal())
+			default:
+				return e.status.ExitStatus()
 			}
-			interruptOrphans()
-			select {
-			case <-allEnded:
-			case <-time.After(orphanTimeout):
-			}
-			return 128 + int(status.Signal())
+		}
+	}
+}
+
+// waitForOrphans waits until no process is left in the container.
+func waitForOrphans(ended <-chan exit, allEnded <-chan struct{}) {
+	timeout := time.After(orphanTimeout)
+	for {
+		select {
+		case <-ended:
+		case <-allEnded:
+			return
+		case <-timeout:
+			return
 		}
 	}
 }
 
 // reap waits for all processes of the container, including orphans.
-func reap(runner int, runnerEnded chan<- syscall.WaitStatus, allEnded chan<- struct{}) {
+func reap(ended chan<- exit, allEnded chan<- struct{}) {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
-		case pid == runner:
-			runnerEnded <- status
 		case errors.Is(err, syscall.ECHILD):
 			close(allEnded)
 			return
+		case pid > 0:
+			ended <- exit{pid: pid, status: status}
 		}
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform/runner"
 )
 
+// saveFlag is the flag with which the init process starts the runner after a crash.
+const saveFlag = "save"
+
 func main() {
 	if os.Getpid() == 1 {
 		os.Exit(runInit())
@@ -41,6 +44,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&config.WorkDir, "work-dir", "", "Directory of the working directories.")
 	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
 	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
+	save := flag.Bool(saveFlag, false, "Save the state that a crashed runner left, instead of executing the run.")
 	flag.Parse()
 	if config.Namespace == "" || config.RunID == "" || config.WorkDir == "" {
 		return fmt.Errorf("--namespace, --run and --work-dir are required")
@@ -52,19 +56,13 @@ func run(ctx context.Context) error {
 	if kubeconfig == "" {
 		config.API, err = rest.InClusterConfig()
 	} else {
-		config.API, config.Kubeconfig, err = fromFile(kubeconfig)
+		config.API, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	return runner.Run(ctx, config)
-}
-
-func fromFile(path string) (*rest.Config, []byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, err
+	if *save {
+		return runner.Save(ctx, config)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
-	return config, text, err
+	return runner.Run(ctx, config)
 }

@@ -34,6 +34,7 @@ type outcome struct {
 	reason       string
 	message      string
 	requeueAfter time.Duration // Zero means that no requeue is required.
+	unknown      bool          // The condition of a wait is Unknown instead of False.
 	err          error         // The error to return; set only if the class is failed.
 }
 
@@ -66,7 +67,7 @@ func classify(err error) outcome {
 
 func classifyOne(err error) outcome {
 	if w, ok := fault.AsWaiting(err); ok {
-		return outcome{class: waiting, reason: w.Reason, message: w.Message(), requeueAfter: w.RetryAfter}
+		return outcome{class: waiting, reason: w.Reason, message: w.Message(), requeueAfter: w.RetryAfter, unknown: w.Unknown}
 	}
 	if s, ok := fault.AsStalled(err); ok {
 		return outcome{class: stalled, reason: s.Reason, message: s.Message()}
@@ -82,10 +83,10 @@ func (o outcome) isFault() bool { return o.class == waiting || o.class == stalle
 
 // status returns the condition status of the outcome.
 func (o outcome) status() metav1.ConditionStatus {
-	switch o.class {
-	case passed:
+	switch {
+	case o.class == passed:
 		return metav1.ConditionTrue
-	case waiting, stalled:
+	case o.isFault() && !o.unknown:
 		return metav1.ConditionFalse
 	default:
 		return metav1.ConditionUnknown

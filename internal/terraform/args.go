@@ -69,6 +69,28 @@ func SplitArgs(args []string) (planning, applying []string) {
 	return planning, applying
 }
 
+// refreshOnlyArgs are the arguments of a plan that also apply to a plan that only
+// refreshes the state.
+var refreshOnlyArgs = []string{"var", "var-file", "target", "target-file", "exclude", "exclude-file", "parallelism", "lock-timeout"}
+
+// RefreshOnly returns the arguments of a plan without those that a plan which only
+// refreshes the state rejects.
+func RefreshOnly(args []string) []string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		name, hasValue := argName(args[i])
+		group := args[i : i+1]
+		if !hasValue && slices.Contains(valueArgs, name) && i+1 < len(args) {
+			group = args[i : i+2]
+			i++
+		}
+		if slices.Contains(refreshOnlyArgs, name) {
+			kept = append(kept, group...)
+		}
+	}
+	return kept
+}
+
 // DropImplied returns args without those that the engine always passes.
 func DropImplied(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {

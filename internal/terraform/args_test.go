@@ -42,3 +42,11 @@ func TestSplitArgs(t *testing.T) {
 	g.Expect(applying).To(Equal([]string{"-parallelism", "5", "a"}))
 	g.Expect(DropImplied([]string{"-input=true", "-refresh=false", "-no-color"})).To(Equal([]string{"-refresh=false"}))
 }
+
+func TestRefreshOnly_dropsWhatARefreshRejects(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(RefreshOnly(nil)).To(BeEmpty())
+	g.Expect(RefreshOnly([]string{"-refresh=false", "-replace=a.b", "-replace", "a.c", "-var", "x=1", "-target=a.b", "-parallelism=3", "-compact-warnings"})).
+		To(Equal([]string{"-var", "x=1", "-target=a.b", "-parallelism=3"}))
+	g.Expect(RefreshOnly([]string{"-var"})).To(Equal([]string{"-var"}))
+}

@@ -1,18 +1,16 @@
 package terraform
 
-// PodSettings configure the pod in which the job executor runs a run.
+// PodSettings configure the pod in which the job executor runs a run. They are a part
+// of the request, so that a run has the same pod whoever starts it.
 type PodSettings struct {
 	// Image overrides the executor's image.
-	Image string
+	Image string `json:"image,omitempty"`
 	// ServiceAccountName overrides the service account created for the run.
-	ServiceAccountName string
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// Resources, NodeSelector and Tolerations are those of the pod. Resources and
 	// Tolerations are JSON of the Kubernetes API. The executor has a default for
 	// each that is empty.
-	Resources    []byte
-	NodeSelector map[string]string
-	Tolerations  []byte
-	// TimeoutSeconds is the timeout of the run. The pod's deadline is a little
-	// later.
-	TimeoutSeconds int64
+	Resources    []byte            `json:"resources,omitempty"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	Tolerations  []byte            `json:"tolerations,omitempty"`
 }

@@ -27,6 +27,9 @@ const (
 	OperationCheckDrift Operation = "CheckDrift"
 	// OperationRestoreState restores the state of Request.Snapshot.
 	OperationRestoreState Operation = "RestoreState"
+	// OperationSaveState saves the state that a lost run left in the working
+	// directory, and changes nothing else. It needs no module.
+	OperationSaveState Operation = "SaveState"
 )
 
 // Source is the kind of a module's source.
@@ -103,12 +106,15 @@ type Request struct {
 	// GoneRuns are earlier runs that are proven to have ended. The run breaks
 	// their locks.
 	GoneRuns []string `json:"goneRuns,omitempty"`
-	// GoneHolders are the hosts and times of ended runs that left no result. The
-	// run also breaks the locks that OpenTofu or Terraform took there.
+	// GoneHolders are the hosts and times of the ended runs. The run also breaks the
+	// locks that OpenTofu or Terraform took there.
 	GoneHolders []Holder `json:"goneHolders,omitempty"`
-	// ExpectState is set if the state is known to contain resources. A missing
-	// state is then an error instead of a new workspace.
-	ExpectState bool `json:"expectState,omitempty"`
+	// State is what earlier runs reported about the state. A run stops if it finds
+	// another one.
+	State KnownState `json:"state,omitzero"`
+	// Rescued are the names of states that earlier runs could not save to the
+	// backend. The run saves them first.
+	Rescued []string `json:"rescued,omitempty"`
 	// BreakLock is the ID of another holder's lock that a user wants to break.
 	BreakLock string `json:"breakLock,omitempty"`
 	// Outputs are the outputs to return. If empty, all are returned.
@@ -122,20 +128,26 @@ type Request struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Grace is the time that an interrupted command has before it is killed.
 	Grace time.Duration `json:"grace,omitempty"`
+	// Pod configures the pod of the job executor.
+	Pod PodSettings `json:"pod,omitzero"`
 	// PluginCache shares downloaded providers between workspaces.
 	PluginCache bool `json:"pluginCache,omitempty"`
 }
 
-// Holder is a host on which a run may have held a lock, and when.
+// Holder is a host on which a run may have held a lock, and when. The times are zero
+// if only that run was on the host, which is its pod.
 type Holder struct {
 	Host  string    `json:"host"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Held reports whether the lock was taken by the holder.
 func (h Holder) Held(lock LockInfo) bool {
 	_, host, found := strings.Cut(lock.Who, "@")
+	if h.Since.IsZero() && h.Until.IsZero() {
+		return found && host == h.Host
+	}
 	created, err := time.Parse(time.RFC3339Nano, lock.Created)
 	if err != nil {
 		// The tool's messages contain the time in the format of time.Time.String.

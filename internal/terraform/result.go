@@ -67,14 +67,21 @@ type Result struct {
 	Outputs     map[string]Output `json:"outputs,omitempty"`
 	Diagnostics Diagnostics       `json:"diagnostics,omitempty"`
 	State       StateInfo         `json:"state,omitzero"`
+	// StateUncertain is set if the run may have changed the state after State was
+	// read.
+	StateUncertain bool `json:"stateUncertain,omitempty"`
 	// Lock is the lock of the other holder if Class is LockHeld.
 	Lock *LockInfo `json:"lock,omitempty"`
 	// StalePlan is set if the state changed after the plan was created.
 	StalePlan bool `json:"stalePlan,omitempty"`
 	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool `json:"stateTooLarge,omitempty"`
-	// StateMissing is set if the state is known to exist but was not found.
-	StateMissing bool `json:"stateMissing,omitempty"`
+	// StateProblem is set if the state in the backend is not the known one.
+	StateProblem StateProblem `json:"stateProblem,omitempty"`
+	// Rescued is the name of the state that the run could not save to the backend.
+	Rescued string `json:"rescued,omitempty"`
+	// Saved are the names of the rescued states that the run saved to the backend.
+	Saved []string `json:"saved,omitempty"`
 	// SnapshotMissing is set if the snapshot to restore was not found.
 	SnapshotMissing bool `json:"snapshotMissing,omitempty"`
 	// InvalidInputs describes the inputs that the module does not accept.

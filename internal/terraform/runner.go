@@ -10,8 +10,6 @@ type Run struct {
 	Workspace string
 	// ID identifies the run.
 	ID string
-	// Pod is what the job executor needs in addition to the request.
-	Pod PodSettings
 }
 
 // Liveness is the state of a run's process.

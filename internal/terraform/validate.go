@@ -29,7 +29,10 @@ func (r *Request) Validate() error {
 	if r.RunID == "" {
 		errs = append(errs, errors.New("runID is empty"))
 	}
-	errs = append(errs, r.validateOperation(), r.Module.validate(), r.Backend.validate())
+	errs = append(errs, r.validateOperation(), r.Backend.validate())
+	if r.Operation != OperationSaveState {
+		errs = append(errs, r.Module.validate())
+	}
 	for name := range r.Files {
 		errs = append(errs, validateFile(name))
 	}
@@ -60,7 +63,7 @@ func (r *Request) Validate() error {
 
 func (r *Request) validateOperation() error {
 	switch r.Operation {
-	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationCheckDrift:
+	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationCheckDrift, OperationSaveState:
 		return nil
 	case OperationApply:
 		if r.Plan == nil || r.Plan.ID == "" {

@@ -17,8 +17,11 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_]*$`)
 // a variable.
 var terraformNames = []string{"source", "version", "providers", "count", "for_each", "lifecycle", "depends_on", "locals"}
 
-// workspaceName is the placeholder that CAPT sets.
+// workspaceName is the placeholder for the name of a workspace.
 const workspaceName = "WORKSPACE_NAME"
+
+// workspacePlaceholders are the placeholders that CAPT sets.
+var workspacePlaceholders = []string{workspaceName, "WORKSPACE_NAMESPACE", "WORKSPACE_UID"}
 
 // checkVariables rejects names that no variable of a module can have.
 func checkVariables(path *field.Path, variables map[string]infrav1.Value) field.ErrorList {
@@ -40,9 +43,8 @@ func checkNames(path *field.Path, variables map[string]infrav1.Value) field.Erro
 		case len(name) > 128 || !variableName.MatchString(name):
 			errs = append(errs, invalid(path.Key(name), name,
 				"the name of a variable must start with a letter or '_' and have up to 128 letters, digits, '_' and '-'"))
-		case name == workspaceName:
-			errs = append(errs, invalid(path.Key(name), name,
-				fmt.Sprintf("${%s} is set by CAPT: remove it", workspaceName)))
+		case slices.Contains(workspacePlaceholders, name):
+			errs = append(errs, invalid(path.Key(name), name, fmt.Sprintf("${%s} is set by CAPT: remove it", name)))
 		}
 	}
 	return errs

@@ -215,7 +215,7 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 	}
 }
 
-func TestKill_ofARunThenRetain_keepsTheWorkingDirectory(t *testing.T) {
+func TestKill_ofARunThenRetain_savesTheState(t *testing.T) {
 	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("lingering", lingering)
@@ -224,7 +224,8 @@ func TestKill_ofARunThenRetain_keepsTheWorkingDirectory(t *testing.T) {
 	w.killRunner("hello")
 	w.delete("hello")
 	w.waitDeleted("hello")
-	w.Expect(filepath.Join(w.WorkDir, "workspaces", w.namespace, "hello")).To(BeADirectory())
+	w.Expect(w.addresses("hello")).To(ContainElement("terraform_data.thing"), "the next workspace, wherever it runs, knows the resource")
+	w.Expect(filepath.Join(w.WorkDir, "workspaces", w.namespace, "hello")).NotTo(BeADirectory())
 }
 
 func TestKill_withASavedPlan(t *testing.T) {

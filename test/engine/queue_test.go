@@ -73,7 +73,7 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
 				},
 			}}},
@@ -100,7 +100,8 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 	w.Expect(env.Client.Delete(w.ctx, policy)).To(Succeed())
 	a := w.waitReady("hello")
 	w.expectConverged("hello")
-	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"), "the first run saved the resources in the end")
+	w.Expect(a.Status.History).To(HaveLen(1), "the first run saved the resources in the end")
+	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-rescue-")))
 	w.delete("hello")
 	w.waitDeleted("hello")
 	w.Expect(w.directories()).To(BeZero())
@@ -109,11 +110,12 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 // waitRejected waits until the policy is in force.
 func (w *harness) waitRejected() {
 	w.t.Helper()
-	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "tfstate-probe"}}
-	w.create(probe)
 	w.Eventually(func() error {
-		probe.Labels = map[string]string{"now": fmt.Sprint(time.Now().UnixNano())}
-		return env.Client.Update(w.ctx, probe)
+		probe := &corev1.Secret{ObjectMeta: w.meta("tfstate-default-probe")}
+		if err := env.Client.Create(w.ctx, probe); err != nil {
+			return err
+		}
+		w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
+		return nil
 	}, testTimeout).Should(MatchError(ContainSubstring("the backend is broken")))
-	w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
 }

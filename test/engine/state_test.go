@@ -5,8 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,12 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
 // state returns the state of a workspace.
 func (w *harness) state(name string) map[string]any {
 	w.t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(w.secret("tfstate-default-" + name + "-ws").Data["tfstate"]))
+	secret := &corev1.Secret{}
+	err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "tfstate-default-" + name + "-ws"}, secret)
+	w.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	if len(secret.Data["tfstate"]) == 0 {
+		return nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(secret.Data["tfstate"]))
 	w.Expect(err).NotTo(HaveOccurred())
 	text, err := io.ReadAll(r)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -178,23 +183,27 @@ func TestState_encryptedByOpenTofu(t *testing.T) {
 
 func TestState_inAnotherBackend(t *testing.T) {
 	w := newHarness(t)
+	server := statetest.New(t)
+	key := w.namespace + "/hello"
 	w.create(&infrav1.WorkspaceProviderConfig{
 		ObjectMeta: w.meta("elsewhere"),
 		Spec: infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{
-			Type: "local", Configuration: `path = "` + w.dir + `/${WORKSPACE_NAME}.tfstate"`,
+			Type: "http", Configuration: server.Configuration("${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}"),
 		}},
 	})
 	w.template("greeting", greeting, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "elsewhere"} })
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
 
 	a := w.waitReady("hello")
-	w.Expect(a.Status.State.Backend).To(Equal("local"))
+	w.Expect(a.Status.State.Backend).To(Equal("http"))
+	w.Expect(a.Status.State.Lineage).NotTo(BeEmpty())
 	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello world"))
-	w.Expect(w.file("hello.tfstate")).To(ContainSubstring("terraform_data"))
+	w.Expect(string(server.State(key))).To(ContainSubstring("terraform_data"))
+	w.Expect(server.Lock(key)).To(BeEmpty())
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")))
 	w.delete("hello")
 	w.waitDeleted("hello")
-	w.Expect(w.file("hello.tfstate")).NotTo(ContainSubstring(`"type": "terraform_data"`))
+	w.Expect(string(server.State(key))).NotTo(ContainSubstring(`"type": "terraform_data"`))
 }
 
 func TestState_aMissingStateIsNotReplaced(t *testing.T) {
@@ -222,6 +231,7 @@ func TestState_aMissingStateIsNotReplaced(t *testing.T) {
 
 func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w := newHarness(t)
+	server := statetest.New(t)
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
 	w.create(config)
 	w.template("several", several, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "config"} })
@@ -232,7 +242,7 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(config), config); err != nil {
 			return err
 		}
-		config.Spec.Backend = &infrav1.BackendConfig{Type: "local", Configuration: `path = "` + w.dir + `/moved.tfstate"`}
+		config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("moved")}
 		return env.Client.Update(w.ctx, config)
 	}, testTimeout).Should(Succeed())
 	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
@@ -241,14 +251,138 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	// A user moves the state and confirms it.
 	text, err := json.Marshal(w.state("hello"))
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(os.WriteFile(filepath.Join(w.dir, "moved.tfstate"), text, 0o600)).To(Succeed())
+	server.SetState("moved", text)
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(w.get("hello")), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
-	accept := regexp.MustCompile(`to (local-[0-9a-f]{8}),`).FindStringSubmatch(changed.Message)
+	accept := regexp.MustCompile(`to (http-[0-9a-f]{8}),`).FindStringSubmatch(changed.Message)
 	w.Expect(accept).To(HaveLen(2))
 	w.annotate("hello", infrav1.BackendMovedAnnotation, accept[1])
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
-	w.Expect(a.Status.State.Backend).To(Equal("local"))
+	w.Expect(a.Status.State.Backend).To(Equal("http"))
+	w.delete("hello")
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
+}
+
+// elsewhere creates a provider config whose backend is a server outside the cluster.
+func (w *harness) elsewhere(key string) *statetest.Server {
+	w.t.Helper()
+	server := statetest.New(w.t)
+	w.create(&infrav1.WorkspaceProviderConfig{
+		ObjectMeta: w.meta("elsewhere"),
+		Spec:       infrav1.WorkspaceProviderConfigSpec{Backend: &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration(key)}},
+	})
+	return server
+}
+
+func usesElsewhere(s *infrav1.WorkspaceSpec) {
+	s.ProviderConfigRef = &infrav1.LocalReference{Name: "elsewhere"}
+}
+
+func TestState_elsewhereIsNotReplacedIfItIsMissing(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("key")
+	w.template("several", several, usesElsewhere)
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+	kept := server.State("key")
+	server.SetState("key", nil)
+
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
+	w.Expect(missing.Message).To(ContainSubstring("backend http is missing or empty, but it had 4 resources"))
+	w.Expect(server.State("key")).To(BeNil(), "nothing was written")
+
+	server.SetState("key", kept)
+	w.delete("hello")
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
+}
+
+func TestState_elsewhereOfAnotherWorkspaceIsNotTouched(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("the-same-key")
+	w.template("several", several, usesElsewhere)
+	w.template("greeting", greeting, usesElsewhere)
+	w.apply("first", "several", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("first")
+	w.apply("second", "greeting", variables(map[string]string{"name": "world"}))
+	foreign := w.waitReason("second", infrav1.AppliedCondition, infrav1.StateForeignReason)
+	w.Expect(foreign.Message).To(ContainSubstring("${WORKSPACE_NAMESPACE}"))
+
+	w.delete("second")
+	w.waitDeleted("second")
+	w.Expect(w.directories()).To(Equal(4), "they belong to the first")
+	w.Expect(string(server.State("the-same-key"))).To(ContainSubstring("terraform_data"))
+	w.delete("first")
+	w.waitDeleted("first")
+	w.Expect(w.directories()).To(BeZero())
+}
+
+func TestState_elsewhereThatIsOutdatedIsUsedOnlyOnRequest(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("key")
+	w.template("greeting", greeting, usesElsewhere)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "one"}))
+	w.waitReady("hello")
+	old := server.State("key")
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("two") })
+	w.waitReady("hello")
+	server.SetState("key", old)
+
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	outdated := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateOutdatedReason)
+	version := regexp.MustCompile(`adopt-state to (\S+)$`).FindStringSubmatch(outdated.Message)
+	w.Expect(version).To(HaveLen(2))
+	w.annotate("hello", infrav1.AdoptStateAnnotation, version[1])
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	w.Expect(w.waitReady("hello").Status.Outputs["greeting"].String()).To(Equal("hello two"))
+}
+
+func TestState_thatFailsToBeSavedElsewhereIsRescued(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("key")
+	// Creating the same directory twice would fail.
+	w.template("once", replaceAll(several, "mkdir -p", "mkdir"), usesElsewhere)
+	w.apply("hello", "once", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual })
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	server.Reject(403)
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
+	w.Eventually(w.secrets, testTimeout).Should(ContainElement(HavePrefix("capt-rescue-")), "the credentials may never work again")
+	w.Expect(w.directories()).To(Equal(4))
+
+	server.Reject(0)
+	w.waitReady("hello")
+	w.Expect(string(server.State("key"))).To(ContainSubstring("terraform_data"))
+	w.Eventually(w.secrets, testTimeout).ShouldNot(ContainElement(HavePrefix("capt-rescue-")))
+	w.delete("hello")
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
+}
+
+// A first run that fails leaves an empty state Secret. The resources that are then
+// created with another backend must be destroyed with it.
+func TestState_afterAFailedFirstRunIsDestroyedWhereItIs(t *testing.T) {
+	w := newHarness(t)
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
+	w.create(config)
+	checked := replaceAll(several, `variable "dir" { type = string }`, "variable \"dir\" {\n  type = string\n  validation {\n    condition     = var.dir != \"\"\n    error_message = \"No directory.\"\n  }\n}")
+	w.template("several", checked, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "config"} })
+	w.apply("hello", "several", variables(map[string]string{"dir": ""}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunFailedReason)
+	w.create(&corev1.Secret{ObjectMeta: w.meta("tfstate-default-hello-ws")})
+
+	server := statetest.New(t)
+	w.Eventually(func() error {
+		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(config), config); err != nil {
+			return err
+		}
+		config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
+		return env.Client.Update(w.ctx, config)
+	}, testTimeout).Should(Succeed())
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(w.dir) })
+	w.waitReady("hello")
+	w.Expect(w.directories()).To(Equal(4))
 	w.delete("hello")
 	w.waitDeleted("hello")
 	w.Expect(w.directories()).To(BeZero())

@@ -20,6 +20,9 @@ const (
 	// BackendMovedAnnotation confirms that a user has moved the state to the backend
 	// of the given type.
 	BackendMovedAnnotation = "capt.appthrust.io/backend-moved"
+	// AdoptStateAnnotation names the version of a state that the workspace shall use
+	// although it is not its own or is outdated: lineage, slash, serial.
+	AdoptStateAnnotation = "capt.appthrust.io/adopt-state"
 	// RestoreSnapshotAnnotation names the state snapshot to restore.
 	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
 )

@@ -120,12 +120,13 @@ type ProviderCredential struct {
 
 // BackendConfig is a Terraform backend.
 type BackendConfig struct {
-	// type is the backend's type, such as s3, gcs, azurerm, http or local.
+	// type is the backend's type, such as s3, gcs, azurerm, http or pg.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9_]*$')",message="type must be the name of a backend such as s3"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['remote', 'cloud'])",message="remote backends that run Terraform elsewhere do not work; use a backend that stores state, such as s3"
+	// +kubebuilder:validation:XValidation:rule="self != 'local'",message="a local state would be lost with its working directory; remove backend to keep the state in a Secret, or use one such as s3"
 	// +kubebuilder:validation:XValidation:rule="self != 'kubernetes'",message="states are kept in Secrets without a backend; remove backend, or name another one such as s3"
 	Type string `json:"type"`
 

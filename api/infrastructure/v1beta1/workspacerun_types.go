@@ -5,7 +5,7 @@ import (
 )
 
 // RunOperation is the operation of a run.
-// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState
+// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState;SaveState
 type RunOperation string
 
 // RunOutcome is how a run ended.
@@ -228,6 +228,16 @@ type DriftStatus struct {
 	// +optional
 	CheckedAt metav1.Time `json:"checkedAt,omitempty,omitzero"`
 
+	// failedAt is when a check failed after the last successful one.
+	// +optional
+	FailedAt metav1.Time `json:"failedAt,omitempty,omitzero"`
+
+	// failure is why that check failed.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Failure string `json:"failure,omitempty"`
+
 	// resources are the resources that differed, up to 100 of them.
 	// +optional
 	// +listType=atomic
@@ -261,7 +271,15 @@ type StateStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName,omitempty"`
 
-	// serial is the state's serial number.
+	// lineage identifies the state. A run stops if the backend has a state of
+	// another lineage.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Lineage string `json:"lineage,omitempty"`
+
+	// serial is the state's serial number. A run stops if the backend has an earlier
+	// one.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Serial int64 `json:"serial,omitempty"`
@@ -270,4 +288,20 @@ type StateStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Resources int32 `json:"resources,omitempty"`
+
+	// confirmation is Unconfirmed if a run ended without reporting its state, so that
+	// the state may have more resources. The next run confirms it.
+	// +optional
+	Confirmation StateConfirmation `json:"confirmation,omitempty"`
 }
+
+// StateConfirmation says whether the state is known.
+// +kubebuilder:validation:Enum=Confirmed;Unconfirmed
+type StateConfirmation string
+
+const (
+	// StateConfirmed means that the last run reported the state.
+	StateConfirmed StateConfirmation = "Confirmed"
+	// StateUnconfirmed means that a run may have changed the state since then.
+	StateUnconfirmed StateConfirmation = "Unconfirmed"
+)

@@ -79,6 +79,11 @@ const (
 	StateTooLargeReason = "StateTooLarge"
 	// StateMissingReason surfaces when the state of applied resources does not exist.
 	StateMissingReason = "StateMissing"
+	// StateForeignReason surfaces when the backend has the state of another workspace.
+	StateForeignReason = "StateForeign"
+	// StateOutdatedReason surfaces when the backend has an earlier version of the
+	// state than the one that was saved last.
+	StateOutdatedReason = "StateOutdated"
 	// BackendChangedReason surfaces when the state is in another backend than
 	// the configured one.
 	BackendChangedReason = "BackendChanged"
@@ -91,6 +96,8 @@ const (
 	// InvalidOutputNameReason surfaces when an output's name is not a valid key of
 	// a Secret.
 	InvalidOutputNameReason = "InvalidOutputName"
+	// OutputsTooLargeReason surfaces when the outputs exceed the limit of a Secret.
+	OutputsTooLargeReason = "OutputsTooLarge"
 	// SecretConflictReason surfaces when the connection Secret belongs to another
 	// owner.
 	SecretConflictReason = "SecretConflict"
@@ -100,6 +107,9 @@ const (
 	NoDriftCondition = "NoDrift"
 	// DriftDetectedReason surfaces when resources differ from the state.
 	DriftDetectedReason = "DriftDetected"
+	// DriftCheckFailedReason surfaces when the last check failed, so that drift is
+	// unknown.
+	DriftCheckFailedReason = "DriftCheckFailed"
 
 	// DestroyedCondition reports, while the workspace is being deleted, the
 	// progress of the destruction.

@@ -1169,6 +1169,7 @@ func (in *DriftPolicy) DeepCopy() *DriftPolicy {
 func (in *DriftStatus) DeepCopyInto(out *DriftStatus) {
 	*out = *in
 	in.CheckedAt.DeepCopyInto(&out.CheckedAt)
+	in.FailedAt.DeepCopyInto(&out.FailedAt)
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
 		*out = make([]ResourceChange, len(*in))

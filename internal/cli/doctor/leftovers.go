@@ -73,7 +73,7 @@ func secretLeftover(secret *corev1.Secret) Result {
 	result := Result{Status: Warn, Object: objectName("Secret", secret), Fix: remove}
 	switch component {
 	case record.ComponentState:
-		empty, err := record.StateIsEmpty(secret)
+		empty, _, err := record.StateIsEmpty(secret)
 		switch {
 		case err != nil:
 			result.Message = fmt.Sprintf("state of the deleted workspace %s, unreadable: %v", workspace, err)

@@ -42,7 +42,7 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	}
 	switch actionFor(s.apply, run, liveness) {
 	case actionStart:
-		if err := runner.Start(ctx, s.withPod(run.ref())); err != nil {
+		if err := runner.Start(ctx, run.ref()); err != nil {
 			return fmt.Errorf("starting run %s: %w", run.id, err)
 		}
 	case actionRecordLoss:
@@ -81,7 +81,7 @@ const (
 )
 
 // actionFor returns what to do with a run that has not ended. A run is stopped if
-// the user cancels it or deletes the workspace, unless it is the destroy run. A
+// the user cancels it or deletes the workspace, unless it is a run of the deletion. A
 // run without proof of its end is lost only if the user says so.
 func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness terraform.Liveness) action {
 	switch liveness {
@@ -95,11 +95,16 @@ func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness t
 		}
 		return actionWaitForProof
 	case terraform.LivenessRunning:
-		if apply.Annotations[infrav1.CancelRunAnnotation] == run.id || !apply.DeletionTimestamp.IsZero() && run.operation() != terraform.OperationDestroy {
+		if apply.Annotations[infrav1.CancelRunAnnotation] == run.id || !apply.DeletionTimestamp.IsZero() && !belongsToDeletion(run.operation()) {
 			return actionStop
 		}
 	}
 	return actionObserve
+}
+
+// belongsToDeletion reports whether a run is a part of the deletion of a workspace.
+func belongsToDeletion(operation terraform.Operation) bool {
+	return operation == terraform.OperationDestroy || operation == terraform.OperationSaveState
 }
 
 // observeAgain returns the delay before a run is observed again.

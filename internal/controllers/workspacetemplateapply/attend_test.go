@@ -229,26 +229,25 @@ func TestGroup(t *testing.T) {
 	g.Expect(s.group().Limit).To(BeZero(), "the inputs are unknown")
 }
 
-func TestWithPod(t *testing.T) {
+func TestPodSettings(t *testing.T) {
 	g := NewWithT(t)
-	run := terraform.Run{ID: "hello-r1"}
 	s := newScope("hello")
-	s.inputs.Request.Timeout = time.Hour
-	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600}))
+	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{}))
 
 	s.sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
-	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600}))
+	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{}))
 
 	s.sources.ProviderConfig.Spec.Runner = &infrav1.RunnerConfig{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}
-	g.Expect(s.withPod(run).Pod).To(Equal(terraform.PodSettings{TimeoutSeconds: 3600, Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}))
+	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}))
 
 	s.sources.ProviderConfig.Spec.Runner.Resources = &corev1.ResourceRequirements{}
 	s.sources.ProviderConfig.Spec.Runner.Tolerations = []corev1.Toleration{{Key: "k"}}
-	g.Expect(string(s.withPod(run).Pod.Resources)).To(Equal("{}"))
-	g.Expect(string(s.withPod(run).Pod.Tolerations)).To(Equal(`[{"key":"k"}]`))
+	g.Expect(string(s.podSettings().Resources)).To(Equal("{}"))
+	g.Expect(string(s.podSettings().Tolerations)).To(Equal(`[{"key":"k"}]`))
 
-	s.inputs = nil
-	g.Expect(s.withPod(run)).To(Equal(run), "the inputs are unknown")
+	request, err := s.request(decision{operation: terraform.OperationDestroy})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.Pod).To(Equal(s.podSettings()), "a manager that starts the run after a restart does not know the inputs")
 }
 
 // claim records the runner of a run, as the runner does.

@@ -113,7 +113,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
-			{Run: r.prune},
+			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies)},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
@@ -122,6 +122,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.pruneRuns},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},
 		},

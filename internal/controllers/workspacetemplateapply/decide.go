@@ -202,6 +202,9 @@ func (s situation) nextDriftCheck() (time.Time, bool) {
 	if s.drift != nil && s.drift.CheckedAt.After(last) {
 		last = s.drift.CheckedAt.Time
 	}
+	if s.drift != nil && s.drift.FailedAt.After(last) {
+		last = s.drift.FailedAt.Time
+	}
 	spread := time.Duration(float64(s.policy.DriftInterval) * 0.1 * s.jitter)
 	return last.Add(s.policy.DriftInterval + spread), true
 }

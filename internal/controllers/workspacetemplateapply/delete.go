@@ -37,7 +37,7 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 		return r.attend(ctx, s, run)
 	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {
-		return nil
+		return r.settle(ctx, s)
 	}
 	if empty, err := r.nothingLeft(ctx, s); err != nil || empty {
 		return err
@@ -55,6 +55,35 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	}
 	return r.start(ctx, s, next)
 }
+
+// settle saves the state that a lost run left in its working directory, before the
+// workspace and its resources are left to the user. A pod has saved its state.
+func (r *Reconciler) settle(ctx context.Context, s *scope) error {
+	lost := s.lostRun()
+	if lost == nil || lost.executor() != infrav1.ExecutorProcess {
+		return nil
+	}
+	s.inputs = &template.Inputs{Policy: s.policy, Request: terraform.Request{
+		Workspace: terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)},
+		Backend:   s.kubernetesBackend(), Grace: settleGrace, Timeout: settleTimeout,
+	}}
+	if !usesKubernetes(s.apply.Status.State, s.runs) {
+		s.inputs.Request.Backend = terraform.Backend{Type: lost.secret.Annotations[record.BackendAnnotation]}
+	}
+	next, err := s.situation().attempt(decision{operation: terraform.OperationSaveState}, settleInputs)
+	if err != nil {
+		return err
+	}
+	return r.start(ctx, s, next)
+}
+
+const (
+	// settleInputs replaces the hash of the inputs in a run that saves a state.
+	settleInputs = "save"
+	// settleGrace is how long the tool of a lost run has to end.
+	settleGrace   = 10 * time.Minute
+	settleTimeout = time.Hour
+)
 
 // decideDestroy returns the destroy run, or a fault that explains why it does not
 // start. A request of the user overrides failures.
@@ -111,47 +140,11 @@ func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata
 	}
 }
 
-// nothingLeft reports whether there is nothing to destroy: no run ever started,
-// the last run destroyed everything, or the state is empty.
-func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
-	results, err := s.results()
-	if err != nil {
-		return false, err
-	}
-	if len(results) > 0 && isDestroyed(results[0]) {
-		return true, nil
-	}
-	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
-		return false, err
-	}
-	// The state decides, whichever run wrote it.
-	var secret corev1.Secret
-	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
-	switch {
-	case err == nil:
-		return record.StateIsEmpty(&secret)
-	case !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("reading the state: %w", err)
-	}
-	return neverHadState(s.apply.Status.State, s.runs), nil
-}
-
 // isDestroyed reports whether a run destroyed all resources. The result is nil if
 // the run has not ended.
 func isDestroyed(result *terraform.Result) bool {
 	return result != nil && result.Operation == terraform.OperationDestroy &&
 		(result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges)
-}
-
-// neverHadState reports whether a workspace without a state Secret never had a
-// state: nothing was applied, and no run used another backend.
-func neverHadState(state *infrav1.StateStatus, runs []*runRecord) bool {
-	if state != nil && state.Resources > 0 {
-		return false
-	}
-	return !slices.ContainsFunc(runs, func(run *runRecord) bool {
-		return run.secret.Annotations[record.BackendAnnotation] != terraform.BackendKubernetes
-	})
 }
 
 // unsettled reports whether resources may exist that are missing from the state.
@@ -193,7 +186,7 @@ var settledOutcomes = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.
 
 // kubernetesBackend returns the Kubernetes backend of the workspace.
 func (s *scope) kubernetesBackend() terraform.Backend {
-	return terraform.Backend{SecretSuffix: template.StateSuffix(s.apply.Name)}
+	return terraform.Backend{Type: terraform.BackendKubernetes, Namespace: s.apply.Namespace, SecretSuffix: template.StateSuffix(s.apply.Name)}
 }
 
 // cleanUp deletes or releases the objects of the workspace. The stored status must
@@ -232,8 +225,8 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 // workspace, and those whose Secrets are released: snapshots, outputs and state
 // if the resources are retained.
 func cleanUpComponents(retain bool) (deleted, released []string) {
-	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentRescue}
-	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState}
+	deleted = []string{record.ComponentRun, record.ComponentPlan}
+	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState, record.ComponentRescue}
 	if retain {
 		return deleted, kept
 	}

@@ -20,9 +20,12 @@ func (r *Reconciler) drift(_ context.Context, s *scope) error {
 	return driftFault(s.apply.Status.Drift, untilDriftCheck(s))
 }
 
-// driftFault waits if resources have drifted: until the next check if there is
+// driftFault waits if resources have drifted or the last check failed: until the next check if there is
 // one, and for a watch otherwise.
 func driftFault(drift *infrav1.DriftStatus, untilNext time.Duration) error {
+	if drift != nil && drift.FailedAt.After(drift.CheckedAt.Time) {
+		return fault.Unknown(untilNext, infrav1.DriftCheckFailedReason, "The drift check failed at %s: %s", drift.FailedAt.UTC().Format(time.RFC3339), drift.Failure)
+	}
 	if drift == nil || len(drift.Resources) == 0 {
 		return nil
 	}

@@ -31,7 +31,8 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 		if drift == nil {
 			drift = &infrav1.DriftStatus{}
 		}
-		drift.CheckedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.secret.Annotations[record.DriftAnnotation]
+		drift.FailedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.secret.Annotations[record.DriftAnnotation]
+		drift.Failure = message.Truncate(failureMessage(run, result, outcome), maxSummary)
 		status.Drift = drift
 		return
 	}
@@ -90,8 +91,9 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 		return infrav1.RunTimedOutReason, retryLater
 	case result.StateTooLarge:
 		return infrav1.StateTooLargeReason, retryNever
-	case result.StateMissing:
-		return infrav1.StateMissingReason, unlessDestroying
+	case result.StateProblem != "":
+		// The reasons have the names of the problems.
+		return string(result.StateProblem), unlessDestroying
 	case result.SnapshotMissing:
 		return infrav1.SnapshotNotFoundReason, retryNever
 	case result.InvalidInputs != "":
@@ -121,7 +123,7 @@ func failureMessage(run *runRecord, result *terraform.Result, outcome terraform.
 func mayHaveChanged(result *terraform.Result) bool {
 	switch {
 	case result.Outcome == outcomeLost:
-		return result.Operation != terraform.OperationPlan
+		return result.Operation != terraform.OperationPlan && result.Operation != terraform.OperationCheckDrift
 	case result.Operation == terraform.OperationRestoreState:
 		return !result.SnapshotMissing
 	}

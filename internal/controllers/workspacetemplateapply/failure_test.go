@@ -34,8 +34,8 @@ func TestClassifyFailure(t *testing.T) {
 		{"blocked", terminal, terraform.OutcomeBlocked, infrav1.ProtectedResourceReason, retryLater},
 		{"timed out", terminal, terraform.OutcomeTimedOut, infrav1.RunTimedOutReason, retryLater},
 		{"state too large", with(func(r *terraform.Result) { r.StateTooLarge = true }), terraform.OutcomeFailed, infrav1.StateTooLargeReason, retryNever},
-		{"state missing", with(func(r *terraform.Result) { r.StateMissing = true }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryNever},
-		{"state missing while destroying", with(func(r *terraform.Result) { r.StateMissing, r.Operation = true, destroy }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryLater},
+		{"state missing", with(func(r *terraform.Result) { r.StateProblem = terraform.StateMissing }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryNever},
+		{"state missing while destroying", with(func(r *terraform.Result) { r.StateProblem, r.Operation = terraform.StateMissing, destroy }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryLater},
 		{"snapshot missing", with(func(r *terraform.Result) { r.SnapshotMissing = true }), terraform.OutcomeFailed, infrav1.SnapshotNotFoundReason, retryNever},
 		{"invalid inputs", with(func(r *terraform.Result) { r.InvalidInputs = "Missing" }), terraform.OutcomeFailed, infrav1.MissingVariableReason, retryNever},
 		{"lock held", with(func(r *terraform.Result) { r.Class = terraform.ClassLockHeld }), terraform.OutcomeFailed, infrav1.LockHeldReason, retryLater},
@@ -195,9 +195,10 @@ func TestRecordSuccess_setsTheStateOfALineage(t *testing.T) {
 	g.Expect(s.apply.Status.State).To(BeNil(), "the run had no state")
 	g.Expect(s.apply.Status.Drift).To(BeNil())
 
-	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3"}
 	s.addRun(g, terraform.OperationPlanAndApply, success)
 	s.recordAll(g)
-	g.Expect(s.apply.Status.State).To(Equal(&infrav1.StateStatus{Backend: "s3", Serial: 1, Resources: 1}))
+	g.Expect(s.apply.Status.State).To(Equal(&infrav1.StateStatus{
+		Backend: "kubernetes", SecretName: "tfstate-default-hello-ws", Lineage: "l", Serial: 1, Resources: 1, Confirmation: infrav1.StateConfirmed,
+	}))
 	g.Expect(s.apply.Status.AppliedAt).To(Equal(metav1.NewTime(s.now)))
 }

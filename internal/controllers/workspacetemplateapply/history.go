@@ -58,6 +58,12 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 			}
 		}
 		s.recordResult(run, result)
+		if err := s.recordState(run, result); err != nil {
+			return err
+		}
+		if err := r.deleteRescued(ctx, s, result.Saved); err != nil {
+			return err
+		}
 		s.statusChanged = true
 		observeRun(run, result)
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
@@ -154,12 +160,6 @@ func sameBlock(previous, current *infrav1.PlanStatus) bool {
 func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
 	status.Failure = nil
-	if result.State.Lineage != "" {
-		if status.State == nil {
-			status.State = &infrav1.StateStatus{}
-		}
-		status.State.Serial, status.State.Resources = int64(result.State.Serial), int32(result.State.Resources)
-	}
 	switch result.Operation {
 	case terraform.OperationCheckDrift:
 		status.Drift = &infrav1.DriftStatus{
@@ -170,11 +170,9 @@ func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 		// The desired inputs have to be planned again for the restored state.
 		status.HandledRestore = strings.TrimPrefix(run.inputs(), restorePrefix)
 		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationSaveState:
 	case terraform.OperationDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
-		if status.State != nil {
-			status.State.Resources = 0
-		}
 	default:
 		status.AppliedInputs, status.AppliedAt = run.inputs(), metav1.NewTime(result.FinishedAt)
 		if status.Drift != nil {

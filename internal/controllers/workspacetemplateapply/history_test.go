@@ -145,8 +145,8 @@ func TestRecordResult_failure(t *testing.T) {
 		{"stale plan", terraform.OperationApply, failure(func(r *terraform.Result) { terminal(r); r.StalePlan = true }), infrav1.PlanStaleReason, 0, "no luck"},
 		{"too large", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
 		{"too large, and transient", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
-		{"state missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateMissing = true }), infrav1.StateMissingReason, -1, "no luck"},
-		{"state missing, while destroying", terraform.OperationDestroy, failure(func(r *terraform.Result) { terminal(r); r.StateMissing = true }), infrav1.StateMissingReason, 15 * time.Second, "no luck"},
+		{"state missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateProblem = terraform.StateMissing }), infrav1.StateMissingReason, -1, "no luck"},
+		{"state missing, while destroying", terraform.OperationDestroy, failure(func(r *terraform.Result) { terminal(r); r.StateProblem = terraform.StateMissing }), infrav1.StateMissingReason, 15 * time.Second, "no luck"},
 		{"snapshot missing", terraform.OperationRestoreState, failure(func(r *terraform.Result) { terminal(r); r.SnapshotMissing = true }), infrav1.SnapshotNotFoundReason, -1, "no luck"},
 		{"restore failed", terraform.OperationRestoreState, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
 		{"a variable is missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.InvalidInputs = "Missing" }), infrav1.MissingVariableReason, -1, "no luck"},
@@ -195,13 +195,15 @@ func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
 		s.recordAll(g)
 		g.Expect(s.apply.Status.Failure).To(BeNil())
 		g.Expect(s.apply.Status.AppliedInputs).To(Equal(inputs))
-		g.Expect(s.apply.Status.Drift.CheckedAt.Time).To(Equal(s.now), "the next check is scheduled")
+		g.Expect(s.apply.Status.Drift.CheckedAt.IsZero()).To(BeTrue(), "nothing was compared")
+		g.Expect(s.apply.Status.Drift.FailedAt.Time).To(Equal(s.now), "the next check is scheduled")
+		g.Expect(s.apply.Status.Drift.Failure).NotTo(BeEmpty())
 		g.Expect(s.apply.Status.Drift.Resources).To(ConsistOf(before), "the previous drift is kept")
 
 		fresh := applied(g)
 		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
 		fresh.recordAll(g)
-		g.Expect(fresh.apply.Status.Drift.CheckedAt.Time).To(Equal(fresh.now))
+		g.Expect(fresh.apply.Status.Drift.FailedAt.Time).To(Equal(fresh.now))
 	}
 }
 

@@ -39,7 +39,6 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The run with the outputs does not exist any more: planning again to read them")
 	}
 	s.apply.Status.Outputs = statusOutputs(result.Outputs)
-	s.apply.Status.State = stateStatus(s.inputs.Request.Backend, result)
 	data, invalid := secretData(result.Outputs)
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
@@ -73,19 +72,10 @@ func (s *scope) latestOutputs() (*runRecord, *terraform.Result, error) {
 // hasOutputs reports whether a run read the outputs of the state.
 func hasOutputs(operation terraform.Operation, outcome terraform.Outcome) bool {
 	switch operation {
-	case terraform.OperationCheckDrift, terraform.OperationDestroy:
+	case terraform.OperationCheckDrift, terraform.OperationDestroy, terraform.OperationSaveState:
 		return false
 	}
 	return outcome == terraform.OutcomeSucceeded || outcome == terraform.OutcomeNoChanges
-}
-
-func stateStatus(backend terraform.Backend, result *terraform.Result) *infrav1.StateStatus {
-	_, configuration, _ := strings.Cut(backendName(backend), "-")
-	status := &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Serial: int64(result.State.Serial), Resources: int32(result.State.Resources)}
-	if backend.Type == terraform.BackendKubernetes {
-		status.SecretName = backend.StateSecretName()
-	}
-	return status
 }
 
 // secretData returns outputs for a Secret: strings unquoted, other values as JSON.
@@ -144,7 +134,7 @@ func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[str
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating the connection Secret: %w", err)
+			return connectionFault("creating", desired.Name, err)
 		}
 		// The Secret exists but is not in the cache, which has only CAPT's own.
 		err = r.Reader.Get(ctx, client.ObjectKeyFromObject(desired), &found)
@@ -160,9 +150,17 @@ func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[str
 		return nil
 	}
 	if err := r.Client.Update(ctx, updated); err != nil {
-		return fmt.Errorf("updating the connection Secret: %w", err)
+		return connectionFault("updating", desired.Name, err)
 	}
 	return nil
+}
+
+// connectionFault stalls if the outputs are too large for a Secret.
+func connectionFault(action, name string, err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return fault.Stall(infrav1.OutputsTooLargeReason, "The outputs exceed the size of Secret %s (1 MiB): make them smaller, or remove writeConnectionSecretToRef", name)
+	}
+	return fmt.Errorf("%s the connection Secret: %w", action, err)
 }
 
 // connectionSecret returns the desired connection Secret. It has the cluster

@@ -136,18 +136,6 @@ func TestEqualSecrets(t *testing.T) {
 	}
 }
 
-func TestStateStatus(t *testing.T) {
-	g := NewWithT(t)
-	result := &terraform.Result{State: terraform.StateInfo{Serial: 7, Resources: 3}}
-	kubernetes := terraform.Backend{Type: terraform.BackendKubernetes, SecretSuffix: "hello"}
-	g.Expect(stateStatus(kubernetes, result)).To(Equal(&infrav1.StateStatus{Backend: "kubernetes", SecretName: kubernetes.StateSecretName(), Serial: 7, Resources: 3}))
-
-	s3 := stateStatus(terraform.Backend{Type: "s3", HCL: `key = "1"`}, result)
-	g.Expect(s3.Backend).To(Equal("s3"))
-	g.Expect(s3.Configuration).To(HaveLen(8))
-	g.Expect(s3.SecretName).To(BeEmpty())
-}
-
 func TestConnectionSecret(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")

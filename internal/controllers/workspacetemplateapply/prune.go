@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,9 +39,40 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if s.unpruned, err = s.isUnpruned(snapshots); err != nil {
+		return err
+	}
 	return r.deleteAll(ctx, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
+const (
+	// pruneInterval is how often the cache is checked for the newest snapshot, for
+	// pruneTimeout after the run. Snapshots have no watch.
+	pruneInterval = 5 * time.Second
+	pruneTimeout  = time.Minute
+)
+
+// isUnpruned reports whether the newest run has just taken a snapshot that the cache
+// does not have yet.
+func (s *scope) isUnpruned(snapshots []corev1.Secret) (bool, error) {
+	if len(s.runs) == 0 {
+		return false, nil
+	}
+	result, err := record.Result(s.runs[0].secret)
+	if err != nil || result == nil || result.Snapshot == "" || s.now.Sub(result.FinishedAt) > pruneTimeout {
+		return false, err
+	}
+	return !slices.ContainsFunc(snapshots, func(secret corev1.Secret) bool { return secret.Name == result.Snapshot }), nil
+}
+
+func untilPruned(s *scope) time.Duration {
+	if s.unpruned {
+		return pruneInterval
+	}
+	return 0
+}
+
+// pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.
 func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 	surplus, err := s.surplusRuns()
 	if err != nil {

@@ -653,16 +653,20 @@ func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
 	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key(lease.Name), lease))).To(Succeed())
 }
 
-func TestReconcile_keepsTheWorkingDirectoryOfAnUnsettledRun(t *testing.T) {
+func TestReconcile_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
 	c.reconcile()
 	c.finish("hello-r1", terraform.Result{Outcome: outcomeLost})
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	c.reconcile()
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "SaveState"))
+	c.reconcile()
+	c.Expect(c.stopped).To(BeEmpty())
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	c.reconcile()
 	c.reconcile()
 	c.Expect(c.deleted()).To(BeTrue())
-	c.Expect(c.removed).To(BeEmpty())
-	c.Expect(c.forgotten).To(ConsistOf("hello-r1"))
+	c.Expect(c.forgotten).To(ContainElements("hello-r1", "hello-r2"))
 }
 
 func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {

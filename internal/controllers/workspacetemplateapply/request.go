@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,15 +35,6 @@ func (s *scope) situation() situation {
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
-}
-
-// stateBackend returns the name of the backend that has the state, or an empty
-// string if the state has no resources.
-func stateBackend(state *infrav1.StateStatus) string {
-	if state == nil || state.Resources == 0 || state.Backend == "" {
-		return ""
-	}
-	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
 }
 
 // backendName returns a name that distinguishes backends by type and
@@ -75,7 +67,9 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "capt-"), "-0")
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
-	request.ExpectState = s.apply.Status.State != nil && s.apply.Status.State.Resources > 0
+	request.State = s.knownState()
+	request.Rescued = s.rescued
+	request.Pod = s.podSettings()
 	// A run that the user requests uses the current content of the module address.
 	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply
 	for _, run := range s.runs {
@@ -95,11 +89,28 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		if identity != nil && result.Outcome == outcomeLost {
-			request.GoneHolders = append(request.GoneHolders, terraform.Holder{Host: identity.Host, Since: run.secret.CreationTimestamp.Time, Until: result.FinishedAt})
+		if identity != nil {
+			request.GoneHolders = append(request.GoneHolders, holderOf(identity, result))
 		}
 	}
 	return &request, nil
+}
+
+// clockSkew is the difference that the clocks of the manager and the API server may
+// have from that of the machine of a run.
+const clockSkew = time.Minute
+
+// holderOf returns where and when an ended run may have locked its state. A runner
+// records the times of its run by the clock that its tool writes into the lock.
+func holderOf(identity *record.Identity, result *terraform.Result) terraform.Holder {
+	switch {
+	case identity.PodName != "" && identity.Host == identity.PodName:
+		return terraform.Holder{Host: identity.Host}
+	case result.Outcome == outcomeLost:
+		return terraform.Holder{Host: identity.Host, Since: result.StartedAt.Add(-clockSkew), Until: result.FinishedAt.Add(clockSkew)}
+	default:
+		return terraform.Holder{Host: identity.Host, Since: result.StartedAt, Until: result.FinishedAt}
+	}
 }
 
 // runMeta returns the metadata of the Secret of a run. Its annotations can be
@@ -111,6 +122,10 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.InputsAnnotation:    s.inputsOf(request.Operation),
 		record.ExecutorAnnotation:  string(executor),
 		record.BackendAnnotation:   request.Backend.Type,
+		record.StateAnnotation:     string(mustJSON(s.apply.Status.State)),
+	}
+	if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
+		meta.Annotations[record.ConfigurationAnnotation] = configuration
 	}
 	// Each run records which requests were handled before it, because the status
 	// may be lost after the run that handled them was pruned.
@@ -133,6 +148,8 @@ func (s *scope) inputsOf(operation terraform.Operation) string {
 		return restoreInputs(s.situation().restore)
 	case terraform.OperationDestroy:
 		return destroyInputs
+	case terraform.OperationSaveState:
+		return settleInputs
 	default:
 		return s.inputs.Hash
 	}
@@ -150,25 +167,22 @@ func (s *scope) group() queue.Group {
 	}
 }
 
-// withPod adds the settings of the pod to a run, for the job executor.
-func (s *scope) withPod(run terraform.Run) terraform.Run {
-	if s.inputs == nil {
-		return run
-	}
-	run.Pod.TimeoutSeconds = int64(s.inputs.Request.Timeout.Seconds())
+// podSettings returns the settings of the pod, for the job executor.
+func (s *scope) podSettings() terraform.PodSettings {
+	var pod terraform.PodSettings
 	config := s.sources.ProviderConfig
 	if config == nil || config.Spec.Runner == nil {
-		return run
+		return pod
 	}
 	c := config.Spec.Runner
-	run.Pod.Image, run.Pod.ServiceAccountName, run.Pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
+	pod.Image, pod.ServiceAccountName, pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
 	if c.Resources != nil {
-		run.Pod.Resources = mustJSON(c.Resources)
+		pod.Resources = mustJSON(c.Resources)
 	}
 	if len(c.Tolerations) > 0 {
-		run.Pod.Tolerations = mustJSON(c.Tolerations)
+		pod.Tolerations = mustJSON(c.Tolerations)
 	}
-	return run
+	return pod
 }
 
 func mustJSON(v any) []byte {

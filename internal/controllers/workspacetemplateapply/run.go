@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -87,6 +89,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return err
 	}
 	observeQueued(position, s.now)
+	if s.rescued, err = r.rescuedStates(ctx, s); err != nil {
+		return err
+	}
 	request, err := s.request(next)
 	if err != nil {
 		return err
@@ -105,7 +110,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	run := &runRecord{id: request.RunID, number: s.nextNumber(), secret: secret}
 	s.apply.Status.Runs = run.number
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
-	if err := runner.Start(ctx, s.withPod(run.ref())); err != nil {
+	if err := runner.Start(ctx, run.ref()); err != nil {
 		return fmt.Errorf("starting run %s: %w", run.id, err)
 	}
 	s.setRunStatus(run, nil)
@@ -126,7 +131,8 @@ func storeFault(runID string, err error) error {
 }
 
 // ensureCurrent returns a conflict if the cache is stale. A run cannot be undone,
-// so it must not start for a workspace that was changed or deleted.
+// so it must not start for a workspace that was changed or deleted, or that has a
+// run which is not in the cache of Secrets yet.
 func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
 	var live infrav1.WorkspaceTemplateApply
 	err := r.Reader.Get(ctx, s.key(), &live)
@@ -134,9 +140,28 @@ func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the workspace: %w", err)
 	case err != nil || !isCurrent(s.apply, &live):
-		return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.apply.Name, errors.New("the cache is stale"))
+		return s.staleCache()
 	}
+	last := s.nextNumber() - 1
+	if live.Status.Runs > last {
+		return s.staleCache()
+	}
+	if last == 0 || len(s.runs) > 0 && s.runs[0].number == last {
+		return nil
+	}
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(runID(s.apply.Name, last))}, &corev1.Secret{})
+	switch {
+	case err == nil:
+		return s.staleCache()
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading the last run: %w", err)
+	}
+	// A user has deleted the run.
 	return nil
+}
+
+func (s *scope) staleCache() error {
+	return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.apply.Name, errors.New("the cache is stale"))
 }
 
 // isCurrent reports whether the cached workspace has the spec of the live one,

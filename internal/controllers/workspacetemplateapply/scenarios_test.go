@@ -55,7 +55,7 @@ func scenarios() []scenario {
 		{"interrupted", always(terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient}), change},
 		{"lost", always(terraform.Result{Outcome: outcomeLost, Class: terraform.ClassTransient}), change},
 		{"too large", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateTooLarge = true })), change},
-		{"state missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateMissing = true })), change},
+		{"state missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateProblem = terraform.StateMissing })), change},
 		{"invalid inputs", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.InvalidInputs = "Missing" })), change},
 		{"blocked", always(blocked), func(s *scope) { change(s); s.inputs.Request.Protect = []string{"aws_vpc"} }},
 		{"blocked by an address that the controller does not consider protected", always(blocked), func(s *scope) {

@@ -34,6 +34,10 @@ type scope struct {
 	// policy is the policy of the runs. It has defaults if the template does not
 	// exist.
 	policy template.Policy
+	// rescued are the names of the states that runs could not save to the backend.
+	rescued []string
+	// unpruned is set if the cache does not have the newest snapshot yet.
+	unpruned bool
 	// statusChanged is set if the step history recorded a result, which is not in
 	// the stored status yet.
 	statusChanged bool
@@ -173,12 +177,36 @@ func (r *Reconciler) runner(executor infrav1.Executor) (terraform.Runner, error)
 	return runner, nil
 }
 
-// executor returns the executor of the workspace's next run.
+// executor returns the executor of the workspace's next run. After a run that was
+// lost it is that of the lost run, whose working directory may have a state that is
+// not saved.
 func (r *Reconciler) executor(s *scope) infrav1.Executor {
+	if run := s.lostRun(); run != nil {
+		if _, found := r.Runners[run.executor()]; found {
+			return run.executor()
+		}
+	}
 	if s.inputs != nil && s.inputs.Policy.Executor != "" {
 		return s.inputs.Policy.Executor
 	}
 	return r.Default
+}
+
+// lostRun returns the newest run that ended without a result, unless a later run
+// ended with a complete state.
+func (s *scope) lostRun() *runRecord {
+	for _, run := range s.runs {
+		result, err := record.Result(run.secret)
+		switch {
+		case err != nil || result == nil:
+			return nil
+		case result.Outcome == outcomeLost && mayHaveChanged(result):
+			return run
+		case slices.Contains(settledOutcomes, result.Outcome):
+			return nil
+		}
+	}
+	return nil
 }
 
 // ref returns the run for its executor.

@@ -124,7 +124,7 @@ func TestRequest_followsTheDecision(t *testing.T) {
 	g.Expect(request.BreakLock).To(Equal("a-lock"))
 	g.Expect(request.Snapshot).To(Equal("snapshot-hello-r1"))
 	g.Expect(request.GoneRuns).To(ConsistOf("hello-r1"))
-	g.Expect(request.ExpectState).To(BeTrue())
+	g.Expect(request.State.Resources).To(BeNumerically(">", 0))
 
 	request, err = s.request(decision{operation: terraform.OperationDestroy})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -181,31 +181,44 @@ func TestBackendName(t *testing.T) {
 	for _, backend := range []terraform.Backend{kubernetes, one, two, {Type: "local"}} {
 		s := newScope("hello")
 		s.inputs.Request.Backend = backend
-		s.apply.Status.State = stateStatus(backend, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+		s.apply.Status.State = stateOf(backend, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
 		g.Expect(stateBackend(s.apply.Status.State)).To(Equal(backendName(backend)), "the status has the name that is compared")
 		s.apply.Status.State.Resources = 0
 		g.Expect(stateBackend(s.apply.Status.State)).To(BeEmpty(), "an empty state may be in any backend")
 	}
 }
 
-func TestRequest_expectsAStateOnlyWithResources(t *testing.T) {
+func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
+	state := func(change func(*infrav1.StateStatus)) *infrav1.StateStatus {
+		s := &infrav1.StateStatus{Backend: terraform.BackendKubernetes, Lineage: "l", Serial: 3, Resources: 2, Confirmation: infrav1.StateConfirmed}
+		change(s)
+		return s
+	}
+	info := terraform.StateInfo{Lineage: "l", Serial: 3, Resources: 2}
 	for name, tt := range map[string]struct {
-		state *infrav1.StateStatus
-		want  bool
+		state       *infrav1.StateStatus
+		annotations map[string]string
+		want        terraform.KnownState
 	}{
-		"no state": {nil, false}, "an empty state": {&infrav1.StateStatus{}, false}, "a resource": {&infrav1.StateStatus{Resources: 1}, true},
+		"no state":               {nil, nil, terraform.KnownState{}},
+		"its state":              {state(func(*infrav1.StateStatus) {}), nil, terraform.KnownState{StateInfo: info}},
+		"an unconfirmed state":   {state(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), nil, terraform.KnownState{StateInfo: info, Unconfirmed: true}},
+		"before lineages":        {&infrav1.StateStatus{Resources: 2}, nil, terraform.KnownState{StateInfo: terraform.StateInfo{Resources: 2}}},
+		"an empty one elsewhere": {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{}},
+		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), map[string]string{infrav1.BackendMovedAnnotation: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info}},
+		"one to adopt":           {nil, map[string]string{infrav1.AdoptStateAnnotation: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")
-		s.apply.Status.State = tt.state
+		s.apply.Status.State, s.apply.Annotations = tt.state, tt.annotations
 		request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(request.ExpectState).To(Equal(tt.want), name)
+		g.Expect(request.State).To(Equal(tt.want), name)
 		g.Expect(request.Plan).To(BeNil())
 	}
 }
 
-func TestRequest_listsTheHoldersOfLostRuns(t *testing.T) {
+func TestRequest_listsTheHoldersOfEndedRuns(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	claim(g, s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed}), record.Identity{Host: "failed"})
@@ -216,7 +229,11 @@ func TestRequest_listsTheHoldersOfLostRuns(t *testing.T) {
 	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
 
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(request.GoneHolders).To(Equal([]terraform.Holder{{Host: "lost", Since: noon, Until: noon.Add(time.Hour)}}))
+	g.Expect(request.GoneHolders).To(Equal([]terraform.Holder{
+		{Host: "lost", Since: noon.Add(-clockSkew), Until: noon.Add(time.Hour + clockSkew)},
+		{Host: "failed", Since: noon, Until: noon},
+	}))
+	g.Expect(holderOf(&record.Identity{Host: "pod", PodName: "pod"}, &terraform.Result{StartedAt: noon})).To(Equal(terraform.Holder{Host: "pod"}), "no other run is in its pod")
 	g.Expect(request.GoneRuns).To(HaveLen(4))
 }
 
@@ -371,4 +388,10 @@ func secretNames(secrets []corev1.Secret) (names []string) {
 		names = append(names, secret.Name)
 	}
 	return names
+}
+
+// stateOf returns the status of a state in a backend.
+func stateOf(backend terraform.Backend, result *terraform.Result) *infrav1.StateStatus {
+	_, configuration, _ := strings.Cut(backendName(backend), "-")
+	return &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Resources: int32(result.State.Resources)}
 }

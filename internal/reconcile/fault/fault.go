@@ -20,6 +20,8 @@ type Waiting struct {
 	// RetryAfter is the delay before the step runs again. Zero means that a watch
 	// triggers the next run.
 	RetryAfter time.Duration
+	// Unknown makes the condition Unknown instead of False.
+	Unknown bool
 
 	err error
 }
@@ -46,6 +48,12 @@ func WaitFor(after time.Duration, reason, format string, args ...any) error {
 		after = minimumDelay
 	}
 	return &Waiting{Reason: reason, RetryAfter: after, err: fmt.Errorf(format, args...)}
+}
+
+// Unknown returns a Waiting error that makes the condition Unknown. It is for a
+// step that could not find out whether the condition is met.
+func Unknown(after time.Duration, reason, format string, args ...any) error {
+	return &Waiting{Reason: reason, RetryAfter: after, Unknown: true, err: fmt.Errorf(format, args...)}
 }
 
 // Stall returns a Stalled error. The format follows fmt.Errorf, so %w keeps a

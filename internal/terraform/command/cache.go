@@ -153,7 +153,7 @@ func (w *Workdir) toTemplate(prepared marker, request *terraform.Request) error 
 	if err != nil {
 		return fmt.Errorf("writing a template: %w", err)
 	}
-	own := []string{overrideFile, kubeconfigFile, backendRecord}
+	own := []string{overrideFile, stateFileName, backendRecord}
 	for name := range request.Files {
 		own = append(own, filepath.FromSlash(name))
 	}

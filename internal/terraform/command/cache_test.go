@@ -61,7 +61,7 @@ func TestKey_coversTheInputsOfAnInit(t *testing.T) {
 	t.Setenv(cliConfigEnv, "")
 	key := func(change func(*Workdir, *terraform.Request)) string {
 		w := &Workdir{Tool: &Tool{Path: binary}, Dir: "/work", PluginCache: "/plugins"}
-		request := kubernetesRequest("a", "# module")
+		request := kubernetesRequest("# module")
 		request.Files = map[string][]byte{"provider.tf": []byte("1"), "sub/main.tf": []byte("1"), "credentials": []byte("1")}
 		change(w, request)
 		key, err := w.key(request)

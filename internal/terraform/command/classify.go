@@ -31,7 +31,7 @@ var (
 		// Eventual consistency: a new resource is not visible everywhere yet.
 		`Invalid[A-Za-z]+\.NotFound`, `InvalidParameterValue.*(cannot be assumed|not authorized to perform|does not exist)`,
 		`MalformedPolicyDocument.*(Invalid principal|principal)`, `NoSuchEntity.*(role|instance profile)`, `(role|profile).*(not yet|is not ready|propagat)`,
-		`ConcurrentModification`, `OperationAborted`, `ResourceInUseException`, `ConflictException.*(in progress|try again)`, `DependencyViolation`,
+		`ConcurrentModification`, `OperationAborted`, `ResourceInUseException.*(in progress|updat|deleting|try again)`, `ConflictException.*(in progress|try again)`, `DependencyViolation`,
 		`IncorrectState`, `please (try again|retry)`, `try again later`, `eventual(ly)? consisten`, `InsufficientInstanceCapacity`,
 		// An expired token is renewed before the next run.
 		`ExpiredToken`, `RequestExpired`, `token (has|is) expired`,
@@ -50,7 +50,7 @@ var (
 		`module (not found|versions? .* not)`, `unresolvable module version constraint`, `repository not found`, `pathspec .* did not match`, `couldn't find remote ref`,
 		`unreadable module directory`, `unsupported attribute`, `unsupported argument`, `unsupported block type`, `missing required argument`,
 		// Limits and invalid requests, which a retry does not fix.
-		`LimitExceeded`, `QuotaExceeded`, `VcpuLimitExceeded`, `AlreadyExists`, `already exists`, `EntityAlreadyExists`, `ValidationError`, `ValidationException`,
+		`LimitExceeded`, `QuotaExceeded`, `VcpuLimitExceeded`, `AlreadyExists`, `ResourceInUseException`, `already exists`, `EntityAlreadyExists`, `ValidationError`, `ValidationException`,
 		`InvalidParameter`, `no value for required variable`, `invalid value for`, `precondition failed`, `instance cannot be destroyed`,
 		`decryption failed`, `unencrypted payload`, `invalid encryption`, `saved plan is stale`, `failed to parse command-line flags`, `flag provided but not defined`,
 		`cycle:`, `unsupported state file format`,

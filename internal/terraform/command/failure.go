@@ -29,7 +29,7 @@ type Failure struct {
 	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool
 	// State is the state if the tool could only print it. Usually the tool saves
-	// it in a file that RescuedState finds.
+	// it in a file that UnsavedStates finds.
 	State []byte
 
 	needsInit, needsBackend bool

@@ -143,17 +143,12 @@ func TestReady_initialisesOnce(t *testing.T) {
 }
 
 func TestLockArgs(t *testing.T) {
-	for name, tc := range map[string]struct {
-		backend string
-		lock    bool
-		want    string
-	}{
-		"the engine locks a Kubernetes state": {terraform.BackendKubernetes, false, "-lock=false"},
-		"the tool locks a Kubernetes state":   {terraform.BackendKubernetes, true, "-lock-timeout=0s"},
-		"another backend":                     {"s3", false, "-lock-timeout=0s"},
-		"a local state":                       {"", false, "-lock-timeout=0s"},
+	for name, tc := range map[string]struct{ backend, want string }{
+		"the engine locks a Kubernetes state": {terraform.BackendKubernetes, "-lock=false"},
+		"another backend":                     {"s3", "-lock-timeout=0s"},
+		"a local state":                       {"", "-lock-timeout=0s"},
 	} {
-		s := &Session{backend: terraform.Backend{Type: tc.backend}, lock: tc.lock}
+		s := &Session{backend: terraform.Backend{Type: tc.backend}}
 		NewWithT(t).Expect(s.lockArgs()).To(Equal([]string{tc.want}), name)
 	}
 }

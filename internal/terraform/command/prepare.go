@@ -37,15 +37,13 @@ type Workdir struct {
 	PluginCache string
 	// CLIConfig is the operator's CLI configuration file.
 	CLIConfig string
-	// Kubeconfig is the self-contained kubeconfig of the Kubernetes backend. If
-	// empty, the backend uses the in-cluster configuration.
-	Kubeconfig []byte
 	// Inherit names variables of the engine's environment that the tool inherits,
 	// such as those of a service account's cloud identity. A trailing * matches a
 	// prefix.
 	Inherit []string
-	// Lock lets the tool lock a Kubernetes state instead of the engine.
-	Lock bool
+	// Others reports whether a process of an earlier engine exists that may start the
+	// tool. It may be nil.
+	Others func() bool
 	// Log receives the human-readable log.
 	Log io.Writer
 	// OnEvent is called with every event when it occurs.
@@ -65,7 +63,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err := os.MkdirAll(w.runDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the working directory: %w", err)
 	}
-	if err := w.Tool.AwaitEnd(ctx, w.Dir, request.Grace); err != nil {
+	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, request.Grace); err != nil {
 		return nil, err
 	}
 	key, err := w.key(request)
@@ -128,7 +126,8 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	if err := w.place(request, root, marker{}); err != nil {
 		return nil, err
 	}
-	if len(request.LockFile) > 0 {
+	// A lock file of the module is the choice of its author.
+	if len(request.LockFile) > 0 && !exists(filepath.Join(root, dependencyLock)) {
 		if err := writeFile(filepath.Join(root, dependencyLock), request.LockFile); err != nil {
 			return nil, err
 		}
@@ -155,9 +154,6 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 // finish writes the files that are specific to this workspace and marks the
 // directory as prepared.
 func (w *Workdir) finish(request *terraform.Request, prepared marker, initialised *Session) (*Session, error) {
-	if err := checkEnvironment(request, prepared.Product); err != nil {
-		return nil, err
-	}
 	root := filepath.Join(w.Dir, prepared.Root)
 	if err := w.place(request, root, prepared); err != nil {
 		return nil, err
@@ -174,8 +170,8 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	return session, prepared.write(w.Dir)
 }
 
-// clear removes the module and everything that belongs to it, except a state that
-// could not be saved.
+// clear removes the module and everything that belongs to it, except states that
+// are not saved.
 func (w *Workdir) clear(previous marker) error {
 	if err := rescue(w.Dir, filepath.Join(w.Dir, previous.Root)); err != nil {
 		return err
@@ -207,7 +203,7 @@ func (w *Workdir) place(request *terraform.Request, root string, previous marker
 	if err := w.placeVars(root, request.Env); err != nil {
 		return err
 	}
-	return w.writeBackend(root, request.Backend, previous.Product)
+	return w.writeBackend(root, request.Backend)
 }
 
 func fileNames(request *terraform.Request) []string {
@@ -228,7 +224,6 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		grace:   request.Grace,
 		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
-		lock:    w.Lock,
 		backend: request.Backend,
 		plugins: w.pluginCache(request),
 	}, nil
@@ -255,14 +250,15 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 }
 
 // Scrub removes all secrets that a run leaves in the working directory: files,
-// plans and event streams. It keeps what makes the next run faster.
+// plans and event streams. It keeps what makes the next run faster, and states
+// that are not saved.
 func (w *Workdir) Scrub() error {
 	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(w.Dir, previous.Root)
-	errs := []error{os.RemoveAll(w.runDir()), os.RemoveAll(filepath.Join(root, kubeconfigFile))}
+	errs := []error{os.RemoveAll(w.runDir()), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix))}
 	for _, name := range previous.Files {
 		if previous.Root != "" && !isConfig(name) {
 			errs = append(errs, os.RemoveAll(filepath.Join(root, filepath.FromSlash(name))))

@@ -24,6 +24,9 @@ type call struct {
 	// the engine did. The files also remain for the engine that takes over.
 	stdout, stderr *os.File
 	stdin          io.Reader
+	// interrupted reports whether the process says that it was interrupted. It may be
+	// nil.
+	interrupted func() bool
 	// poll is called periodically while the process runs and once after its end,
 	// always from the same goroutine.
 	poll func(ended bool)
@@ -64,7 +67,11 @@ func (c call) run(ctx context.Context) (exit, error) {
 		case <-pending(cancelled, pid):
 			cancelled = nil
 			ended.interrupted = true
-			_ = syscall.Kill(pid, syscall.SIGINT)
+			c.poll(false)
+			// After a second interrupt the tool would abort without saving its state.
+			if c.interrupted == nil || !c.interrupted() {
+				_ = syscall.Kill(pid, syscall.SIGINT)
+			}
 			deadline = time.After(c.grace)
 		case <-deadline:
 			deadline = nil

@@ -175,7 +175,7 @@ func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
 		g.Expect(engine.Process.Kill()).To(Succeed())
 		_ = engine.Wait()
 
-		g.Expect(tool.AwaitEnd(context.Background(), work, time.Minute)).To(Succeed())
+		g.Expect(tool.AwaitEnd(context.Background(), work, nil, time.Minute)).To(Succeed())
 		w := &Workdir{Tool: tool, Dir: work, Log: &syncBuffer{}}
 		request := slowRequest(dir)
 		g.Expect(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600)).To(Succeed())

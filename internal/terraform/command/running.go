@@ -1,11 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,12 +56,16 @@ func (t *Tool) isProcess(process procfs.Proc) bool {
 // AwaitEnd blocks until no process of an earlier engine runs in the directory. It
 // interrupts such a process, which then saves its state, and kills it after the
 // grace period. The caller must hold the lock of the state, which proves that the
-// earlier engine has ended.
-func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) error {
+// earlier engine has ended. Others reports whether a process exists that may still
+// become the tool: an engine can be killed between the fork and the exec of its
+// child.
+func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() bool, grace time.Duration) error {
 	deadline := time.After(grace)
 	for {
+		// Others first: what it misses has become the tool by now.
+		pending := others != nil && others()
 		pids := t.Running(dir)
-		if len(pids) == 0 {
+		if len(pids) == 0 && !pending {
 			return nil
 		}
 		for _, pid := range pids {
@@ -69,7 +75,7 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for process %d of an earlier run to end: %w", pids[0], context.Cause(ctx))
+			return fmt.Errorf("waiting for the processes of an earlier run to end: %w", context.Cause(ctx))
 		case <-deadline:
 			for _, pid := range pids {
 				_ = syscall.Kill(-pid, syscall.SIGKILL)
@@ -79,6 +85,19 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, grace time.Duration) er
 	}
 }
 
+// reportedInterrupt reports whether the output of a command in the directory says
+// that it was interrupted, by the engine or by another process.
+func reportedInterrupt(dir string) bool {
+	streams, err := filepath.Glob(filepath.Join(dir, "run", "*.jsonl"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(streams, func(path string) bool {
+		content, err := os.ReadFile(path)
+		return err == nil && bytes.Contains(content, []byte(interruptReceived))
+	})
+}
+
 // interruptOnce interrupts a process unless it was interrupted before: after a
 // second interrupt the tool aborts without saving its state. It records the
 // interrupt first, because the engine may die at any moment.
@@ -86,6 +105,9 @@ func interruptOnce(dir string, pid int) error {
 	started, err := record.ProcessStartTime(pid)
 	if err != nil {
 		return nil //nolint:nilerr // The process has just ended.
+	}
+	if reportedInterrupt(dir) {
+		return nil
 	}
 	marker := filepath.Join(dir, "run", fmt.Sprintf("interrupted-%d-%d", pid, started))
 	if err := os.MkdirAll(filepath.Dir(marker), 0o700); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,12 +31,62 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 	tool := &Tool{Path: "/bin/sh"}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-		g.Expect(tool.AwaitEnd(ctx, dir, time.Minute)).To(MatchError(context.DeadlineExceeded))
+		g.Expect(tool.AwaitEnd(ctx, dir, nil, time.Minute)).To(MatchError(context.DeadlineExceeded))
 		cancel()
 	}
 	g.Eventually(signals, 10*time.Second).Should(Equal("ready interrupted "))
 	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
 	g.Expect(<-done).To(Succeed())
-	g.Expect(tool.AwaitEnd(context.Background(), dir, time.Minute)).To(Succeed())
+	g.Expect(tool.AwaitEnd(context.Background(), dir, nil, time.Minute)).To(Succeed())
 	g.Expect(signals()).To(Equal("ready interrupted "))
+}
+
+func TestAwaitEnd_waitsForAProcessThatMayBecomeTheTool(t *testing.T) {
+	g := NewWithT(t)
+	tool, calls := &Tool{Path: "/bin/none"}, 0
+	others := func() bool { calls++; return calls < 3 }
+	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(Succeed())
+	g.Expect(calls).To(Equal(3))
+}
+
+func TestReportedInterrupt(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(reportedInterrupt(dir)).To(BeFalse())
+	stream := filepath.Join(dir, "run", "apply.jsonl")
+	g.Expect(os.MkdirAll(filepath.Dir(stream), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"a\"}\n"), 0o600)).To(Succeed())
+	g.Expect(reportedInterrupt(dir)).To(BeFalse())
+	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"\\nInterrupt received.\\nPlease wait\"}\n"), 0o600)).To(Succeed())
+	g.Expect(reportedInterrupt(dir)).To(BeTrue())
+}
+
+// Another process may interrupt the tool, too. A second interrupt would make it
+// abort without saving its state.
+func TestApply_isNotInterruptedTwice(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		g := NewWithT(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w, log := workdir(t, tool)
+		dir := t.TempDir()
+		session, err := Prepare(ctx, w, slowRequest(dir))
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
+		g.Expect(err).NotTo(HaveOccurred())
+		done := make(chan error, 1)
+		go func() {
+			_, err := session.Apply(ctx, w.PlanFile(), nil)
+			done <- err
+		}()
+		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }, 30*time.Second).Should(ContainSubstring("slow"))
+		pids := tool.Running(w.Dir)
+		g.Expect(pids).To(HaveLen(1))
+		g.Expect(syscall.Kill(pids[0], syscall.SIGTERM)).To(Succeed())
+		g.Eventually(log.String, 10*time.Second).Should(ContainSubstring(interruptReceived))
+		cancel()
+		g.Eventually(done, 30*time.Second).Should(Receive())
+		g.Expect(log.String()).NotTo(ContainSubstring("Two interrupts received"))
+		g.Expect(localStateOf(t, w, session).Addresses).To(ContainElement("terraform_data.first"))
+	})
 }

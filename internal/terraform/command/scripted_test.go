@@ -69,10 +69,10 @@ exit 1
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = session.Apply(context.Background(), "plan", nil)
 	g.Expect(AsFailure(err).State).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
-	rescued, err := RescuedState(w.Dir)
+	rescued, err := UnsavedStates(w.Dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rescued).To(HaveLen(1))
-	g.Expect(os.ReadFile(rescued[0])).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
+	g.Expect(os.ReadFile(rescued[0].Path)).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
 	g.Expect(log.String()).NotTo(ContainSubstring("s3cr3t"))
 }
 

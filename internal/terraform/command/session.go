@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -31,7 +32,6 @@ type Session struct {
 	grace   time.Duration
 	log     *runLog
 	onEvent func(Event)
-	lock    bool
 	backend terraform.Backend
 	// plugins is the shared plugin cache.
 	plugins string
@@ -47,7 +47,12 @@ type output struct {
 	text string
 	// state is a state that the tool could not save.
 	state []byte
+	// stopping is set if the tool says that it was interrupted.
+	stopping bool
 }
+
+// interruptReceived is in the message of a tool that was interrupted.
+const interruptReceived = "Interrupt received"
 
 const longestText = 64 << 10
 
@@ -70,7 +75,7 @@ func (s *Session) stream(ctx context.Context, name string, args []string, handle
 	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	result.exit, err = call{
 		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace,
-		stdout: stdout, stderr: stderr,
+		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
 	}.run(ctx)
 	if err != nil {
@@ -93,6 +98,7 @@ func (s *Session) create(name string) (*os.File, error) {
 
 // handleLine logs a line and adds it to the result.
 func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
+	result.stopping = result.stopping || bytes.Contains(line, []byte(interruptReceived))
 	event, ok := parseEvent(line)
 	if !ok {
 		text := string(line)
@@ -205,10 +211,9 @@ func readAll(file *os.File) string {
 }
 
 // lockArgs returns the arguments for locking. The engine locks a Kubernetes state
-// before the first command, unless the tool is to do it. The tool locks all other
-// states.
+// before the first command. The tool locks all other states.
 func (s *Session) lockArgs() []string {
-	if s.backend.Type == terraform.BackendKubernetes && !s.lock {
+	if s.backend.Type == terraform.BackendKubernetes {
 		return []string{"-lock=false"}
 	}
 	return []string{"-lock-timeout=0s"}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -105,42 +106,161 @@ func index(key any) string {
 	}
 }
 
-// EmptyState returns a state without resources and outputs. See
-// Session.InitialState for its use.
+// EmptyState returns a state without resources and outputs.
 func EmptyState(lineage string) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{},"resources":[],"check_results":null}`+"\n", stateVersion, lineage)
 }
 
-// erroredState is the file in which the tool saves a state that it could not write
-// to the backend.
-const erroredState = "errored.tfstate"
-
-// RescuedState returns the files of the working directory with states that the
-// tool could not write to the backend, oldest first. PushRescued pushes one.
-func RescuedState(dir string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(dir, "rescued-*.tfstate"))
-	if err != nil {
-		return nil, fmt.Errorf("listing rescued states: %w", err)
+// Identify returns the lineage and serial of a state, which may be encrypted, and
+// the number of its resources if it is not.
+func Identify(data []byte) (terraform.StateInfo, error) {
+	state, err := ParseState(data)
+	if errors.Is(err, ErrEncrypted) {
+		var envelope terraform.StateInfo
+		if err := json.Unmarshal(data, &envelope); err != nil {
+			return terraform.StateInfo{}, errors.New("parsing state: invalid JSON")
+		}
+		return terraform.StateInfo{Lineage: envelope.Lineage, Serial: envelope.Serial}, nil
 	}
-	slices.Sort(found)
+	if err != nil {
+		return terraform.StateInfo{}, err
+	}
+	return state.StateInfo, nil
+}
+
+const (
+	// erroredState is the file in which the tool saves a state that it could not
+	// write to the backend.
+	erroredState = "errored.tfstate"
+	// backupSuffix is the suffix of the copy that the tool makes of a state file.
+	backupSuffix = ".backup"
+	// baseSuffix is the suffix of the file with the digests of the saved states that
+	// a state file is based on.
+	baseSuffix = ".base"
+)
+
+// Reopen returns a session for the state file of a working directory that an earlier
+// runner prepared. It cannot run commands.
+func Reopen(w *Workdir) (*Session, error) {
+	previous, err := readMarker(w.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Root: filepath.Join(w.Dir, previous.Root), RunDir: w.runDir()}, nil
+}
+
+// StateFile returns the path of the state file of the Kubernetes backend.
+func (s *Session) StateFile() string { return filepath.Join(s.Root, stateFileName) }
+
+// WriteState writes the state file of the Kubernetes backend from the saved state.
+// It removes the file if there is no state.
+func (s *Session) WriteState(saved []byte) error {
+	// The file must never exist with a wrong base.
+	if err := s.RemoveState(); err != nil {
+		return err
+	}
+	if err := writeFile(s.StateFile()+baseSuffix, digestLine(saved)); err != nil {
+		return err
+	}
+	if len(saved) == 0 {
+		return nil
+	}
+	return writeFile(s.StateFile(), saved)
+}
+
+// RemoveState removes the state file of the Kubernetes backend.
+func (s *Session) RemoveState() error { return UnsavedState{Path: s.StateFile()}.Remove() }
+
+// AddBase records that a version of the state file is about to be saved.
+func (s *Session) AddBase(saved []byte) error {
+	file, err := os.OpenFile(s.StateFile()+baseSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("recording the saved state: %w", err)
+	}
+	_, err = file.Write(digestLine(saved))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("recording the saved state: %w", err)
+	}
+	return nil
+}
+
+func digestLine(state []byte) []byte { return []byte(digest(state) + "\n") }
+
+// UnsavedState is the file of a state that an earlier run may not have saved: a
+// state file that a killed runner left, or a state that the tool could not write
+// to the backend.
+type UnsavedState struct {
+	Path string
+	// bases are the digests of the saved states that the file is based on. They are
+	// unknown for a state that the tool could not write.
+	bases string
+}
+
+// Continues reports whether the state is based on the saved state, so that it may
+// replace it.
+func (u UnsavedState) Continues(saved []byte) bool {
+	if u.bases != "" {
+		return strings.Contains(u.bases, digest(saved))
+	}
+	content, err := os.ReadFile(u.Path)
+	if err != nil {
+		return false
+	}
+	unsaved, unsavedErr := Identify(content)
+	current, currentErr := Identify(saved)
+	return unsavedErr == nil && currentErr == nil && (current.Lineage == "" || unsaved.Lineage == current.Lineage && unsaved.Serial > current.Serial)
+}
+
+// Remove removes the file.
+func (u UnsavedState) Remove() error {
+	for _, path := range []string{u.Path, u.Path + baseSuffix} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing an unsaved state: %w", err)
+		}
+	}
+	return nil
+}
+
+// UnsavedStates returns the unsaved states in a working directory, oldest first.
+func UnsavedStates(dir string) ([]UnsavedState, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "rescued-*.tfstate"))
+	if err != nil {
+		return nil, fmt.Errorf("listing unsaved states: %w", err)
+	}
+	slices.Sort(paths)
 	previous, err := readMarker(dir)
 	if err != nil {
 		return nil, err
 	}
-	latest := filepath.Join(dir, previous.Root, erroredState)
-	if _, err := os.Stat(latest); err == nil {
-		found = append(found, latest)
+	for _, name := range []string{stateFileName, erroredState} {
+		paths = append(paths, filepath.Join(dir, previous.Root, name))
 	}
-	return found, nil
+	var unsaved []UnsavedState
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || info.Size() == 0 {
+			continue
+		}
+		bases, err := os.ReadFile(path + baseSuffix)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("listing unsaved states: %w", err)
+		}
+		unsaved = append(unsaved, UnsavedState{Path: path, bases: string(bases)})
+	}
+	return unsaved, nil
 }
 
-// rescue moves the file of an unsaved state out of the module, so that the module
+// rescue moves the files of unsaved states out of the module, so that the module
 // can be replaced.
 func rescue(dir, root string) error {
-	from := filepath.Join(root, erroredState)
-	to := filepath.Join(dir, fmt.Sprintf("rescued-%d.tfstate", time.Now().UnixNano()))
-	if err := os.Rename(from, to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("moving the rescued state: %w", err)
+	for _, name := range []string{stateFileName, erroredState} {
+		from := filepath.Join(root, name)
+		to := filepath.Join(dir, fmt.Sprintf("rescued-%d.tfstate", time.Now().UnixNano()))
+		for _, suffix := range []string{baseSuffix, ""} {
+			if err := os.Rename(from+suffix, to+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("moving an unsaved state: %w", err)
+			}
+		}
 	}
 	return nil
 }

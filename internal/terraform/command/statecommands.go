@@ -3,8 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"os"
 	"slices"
 )
 
@@ -39,20 +37,4 @@ func (s *Session) ForceUnlock(ctx context.Context, id string) error {
 		_, err := s.capture(ctx, "force-unlock", []string{"force-unlock", "-force", id}, nil)
 		return err
 	})
-}
-
-// PushRescued pushes the state in a file that RescuedState returned and removes the
-// file. It returns an error if the backend's state is newer.
-func (s *Session) PushRescued(ctx context.Context, file string) error {
-	state, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("reading the rescued state: %w", err)
-	}
-	if err := s.StatePush(ctx, state, false); err != nil {
-		return err
-	}
-	if err := os.Remove(file); err != nil {
-		return fmt.Errorf("removing the rescued state: %w", err)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 	}
 	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
 	meta.Name, meta.OwnerReferences = name(run.ID), nil
-	account := run.Pod.ServiceAccountName
+	account := request.Pod.ServiceAccountName
 	if account == "" {
 		account = meta.Name
 		automount := false
@@ -145,19 +146,29 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, Verbs: verbs, ResourceNames: names}
 }
 
-// storedSecrets returns the names of the Secrets of the plan or the snapshot that
-// the run reads.
+// storedSecrets returns the names of the Secrets of the plan, the snapshot and the
+// rescued states that the run reads.
 func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
-	stored := ""
+	stored := slices.Clone(request.Rescued)
 	switch {
 	case request.Operation == terraform.OperationApply && request.Plan != nil:
-		stored = request.Plan.ID
+		stored = append(stored, request.Plan.ID)
 	case request.Operation == terraform.OperationRestoreState:
-		stored = request.Snapshot
+		stored = append(stored, request.Snapshot)
 	}
-	if stored == "" {
-		return nil, nil
+	var names []string
+	for _, name := range stored {
+		chunks, err := e.chunkNames(ctx, request, name)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, chunks...)
 	}
+	return names, nil
+}
+
+// chunkNames returns the names of the Secrets with a stored plan or state.
+func (e *Executor) chunkNames(ctx context.Context, request *terraform.Request, stored string) ([]string, error) {
 	first := &corev1.Secret{}
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: request.Workspace.Namespace, Name: record.ChunkName(stored, 0)}, first)
 	if apierrors.IsNotFound(err) {

@@ -102,8 +102,7 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
 	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
 	f.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage})
-	run := f.run(f.workspace("account"))
-	run.Pod.ServiceAccountName = "missing"
+	run := f.run(f.workspace("account"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
 		Should(ContainSubstring(`serviceaccount "missing" not found`))

@@ -74,11 +74,13 @@ func TestStart_waitsForTheJobOfAnEarlierWorkspace(t *testing.T) {
 
 func TestStart_usesThePodSettings(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("given"), func(r *terraform.Request) { r.Grace = time.Hour })
-	run.Pod = terraform.PodSettings{
-		Image: "example.com/other:v2", ServiceAccountName: "cloud", NodeSelector: map[string]string{"disk": "fast"}, TimeoutSeconds: 60,
-		Resources: []byte(`{"limits":{"memory":"2Gi"}}`), Tolerations: []byte(`[{"key":"runs","operator":"Exists"}]`),
-	}
+	run := f.run(f.workspace("given"), func(r *terraform.Request) {
+		r.Grace, r.Timeout = time.Hour, time.Minute
+		r.Pod = terraform.PodSettings{
+			Image: "example.com/other:v2", ServiceAccountName: "cloud", NodeSelector: map[string]string{"disk": "fast"},
+			Resources: []byte(`{"limits":{"memory":"2Gi"}}`), Tolerations: []byte(`[{"key":"runs","operator":"Exists"}]`),
+		}
+	})
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Expect(apierrors.IsNotFound(f.get(&corev1.ServiceAccount{}, "capt-run-given-r1"))).To(BeTrue())
 	var binding rbacv1.RoleBinding

@@ -54,21 +54,21 @@ func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.
 	job := &batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{
 		Parallelism: &once, Completions: &once, BackoffLimit: &never, PodReplacementPolicy: &replace, Template: *pod,
 	}}
-	if run.Pod.TimeoutSeconds > 0 {
+	if request.Timeout > 0 {
 		// The runner enforces its timeout. The deadline is for a runner that never
 		// starts, or hangs.
-		deadline := run.Pod.TimeoutSeconds + *pod.Spec.TerminationGracePeriodSeconds + int64(startTimeout.Seconds())
+		deadline := int64(request.Timeout.Seconds()) + *pod.Spec.TerminationGracePeriodSeconds + int64(startTimeout.Seconds())
 		job.Spec.ActiveDeadlineSeconds = &deadline
 	}
 	return job, nil
 }
 
 func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.PodTemplateSpec, error) {
-	runner, err := e.container(run)
+	runner, err := e.container(run, request)
 	if err != nil {
 		return nil, err
 	}
-	account := run.Pod.ServiceAccountName
+	account := request.Pod.ServiceAccountName
 	if account == "" {
 		account = name(run.ID)
 	}
@@ -87,7 +87,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		AutomountServiceAccountToken:  &yes,
 		EnableServiceLinks:            &no,
 		TerminationGracePeriodSeconds: &gracePeriod,
-		NodeSelector:                  run.Pod.NodeSelector,
+		NodeSelector:                  request.Pod.NodeSelector,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -95,8 +95,8 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		Containers: []corev1.Container{*runner},
 		Volumes:    []corev1.Volume{emptyDir("work"), emptyDir("tmp")},
 	}}
-	if len(run.Pod.Tolerations) > 0 {
-		if err := json.Unmarshal(run.Pod.Tolerations, &pod.Spec.Tolerations); err != nil {
+	if len(request.Pod.Tolerations) > 0 {
+		if err := json.Unmarshal(request.Pod.Tolerations, &pod.Spec.Tolerations); err != nil {
 			return nil, fmt.Errorf("decoding tolerations: %w", err)
 		}
 	}
@@ -107,10 +107,10 @@ func emptyDir(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
+func (e *Executor) container(run terraform.Run, request *terraform.Request) (*corev1.Container, error) {
 	image := e.Image
-	if run.Pod.Image != "" {
-		image = run.Pod.Image
+	if request.Pod.Image != "" {
+		image = request.Pod.Image
 	}
 	if image == "" {
 		return nil, errors.New("creating Job: no runner image: set --runner-image of the manager, or spec.runner.image of the WorkspaceProviderConfig")
@@ -119,9 +119,9 @@ func (e *Executor) container(run terraform.Run) (*corev1.Container, error) {
 		// The runner needs little; a provider needs several hundred MiB.
 		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
 	}}
-	if len(run.Pod.Resources) > 0 {
+	if len(request.Pod.Resources) > 0 {
 		resources = corev1.ResourceRequirements{}
-		if err := json.Unmarshal(run.Pod.Resources, &resources); err != nil {
+		if err := json.Unmarshal(request.Pod.Resources, &resources); err != nil {
 			return nil, fmt.Errorf("decoding resources: %w", err)
 		}
 	}

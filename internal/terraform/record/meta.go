@@ -1,6 +1,8 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,3 +73,10 @@ func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
 // SnapshotName returns the name of the snapshot of the state before a run.
 func SnapshotName(runID string) string { return "snapshot-" + runID }
+
+// RescueName returns the name of a state that a run could not save. A run may have
+// several.
+func RescueName(runID string, state []byte) string {
+	sum := sha256.Sum256(state)
+	return "rescue-" + runID + "-" + hex.EncodeToString(sum[:4])
+}

@@ -73,3 +73,12 @@ func lastLines(log []byte) []byte {
 	}
 	return append([]byte("(the beginning of the log was dropped)\n"), cut...)
 }
+
+// StatePatch returns a patch that records the state that a run is about to change.
+func StatePatch(state terraform.StateInfo) ([]byte, error) {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the state: %w", err)
+	}
+	return json.Marshal(map[string]any{"data": map[string][]byte{keyState: text}})
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,20 @@ func Changes(first *corev1.Secret) ([]terraform.Change, error) {
 
 // ChunkName returns the name of the i-th Secret of a plan or a state.
 func ChunkName(name string, i int) string { return "capt-" + name + "-" + strconv.Itoa(i) }
+
+// FirstChunk returns the name of the plan or the state whose first Secret has the
+// given name.
+func FirstChunk(secret string) (name string, first bool) {
+	name, first = strings.CutSuffix(strings.TrimPrefix(secret, "capt-"), "-0")
+	return name, first
+}
+
+// IsChunk reports whether a Secret belongs to a plan or a state.
+func IsChunk(secret, name string) bool {
+	number, found := strings.CutPrefix(secret, "capt-"+name+"-")
+	_, err := strconv.Atoi(number)
+	return found && err == nil
+}
 
 // Chunks compresses a plan or a state and splits it over as many Secrets as it
 // needs. The Secrets are the same for the same content.

@@ -29,6 +29,7 @@ const (
 	keyRequest  = "request"
 	keyIdentity = "identity"
 	keyProgress = "progress"
+	keyState    = "state"
 	keyLog      = "log"
 	keyResult   = "result"
 )
@@ -43,6 +44,10 @@ const (
 	ExecutorAnnotation = "capt.appthrust.io/executor"
 	// BackendAnnotation is the type of the backend that stores the state.
 	BackendAnnotation = "capt.appthrust.io/backend"
+	// ConfigurationAnnotation is the hash of the configuration of that backend.
+	ConfigurationAnnotation = "capt.appthrust.io/backend-configuration"
+	// StateAnnotation is what was known about the state before the run, as JSON.
+	StateAnnotation = "capt.appthrust.io/state"
 	// RequestAnnotation is the value of the user's run request that the run
 	// fulfils.
 	RequestAnnotation = "capt.appthrust.io/request"
@@ -115,6 +120,12 @@ func RunIdentity(secret *corev1.Secret) (*Identity, error) {
 // any.
 func Progress(secret *corev1.Secret) (*terraform.Progress, error) {
 	return decodePlain[terraform.Progress](secret, keyProgress)
+}
+
+// State returns the state that a run was about to change, or nil if the runner has
+// not recorded one.
+func State(secret *corev1.Secret) (*terraform.StateInfo, error) {
+	return decodePlain[terraform.StateInfo](secret, keyState)
 }
 
 // Result returns the result of a run, or nil if it has not finished.

@@ -36,7 +36,7 @@ func TestStateIsEmpty(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			empty, err := record.StateIsEmpty(&corev1.Secret{Data: tt.data})
+			empty, _, err := record.StateIsEmpty(&corev1.Secret{Data: tt.data})
 			g.Expect(empty).To(Equal(tt.empty))
 			if tt.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())

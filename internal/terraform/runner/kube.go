@@ -55,11 +55,15 @@ func (k *kube) secret(ctx context.Context, namespace, name string) (*corev1.Secr
 
 func (k *kube) createSecret(ctx context.Context, secret *corev1.Secret) error {
 	secret.APIVersion, secret.Kind = "v1", "Secret"
-	return k.do(ctx, http.MethodPost, secretPath(secret.Namespace), "application/json", secret, nil)
+	return k.do(ctx, http.MethodPost, secretPath(secret.Namespace), "application/json", secret, secret)
 }
 
 func (k *kube) patchSecret(ctx context.Context, namespace, name string, patch []byte) error {
-	return k.do(ctx, http.MethodPatch, secretPath(namespace, name), string(types.MergePatchType), json.RawMessage(patch), nil)
+	return k.patch(ctx, secretPath(namespace, name), patch, nil)
+}
+
+func (k *kube) patch(ctx context.Context, path []string, patch []byte, out any) error {
+	return k.do(ctx, http.MethodPatch, path, string(types.MergePatchType), json.RawMessage(patch), out)
 }
 
 func (k *kube) lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {

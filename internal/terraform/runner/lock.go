@@ -118,19 +118,27 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 // passed. A run must record what it did even if the API server is unavailable for a
 // while. It ignores the cancellation of ctx.
 func persist(ctx context.Context, what string, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), persistTimeout)
+	return retry(ctx, persistTimeout, what, func(err error) bool {
+		return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
+	}, write)
+}
+
+// retry calls write until it succeeds, fails permanently or the timeout has passed. A
+// permanentError is always permanent. It ignores the cancellation of ctx.
+func retry(ctx context.Context, timeout time.Duration, what string, isPermanent func(error) bool, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		attempt, stop := context.WithTimeout(ctx, 30*time.Second)
 		err := write(attempt)
 		stop()
 		var permanent *permanentError
-		if err == nil || errors.As(err, &permanent) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		if err == nil || errors.As(err, &permanent) || isPermanent(err) {
 			return wrap(what, err)
 		}
 		select {
 		case <-ctx.Done():
-			return wrap(what, fmt.Errorf("giving up after %s: %w", persistTimeout, err))
+			return wrap(what, fmt.Errorf("giving up after %s: %w", timeout, err))
 		case <-time.After(wait):
 		}
 	}

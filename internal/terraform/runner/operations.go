@@ -182,7 +182,7 @@ func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
 func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
-	plan, err := run.session.Plan(ctx, command.PlanOptions{RefreshOnly: true, Args: run.request.PlanArgs})
+	plan, err := run.session.Plan(ctx, command.PlanOptions{RefreshOnly: true, Args: terraform.RefreshOnly(run.request.PlanArgs)})
 	run.phase(terraform.PhasePlanning, started)
 	if err != nil {
 		return err

@@ -24,10 +24,8 @@ type Config struct {
 	// Namespace and RunID identify the run.
 	Namespace string
 	RunID     string
-	// API is the connection to the API server. Kubeconfig is the same connection
-	// for the tool's backend; it is empty in a cluster.
-	API        *rest.Config
-	Kubeconfig []byte
+	// API is the connection to the API server.
+	API *rest.Config
 	// Binary is the path of OpenTofu or Terraform. If empty, it is found in PATH.
 	Binary string
 	// WorkDir contains the working directories of all workspaces and their shared
@@ -53,6 +51,8 @@ type execution struct {
 	result  *terraform.Result
 	report  *report
 	locked  bool
+	// state is the state of the Kubernetes backend, nil for other backends.
+	state *savedState
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 }
@@ -108,8 +108,8 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		Tool:  tool,
 		Dir:   filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
-		CLIConfig: r.CLIConfig, Kubeconfig: r.Kubeconfig, Inherit: r.Inherit,
-		Log: &run.report.log, OnEvent: run.report.observe,
+		CLIConfig: r.CLIConfig, Inherit: r.Inherit,
+		Others: r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
 	}
 	// Credentials, plans and event streams are removed after the run.
 	defer func() {
@@ -130,21 +130,16 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 			}
 		}
 	}()
+	if request.Operation == terraform.OperationSaveState {
+		return r.saveState(ctx, run)
+	}
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
-	if err := r.ensureState(ctx, run); err != nil {
-		return err
+	if run.locked {
+		return r.performOnFile(ctx, run)
 	}
-	if err := r.rescue(ctx, run); err != nil {
-		return err
-	}
-	err = r.breakingLock(ctx, run, func() error { return r.perform(ctx, run) })
-	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
-	if saved && rescueErr == nil {
-		return errSavedLate
-	}
-	return errors.Join(err, rescueErr)
+	return r.performOnBackend(ctx, run)
 }
 
 // breakingLock calls perform. If that fails because of a lock that may be broken, it
@@ -230,11 +225,11 @@ func tooLarge(err error) bool {
 }
 
 // RemoveWorkspace removes the working directory of a deleted workspace, unless it
-// contains a state that could not be saved. That is the only copy, and the next run
-// in the directory saves it.
+// contains a state with resources that is not saved. That is the only copy, and the
+// next run in the directory saves it.
 func RemoveWorkspace(workDir, namespace, name string) error {
 	dir := filepath.Join(workDir, "workspaces", namespace, name)
-	if files, err := command.RescuedState(dir); err != nil || len(files) > 0 {
+	if kept, err := hasUnsaved(dir); err != nil || kept {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

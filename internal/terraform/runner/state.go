@@ -2,10 +2,10 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,47 +20,140 @@ const stateKey = "tfstate"
 // secretLimit is the size limit of a Secret's data, with room for its metadata.
 const secretLimit = 1<<20 - 16<<10
 
-// ensureState writes an empty state if there is none. The Kubernetes backend would
-// do that too, but it would require the lock, which the run holds, and it would not
-// set the owner of the Secret. A Secret without a state was created for a run that
-// is not allowed to create Secrets.
-func (r *Runner) ensureState(ctx context.Context, run *execution) error {
-	request := run.request
-	if request.Backend.Type != terraform.BackendKubernetes {
-		return nil
+// performOnFile performs the operation on a file with the state of the Kubernetes
+// backend, and saves the file whenever it changes.
+func (r *Runner) performOnFile(ctx context.Context, run *execution) error {
+	if err := r.openState(ctx, run); err != nil {
+		return err
 	}
-	existing, err := r.kube.secret(ctx, request.Backend.Namespace, request.Backend.StateSecretName())
-	if err != nil && !apierrors.IsNotFound(err) || err == nil && len(existing.Data[stateKey]) > 0 {
-		return wrap("reading the state", err)
+	stop := run.state.start(ctx)
+	err := r.perform(ctx, run)
+	stop()
+	closeErr := r.closeState(ctx, run, err)
+	run.result.StateUncertain = closeErr != nil
+	return errors.Join(err, closeErr)
+}
+
+// openState reads the state and writes it to the file that the tool works on. A
+// state that an earlier run could not save replaces it first.
+func (r *Runner) openState(ctx context.Context, run *execution) error {
+	backend := run.request.Backend
+	run.state = newSavedState(r.kube, run)
+	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
+		return err
 	}
-	if request.ExpectState && request.Operation != terraform.OperationRestoreState {
-		run.result.StateMissing = true
-		return terminal("State missing", fmt.Errorf(
-			"the Secret %s with the state is missing or empty, so nothing was done. Restore the state: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot",
-			request.Backend.StateSecretName()))
+	if err := r.saveUnsaved(ctx, run); err != nil {
+		return err
 	}
-	reserved := err == nil
-	initial, err := run.session.InitialState(ctx)
+	if err := run.verifyState(run.state.current(), "Secret "+backend.StateSecretName()); err != nil {
+		return err
+	}
+	return run.session.WriteState(run.state.current())
+}
+
+// verifyState returns an error if the state in the backend is not the state that
+// the workspace used before.
+func (run *execution) verifyState(content []byte, location string) error {
+	found, err := command.Identify(content)
 	if err != nil {
 		return err
 	}
-	data, err := record.Compress(initial)
-	if err != nil {
-		return fmt.Errorf("compressing an empty state: %w", err)
+	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) {
+		found.Resources = max(1, run.request.State.Resources)
 	}
-	state := map[string][]byte{stateKey: data}
-	if reserved {
-		patch, err := json.Marshal(map[string]any{"data": state})
-		if err != nil {
-			return fmt.Errorf("encoding an empty state: %w", err)
-		}
-		return wrap("writing an empty state", r.kube.patchSecret(ctx, existing.Namespace, existing.Name, patch))
+	if run.request.Operation == terraform.OperationRestoreState {
+		run.result.State = found
+		return nil
 	}
-	meta := record.StateMeta(request)
-	meta.Name = request.Backend.StateSecretName()
-	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: state}
-	return wrap("writing an empty state", r.kube.createSecret(ctx, secret))
+	if problem := run.request.State.Compare(found, run.state != nil); problem != "" {
+		run.result.StateProblem = problem
+		return terminal("Unexpected state", errors.New(problem.Explain(run.request.State, found, location)))
+	}
+	run.result.State = found
+	return nil
 }
+
+// closeState saves the state file for the last time and removes it. If the backend
+// does not accept the state, closeState stores it in other Secrets.
+func (r *Runner) closeState(ctx context.Context, run *execution, performErr error) error {
+	if failure := command.AsFailure(performErr); failure != nil && len(failure.State) > 0 {
+		// The tool could not even write the file.
+		if err := r.storeRescued(ctx, run, failure.State); err != nil {
+			return err
+		}
+	}
+	err := run.state.sync(context.WithoutCancel(ctx))
+	switch {
+	case err == nil:
+	case errors.Is(err, errIncomplete):
+		run.printf("The tool was killed while it wrote the state. The state is that of %d s before at most", statePersistSeconds)
+	default:
+		if err := r.saveLate(ctx, run, err); err != nil {
+			return err
+		}
+	}
+	// A state that the tool could not write to the file.
+	if err := r.saveUnsaved(context.WithoutCancel(ctx), run); err != nil {
+		return err
+	}
+	run.observeState(context.WithoutCancel(ctx))
+	return run.session.RemoveState()
+}
+
+// observeState adds the saved state to the result. The tool must count the resources
+// of an encrypted state.
+func (run *execution) observeState(ctx context.Context) {
+	content := run.state.current()
+	info, err := command.Identify(content)
+	if err != nil || info == (terraform.StateInfo{}) || info.Version() == run.result.State.Version() {
+		return
+	}
+	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) {
+		info.Resources = max(1, run.request.State.Resources)
+		if run.request.Operation == terraform.OperationSaveState {
+			// There is no module that configures the encryption.
+		} else if text, err := run.session.StatePull(ctx); err == nil {
+			if decrypted, err := command.ParseState(text); err == nil {
+				info.Resources = decrypted.Resources
+			}
+		}
+	}
+	run.result.State = info
+}
+
+// statePersistSeconds is how often the tool saves its state during an apply.
+const statePersistSeconds = 20
+
+// saveLate saves a state file that could not be saved at once. It stores the state in
+// other Secrets first, because the cause may outlive the run.
+func (r *Runner) saveLate(ctx context.Context, run *execution, cause error) error {
+	run.printf("The state could not be saved: %v", cause)
+	content, err := os.ReadFile(run.session.StateFile())
+	if err != nil {
+		return errors.Join(cause, fmt.Errorf("reading the state file: %w", err))
+	}
+	rescueErr := r.storeRescued(ctx, run, content)
+	if stateTooLarge(cause) {
+		run.result.StateTooLarge = true
+		return errors.Join(terminal("State too large", cause), rescueErr)
+	}
+	if err := retry(ctx, saveTimeout, "saving the state", stateTooLarge, run.state.sync); err != nil {
+		return errors.Join(err, rescueErr)
+	}
+	if run.result.Rescued != "" {
+		run.result.Saved = append(run.result.Saved, run.result.Rescued)
+	}
+	return nil
+}
+
+// stateTooLarge reports whether the API server rejects the state because of its size.
+// Any other rejection may come from a policy or a webhook and may be temporary.
+func stateTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "Too long")
+}
+
+// isMissing reports whether the run or one of its objects was deleted.
+func isMissing(err error) bool { return apierrors.IsNotFound(err) }
 
 // readState returns the state as JSON. The tool decrypts an encrypted state.
 func (r *Runner) readState(ctx context.Context, run *execution) ([]byte, error) {
@@ -103,34 +196,25 @@ func (r *Runner) snapshot(ctx context.Context, run *execution) error {
 // rawState returns the state as the Kubernetes backend stores it. For other backends
 // it returns the decrypted state.
 func (r *Runner) rawState(ctx context.Context, run *execution) ([]byte, error) {
-	if run.request.Backend.Type != terraform.BackendKubernetes {
+	if run.state == nil {
 		return run.session.StatePull(ctx)
 	}
-	secret, err := r.kube.secret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName())
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
+	content, err := os.ReadFile(run.session.StateFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("reading the state file: %w", err)
 	}
-	if len(secret.Data[stateKey]) == 0 {
-		return nil, nil
-	}
-	state, err := record.Decompress(secret.Data[stateKey])
-	return state, wrap("decompressing the state", err)
+	return content, nil
 }
 
 // replaceState writes a raw state to the backend.
 func (r *Runner) replaceState(ctx context.Context, run *execution, raw []byte) error {
-	if run.request.Backend.Type != terraform.BackendKubernetes {
+	if run.state == nil {
 		return run.session.StatePush(ctx, raw, true)
 	}
-	data, err := record.Compress(raw)
-	if err != nil {
-		return fmt.Errorf("compressing a state: %w", err)
+	if err := run.state.save(ctx, raw); err != nil {
+		return err
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{stateKey: data}})
-	if err != nil {
-		return fmt.Errorf("encoding a state: %w", err)
-	}
-	return wrap("writing the state", r.kube.patchSecret(ctx, run.request.Backend.Namespace, run.request.Backend.StateSecretName(), patch))
+	return run.session.WriteState(raw)
 }
 
 // store writes content to as many Secrets as it requires. Existing Secrets remain
@@ -175,58 +259,17 @@ func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, *cor
 	return content, first, err
 }
 
-// rescue pushes the states that an earlier command could not save. It must precede
-// all other commands, because they depend on the state.
-func (r *Runner) rescue(ctx context.Context, run *execution) error {
-	files, err := command.RescuedState(r.workdir.Dir)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		err := run.session.PushRescued(ctx, file)
-		if err == nil {
-			continue
-		}
-		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
-			state, readErr := os.ReadFile(file)
-			if readErr != nil {
-				return errors.Join(err, fmt.Errorf("reading a rescued state: %w", readErr))
-			}
-			return errors.Join(err, r.storeRescued(ctx, run, state))
-		}
-		return fmt.Errorf("pushing a rescued state: %w", err)
-	}
-	return nil
-}
-
-// rescueAfter pushes the state that the operation could not save, and reports whether
-// there was one. The backend may be unavailable for a while, so it retries until
-// persistTimeout. It stores a state that the tool only printed in Secrets instead.
-func (r *Runner) rescueAfter(ctx context.Context, run *execution, err error) (bool, error) {
-	if failure := command.AsFailure(err); failure != nil && len(failure.State) > 0 {
-		return false, r.storeRescued(ctx, run, failure.State)
-	}
-	files, err := command.RescuedState(r.workdir.Dir)
-	if err != nil || len(files) == 0 {
-		return false, err
-	}
-	run.printf("The state could not be saved, retrying")
-	return true, persist(ctx, "saving the state", func(ctx context.Context) error {
-		err := r.rescue(ctx, run)
-		if failure := command.AsFailure(err); failure != nil && failure.StateTooLarge {
-			return &permanentError{err}
-		}
-		return err
-	})
-}
-
 // storeRescued stores a state that the backend does not accept in Secrets, so that it
 // does not depend on the working directory.
 func (r *Runner) storeRescued(ctx context.Context, run *execution, state []byte) error {
-	name := "rescue-" + r.RunID
-	if err := r.store(context.WithoutCancel(ctx), run, name, record.ComponentRescue, state); err != nil {
-		return fmt.Errorf("storing a rescued state: %w", err)
+	name := record.RescueName(r.RunID, state)
+	err := persist(ctx, "storing a rescued state", func(ctx context.Context) error {
+		return r.store(ctx, run, name, record.ComponentRescue, state)
+	})
+	if err != nil {
+		return err
 	}
+	run.result.Rescued = name
 	run.printf("The state could not be saved to its backend. It is stored in Secret %s", record.ChunkName(name, 0))
 	return nil
 }

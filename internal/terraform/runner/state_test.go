@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -32,33 +33,58 @@ const (
 	encryptedState = `{"serial":7,"lineage":"l","meta":{},"encrypted_data":"x"}`
 )
 
-func TestEnsureState(t *testing.T) {
+// onFile prepares a run for the Kubernetes backend, in a new working directory.
+func onFile(t *testing.T, r *Runner) *execution {
+	t.Helper()
+	run := newExecution()
+	r.workdir = &command.Workdir{Dir: t.TempDir()}
+	run.session = &command.Session{Root: filepath.Join(r.workdir.Dir, "module")}
+	NewWithT(t).Expect(os.MkdirAll(run.session.Root, 0o700)).To(Succeed())
+	return run
+}
+
+// write writes the state file as the tool does.
+func write(g Gomega, run *execution, state string) {
+	g.Expect(os.WriteFile(run.session.StateFile(), []byte(state), 0o600)).To(Succeed())
+}
+
+// saved returns the state in the Secret.
+func (a *api) saved(g Gomega) string {
+	state, err := record.Decompress(a.secret(g, request().Backend.StateSecretName()).Data[stateKey])
+	g.Expect(err).NotTo(HaveOccurred())
+	return string(state)
+}
+
+func TestOpenState(t *testing.T) {
+	known := func(info terraform.StateInfo) func(*terraform.Request) {
+		return func(r *terraform.Request) { r.State.StateInfo = info }
+	}
 	tests := []struct {
 		name string
 		// exists is whether there is a Secret, with the content state.
-		exists    bool
-		state     string
-		change    func(*terraform.Request)
-		unchanged bool
-		missing   bool
+		exists  bool
+		state   string
+		change  func(*terraform.Request)
+		problem terraform.StateProblem
+		message string
 	}{
 		{name: "a new workspace"},
 		{name: "a Secret without a state", exists: true},
-		{name: "an existing state", exists: true, state: oneResource, unchanged: true},
-		{name: "an existing state that is expected", exists: true, state: oneResource, unchanged: true, change: func(r *terraform.Request) { r.ExpectState = true }},
-		{name: "an expected state is missing", unchanged: true, missing: true, change: func(r *terraform.Request) { r.ExpectState = true }},
-		{name: "an expected state is empty", exists: true, unchanged: true, missing: true, change: func(r *terraform.Request) { r.ExpectState = true }},
-		{name: "an expected state is restored", change: func(r *terraform.Request) {
-			r.ExpectState, r.Operation = true, terraform.OperationRestoreState
+		{name: "an existing state", exists: true, state: oneResource},
+		{name: "the known state", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 1})},
+		{name: "a known state is missing", change: known(terraform.StateInfo{Resources: 1}), problem: terraform.StateMissing, message: "Unexpected state: the state in Secret tfstate-default-hello-ws is missing or empty, but it had 1 resources"},
+		{name: "a known state is empty", exists: true, change: known(terraform.StateInfo{Resources: 1}), problem: terraform.StateMissing, message: "restore-snapshot"},
+		{name: "the state of another workspace", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "x", Resources: 1}), problem: terraform.StateForeign, message: "adopt-state to l/7"},
+		{name: "an earlier version", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "l", Serial: 8, Resources: 1}), problem: terraform.StateOutdated, message: "has serial 7, but serial 8 was saved before"},
+		{name: "a missing state is restored", change: func(r *terraform.Request) {
+			r.State.Resources, r.Operation = 1, terraform.OperationRestoreState
 		}},
-		{name: "another backend", unchanged: true, change: func(r *terraform.Request) { r.Backend = terraform.Backend{Type: "s3"} }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
-			run := newExecution()
-			run.session = &command.Session{Root: t.TempDir()}
+			run := onFile(t, r)
 			if tt.change != nil {
 				tt.change(run.request)
 			}
@@ -66,41 +92,185 @@ func TestEnsureState(t *testing.T) {
 				a.storeState(g, tt.state)
 			}
 
-			err := r.ensureState(t.Context(), run)
+			err := r.openState(t.Context(), run)
 
-			g.Expect(run.result.StateMissing).To(Equal(tt.missing))
-			if tt.missing {
+			g.Expect(run.result.StateProblem).To(Equal(tt.problem))
+			g.Expect(a.count(http.MethodPatch)).To(BeZero())
+			if tt.problem != "" {
 				run.conclude(err)
 				g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
-				g.Expect(run.result.Diagnostics.Short()).To(And(HavePrefix("State missing: the Secret tfstate-default-hello-ws"), ContainSubstring("restore-snapshot")))
-			} else {
-				g.Expect(err).NotTo(HaveOccurred())
-			}
-			if tt.unchanged {
-				g.Expect(a.count(http.MethodPost) + a.count(http.MethodPatch)).To(BeZero())
+				g.Expect(run.result.Diagnostics.Short()).To(ContainSubstring(tt.message))
+				g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
 				return
 			}
-			text, err := r.rawState(t.Context(), run)
 			g.Expect(err).NotTo(HaveOccurred())
-			state, err := command.ParseState(text)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(state.Lineage).NotTo(BeEmpty())
-			g.Expect(state.Resources).To(BeZero())
+			g.Expect(a.count(http.MethodPost)).To(BeZero())
+			if tt.state == "" {
+				g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
+				return
+			}
+			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(tt.state))
+			g.Expect(run.result.State).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 1}), "a run that fails reports it too")
 		})
 	}
 }
 
-func TestEnsureState_doesNotReplaceAnUnreadableState(t *testing.T) {
+func TestOpenState_doesNotReplaceAnUnreadableState(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	a.intercept = func(string, string, []byte) *metav1.Status {
 		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 	}
-	run := newExecution()
-	run.request.ExpectState = true
-	g.Expect(r.ensureState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
-	g.Expect(run.result.StateMissing).To(BeFalse(), "an error does not prove that the state is missing")
+	run := onFile(t, r)
+	run.request.State.Resources = 1
+	g.Expect(r.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
+	g.Expect(run.result.StateProblem).To(BeEmpty(), "an error does not prove that the state is missing")
 	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPatch)).To(BeZero())
+}
+
+const twoResources = `{"version":4,"serial":8,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{},{}]}]}`
+
+func TestCloseState_savesTheFile(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources)
+	failures := 2
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if failures--; method == http.MethodPatch && failures >= 0 {
+			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	}
+
+	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+	g.Expect(run.result.State).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 8, Resources: 2}))
+	g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile(), "it contains secrets")
+}
+
+func TestCloseState_keepsTheSavedStateIfTheFileIsIncomplete(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources[:40])
+
+	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+
+	g.Expect(a.saved(g)).To(Equal(oneResource))
+	g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
+}
+
+func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources)
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if method == http.MethodPatch {
+			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
+		}
+		return nil
+	}
+
+	run.conclude(r.closeState(t.Context(), run, nil))
+
+	g.Expect(run.result.StateTooLarge).To(BeTrue())
+	g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
+	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(Equal(twoResources))
+	g.Expect(run.session.StateFile()).To(BeAnExistingFile(), "the next run tries again")
+}
+
+func TestSavedState_doesNotOverwriteAnotherWriter(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	a.storeState(g, emptyState)
+	write(g, run, twoResources)
+
+	g.Expect(r.closeState(t.Context(), run, nil)).To(MatchError(ContainSubstring("Secret tfstate-default-hello-ws was changed during the run")))
+
+	g.Expect(a.saved(g)).To(Equal(emptyState))
+	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(Equal(twoResources))
+}
+
+func TestSavedState_continuesAfterAChangeOfLabels(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	a.storeState(g, oneResource)
+	write(g, run, twoResources)
+	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+}
+
+func TestSavedState_savesEachChangeWhileTheToolRuns(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	stop := run.state.start(t.Context())
+	defer stop()
+	for _, state := range []string{oneResource, twoResources} {
+		write(g, run, state)
+		g.Eventually(func(g Gomega) { g.Expect(a.saved(g)).To(Equal(state)) }, "10s").Should(Succeed())
+	}
+	write(g, run, oneResource[:20])
+	g.Consistently(func(g Gomega) { g.Expect(a.saved(g)).To(Equal(twoResources)) }, "600ms").Should(Succeed(), "an incomplete file is not saved")
+}
+
+func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
+	branch := strings.Replace(twoResources, `"serial":8`, `"serial":9`, 1)
+	for name, tt := range map[string]struct {
+		// base is the state that the killed runner started from, left what its tool
+		// wrote, and stored what the Secret has now.
+		base, left, stored string
+		want               string
+		rescued            bool
+	}{
+		"nothing was saved":            {oneResource, twoResources, oneResource, twoResources, false},
+		"everything was saved":         {oneResource, twoResources, twoResources, twoResources, false},
+		"the first state of a new one": {"", oneResource, "", oneResource, false},
+		"another run went on":          {oneResource, branch, twoResources, twoResources, true},
+		"another run went further":     {oneResource, oneResource, twoResources, twoResources, true},
+		"an incomplete file":           {oneResource, twoResources[:50], oneResource, oneResource, false},
+		"an older state without any":   {oneResource, emptyState, twoResources, twoResources, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			a.storeState(g, tt.stored)
+			run := onFile(t, r)
+			g.Expect(run.session.WriteState([]byte(tt.base))).To(Succeed())
+			write(g, run, tt.left)
+
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+
+			g.Expect(a.saved(g)).To(Equal(tt.want))
+			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(tt.want))
+			g.Expect(run.result.Rescued != "").To(Equal(tt.rescued))
+			if tt.rescued {
+				content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(string(content)).To(Equal(tt.left), "nothing is lost")
+			}
+		})
+	}
 }
 
 func TestSnapshot(t *testing.T) {
@@ -123,8 +293,11 @@ func TestSnapshot(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
-			a.storeState(g, tt.state)
-			run := newExecution()
+			run := onFile(t, r)
+			run.state = &savedState{}
+			if tt.state != "" {
+				write(g, run, tt.state)
+			}
 			run.request.Encryption = tt.encryption
 
 			err := r.snapshot(t.Context(), run)
@@ -158,7 +331,7 @@ func TestRescueAfter_storesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	saved, err := r.rescueAfter(t.Context(), run, failure)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeFalse(), "the backend does not have the state")
-	content, _, err := r.load(t.Context(), "n", "rescue-hello-r2")
+	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(content)).To(Equal(oneResource))
 	g.Expect(string(run.report.log.Bytes())).To(ContainSubstring("It is stored in Secret"))
@@ -173,4 +346,26 @@ func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeFalse())
 	g.Expect(a.requests).To(BeEmpty())
+}
+
+func TestSavedState_createsTheSecret(t *testing.T) {
+	for name, delete := range map[string]bool{"of a new workspace": false, "that a user deleted during the run": true} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			run := onFile(t, r)
+			if delete {
+				a.storeState(g, oneResource)
+			}
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			if delete {
+				a.mu.Lock()
+				clear(a.objects)
+				a.mu.Unlock()
+			}
+			write(g, run, twoResources)
+			g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(a.saved(g)).To(Equal(twoResources))
+		})
+	}
 }

@@ -29,8 +29,8 @@ type resolver struct {
 }
 
 func (r *resolver) lookup(name string) (string, bool) {
-	if name == WorkspaceName {
-		return r.Apply.Name, true
+	if value, found := workspaceValue(r.Apply, name); found {
+		return value, true
 	}
 	value, found := r.Apply.Spec.Variables[name]
 	if found {
@@ -57,7 +57,7 @@ func (r *resolver) expand(field, text string) (string, error) {
 	}
 	text = fmt.Sprintf("%s: %v", field, err)
 	if _, ok := errors.AsType[*placeholder.UnresolvedError](err); ok {
-		known := append([]string{WorkspaceName}, slices.Sorted(maps.Keys(r.Apply.Spec.Variables))...)
+		known := slices.Concat(workspacePlaceholders, slices.Sorted(maps.Keys(r.Apply.Spec.Variables)))
 		text += fmt.Sprintf("; set it in spec.variables, or use one of ${%s}", strings.Join(known, "}, ${"))
 	}
 	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", text)
@@ -206,7 +206,10 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 
 // placeholders returns the values that a variables file may refer to.
 func (r *resolver) placeholders(file []byte) map[string]string {
-	known := map[string]string{WorkspaceName: r.Apply.Name}
+	known := map[string]string{}
+	for _, name := range workspacePlaceholders {
+		known[name], _ = workspaceValue(r.Apply, name)
+	}
 	for name, value := range r.Apply.Spec.Variables {
 		known[name] = value.String()
 		if bytes.Contains(file, []byte("${"+name+"}")) {

@@ -209,7 +209,7 @@ func TestResolve_describesInvalidSources(t *testing.T) {
 		{"an invalid module", change(text("variable {")), infrav1.ModuleInvalidReason, []string{"main.tf:1"}},
 		{"several problems", change(without("name"), given("sise", `3`), given("taggs", `3`)), infrav1.UnknownVariableReason, []string{`"sise"`, `"taggs"`, `"name"`}},
 
-		{"a placeholder in a variable", change(vars("size", `"${sise}"`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (size)", "${sise} has no value", "${WORKSPACE_NAME}, ${name}", "spec.variables"}},
+		{"a placeholder in a variable", change(vars("size", `"${sise}"`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (size)", "${sise} has no value", "${WORKSPACE_UID}, ${name}", "spec.variables"}},
 		{"a placeholder deep in a variable", change(vars("tags", `{"a":"${x}"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "${x}"}},
 		{"a malformed placeholder", change(vars("tags", `{"a":"${x"}`)), infrav1.UnresolvedPlaceholderReason, []string{"vars[0] (tags)", "no closing brace"}},
 		{"a placeholder in the environment", change(env(infrav1.EnvVar{Name: "AWS_REGION", Value: new("${region}")})), infrav1.UnresolvedPlaceholderReason, []string{"env AWS_REGION", "${region}"}},

@@ -18,8 +18,29 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// WorkspaceName is the placeholder for the name of the workspace.
-const WorkspaceName = "WORKSPACE_NAME"
+// Placeholders for the workspace.
+const (
+	WorkspaceName      = "WORKSPACE_NAME"
+	WorkspaceNamespace = "WORKSPACE_NAMESPACE"
+	WorkspaceUID       = "WORKSPACE_UID"
+)
+
+// workspacePlaceholders are the placeholders for the workspace.
+var workspacePlaceholders = []string{WorkspaceName, WorkspaceNamespace, WorkspaceUID}
+
+// workspaceValue returns the value of a placeholder for the workspace.
+func workspaceValue(apply *infrav1.WorkspaceTemplateApply, name string) (string, bool) {
+	switch name {
+	case WorkspaceName:
+		return apply.Name, true
+	case WorkspaceNamespace:
+		return apply.Namespace, true
+	case WorkspaceUID:
+		return string(apply.UID), true
+	default:
+		return "", false
+	}
+}
 
 // Sources are the objects that a request is resolved from. Secrets and ConfigMaps
 // are those of ReferencesOf, all in the workspace's namespace.

@@ -1,0 +1,214 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// recordState writes into the status what a run that has ended reported about the
+// state. The backend of each run is in its Secret before it starts, and each run
+// records what was known before it, so the state is known even if the run failed or
+// the status was lost.
+func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
+	previous, err := s.previousState(run)
+	if err != nil {
+		return err
+	}
+	s.apply.Status.State = previous
+	backend, configuration := run.secret.Annotations[record.BackendAnnotation], run.secret.Annotations[record.ConfigurationAnnotation]
+	if backend == "" {
+		return nil
+	}
+	info, uncertain := result.State, result.StateUncertain
+	if info.Lineage == "" {
+		if !mayHaveChanged(result) && !isDestroyed(result) {
+			return nil
+		}
+		uncertain = !isDestroyed(result)
+		recorded, err := record.State(run.secret)
+		if err != nil {
+			return err
+		}
+		switch {
+		case recorded != nil:
+			info = *recorded
+		case previous != nil && previous.Backend == backend && previous.Configuration == configuration:
+			info = stateInfo(previous)
+		}
+	}
+	if isDestroyed(result) {
+		info.Resources = 0
+	}
+	state := &infrav1.StateStatus{
+		Backend: backend, Configuration: configuration,
+		Lineage: info.Lineage, Serial: int64(info.Serial), Resources: int32(info.Resources), Confirmation: infrav1.StateConfirmed,
+	}
+	if uncertain {
+		state.Confirmation = infrav1.StateUnconfirmed
+		if previous != nil && previous.Backend == backend {
+			state.Resources = max(state.Resources, previous.Resources)
+		}
+	}
+	if backend == terraform.BackendKubernetes {
+		state.SecretName = s.kubernetesBackend().StateSecretName()
+	}
+	s.apply.Status.State = state
+	return nil
+}
+
+// previousState returns what was known about the state before a run.
+func (s *scope) previousState(run *runRecord) (*infrav1.StateStatus, error) {
+	if s.apply.Status.State != nil {
+		return s.apply.Status.State, nil
+	}
+	text := run.secret.Annotations[record.StateAnnotation]
+	if text == "" {
+		return nil, nil
+	}
+	var state *infrav1.StateStatus
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return nil, fmt.Errorf("decoding the state of run %s: %w", run.id, err)
+	}
+	return state, nil
+}
+
+func stateInfo(state *infrav1.StateStatus) terraform.StateInfo {
+	return terraform.StateInfo{Lineage: state.Lineage, Serial: uint64(state.Serial), Resources: int(state.Resources)}
+}
+
+// inUse reports whether a state has, or may have, resources.
+func inUse(state *infrav1.StateStatus) bool {
+	return state != nil && (state.Resources > 0 || state.Confirmation == infrav1.StateUnconfirmed)
+}
+
+// stateBackend returns the name of the backend that has the state, or an empty
+// string if the state has no resources.
+func stateBackend(state *infrav1.StateStatus) string {
+	if !inUse(state) || state.Backend == "" {
+		return ""
+	}
+	return nameOf(state)
+}
+
+func nameOf(state *infrav1.StateStatus) string {
+	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
+}
+
+// knownState returns what the next run has to find in its backend.
+func (s *scope) knownState() terraform.KnownState {
+	known := terraform.KnownState{Adopt: s.apply.Annotations[infrav1.AdoptStateAnnotation]}
+	state := s.apply.Status.State
+	if state == nil {
+		return known
+	}
+	backend := backendName(s.inputs.Request.Backend)
+	if state.Backend != "" && nameOf(state) != backend && s.apply.Annotations[infrav1.BackendMovedAnnotation] != backend {
+		// The state in the other backend has no resources.
+		return known
+	}
+	known.StateInfo, known.Unconfirmed = stateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
+	return known
+}
+
+// nothingLeft reports whether there is nothing to destroy: no run ever started,
+// the last run destroyed everything, or the state is empty.
+func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
+	results, err := s.results()
+	if err != nil {
+		return false, err
+	}
+	if len(results) > 0 && isDestroyed(results[0]) {
+		return true, nil
+	}
+	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
+		return false, err
+	}
+	if !usesKubernetes(s.apply.Status.State, s.runs) {
+		// Only a run can read the state.
+		return !inUse(s.apply.Status.State) && recordsStates(s.runs), nil
+	}
+	// The state decides, whichever run wrote it.
+	var secret corev1.Secret
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return !inUse(s.apply.Status.State), nil
+	case err != nil:
+		return false, fmt.Errorf("reading the state: %w", err)
+	}
+	empty, lineage, err := record.StateIsEmpty(&secret)
+	if err != nil || !empty || !inUse(s.apply.Status.State) {
+		return empty, err
+	}
+	if state := s.apply.Status.State; lineage == "" || state.Lineage != "" && state.Lineage != lineage {
+		// It is not the state that had resources.
+		return false, nil
+	}
+	// Nothing but the status shows this after the state is deleted.
+	s.apply.Status.State.Resources, s.apply.Status.State.Confirmation = 0, infrav1.StateConfirmed
+	s.statusChanged = true
+	return true, nil
+}
+
+// recordsStates reports whether all runs are from a version of CAPT that records the
+// state of runs that fail.
+func recordsStates(runs []*runRecord) bool {
+	return !slices.ContainsFunc(runs, func(run *runRecord) bool { return run.secret.Annotations[record.StateAnnotation] == "" })
+}
+
+// usesKubernetes reports whether the Secret of the Kubernetes backend has the state
+// of a workspace: the last known state is there, and no run since then used another
+// backend.
+func usesKubernetes(state *infrav1.StateStatus, runs []*runRecord) bool {
+	if state != nil && state.Backend != "" {
+		return state.Backend == terraform.BackendKubernetes
+	}
+	return !slices.ContainsFunc(runs, func(run *runRecord) bool {
+		return run.secret.Annotations[record.BackendAnnotation] != terraform.BackendKubernetes
+	})
+}
+
+// rescuedStates returns the names of the states that runs could not save to their
+// backend. A run with the Kubernetes backend finds them in its working directory.
+func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, error) {
+	if s.inputs.Request.Backend.Type == terraform.BackendKubernetes {
+		return nil, nil
+	}
+	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range secrets {
+		if name, first := record.FirstChunk(secrets[i].Name); first {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// deleteRescued deletes rescued states that are saved in the backend now.
+func (r *Reconciler) deleteRescued(ctx context.Context, s *scope, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return record.IsChunk(secret.Name, name) })
+	}))
+}

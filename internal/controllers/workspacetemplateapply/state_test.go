@@ -1,0 +1,147 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// runWith returns a run with annotations.
+func runWith(annotations map[string]string) *runRecord {
+	return &runRecord{id: "hello-r1", number: 1, secret: newSecret(metav1.ObjectMeta{Annotations: annotations})}
+}
+
+func onS3() map[string]string {
+	return map[string]string{record.BackendAnnotation: "s3", record.ConfigurationAnnotation: "c", record.StateAnnotation: "null"}
+}
+
+func TestRecordState(t *testing.T) {
+	info := terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 3}
+	applying := []terraform.PhaseTime{{Name: terraform.PhaseApplying}}
+	before := &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 5, Resources: 9, Confirmation: infrav1.StateConfirmed}
+	s3 := func(serial int64, resources int32, confirmation infrav1.StateConfirmation) *infrav1.StateStatus {
+		return &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: serial, Resources: resources, Confirmation: confirmation}
+	}
+	for name, tt := range map[string]struct {
+		before   *infrav1.StateStatus
+		recorded *terraform.StateInfo
+		result   terraform.Result
+		want     *infrav1.StateStatus
+	}{
+		"success":                             {nil, nil, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: info}, s3(7, 3, infrav1.StateConfirmed)},
+		"failure that read the state":         {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info}, s3(7, 3, infrav1.StateConfirmed)},
+		"failure before it read the state":    {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, before},
+		"first failure before the state":      {nil, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, nil},
+		"failure that could not read it":      {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info, StateUncertain: true, Phases: applying}, s3(7, 9, infrav1.StateUnconfirmed)},
+		"lost":                                {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(5, 9, infrav1.StateUnconfirmed)},
+		"lost after it recorded the state":    {nil, &terraform.StateInfo{Lineage: "l", Serial: 1}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(1, 0, infrav1.StateUnconfirmed)},
+		"lost while planning":                 {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlan}, before},
+		"destroyed":                           {before, nil, terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 8}}, s3(8, 0, infrav1.StateConfirmed)},
+		"lost, and the first in this backend": {&infrav1.StateStatus{Backend: "kubernetes", Lineage: "k", Resources: 0}, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, &infrav1.StateStatus{Backend: "s3", Configuration: "c", Confirmation: infrav1.StateUnconfirmed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Status.State = tt.before.DeepCopy()
+			run := runWith(onS3())
+			if tt.recorded != nil {
+				patch, err := record.StatePatch(*tt.recorded)
+				g.Expect(err).NotTo(HaveOccurred())
+				mergeInto(g, run.secret, patch)
+			}
+			g.Expect(s.recordState(run, &tt.result)).To(Succeed())
+			g.Expect(s.apply.Status.State).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestRecordState_restoresALostStatus(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 5, Resources: 9, Confirmation: infrav1.StateConfirmed}
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(err).NotTo(HaveOccurred())
+	known := s.apply.Status.State
+	run := &runRecord{id: "hello-r9", number: 9, secret: newSecret(s.runMeta(request, infrav1.ExecutorJob))}
+
+	s.apply.Status.State = nil
+	g.Expect(s.recordState(run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
+	g.Expect(s.apply.Status.State).To(Equal(known), "clusterctl does not move the status, and older runs are pruned")
+}
+
+func TestRecordState_namesTheSecret(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	run := runWith(map[string]string{record.BackendAnnotation: terraform.BackendKubernetes})
+	g.Expect(s.recordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1}})).To(Succeed())
+	g.Expect(s.apply.Status.State.SecretName).To(Equal("tfstate-default-hello-ws"))
+}
+
+func TestUsesKubernetes(t *testing.T) {
+	kubernetes, s3 := runWith(map[string]string{record.BackendAnnotation: terraform.BackendKubernetes}), runWith(onS3())
+	for name, tt := range map[string]struct {
+		state *infrav1.StateStatus
+		runs  []*runRecord
+		want  bool
+	}{
+		"no run":                 {nil, nil, true},
+		"a run that failed":      {nil, []*runRecord{kubernetes}, true},
+		"a run elsewhere":        {nil, []*runRecord{s3, kubernetes}, false},
+		"a state":                {&infrav1.StateStatus{Backend: "kubernetes"}, []*runRecord{kubernetes}, true},
+		"a state elsewhere":      {&infrav1.StateStatus{Backend: "s3"}, []*runRecord{kubernetes}, false},
+		"a state from elsewhere": {&infrav1.StateStatus{Backend: "kubernetes"}, []*runRecord{kubernetes, s3}, true},
+	} {
+		NewWithT(t).Expect(usesKubernetes(tt.state, tt.runs)).To(Equal(tt.want), name)
+	}
+}
+
+func TestRecordsStates(t *testing.T) {
+	g := NewWithT(t)
+	old := runWith(map[string]string{record.BackendAnnotation: "s3"})
+	g.Expect(recordsStates(nil)).To(BeTrue())
+	g.Expect(recordsStates([]*runRecord{runWith(onS3())})).To(BeTrue())
+	g.Expect(recordsStates([]*runRecord{runWith(onS3()), old})).To(BeFalse(), "it may have failed after it created resources")
+}
+
+func TestInUse(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(inUse(nil)).To(BeFalse())
+	g.Expect(inUse(&infrav1.StateStatus{Backend: "s3", Lineage: "l"})).To(BeFalse())
+	g.Expect(inUse(&infrav1.StateStatus{Resources: 1})).To(BeTrue())
+	g.Expect(inUse(&infrav1.StateStatus{Confirmation: infrav1.StateUnconfirmed})).To(BeTrue())
+}
+
+func TestLostRun(t *testing.T) {
+	lost, failed, applied := terraform.Result{Outcome: outcomeLost}, terraform.Result{Outcome: terraform.OutcomeFailed}, terraform.Result{Outcome: terraform.OutcomeNoChanges}
+	for name, tt := range map[string]struct {
+		// results are the oldest first.
+		results []terraform.Result
+		want    string
+	}{
+		"none":                 {nil, ""},
+		"applied":              {[]terraform.Result{applied}, ""},
+		"lost":                 {[]terraform.Result{applied, lost}, "hello-r2"},
+		"failed after a loss":  {[]terraform.Result{lost, failed, failed}, "hello-r1"},
+		"applied after a loss": {[]terraform.Result{lost, applied, failed}, ""},
+		"the newest of two":    {[]terraform.Result{lost, lost, failed}, "hello-r2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			for _, result := range tt.results {
+				s.addRun(g, terraform.OperationPlanAndApply, result)
+			}
+			run := s.lostRun()
+			if tt.want == "" {
+				g.Expect(run).To(BeNil())
+				return
+			}
+			g.Expect(run.id).To(Equal(tt.want))
+		})
+	}
+}

@@ -1,0 +1,50 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// othersRunning returns a function that reports whether an older runner of the
+// workspace exists on this machine: one whose lock a user has broken, or a copy of a
+// killed one that is about to become the tool.
+func (r *Runner) othersRunning() func() bool {
+	self, err := procfs.Self()
+	if err != nil {
+		return nil
+	}
+	own, err := self.Stat()
+	if err != nil {
+		return nil
+	}
+	return func() bool {
+		processes, err := procfs.AllProcs()
+		if err != nil {
+			return false
+		}
+		return slices.ContainsFunc(processes, func(process procfs.Proc) bool {
+			args, err := process.CmdLine()
+			if err != nil || process.PID == os.Getpid() || !r.isRunner(args) {
+				return false
+			}
+			stat, err := process.Stat()
+			return err == nil && stat.State != "Z" && stat.Starttime < own.Starttime
+		})
+	}
+}
+
+// isRunner reports whether a process with these arguments is a runner of the
+// workspace that uses the same working directories.
+func (r *Runner) isRunner(args []string) bool {
+	return slices.Contains(args, "--namespace="+r.Namespace) && slices.Contains(args, "--work-dir="+r.WorkDir) &&
+		slices.ContainsFunc(args, func(arg string) bool {
+			run, found := strings.CutPrefix(arg, "--run=")
+			return found && run != r.RunID && workspaceOf(run) == workspaceOf(r.RunID)
+		})
+}
+
+// workspaceOf returns the part of a run ID that all runs of a workspace share.
+func workspaceOf(runID string) string { return runID[:max(0, strings.LastIndex(runID, "-r"))] }

@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// Save saves the state that a crashed runner left in the working directory of a pod,
+// which is deleted with the pod. The tool must have ended. The run stays without a
+// result, so that the controller records its loss.
+func Save(ctx context.Context, config Config) error {
+	kube, err := newKube(config.API)
+	if err != nil {
+		return err
+	}
+	r := &Runner{Config: config, kube: kube}
+	secret, err := r.readRun(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the run: %w", err)
+	}
+	if record.Finished(secret) {
+		return nil
+	}
+	request, err := record.Request(secret)
+	if err != nil {
+		return err
+	}
+	r.workdir = &command.Workdir{Dir: filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name)}
+	run := &execution{
+		request: request, report: newReport(),
+		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
+	}
+	return retry(ctx, saveTimeout, "saving the state", isMissing, func(ctx context.Context) error { return r.saveAfterCrash(ctx, run) })
+}
+
+func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
+	session, err := command.Reopen(r.workdir)
+	if err != nil {
+		return err
+	}
+	run.session = session
+	backend := run.request.Backend
+	if backend.Type != terraform.BackendKubernetes {
+		return r.storeUnsaved(ctx, run)
+	}
+	lease, err := r.kube.lease(ctx, backend.Namespace, backend.LeaseName())
+	if err != nil {
+		return fmt.Errorf("reading the lock: %w", err)
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
+		// The run had not taken the lock, or a user has broken it.
+		return r.storeUnsaved(ctx, run)
+	}
+	run.state = newSavedState(r.kube, run)
+	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return r.saveUnsaved(ctx, run)
+}
+
+// saveState saves the state that a lost run left in the working directory. Without
+// the module there is no access to a backend other than the default one, so such a
+// state is stored in Secrets.
+func (r *Runner) saveState(ctx context.Context, run *execution) error {
+	if err := r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, r.workdir.Others, run.request.Grace); err != nil {
+		return err
+	}
+	var err error
+	if run.session, err = command.Reopen(r.workdir); err != nil {
+		return err
+	}
+	run.result.Outcome = terraform.OutcomeSucceeded
+	if !run.locked {
+		return r.storeUnsaved(ctx, run)
+	}
+	run.state = newSavedState(r.kube, run)
+	backend := run.request.Backend
+	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err := r.saveUnsaved(ctx, run); err != nil {
+		return err
+	}
+	run.observeState(ctx)
+	return nil
+}

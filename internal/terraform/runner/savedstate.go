@@ -1,0 +1,184 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const (
+	// syncInterval is how often a running run saves a changed state file.
+	syncInterval = 250 * time.Millisecond
+	// saveTimeout is how long a run tries to save its state. Without it, resources
+	// would be lost, so it exceeds any outage of an API server.
+	saveTimeout = 24 * time.Hour
+)
+
+// errIncomplete means that the tool was killed, or is in the middle of writing the
+// state file.
+var errIncomplete = errors.New("the state file is incomplete")
+
+// savedState is the Secret of the Kubernetes backend. The tool works on a file, and
+// the run, which holds the lock, saves every change of the file. So the tool needs
+// no access to the API server and can finish while the API server is unavailable.
+type savedState struct {
+	kube    *kube
+	session *command.Session
+
+	mu sync.Mutex
+	// secret is the Secret as it was last read or written, content its decompressed
+	// state. A Secret without a resource version does not exist.
+	secret  *corev1.Secret
+	content []byte
+}
+
+func newSavedState(kube *kube, run *execution) *savedState {
+	meta := record.StateMeta(run.request)
+	meta.Name = run.request.Backend.StateSecretName()
+	return &savedState{kube: kube, session: run.session, secret: &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque}}
+}
+
+// read reads the Secret.
+func (s *savedState) read(ctx context.Context, namespace, name string) error {
+	secret, err := s.kube.secret(ctx, namespace, name)
+	if err != nil {
+		return fmt.Errorf("reading the state: %w", err)
+	}
+	content := []byte(nil)
+	if data := secret.Data[stateKey]; len(data) > 0 {
+		if content, err = record.Decompress(data); err != nil {
+			return fmt.Errorf("decompressing the state: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secret, s.content = secret, content
+	return nil
+}
+
+// current returns the state as it was last read or saved.
+func (s *savedState) current() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content
+}
+
+// sync saves the state file if it differs from the saved state.
+func (s *savedState) sync(ctx context.Context) error {
+	content, err := os.ReadFile(s.session.StateFile())
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(content) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the state file: %w", err)
+	}
+	if !json.Valid(content) {
+		return errIncomplete
+	}
+	return s.save(ctx, content)
+}
+
+// save writes a state to the Secret unless it is already there. It fails if another
+// writer has changed the state: the lock does not stop a user with kubectl.
+func (s *savedState) save(ctx context.Context, content []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes.Equal(content, s.content) {
+		return nil
+	}
+	data, err := record.Compress(content)
+	if err != nil {
+		return fmt.Errorf("compressing the state: %w", err)
+	}
+	if err := s.session.AddBase(content); err != nil {
+		return err
+	}
+	for {
+		updated, err := s.write(ctx, data)
+		if err == nil {
+			s.secret, s.content = updated, content
+			return nil
+		}
+		if apierrors.IsNotFound(err) {
+			// A user has deleted the Secret during the run.
+			s.secret = s.secret.DeepCopy()
+			s.secret.ResourceVersion, s.secret.UID, s.secret.Data = "", "", nil
+			continue
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("saving the state: %w", err)
+		}
+		current, err := s.kube.secret(ctx, s.secret.Namespace, s.secret.Name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading the state: %w", err)
+		case bytes.Equal(current.Data[stateKey], data):
+			// An earlier attempt succeeded, but its response was lost.
+			s.secret, s.content = current, content
+			return nil
+		case !bytes.Equal(current.Data[stateKey], s.secret.Data[stateKey]):
+			return &permanentError{fmt.Errorf("saving the state: Secret %s was changed during the run", current.Name)}
+		}
+		s.secret = current
+	}
+}
+
+// write creates or updates the Secret.
+func (s *savedState) write(ctx context.Context, data []byte) (*corev1.Secret, error) {
+	if s.secret.ResourceVersion == "" {
+		created := s.secret.DeepCopy()
+		created.Data = map[string][]byte{stateKey: data}
+		return created, s.kube.createSecret(ctx, created)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": s.secret.ResourceVersion},
+		"data":     map[string][]byte{stateKey: data},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the state: %w", err)
+	}
+	updated := &corev1.Secret{}
+	return updated, s.kube.patch(ctx, secretPath(s.secret.Namespace, s.secret.Name), patch, updated)
+}
+
+// start saves changes of the state file periodically, until stop is called. It
+// ignores errors, because the run saves the state once more at its end.
+func (s *savedState) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(syncInterval)
+		defer ticker.Stop()
+		var last time.Time
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			info, err := os.Stat(s.session.StateFile())
+			if err != nil || info.ModTime().Equal(last) {
+				continue
+			}
+			if s.sync(ctx) == nil {
+				last = info.ModTime()
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

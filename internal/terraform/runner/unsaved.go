@@ -1,0 +1,310 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// saveUnsaved saves the states that earlier runs left in the working directory. A
+// state that does not continue the saved one is outdated, or belongs to a branch
+// that only a user can merge: it is kept in Secrets and does not stop the run.
+func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
+	unsaved, err := command.UnsavedStates(r.workdir.Dir)
+	if err != nil {
+		return err
+	}
+	for _, state := range unsaved {
+		content, err := os.ReadFile(state.Path)
+		if err != nil {
+			return fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		switch saved := run.state.current(); {
+		case !json.Valid(content):
+			run.printf("A state of an earlier run is incomplete, because the tool was killed while it wrote it. The run continues from the saved state")
+		case sameState(content, saved):
+		case state.Continues(saved):
+			run.printf("Saving the state that an earlier run could not save")
+			if err := run.state.save(ctx, content); err != nil {
+				return err
+			}
+		case hasResources(content):
+			run.printf("A state of an earlier run does not continue the saved state")
+			if err := r.storeRescued(ctx, run, content); err != nil {
+				return err
+			}
+		}
+		if err := state.Remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameState reports whether two states are the same version of a state.
+func sameState(a, b []byte) bool {
+	if string(a) == string(b) {
+		return true
+	}
+	x, xErr := command.ParseState(a)
+	y, yErr := command.ParseState(b)
+	return xErr == nil && yErr == nil && x.Lineage == y.Lineage && x.Serial == y.Serial && equalJSON(a, b)
+}
+
+func equalJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	left, leftErr := json.Marshal(x)
+	right, rightErr := json.Marshal(y)
+	return leftErr == nil && rightErr == nil && string(left) == string(right)
+}
+
+// hasResources reports whether a state has resources. An encrypted or invalid state
+// may have some.
+func hasResources(content []byte) bool {
+	state, err := command.ParseState(content)
+	return err != nil || state.Resources > 0
+}
+
+// hasUnsaved reports whether a working directory has an unsaved state with
+// resources.
+func hasUnsaved(dir string) (bool, error) {
+	unsaved, err := command.UnsavedStates(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, state := range unsaved {
+		content, err := os.ReadFile(state.Path)
+		if err != nil {
+			return false, fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		if hasResources(content) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// pushTimeout is how long a run tries to push a state that its tool could not save.
+// The state is safe in Secrets by then, and the next run tries again.
+const pushTimeout = 5 * time.Minute
+
+// performOnBackend performs the operation with a backend that the tool reads, writes
+// and locks.
+func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
+	err := r.breakingLock(ctx, run, func() error {
+		if err := r.pushRescued(ctx, run); err != nil {
+			return err
+		}
+		if err := r.verifyBackend(ctx, run); err != nil {
+			return err
+		}
+		return r.perform(ctx, run)
+	})
+	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
+	if err != nil && run.changed() {
+		r.observeBackend(ctx, run)
+	}
+	if rescueErr != nil {
+		return errors.Join(err, rescueErr)
+	}
+	if saved {
+		return errSavedLate
+	}
+	return err
+}
+
+// changed reports whether the run may have changed resources.
+func (run *execution) changed() bool {
+	return slices.ContainsFunc(run.result.Phases, func(p terraform.PhaseTime) bool {
+		return p.Name == terraform.PhaseApplying || p.Name == terraform.PhaseDestroying
+	})
+}
+
+// observeTimeout is how long a failed run tries to read its state for the result.
+const observeTimeout = time.Minute
+
+// observeBackend adds the state to the result of a run that failed after it may have
+// changed the state.
+func (r *Runner) observeBackend(ctx context.Context, run *execution) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
+	defer cancel()
+	text, err := run.session.StatePull(ctx)
+	if err == nil {
+		var state *command.State
+		if state, err = command.ParseState(text); err == nil {
+			run.result.State = state.StateInfo
+		}
+	}
+	run.result.StateUncertain = err != nil || run.result.Rescued != ""
+}
+
+// verifyBackend compares the state in the backend with the known one. A new state is
+// written at once, and its lineage is recorded: if the run is lost, the next one
+// knows what it may have written to.
+func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
+	text, err := run.session.StatePull(ctx)
+	if err != nil {
+		return err
+	}
+	if err := run.verifyState(text, "backend "+run.request.Backend.Type); err != nil {
+		return err
+	}
+	if run.result.State.Lineage == "" && run.request.Operation != terraform.OperationRestoreState {
+		lineage := uuid.NewString()
+		if err := run.session.StatePush(ctx, command.EmptyState(lineage), false); err != nil {
+			return err
+		}
+		run.result.State = terraform.StateInfo{Lineage: lineage, Serial: 1}
+	}
+	patch, err := record.StatePatch(run.result.State)
+	if err != nil {
+		return err
+	}
+	return wrap("recording the state", r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch))
+}
+
+// pushRescued pushes the states that earlier runs could not save: those in the
+// working directory, and those in Secrets.
+func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
+	unsaved, err := command.UnsavedStates(r.workdir.Dir)
+	if err != nil {
+		return err
+	}
+	for _, state := range unsaved {
+		content, err := os.ReadFile(state.Path)
+		if err != nil {
+			return fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		pushed, err := r.pushState(ctx, run, content)
+		if err != nil {
+			return err
+		}
+		if !pushed && hasResources(content) {
+			if err := r.storeRescued(ctx, run, content); err != nil {
+				return err
+			}
+		}
+		if err := state.Remove(); err != nil {
+			return err
+		}
+	}
+	for _, name := range run.request.Rescued {
+		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		pushed, err := r.pushState(ctx, run, content)
+		if err != nil {
+			return err
+		}
+		if pushed {
+			run.result.Saved = append(run.result.Saved, name)
+		}
+	}
+	return nil
+}
+
+// pushState pushes a rescued state if it continues the state in the backend, and
+// reports whether the backend has it now. A push increments the serial, so that a
+// state that was pushed before has a lower serial than the one in the backend.
+func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) (bool, error) {
+	rescued, err := command.ParseState(content)
+	if err != nil {
+		run.printf("A rescued state cannot be read: %v", err)
+		return false, nil
+	}
+	text, err := run.session.StatePull(ctx)
+	if err != nil {
+		return false, err
+	}
+	current, err := command.ParseState(text)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case current.Lineage == rescued.Lineage && sameResources(text, content):
+		return true, nil
+	case current.Lineage != "" && (current.Lineage != rescued.Lineage || current.Serial >= rescued.Serial):
+		run.printf("The rescued state %s does not continue the state %s in the backend", rescued.Version(), current.Version())
+		return false, nil
+	}
+	run.printf("Saving the state that an earlier run could not save")
+	return true, run.session.StatePush(ctx, content, false)
+}
+
+// sameResources reports whether two states have the same resources and outputs.
+func sameResources(a, b []byte) bool {
+	type content struct{ Resources, Outputs json.RawMessage }
+	var x, y content
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	return equalJSON(x.Resources, y.Resources) && equalJSON(x.Outputs, y.Outputs)
+}
+
+// rescueAfter saves the state that the operation could not save, and reports whether
+// there was one. It stores the state in Secrets before anything else, because the
+// cause, such as an expired credential, may outlive the run.
+func (r *Runner) rescueAfter(ctx context.Context, run *execution, performErr error) (bool, error) {
+	if failure := command.AsFailure(performErr); failure != nil && len(failure.State) > 0 {
+		if err := r.storeRescued(ctx, run, failure.State); err != nil {
+			return false, err
+		}
+	}
+	unsaved, err := command.UnsavedStates(r.workdir.Dir)
+	if err != nil || len(unsaved) == 0 {
+		return false, err
+	}
+	if err := r.storeUnsaved(ctx, run); err != nil {
+		return false, err
+	}
+	err = retry(ctx, pushTimeout, "saving the state", isMissing, func(ctx context.Context) error {
+		err := r.breakingLock(ctx, run, func() error { return r.pushRescued(ctx, run) })
+		if failure := command.AsFailure(err); failure != nil && (failure.StateTooLarge || failure.Class == terraform.ClassTerminal) {
+			return &permanentError{err}
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if run.result.Rescued != "" {
+		run.result.Saved = append(run.result.Saved, run.result.Rescued)
+	}
+	return true, nil
+}
+
+// storeUnsaved stores the unsaved states of the working directory in Secrets.
+func (r *Runner) storeUnsaved(ctx context.Context, run *execution) error {
+	unsaved, err := command.UnsavedStates(r.workdir.Dir)
+	if err != nil {
+		return err
+	}
+	for _, state := range unsaved {
+		content, err := os.ReadFile(state.Path)
+		if err != nil {
+			return fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		if err := r.storeRescued(ctx, run, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package terraform
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// KnownState is what earlier runs reported about the state of a workspace.
+type KnownState struct {
+	StateInfo
+	// Unconfirmed is set if a run may have changed the state after the last report.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// Adopt is the version of a state that the user wants to use nevertheless. See
+	// StateInfo.Version.
+	Adopt string `json:"adopt,omitempty"`
+}
+
+// Version returns a text that identifies a version of a state.
+func (s StateInfo) Version() string { return s.Lineage + "/" + strconv.FormatUint(s.Serial, 10) }
+
+// inUse reports whether the state has, or may have, resources.
+func (k KnownState) inUse() bool { return k.Resources > 0 || k.Unconfirmed }
+
+// StateProblem is a difference between the known state and the one in the backend.
+type StateProblem string
+
+const (
+	// StateMissing means that the backend does not have the known state.
+	StateMissing StateProblem = "StateMissing"
+	// StateForeign means that the backend has the state of another workspace.
+	StateForeign StateProblem = "StateForeign"
+	// StateOutdated means that the backend has an earlier version of the state.
+	StateOutdated StateProblem = "StateOutdated"
+)
+
+// Compare returns what is wrong with the state that was found in the backend, or an
+// empty string. A found state without a lineage does not exist. In an own backend
+// each workspace has a state that no other can have, so that an unknown state is
+// that of an earlier workspace of the same name.
+func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
+	switch {
+	case found.Lineage == "":
+		if k.Resources > 0 || k.Unconfirmed && k.Lineage != "" {
+			return StateMissing
+		}
+		return ""
+	case k.Adopt == found.Version():
+		return ""
+	case k.Lineage == "":
+		// A state that was used before lineages were recorded is trusted.
+		if k.inUse() || own || found.Resources == 0 {
+			return ""
+		}
+		return StateForeign
+	case k.Lineage != found.Lineage:
+		if found.Resources == 0 && !k.inUse() {
+			return ""
+		}
+		if found.Resources == 0 && k.Resources > 0 {
+			return StateMissing
+		}
+		return StateForeign
+	case found.Serial < k.Serial:
+		return StateOutdated
+	default:
+		return ""
+	}
+}
+
+// Explain describes a problem and what to do about it. The location says where the
+// state is.
+func (p StateProblem) Explain(known KnownState, found StateInfo, location string) string {
+	const adopt = "set the annotation capt.appthrust.io/adopt-state to "
+	switch p {
+	case StateMissing:
+		return fmt.Sprintf("the state in %s is missing or empty, but it had %d resources, so nothing was done. Restore it: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot", location, known.Resources)
+	case StateForeign:
+		return fmt.Sprintf("the state in %s has %d resources and is not the state of this workspace, so nothing was done. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration, or, to take over its resources, %s%s", location, found.Resources, adopt, found.Version())
+	case StateOutdated:
+		return fmt.Sprintf("the state in %s has serial %d, but serial %d was saved before, so nothing was done. Restore the latest version, or, to continue with this one, %s%s", location, found.Serial, known.Serial, adopt, found.Version())
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,55 @@
+package terraform
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestKnownState_compare(t *testing.T) {
+	info := StateInfo{Lineage: "l", Serial: 5, Resources: 3}
+	known := KnownState{StateInfo: info}
+	for _, tt := range []struct {
+		name  string
+		known KnownState
+		found StateInfo
+		own   bool
+		want  StateProblem
+	}{
+		{"a new workspace", KnownState{}, StateInfo{}, false, ""},
+		{"an empty state of a new workspace", KnownState{}, StateInfo{Lineage: "x"}, false, ""},
+		{"a state of another workspace", KnownState{}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
+		{"a state of an earlier workspace of the same name", KnownState{}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
+		{"the known state", known, info, false, ""},
+		{"a later version", known, StateInfo{Lineage: "l", Serial: 6}, false, ""},
+		{"an earlier version", known, StateInfo{Lineage: "l", Serial: 4, Resources: 3}, false, StateOutdated},
+		{"an earlier version that the user adopts", KnownState{StateInfo: info, Adopt: "l/4"}, StateInfo{Lineage: "l", Serial: 4}, false, ""},
+		{"another version than the adopted one", KnownState{StateInfo: info, Adopt: "l/3"}, StateInfo{Lineage: "l", Serial: 4}, false, StateOutdated},
+		{"missing", known, StateInfo{}, false, StateMissing},
+		{"missing in an own backend", known, StateInfo{}, true, StateMissing},
+		{"replaced by an empty state", known, StateInfo{Lineage: "x"}, false, StateMissing},
+		{"replaced by another state", known, StateInfo{Lineage: "x", Resources: 1}, true, StateForeign},
+		{"another state that the user adopts", KnownState{StateInfo: info, Adopt: "x/1"}, StateInfo{Lineage: "x", Serial: 1, Resources: 1}, false, ""},
+		{"missing, and without resources", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{}, false, ""},
+		{"replaced, and without resources", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "x", Serial: 1}, false, ""},
+		{"that of another workspace, without resources of its own", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
+		{"missing after a lost run", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}, StateInfo{}, false, StateMissing},
+		{"replaced after a lost run", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}, StateInfo{Lineage: "x"}, false, StateForeign},
+		{"missing after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{}, false, ""},
+		{"found after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, false, ""},
+		{"known before lineages were recorded", KnownState{StateInfo: StateInfo{Serial: 3, Resources: 2}}, info, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(tt.known.Compare(tt.found, tt.own)).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestStateProblem_explainsWhatToDo(t *testing.T) {
+	g := NewWithT(t)
+	known, found := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5, Resources: 3}}, StateInfo{Lineage: "x", Serial: 4, Resources: 2}
+	g.Expect(StateMissing.Explain(known, StateInfo{}, "backend s3")).To(And(ContainSubstring("backend s3 is missing or empty, but it had 3 resources"), ContainSubstring("restore-snapshot")))
+	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("adopt-state to x/4")))
+	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("adopt-state to x/4")))
+	g.Expect(StateProblem("").Explain(known, found, "")).To(BeEmpty())
+}

@@ -1,0 +1,115 @@
+// Package statetest provides a server for OpenTofu's and Terraform's http backend,
+// which stores states and locks outside the management cluster, as S3 does.
+package statetest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Server stores states and locks by path. It can be made to reject writes.
+type Server struct {
+	// URL is the address of the server.
+	URL string
+
+	mu     sync.Mutex
+	states map[string][]byte
+	locks  map[string][]byte
+	// rejected is the status code of writes, if not zero.
+	rejected int
+}
+
+// New starts a server that stops at the end of the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{states: map[string][]byte{}, locks: map[string][]byte{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Configuration returns the arguments of the http backend for a key, which may
+// contain placeholders.
+func (s *Server) Configuration(key string) string {
+	address := s.URL + "/" + key
+	return fmt.Sprintf("address = %q\nlock_address = %q\nunlock_address = %q\nretry_max = 0\n", address, address, address)
+}
+
+// State returns the state of a key, or nil.
+func (s *Server) State(key string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.states[key])
+}
+
+// SetState replaces the state of a key. It deletes the state if there is none.
+func (s *Server) SetState(key string, state []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == nil {
+		delete(s.states, key)
+		return
+	}
+	s.states[key] = bytes.Clone(state)
+}
+
+// Lock returns the lock of a key, or nil.
+func (s *Server) Lock(key string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.locks[key])
+}
+
+// Reject makes all writes of states fail with a status code, such as 403 for expired
+// credentials. Zero ends it.
+func (s *Server) Reject(code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected = code
+}
+
+// ServeHTTP implements the protocol of the backend.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := strings.TrimPrefix(r.URL.Path, "/")
+	switch r.Method {
+	case http.MethodGet:
+		if state, found := s.states[key]; found {
+			_, _ = w.Write(state)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	case http.MethodPost:
+		if s.rejected != 0 {
+			w.WriteHeader(s.rejected)
+			return
+		}
+		s.states[key] = body
+	case http.MethodDelete:
+		delete(s.states, key)
+	case "LOCK":
+		if held, locked := s.locks[key]; locked {
+			w.WriteHeader(http.StatusLocked)
+			_, _ = w.Write(held)
+			return
+		}
+		s.locks[key] = body
+	case "UNLOCK":
+		delete(s.locks, key)
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+}
