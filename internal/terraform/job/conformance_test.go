@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
@@ -23,8 +24,9 @@ import (
 )
 
 const (
-	runnerImage = "capt.test/runner:1"
-	probePath   = "/usr/local/bin/probe"
+	runnerImage    = "capt.test/runner:1"
+	terraformImage = "capt.test/runner-terraform:1"
+	probePath      = "/usr/local/bin/probe"
 )
 
 // startNode starts a cluster that runs pods and has the image of the runner.
@@ -42,6 +44,13 @@ func startNode(t *testing.T) *testenv.Environment {
 	}
 	if err := cluster.Node().LoadImage(runnerImage, "/runner", files); err != nil {
 		t.Fatal(err)
+	}
+	if tool := commandtest.Terraform(); tool != "" {
+		delete(files, "/usr/local/bin/tofu")
+		files["/usr/local/bin/terraform"] = tool
+		if err := cluster.Node().LoadImage(terraformImage, "/runner", files); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return cluster
 }
@@ -62,9 +71,10 @@ func restricted(t *testing.T, cluster *testenv.Environment) string {
 
 func TestNode(t *testing.T) {
 	cluster := startNode(t)
+	image := runnerImage
 	harness := func(t *testing.T) runnertest.Harness {
 		return runnertest.Harness{
-			Runner:    job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage}),
+			Runner:    job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: image}),
 			Client:    cluster.Client,
 			Namespace: restricted(t, cluster), Probe: probePath, ListenAddress: cluster.Node().Address, Timeout: 2 * time.Minute,
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
@@ -73,7 +83,15 @@ func TestNode(t *testing.T) {
 			},
 		}
 	}
-	t.Run("Conformance", func(t *testing.T) { runnertest.Run(t, harness) })
+	t.Run("Conformance", func(t *testing.T) {
+		runnertest.Run(t, harness)
+		runnertest.RunBackends(t, harness)
+	})
+	if commandtest.Terraform() != "" {
+		image = terraformImage
+		t.Run("Terraform", func(t *testing.T) { runnertest.RunBackends(t, harness) })
+		image = runnerImage
+	}
 	t.Run("Container", func(t *testing.T) {
 		h := harness(t)
 		h.Kill = func(t testing.TB, run terraform.Run, _ *record.Identity) { kill(t, slices.Min(processes(t, run))) }

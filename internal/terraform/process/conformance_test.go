@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 	"github.com/appthrust/capt/internal/terraform/process"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
@@ -30,17 +31,26 @@ func TestConformance(t *testing.T) {
 	}
 	probe := runnertest.BuildProbe(t)
 
-	runnertest.Run(t, func(t *testing.T) runnertest.Harness {
-		executor := process.New(process.Options{
-			Reader: env.Client, Runner: runner, Binary: tofu, WorkDir: t.TempDir(), Kubeconfig: env.Kubeconfig,
-		})
-		return runnertest.Harness{
-			Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,
-			Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
-				if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-			},
+	harness := func(tool string) func(t *testing.T) runnertest.Harness {
+		return func(t *testing.T) runnertest.Harness {
+			executor := process.New(process.Options{
+				Reader: env.Client, Runner: runner, Binary: tool, WorkDir: t.TempDir(), Kubeconfig: env.Kubeconfig,
+			})
+			return runnertest.Harness{
+				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,
+				Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
+					if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				},
+			}
 		}
+	}
+	t.Run("OpenTofu", func(t *testing.T) {
+		runnertest.Run(t, harness(tofu))
+		runnertest.RunBackends(t, harness(tofu))
 	})
+	if tool := commandtest.Terraform(); tool != "" {
+		t.Run("Terraform", func(t *testing.T) { runnertest.RunBackends(t, harness(tool)) })
+	}
 }

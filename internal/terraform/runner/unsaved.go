@@ -164,11 +164,16 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 		return err
 	}
 	if run.result.State.Lineage == "" && run.request.Operation != terraform.OperationRestoreState {
-		lineage := uuid.NewString()
-		if err := run.session.StatePush(ctx, command.EmptyState(lineage), false); err != nil {
+		if err := run.session.StatePush(ctx, command.EmptyState(uuid.NewString()), false); err != nil {
 			return err
 		}
-		run.result.State = terraform.StateInfo{Lineage: lineage, Serial: 1}
+		// The tool chooses the lineage of a new state.
+		if text, err = run.session.StatePull(ctx); err != nil {
+			return err
+		}
+		if run.result.State, err = command.Identify(text); err != nil {
+			return err
+		}
 	}
 	patch, err := record.StatePatch(run.result.State)
 	if err != nil {

@@ -3,12 +3,12 @@ package runnertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,20 +29,21 @@ type fixture struct {
 	t         *testing.T
 	probe     *probe
 	workspace terraform.WorkspaceRef
-	backend   terraform.Backend
-	count     int
+	backend   Backend
+	// known is what the runs reported about the state.
+	known terraform.KnownState
+	count int
 }
 
-func newFixture(t *testing.T, h Harness) *fixture {
+func newFixture(t *testing.T, h Harness, backend func(t *testing.T, h Harness) Backend) *fixture {
 	t.Helper()
-	f := &fixture{WithT: gomega.NewWithT(t), Harness: h, t: t, probe: newProbe(t, h.ListenAddress)}
+	f := &fixture{WithT: gomega.NewWithT(t), Harness: h, t: t, probe: newProbe(t, h.ListenAddress), backend: backend(t, h)}
 	owner := &infrav1.WorkspaceTemplateApply{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: "conformance"},
 		Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "none"}},
 	}
 	f.Expect(h.Client.Create(t.Context(), owner)).To(gomega.Succeed())
 	f.workspace = terraform.WorkspaceRef{Namespace: h.Namespace, Name: owner.Name, UID: string(owner.UID)}
-	f.backend = terraform.Backend{Type: terraform.BackendKubernetes, Namespace: h.Namespace, SecretSuffix: "conformance"}
 	return f
 }
 
@@ -75,17 +76,34 @@ variable "server" { type = string }
 // request returns the request of a new run of the workspace. It declares all
 // earlier runs as gone.
 func (f *fixture) request(operation terraform.Operation, module ...string) *terraform.Request {
-	var gone []string
-	for i := range f.count {
-		gone = append(gone, f.id(i+1))
-	}
-	f.count++
-	return &terraform.Request{
-		RunID: f.id(f.count), Workspace: f.workspace, Operation: operation, GoneRuns: gone, Backend: f.backend,
+	backend, env := f.backend.config()
+	request := &terraform.Request{
+		RunID: f.id(f.count + 1), Workspace: f.workspace, Operation: operation, Backend: backend, State: f.known,
 		Module: terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: variables + strings.Join(module, "")},
 		Env:    map[string]string{"TF_VAR_probe": f.Probe, "TF_VAR_server": f.probe.address},
 		Grace:  30 * time.Second,
 	}
+	maps.Copy(request.Env, env)
+	for i := range f.count {
+		request.GoneRuns = append(request.GoneRuns, f.id(i+1))
+		request.GoneHolders = append(request.GoneHolders, f.holder(f.id(i+1))...)
+	}
+	f.count++
+	return request
+}
+
+// holder returns where an earlier run may have locked the state.
+func (f *fixture) holder(id string) []terraform.Holder {
+	secret := &corev1.Secret{}
+	if err := f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: record.SecretName(id)}, secret); err != nil {
+		return nil
+	}
+	identity, err := record.RunIdentity(secret)
+	f.Expect(err).NotTo(gomega.HaveOccurred())
+	if identity == nil {
+		return nil
+	}
+	return []terraform.Holder{{Host: identity.Host, Since: secret.CreationTimestamp.Add(-time.Minute), Until: time.Now()}}
 }
 
 func (f *fixture) id(number int) string { return fmt.Sprintf("%s-r%d", f.workspace.Name, number) }
@@ -127,6 +145,9 @@ func (f *fixture) result(run terraform.Run) *terraform.Result {
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(result).NotTo(gomega.BeNil(), "run %s has no result", run.ID)
 	}, f.Timeout, pollInterval).Should(gomega.Succeed())
+	if result.State.Lineage != "" {
+		f.known = terraform.KnownState{StateInfo: result.State, Unconfirmed: result.StateUncertain}
+	}
 	return result
 }
 
@@ -157,14 +178,10 @@ func (f *fixture) expectArrivals(count int) {
 	f.Eventually(f.probe.arrived, f.Timeout, pollInterval).Should(gomega.Equal(count), "arrivals at the gate")
 }
 
-// state reads the state from its Secret.
+// state reads the stored state.
 func (f *fixture) state() *command.State {
 	f.t.Helper()
-	secret := &corev1.Secret{}
-	f.Expect(f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: f.backend.StateSecretName()}, secret)).To(gomega.Succeed())
-	text, err := record.Decompress(secret.Data["tfstate"])
-	f.Expect(err).NotTo(gomega.HaveOccurred())
-	state, err := command.ParseState(text)
+	state, err := command.ParseState(f.backend.state())
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return state
 }
@@ -172,9 +189,7 @@ func (f *fixture) state() *command.State {
 // expectUnlocked expects that the state is not locked.
 func (f *fixture) expectUnlocked() {
 	f.t.Helper()
-	lease := &coordinationv1.Lease{}
-	f.Expect(f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: f.backend.LeaseName()}, lease)).To(gomega.Succeed())
-	f.Expect(lease.Spec.HolderIdentity).To(gomega.BeNil(), "the lock must be released")
+	f.Expect(f.backend.locked()).To(gomega.BeFalse(), "the lock must be released")
 }
 
 // logRun logs the log and the explanation of a run after a failure.
@@ -191,6 +206,9 @@ func (f *fixture) logRun(run terraform.Run) {
 	}
 	log, _ := record.Log(secret)
 	f.t.Logf("log of run %s:\n%s", run.ID, log)
+	if result, err := record.Result(secret); err == nil && result != nil {
+		f.t.Logf("result of run %s: %s %s %s", run.ID, result.Outcome, result.Class, result.Diagnostics.Short())
+	}
 	if explainer, ok := f.Runner.(terraform.Explainer); ok {
 		explanation, err := explainer.Explain(ctx, run)
 		f.t.Logf("explanation of run %s: %q %v", run.ID, explanation, err)

@@ -147,6 +147,12 @@ func (f *fixture) killDuringApply() {
 	f.Kill(f.t, run, identity)
 	f.expectLiveness(run, terraform.LivenessGone)
 	f.Expect(record.Finished(f.record(run))).To(gomega.BeFalse())
+	recorded, err := record.State(f.record(run))
+	f.Expect(err).NotTo(gomega.HaveOccurred())
+	if recorded != nil {
+		f.known.StateInfo = *recorded
+	}
+	f.known.Unconfirmed = true
 }
 
 func (f *fixture) ignoresARunWithoutRequest() {
@@ -177,4 +183,43 @@ func (f *fixture) forgetsRepeatedly() {
 	}
 	f.Expect(record.Finished(f.record(run))).To(gomega.BeTrue(), "Forget keeps the result")
 	f.expectLiveness(run, terraform.LivenessGone)
+}
+
+// continuesAfterAFailedFirstApply fails the first run of a workspace after it created
+// a resource. The run reports the state, and the next one continues from it.
+func (f *fixture) continuesAfterAFailedFirstApply() {
+	first, second := resource("first", "", "one", "created first"), resource("second", "first", "two", "fail now", "created second")
+	failed := f.finish(f.request(terraform.OperationPlanAndApply, first, second))
+	f.Expect(failed.Outcome).To(gomega.Equal(terraform.OutcomeFailed))
+	f.Expect(failed.State.Lineage).NotTo(gomega.BeEmpty(), "a failed run reports its state")
+	f.Expect(failed.State.Resources).To(gomega.Equal(2), "the second one is tainted")
+	f.Expect(failed.StateUncertain).To(gomega.BeFalse())
+	f.expectUnlocked()
+
+	f.succeed(f.request(terraform.OperationPlanAndApply, first, resource("second", "first", "two", "created second")))
+	f.Expect(f.state().Lineage).To(gomega.Equal(failed.State.Lineage))
+	for _, name := range []string{"first", "second"} {
+		f.Expect(f.probe.created(name)).To(gomega.Equal(1), "creations of %s", name)
+	}
+}
+
+// refusesAnotherState changes nothing if the state is not the known one.
+func (f *fixture) refusesAnotherState() {
+	module := resource("first", "", "one", "created first")
+	f.succeed(f.request(terraform.OperationPlanAndApply, module))
+	for problem, known := range map[terraform.StateProblem]terraform.StateInfo{
+		terraform.StateForeign:  {Lineage: "other", Serial: 1, Resources: 1},
+		terraform.StateOutdated: {Lineage: f.known.Lineage, Serial: f.known.Serial + 1, Resources: 1},
+	} {
+		for _, operation := range []terraform.Operation{terraform.OperationPlanAndApply, terraform.OperationDestroy} {
+			request := f.request(operation, resource("second", "", "two", "created second"))
+			request.State.StateInfo = known
+			result := f.finish(request)
+			f.Expect(result.StateProblem).To(gomega.Equal(problem), result.Diagnostics.Short())
+			f.Expect(result.Class).To(gomega.Equal(terraform.ClassTerminal))
+		}
+	}
+	f.Expect(f.state().Addresses).To(gomega.ConsistOf("terraform_data.first"))
+	f.Expect(f.probe.created("second")).To(gomega.BeZero())
+	f.expectUnlocked()
 }

@@ -15,7 +15,7 @@ import (
 // tool saves its state every 20 seconds. Resources that it created since the
 // last save are not in the state, and are created a second time.
 func RecoversFromKilledTool(t *testing.T, h Harness) {
-	f := newFixture(t, h)
+	f := newFixture(t, h, newKubernetes)
 	f.killDuringApply()
 	f.resume()
 	f.Expect(f.probe.created("first")).To(gomega.BeElementOf(1, 2))
@@ -26,7 +26,7 @@ func RecoversFromKilledTool(t *testing.T, h Harness) {
 // WaitsForUnresponsiveNode is for executors whose runs are on other machines. An
 // unresponsive machine does not prove that its runs have ended.
 func WaitsForUnresponsiveNode(t *testing.T, h Harness, freeze, thaw func() error) {
-	f := newFixture(t, h)
+	f := newFixture(t, h, newKubernetes)
 	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
 	f.expectArrivals(1)
 	f.Expect(freeze()).To(gomega.Succeed())

@@ -31,22 +31,42 @@ type Harness struct {
 	Timeout time.Duration
 }
 
-// Run runs the suite. It calls harness once for each test.
+// RunBackends runs the part of the suite that depends on the backend, with each
+// backend. It calls harness once for each test.
+func RunBackends(t *testing.T, harness func(t *testing.T) Harness) {
+	for name, backend := range Backends() {
+		for _, test := range []struct {
+			name string
+			run  func(*fixture)
+		}{
+			{"appliesAndReportsOutputs", (*fixture).appliesAndReportsOutputs},
+			{"continuesAfterAFailedFirstApply", (*fixture).continuesAfterAFailedFirstApply},
+			{"stopsGracefully", (*fixture).stopsGracefully},
+			{"recoversFromKilledRunner", (*fixture).recoversFromKilledRunner},
+			{"appliesTheStoredPlan", (*fixture).appliesTheStoredPlan},
+			{"checksDriftRestoresAndDestroys", (*fixture).checksDriftRestoresAndDestroys},
+			{"refusesAnotherState", (*fixture).refusesAnotherState},
+		} {
+			t.Run(name+"/"+test.name, func(t *testing.T) {
+				t.Parallel()
+				test.run(newFixture(t, harness(t), backend))
+			})
+		}
+	}
+}
+
+// Run runs the part of the suite that does not depend on the backend. It calls harness
+// once for each test.
 func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	for _, test := range []struct {
 		name string
 		run  func(*fixture)
 	}{
-		{"appliesAndReportsOutputs", (*fixture).appliesAndReportsOutputs},
 		{"startsOnce", (*fixture).startsOnce},
 		{"observesLiveness", (*fixture).observesLiveness},
-		{"stopsGracefully", (*fixture).stopsGracefully},
 		{"timesOut", (*fixture).timesOut},
-		{"recoversFromKilledRunner", (*fixture).recoversFromKilledRunner},
 		{"respectsAForeignLock", (*fixture).respectsAForeignLock},
-		{"appliesTheStoredPlan", (*fixture).appliesTheStoredPlan},
 		{"blocksTheDestructionOfProtectedResources", (*fixture).blocksTheDestructionOfProtectedResources},
-		{"checksDriftRestoresAndDestroys", (*fixture).checksDriftRestoresAndDestroys},
 		{"encryptsTheState", (*fixture).encryptsTheState},
 		{"storesNoCredentials", (*fixture).storesNoCredentials},
 		{"ignoresARunWithoutRequest", (*fixture).ignoresARunWithoutRequest},
@@ -54,7 +74,7 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(newFixture(t, harness(t)))
+			test.run(newFixture(t, harness(t), newKubernetes))
 		})
 	}
 }

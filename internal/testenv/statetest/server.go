@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,8 +29,21 @@ type Server struct {
 // New starts a server that stops at the end of the test.
 func New(t testing.TB) *Server {
 	t.Helper()
+	return NewAt(t, "127.0.0.1")
+}
+
+// NewAt starts a server at an address of this machine.
+func NewAt(t testing.TB, address string) *Server {
+	t.Helper()
 	s := &Server{states: map[string][]byte{}, locks: map[string][]byte{}}
-	server := httptest.NewServer(s)
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatalf("listening for states: %v", err)
+	}
+	server := httptest.NewUnstartedServer(s)
+	_ = server.Listener.Close()
+	server.Listener = listener
+	server.Start()
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
