@@ -107,10 +107,11 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
 .PHONY: e2e
-e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration and test-charts. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts and test-state. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
+	@$(MAKE) --no-print-directory test-state
 	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
@@ -121,6 +122,10 @@ test-quickstart: parts build addons ## Run the steps of quickstart as a test, tw
 .PHONY: test-migration
 test-migration: parts build addons ## Move a running Karpenter from Terraform to Flux and back, with crashes in between; the Helm provider is a stand-in.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/migration
+
+.PHONY: test-state
+test-state: parts-test build ## Test that no state is lost, with the S3 backend on an emulator too; needs Python 3 and PyPI.
+	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL go test $(TEST_FLAGS) -count=1 -timeout 30m ./internal/terraform/process'
 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node; needs root, containerd, runc and the CNI plugins.

@@ -8,9 +8,11 @@
 //
 //	awsemulator [-listen ADDRESS] [-cache DIR] [-moto PROGRAM] [-log FILE] [-settle DURATION] [-attached]
 //	            [-cluster-endpoint URL -cluster-ca FILE]
+//	            [COMMAND ARGUMENT...]
 //	awsemulator -install
 //
-// When it is ready, it prints "ready URL" on a line. GET /emulator/objects returns the
+// When it is ready, it prints "ready URL" on a line. With a command, it runs the command
+// with the URL in AWS_ENDPOINT_URL instead, and ends with it. GET /emulator/objects returns the
 // names of all EKS objects.
 package main
 
@@ -25,6 +27,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -85,11 +88,33 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer moto.stop()
 	eks := newEKS(moto.address, *settle)
 	eks.endpoint, eks.ca = *endpoint, ca
-	return serve(ctx, *listen, newServer(moto.address, eks, log), moto.exited, out)
+	ready := func(url string) { fmt.Fprintf(out, "ready %s\n", url) }
+	var commandErr error
+	if command := flags.Args(); len(command) > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		ready = func(url string) {
+			commandErr = runCommand(ctx, command, url)
+			end()
+		}
+	}
+	return errors.Join(serve(ctx, *listen, newServer(moto.address, eks, log), moto.exited, ready), commandErr)
+}
+
+// runCommand runs a command with the address of the emulator.
+func runCommand(ctx context.Context, command []string, url string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+url)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("running %s: %w", command[0], err)
+	}
+	return nil
 }
 
 // serve serves requests until the context is cancelled or moto exits.
-func serve(ctx context.Context, address string, handler http.Handler, ended <-chan error, out io.Writer) error {
+func serve(ctx context.Context, address string, handler http.Handler, ended <-chan error, ready func(url string)) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -97,7 +122,7 @@ func serve(ctx context.Context, address string, handler http.Handler, ended <-ch
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	fmt.Fprintf(out, "ready http://%s\n", listener.Addr())
+	ready("http://" + listener.Addr().String())
 	select {
 	case <-ctx.Done():
 		return server.Close()
