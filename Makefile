@@ -143,10 +143,12 @@ mutate: ## Change operators in the pure packages, and check that their tests not
 
 SEED      ?= 1
 SCHEDULES ?= 12
+BACKEND   ?= kubernetes
+CHAOS      = go run ./test/chaos -seed $(SEED) -schedules $(SCHEDULES) -backend $(BACKEND) -out out/chaos.json
 
 .PHONY: chaos
-chaos: parts-test build ## Inject random faults while workspaces change, and check that no resource is lost; SEED=… SCHEDULES=… select them, numbers go to out/chaos.json.
-	go run ./test/chaos -seed $(SEED) -schedules $(SCHEDULES) -out out/chaos.json
+chaos: parts-test build ## Kill everything at random while workspaces change, and check that nothing is lost; SEED=… SCHEDULES=… choose the faults, BACKEND=kubernetes|http|s3 the backend (s3 needs Python 3 and PyPI); numbers go to out/chaos.json.
+	$(if $(filter s3,$(BACKEND)),@cd dev && go run ./awsemulator sh -c 'cd .. && exec $(CHAOS)',$(CHAOS))
 
 ##@ Benchmarks
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,11 +68,21 @@ type harness struct {
 	base    string
 	captctl string
 	client  client.Client
+	store   store
 	// parts is held while parts of the environment are killed or restarted.
 	parts sync.Mutex
 }
 
-func newHarness(ctx context.Context) (*harness, error) {
+func newHarness(ctx context.Context, o options) (*harness, error) {
+	states, err := newStore(o.backend, o.s3)
+	if err != nil {
+		return nil, err
+	}
+	if s3, ok := states.(*s3Store); ok {
+		if _, err := s3.call(ctx, http.MethodPut, ""); err != nil {
+			return nil, err
+		}
+	}
 	captctl, err := testenv.Built("captctl")
 	if err != nil {
 		return nil, err
@@ -80,7 +91,7 @@ func newHarness(ctx context.Context) (*harness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
-	w := &harness{base: base, captctl: captctl}
+	w := &harness{base: base, captctl: captctl, store: states}
 	if w.env, err = environment.New("chaos", base); err != nil {
 		return nil, err
 	}
@@ -90,8 +101,13 @@ func newHarness(ctx context.Context) (*harness, error) {
 	if err := w.up(ctx); err != nil {
 		return w, err
 	}
-	w.client, err = w.env.Client()
-	return w, err
+	if w.client, err = w.env.Client(); err != nil {
+		return w, err
+	}
+	if s, ok := states.(*kubernetesStore); ok {
+		s.client = w.client
+	}
+	return w, nil
 }
 
 func (w *harness) journals() string { return filepath.Join(w.base, "journals") }
@@ -142,7 +158,14 @@ func (w *harness) management(ctx context.Context) (*controlplane.Status, error) 
 func (w *harness) prepare(ctx context.Context, namespace string) error {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
-	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, template} {
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}
+	if backend := w.store.config(); backend != nil {
+		config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "backend"}}
+		config.Spec.Backend = backend
+		template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config.Name}
+		objects = append(objects, config)
+	}
+	for _, obj := range append(objects, template) {
 		err := retry(ctx, func() error {
 			return ignoreExists(w.client.Create(ctx, obj))
 		})

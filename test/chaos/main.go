@@ -32,12 +32,16 @@ type options struct {
 	// parallel is how many schedules share the environment at a time.
 	parallel int
 	keep     bool
+	// backend is the backend of the states, s3 the address of an S3 server.
+	backend, s3 string
 }
 
 // report is the content of the JSON file.
 type report struct {
 	Schedules  int      `json:"schedules"`
 	Violations int      `json:"violations"`
+	Executor   string   `json:"executor"`
+	Backend    string   `json:"backend"`
 	Seconds    float64  `json:"seconds"`
 	Seeds      []uint64 `json:"seeds"`
 	// Faults counts injected faults, Missed those whose process was not running.
@@ -78,13 +82,15 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
 	flag.IntVar(&o.parallel, "at-once", 4, "Number of schedules that share the environment at a time.")
 	flag.BoolVar(&o.keep, "keep", false, "Keep the environment. It is always kept after a violation or an error.")
+	flag.StringVar(&o.backend, "backend", "kubernetes", "Backend of the states: kubernetes, http or s3.")
+	flag.StringVar(&o.s3, "s3", os.Getenv("AWS_ENDPOINT_URL"), "Address of an S3 server that accepts any credentials.")
 	flag.Parse()
 	if o.schedules < 1 || o.parallel < 1 {
 		return errors.New("set --schedules and --at-once to at least 1")
 	}
 	start := time.Now()
 	logf("Starting the environment")
-	w, err := newHarness(ctx)
+	w, err := newHarness(ctx, o)
 	if err != nil {
 		if w != nil {
 			err = errors.Join(err, w.down(ctx))
@@ -93,9 +99,13 @@ func run(ctx context.Context) error {
 	}
 	logf("The environment is running after %s: %s", time.Since(start).Round(time.Second), w.env.Dir)
 	r := newReport()
+	r.Executor, r.Backend = "process", o.backend
 	err = runRounds(ctx, w, o, r)
 	r.Seconds = time.Since(start).Seconds()
 	failed := r.Violations > 0 || err != nil && ctx.Err() == nil
+	if ctx.Err() != nil {
+		logf("Interrupted: removing the environment. If this is interrupted too, remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
+	}
 	if writeErr := write(o.out, r); writeErr != nil {
 		err = errors.Join(err, writeErr)
 	}
@@ -106,7 +116,7 @@ func run(ctx context.Context) error {
 	}
 	printReport(r)
 	if r.Violations > 0 {
-		err = errors.Join(err, fmt.Errorf("%d violations; replay one with make chaos SEED=%d SCHEDULES=1", r.Violations, r.Details[0].Seed))
+		err = errors.Join(err, fmt.Errorf("%d violations; replay one with make chaos BACKEND=%s SEED=%d SCHEDULES=1", r.Violations, o.backend, r.Details[0].Seed))
 	}
 	return err
 }

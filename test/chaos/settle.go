@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,7 +33,7 @@ func (a *actor) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.forceUnlock(ctx, observed); err != nil {
+		if err := errors.Join(a.forceUnlock(ctx, observed), a.adopt(ctx, observed)); err != nil {
 			return err
 		}
 		if !a.exists {
@@ -72,18 +69,11 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if !held {
 		return nil
 	}
-	var leases coordinationv1.LeaseList
-	if err := a.client.List(ctx, &leases, client.InNamespace(a.namespace)); err != nil {
+	holder, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
+	if err != nil || holder == "" || observed.Annotations[infrav1.ForceUnlockAnnotation] == holder {
 		return err
 	}
-	i := slices.IndexFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name == leaseName(a.scenario.Name) })
-	if i < 0 || leases.Items[i].Spec.HolderIdentity == nil {
-		return nil
-	}
-	holder := *leases.Items[i].Spec.HolderIdentity
-	runners, _ := a.processes()
-	alive := slices.ContainsFunc(runners, func(p process) bool { return p.run == holder && p.workspace == a.namespace+"/"+a.scenario.Name })
-	if alive || !a.isDeletedRun(holder) || observed.Annotations[infrav1.ForceUnlockAnnotation] == holder {
+	if runner, tofu := a.runProcesses(); runner != nil || tofu != nil || !a.mayBeDeletedRun(holder) {
 		return nil
 	}
 	a.countUnlock()
@@ -148,18 +138,9 @@ func (a *actor) checkProcesses(ctx context.Context) []string {
 
 // state returns the resources of the state by id. A missing state has no resources.
 func (a *actor) state(ctx context.Context) (map[string]resource, error) {
-	var secret corev1.Secret
-	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: stateName(a.scenario.Name)}, &secret)
-	if err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	r, err := gzip.NewReader(bytes.NewReader(secret.Data["tfstate"]))
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
+	text, err := a.store.read(ctx, a.namespace, a.scenario.Name)
+	if err != nil || len(text) == 0 {
+		return nil, err
 	}
 	var state struct {
 		Resources []struct {
@@ -249,17 +230,42 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 
 // checkLock finds a lock whose holder no longer exists.
 func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string, error) {
-	var found []string
-	var lease coordinationv1.Lease
-	err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: leaseName(a.scenario.Name)}, &lease)
-	if client.IgnoreNotFound(err) != nil {
+	holder, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
+	if err != nil {
 		return nil, err
 	}
-	if err == nil && lease.Spec.HolderIdentity != nil {
-		found = append(found, fmt.Sprintf("the lock is held by %s", *lease.Spec.HolderIdentity))
+	if holder != "" {
+		return []string{fmt.Sprintf("the lock is held by %s", holder)}, nil
 	}
-	if err == nil && !a.exists {
-		found = append(found, "the lock of a deleted workspace still exists")
+	leases, ok := a.store.(*kubernetesStore)
+	if !ok || a.exists {
+		return nil, nil
 	}
-	return found, nil
+	exists, err := leases.hasLease(ctx, a.namespace, a.scenario.Name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return []string{"the lock of a deleted workspace still exists"}, nil
+}
+
+// adoptedVersion is at the end of the message of a workspace that found the state of an
+// earlier workspace of its name.
+var adoptedVersion = regexp.MustCompile(`adopt-state to (\S+?)(;|$)`)
+
+// adopt takes over the state that an earlier workspace of this name left in its
+// backend, as the condition of the workspace requests.
+func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+	for _, kind := range []string{infrav1.AppliedCondition, infrav1.DestroyedCondition} {
+		c := meta.FindStatusCondition(observed.Status.Conditions, kind)
+		if c == nil || c.Reason != infrav1.StateForeignReason {
+			continue
+		}
+		version := adoptedVersion.FindStringSubmatch(c.Message)
+		if version == nil || observed.Annotations[infrav1.AdoptStateAnnotation] == version[1] {
+			return nil
+		}
+		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
+			infrav1.AdoptStateAnnotation, version[1], infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
+	}
+	return nil
 }

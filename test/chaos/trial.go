@@ -77,10 +77,13 @@ func (t *trial) recordDeleted(run string) {
 	t.deleted[run] = true
 }
 
-func (t *trial) isDeletedRun(run string) bool {
+// mayBeDeletedRun reports whether the record of the run that holds a lock may have been
+// deleted. The lock of a tool does not name its run.
+func (t *trial) mayBeDeletedRun(holder string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.deleted[run]
+	_, named := t.store.(*kubernetesStore)
+	return t.deleted[holder] || !named && len(t.deleted) > 0
 }
 
 // countFault counts a fault. One that was not possible, because its process was not
@@ -215,6 +218,6 @@ func (a *actor) finish(ctx context.Context) error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(err, a.forceUnlock(ctx, observed), errors.New(condition(observed, infrav1.DestroyedCondition)))
+		return errors.Join(err, a.forceUnlock(ctx, observed), a.adopt(ctx, observed), errors.New(condition(observed, infrav1.DestroyedCondition)))
 	})
 }

@@ -26,6 +26,9 @@ type Server struct {
 	rejected int
 }
 
+// NewServer returns a server that does not listen yet.
+func NewServer() *Server { return &Server{states: map[string][]byte{}, locks: map[string][]byte{}} }
+
 // New starts a server that stops at the end of the test.
 func New(t testing.TB) *Server {
 	t.Helper()
@@ -35,7 +38,7 @@ func New(t testing.TB) *Server {
 // NewAt starts a server at an address of this machine.
 func NewAt(t testing.TB, address string) *Server {
 	t.Helper()
-	s := &Server{states: map[string][]byte{}, locks: map[string][]byte{}}
+	s := NewServer()
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatalf("listening for states: %v", err)
