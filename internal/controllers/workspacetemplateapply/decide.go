@@ -93,12 +93,19 @@ func decide(s situation) (decision, error) {
 // checkBackend rejects all runs while the state is in another backend than the
 // configured one.
 func (s situation) checkBackend() error {
-	if s.stateBackend == "" || s.configuredBackend == s.stateBackend || s.movedBackend == s.configuredBackend {
+	if s.stateBackend == "" || sameBackend(s.stateBackend, s.configuredBackend) || s.movedBackend == s.configuredBackend {
 		return nil
 	}
 	return fault.Stall(infrav1.BackendChangedReason,
 		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state (state pull, state push) and set the annotation %s to %s, or change the WorkspaceProviderConfig back",
 		s.stateBackend, s.configuredBackend, infrav1.BackendMovedAnnotation, s.configuredBackend)
+}
+
+// sameBackend reports whether the name of the backend that has the state is that of the
+// configured one. The configuration of a state that a run of an earlier version of CAPT
+// wrote may be unknown.
+func sameBackend(state, configured string) bool {
+	return state == configured || !strings.Contains(state, "-") && strings.HasPrefix(configured, state+"-")
 }
 
 // requested reports whether the user requested a run that has not been handled.

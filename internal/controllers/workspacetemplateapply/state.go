@@ -30,6 +30,10 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	if backend == "" {
 		return nil
 	}
+	if run.secret.Annotations[record.StateAnnotation] == "" && previous != nil && previous.Backend == backend {
+		// The run is from a version of CAPT that did not record the configuration.
+		configuration = previous.Configuration
+	}
 	info, uncertain := result.State, result.StateUncertain
 	if info.Lineage == "" {
 		if !mayHaveChanged(result) && !isDestroyed(result) {
@@ -113,7 +117,7 @@ func (s *scope) knownState() terraform.KnownState {
 		return known
 	}
 	backend := backendName(s.inputs.Request.Backend)
-	if state.Backend != "" && nameOf(state) != backend && s.apply.Annotations[infrav1.BackendMovedAnnotation] != backend {
+	if state.Backend != "" && !sameBackend(nameOf(state), backend) && s.apply.Annotations[infrav1.BackendMovedAnnotation] != backend {
 		// The state in the other backend has no resources.
 		return known
 	}

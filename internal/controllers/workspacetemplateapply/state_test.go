@@ -145,3 +145,22 @@ func TestLostRun(t *testing.T) {
 		})
 	}
 }
+
+func TestSameBackend(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(sameBackend("kubernetes", "kubernetes")).To(BeTrue())
+	g.Expect(sameBackend("s3-1", "s3-1")).To(BeTrue())
+	g.Expect(sameBackend("s3-1", "s3-2")).To(BeFalse())
+	g.Expect(sameBackend("s3", "s3-2")).To(BeTrue(), "the configuration is unknown")
+	g.Expect(sameBackend("kubernetes", "s3-2")).To(BeFalse())
+	g.Expect(sameBackend("s3-2", "s3")).To(BeFalse())
+}
+
+func TestRecordState_keepsTheConfigurationOfARunOfAnEarlierVersion(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Resources: 9}
+	run := runWith(map[string]string{record.BackendAnnotation: "s3"})
+	g.Expect(s.recordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 9}})).To(Succeed())
+	g.Expect(s.apply.Status.State.Configuration).To(Equal("c"))
+}

@@ -21,6 +21,11 @@ const chunkSize = 900 << 10
 const (
 	keyChunk  = "chunk"
 	keyDigest = "sha256"
+	// PlanFormatAnnotation is the format of a stored plan. A plan records its backend,
+	// so a plan of another format cannot be applied.
+	PlanFormatAnnotation = "capt.appthrust.io/plan-format"
+	// PlanFormat is the format of plans whose Kubernetes state is a file.
+	PlanFormat = "2"
 	// ChunksAnnotation is the number of Secrets that hold the content.
 	ChunksAnnotation = "capt.appthrust.io/chunks"
 )

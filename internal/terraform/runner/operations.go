@@ -3,6 +3,7 @@ package runner
 import (
 	"archive/zip"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -94,6 +95,10 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	}
 	if err != nil {
 		return fmt.Errorf("reading the saved plan: %w", err)
+	}
+	if run.state != nil && first.Annotations[record.PlanFormatAnnotation] != record.PlanFormat {
+		run.result.StalePlan = true
+		return terminal("Plan outdated", errors.New("the plan was saved by an earlier version of CAPT"))
 	}
 	if id := record.PlanID(content, record.RunID(first)); id != run.request.Plan.ID {
 		return terminal("Wrong plan", fmt.Errorf("the saved plan is %s, not %s", id, run.request.Plan.ID))

@@ -228,6 +228,7 @@ func (r *Runner) store(ctx context.Context, run *execution, name, component stri
 		if err := record.SetChanges(secrets[0], run.result.Plan.Changes); err != nil {
 			return err
 		}
+		secrets[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
 	}
 	for _, secret := range secrets {
 		if err := r.kube.createSecret(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
