@@ -122,7 +122,7 @@ func (a *actor) create(ctx context.Context) error {
 	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
 	}
-	return retry(ctx, func() error {
+	err = retry(ctx, func() error {
 		err := a.client.Create(ctx, apply.DeepCopy())
 		if !apierrors.IsAlreadyExists(err) {
 			return err
@@ -137,6 +137,30 @@ func (a *actor) create(ctx context.Context) error {
 			return errors.Join(a.forceUnlock(ctx, observed), errors.New("the previous workspace still exists: "+condition(observed, infrav1.DestroyedCondition)))
 		}
 		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.awaitAdoption(ctx)
+}
+
+// awaitAdoption waits until the workspace uses the state that an earlier one of its
+// name retained. With the default backend it does so at once. With another one, a
+// workspace that is deleted before that leaves the resources alone.
+func (a *actor) awaitAdoption(ctx context.Context) error {
+	retained, err := a.state(ctx)
+	if err != nil || len(retained) == 0 || a.store.config() == nil {
+		return err
+	}
+	return poll(ctx, settleTimeout, func() error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
+			return err
+		}
+		if observed.Status.State != nil {
+			return nil
+		}
+		return errors.Join(errors.New("the retained state is not adopted: "+condition(observed, infrav1.AppliedCondition)), a.forceUnlock(ctx, observed), a.adopt(ctx, observed))
 	})
 }
 

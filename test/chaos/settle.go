@@ -106,6 +106,9 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		wanted = a.items
 	}
 	found, counts := examine(entries, state, wanted)
+	if !a.exists && !a.retained && len(state) > 0 {
+		found = append(found, fmt.Sprintf("the state of the deleted workspace has %d resources", len(state)))
+	}
 	found = append(remaining, found...)
 	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock} {
 		more, err := check(ctx, state)
