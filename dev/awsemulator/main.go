@@ -99,7 +99,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			end()
 		}
 	}
-	return errors.Join(serve(ctx, *listen, newServer(moto.address, eks, log), moto.exited, ready), commandErr)
+	handler := newServer(moto.address, eks, log) //nolint:contextcheck // Each request has its own context.
+	err = serve(ctx, *listen, handler, moto.exited, ready)
+	return errors.Join(err, commandErr)
 }
 
 // runCommand runs a command with the address of the emulator.

@@ -30,11 +30,11 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 		case "ModifySecurityGroupRules":
 			givePorts(form)
 		case "AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress":
-			follow = e.describeRule(r, form) //nolint:contextcheck // The request brings it.
+			follow = e.describeRule(r, form)
 		case "CreateLaunchTemplate":
-			follow = e.tagTemplate(r, form) //nolint:contextcheck // The request brings it.
+			follow = e.tagTemplate(r, form)
 		case "DescribeLaunchTemplates":
-			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) } //nolint:contextcheck // The request brings it.
+			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) }
 		}
 		response := forward(next, r, form)
 		if response.status == http.StatusOK {

@@ -129,12 +129,13 @@ func runRounds(ctx context.Context, w *harness, o options, r *report) error {
 		for i := first; i < min(first+o.parallel, o.schedules); i++ {
 			trials = append(trials, newTrial(w, g, o.seed+uint64(i)))
 		}
-		if err := runRound(ctx, w, g, trials); err != nil {
-			return err
-		}
+		err := runRound(ctx, w, g, trials)
 		for i, t := range trials {
 			r.add(t)
 			logf("Schedule %d of %d (seed %d): %s", first+i+1, o.schedules, t.schedule.Seed, t.summary())
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
