@@ -1,7 +1,7 @@
 package terraform
 
 // PodSettings configure the pod in which the job executor runs a run. They are a part
-// of the request, so that a run has the same pod whoever starts it.
+// of the request, so that a run has the same pod whichever manager starts it.
 type PodSettings struct {
 	// Image overrides the executor's image.
 	Image string `json:"image,omitempty"`

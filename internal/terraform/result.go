@@ -67,6 +67,8 @@ type Result struct {
 	Outputs     map[string]Output `json:"outputs,omitempty"`
 	Diagnostics Diagnostics       `json:"diagnostics,omitempty"`
 	State       StateInfo         `json:"state,omitzero"`
+	// Unclaimed is set if no runner has claimed the run, so that it changed nothing.
+	Unclaimed bool `json:"unclaimed,omitempty"`
 	// StateUncertain is set if the run may have changed the state after State was
 	// read.
 	StateUncertain bool `json:"stateUncertain,omitempty"`

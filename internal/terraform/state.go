@@ -47,8 +47,9 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 	case k.Adopt == found.Version():
 		return ""
 	case k.Lineage == "":
-		// A state that was used before lineages were recorded is trusted.
-		if k.inUse() || own || found.Resources == 0 {
+		// A state that was used before lineages were recorded is trusted. A run that was
+		// lost before it recorded the lineage has changed nothing in the backend.
+		if k.Resources > 0 || own || found.Resources == 0 {
 			return ""
 		}
 		return StateForeign

@@ -36,7 +36,8 @@ func TestKnownState_compare(t *testing.T) {
 		{"missing after a lost run", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}, StateInfo{}, false, StateMissing},
 		{"replaced after a lost run", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}, StateInfo{Lineage: "x"}, false, StateForeign},
 		{"missing after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{}, false, ""},
-		{"found after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, false, ""},
+		{"found after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
+		{"found in an own backend after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
 		{"known before lineages were recorded", KnownState{StateInfo: StateInfo{Serial: 3, Resources: 2}}, info, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -295,7 +295,7 @@ type StateStatus struct {
 	Confirmation StateConfirmation `json:"confirmation,omitempty"`
 }
 
-// StateConfirmation says whether the state is known.
+// StateConfirmation reports whether the state is known.
 // +kubebuilder:validation:Enum=Confirmed;Unconfirmed
 type StateConfirmation string
 

@@ -128,7 +128,9 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := record.SetResult(&live, lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)); err != nil {
+	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)
+	result.Unclaimed = !record.Claimed(&live)
+	if err := record.SetResult(&live, result); err != nil {
 		return err
 	}
 	if err := r.Client.Update(ctx, &live); err != nil {

@@ -36,6 +36,10 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if run := s.current(); run != nil {
 		return r.attend(ctx, s, run)
 	}
+	// A run that is missing from the cache may be creating resources.
+	if err := r.ensureRunsCurrent(ctx, s); err != nil {
+		return err
+	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {
 		return r.settle(ctx, s)
 	}
@@ -140,10 +144,10 @@ func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata
 	}
 }
 
-// isDestroyed reports whether a run destroyed all resources. The result is nil if
-// the run has not ended.
+// isDestroyed reports whether a run destroyed all resources; its arguments may exclude
+// some. The result is nil if the run has not ended.
 func isDestroyed(result *terraform.Result) bool {
-	return result != nil && result.Operation == terraform.OperationDestroy &&
+	return result != nil && result.Operation == terraform.OperationDestroy && result.State.Resources == 0 &&
 		(result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges)
 }
 
@@ -226,11 +230,13 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 // if the resources are retained.
 func cleanUpComponents(retain bool) (deleted, released []string) {
 	deleted = []string{record.ComponentRun, record.ComponentPlan}
-	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState, record.ComponentRescue}
+	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState}
+	// Only a user can decide about a state that could not be saved.
+	released = []string{record.ComponentRescue}
 	if retain {
-		return deleted, kept
+		return deleted, append(released, kept...)
 	}
-	return append(deleted, kept...), nil
+	return append(deleted, kept...), released
 }
 
 // forget removes what the executors keep for the workspace. If the resources are

@@ -86,6 +86,7 @@ func TestIsDestroyed(t *testing.T) {
 		{"not ended", nil, false},
 		{"destroyed", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded}, true},
 		{"nothing to destroy", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeNoChanges}, true},
+		{"destroyed without excluded resources", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Resources: 1}}, false},
 		{"failed to destroy", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeFailed}, false},
 		{"lost", &terraform.Result{Operation: terraform.OperationDestroy, Outcome: outcomeLost}, false},
 		{"applied", &terraform.Result{Operation: terraform.OperationPlanAndApply, Outcome: terraform.OutcomeSucceeded}, false},
@@ -146,8 +147,8 @@ func TestCleanUpComponents(t *testing.T) {
 	g := NewWithT(t)
 
 	deleted, released := cleanUpComponents(false)
-	g.Expect(deleted).To(ConsistOf("run", "plan", "rescue", "snapshot", "connection", "state"))
-	g.Expect(released).To(BeEmpty())
+	g.Expect(deleted).To(ConsistOf("run", "plan", "snapshot", "connection", "state"))
+	g.Expect(released).To(ConsistOf("rescue"), "it may be the only record of resources")
 
 	deleted, released = cleanUpComponents(true)
 	g.Expect(deleted).To(ConsistOf("run", "plan"))

@@ -123,7 +123,7 @@ func failureMessage(run *runRecord, result *terraform.Result, outcome terraform.
 func mayHaveChanged(result *terraform.Result) bool {
 	switch {
 	case result.Outcome == outcomeLost:
-		return result.Operation != terraform.OperationPlan && result.Operation != terraform.OperationCheckDrift
+		return !result.Unclaimed && result.Operation != terraform.OperationPlan && result.Operation != terraform.OperationCheckDrift
 	case result.Operation == terraform.OperationRestoreState:
 		return !result.SnapshotMissing
 	}

@@ -89,8 +89,8 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		if identity != nil {
-			request.GoneHolders = append(request.GoneHolders, holderOf(identity, result))
+		if identity != nil && result.Lock == nil {
+			request.GoneHolders = append(request.GoneHolders, holderOf(run.executor(), identity, result))
 		}
 	}
 	return &request, nil
@@ -102,9 +102,9 @@ const clockSkew = time.Minute
 
 // holderOf returns where and when an ended run may have locked its state. A runner
 // records the times of its run by the clock that its tool writes into the lock.
-func holderOf(identity *record.Identity, result *terraform.Result) terraform.Holder {
+func holderOf(executor infrav1.Executor, identity *record.Identity, result *terraform.Result) terraform.Holder {
 	switch {
-	case identity.PodName != "" && identity.Host == identity.PodName:
+	case executor == infrav1.ExecutorJob && identity.Host == identity.PodName:
 		return terraform.Holder{Host: identity.Host}
 	case result.Outcome == outcomeLost:
 		return terraform.Holder{Host: identity.Host, Since: result.StartedAt.Add(-clockSkew), Until: result.FinishedAt.Add(clockSkew)}

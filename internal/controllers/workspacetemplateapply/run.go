@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -142,21 +143,30 @@ func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
 	case err != nil || !isCurrent(s.apply, &live):
 		return s.staleCache()
 	}
-	last := s.nextNumber() - 1
-	if live.Status.Runs > last {
+	if live.Status.Runs >= s.nextNumber() {
 		return s.staleCache()
 	}
-	if last == 0 || len(s.runs) > 0 && s.runs[0].number == last {
-		return nil
+	return r.ensureRunsCurrent(ctx, s)
+}
+
+// ensureRunsCurrent returns a conflict if the last run, or the next one, exists and is
+// not in the cache. The status may be older than a run that has just started.
+func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
+	for _, number := range []int64{s.nextNumber() - 1, s.nextNumber()} {
+		if number == 0 || len(s.runs) > 0 && s.runs[0].number == number {
+			continue
+		}
+		var run corev1.Secret
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(runID(s.apply.Name, number))}, &run)
+		switch {
+		case apierrors.IsNotFound(err):
+			// There is none, or a user has deleted it.
+		case err != nil:
+			return fmt.Errorf("reading run %d: %w", number, err)
+		case metav1.IsControlledBy(&run, s.apply):
+			return s.staleCache()
+		}
 	}
-	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(runID(s.apply.Name, last))}, &corev1.Secret{})
-	switch {
-	case err == nil:
-		return s.staleCache()
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading the last run: %w", err)
-	}
-	// A user has deleted the run.
 	return nil
 }
 

@@ -233,7 +233,7 @@ func TestRequest_listsTheHoldersOfEndedRuns(t *testing.T) {
 		{Host: "lost", Since: noon.Add(-clockSkew), Until: noon.Add(time.Hour + clockSkew)},
 		{Host: "failed", Since: noon, Until: noon},
 	}))
-	g.Expect(holderOf(&record.Identity{Host: "pod", PodName: "pod"}, &terraform.Result{StartedAt: noon})).To(Equal(terraform.Holder{Host: "pod"}), "no other run is in its pod")
+	g.Expect(holderOf(infrav1.ExecutorJob, &record.Identity{Host: "pod", PodName: "pod"}, &terraform.Result{StartedAt: noon})).To(Equal(terraform.Holder{Host: "pod"}), "no other run is in its pod")
 	g.Expect(request.GoneRuns).To(HaveLen(4))
 }
 

@@ -44,6 +44,10 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 		if err != nil {
 			return err
 		}
+		if recorded == nil && uncertain && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
+			// The run records the state before it changes anything.
+			return nil
+		}
 		switch {
 		case recorded != nil:
 			info = *recorded
@@ -151,18 +155,25 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("reading the state: %w", err)
 	}
-	empty, lineage, err := record.StateIsEmpty(&secret)
+	empty, version, err := record.StateIsEmpty(&secret)
 	if err != nil || !empty || !inUse(s.apply.Status.State) {
 		return empty, err
 	}
-	if state := s.apply.Status.State; lineage == "" || state.Lineage != "" && state.Lineage != lineage {
-		// It is not the state that had resources.
-		return false, nil
+	rescued, err := r.rescuedStates(ctx, s)
+	if err != nil || len(rescued) > 0 || !isSuccessor(version, s.apply.Status.State) {
+		return false, err
 	}
 	// Nothing but the status shows this after the state is deleted.
 	s.apply.Status.State.Resources, s.apply.Status.State.Confirmation = 0, infrav1.StateConfirmed
 	s.statusChanged = true
 	return true, nil
+}
+
+// isSuccessor reports whether an empty state is a later version of the known one, so
+// that its resources are destroyed.
+func isSuccessor(version terraform.StateInfo, known *infrav1.StateStatus) bool {
+	return version.Lineage != "" && known.Confirmation != infrav1.StateUnconfirmed &&
+		(known.Lineage == "" || known.Lineage == version.Lineage && version.Serial >= uint64(known.Serial))
 }
 
 // recordsStates reports whether all runs are from a version of CAPT that records the
@@ -184,11 +195,8 @@ func usesKubernetes(state *infrav1.StateStatus, runs []*runRecord) bool {
 }
 
 // rescuedStates returns the names of the states that runs could not save to their
-// backend. A run with the Kubernetes backend finds them in its working directory.
+// backend.
 func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, error) {
-	if s.inputs.Request.Backend.Type == terraform.BackendKubernetes {
-		return nil, nil
-	}
 	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
 	if err != nil {
 		return nil, err

@@ -33,16 +33,16 @@ func TestRecordState(t *testing.T) {
 		result   terraform.Result
 		want     *infrav1.StateStatus
 	}{
-		"success":                             {nil, nil, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: info}, s3(7, 3, infrav1.StateConfirmed)},
-		"failure that read the state":         {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info}, s3(7, 3, infrav1.StateConfirmed)},
-		"failure before it read the state":    {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, before},
-		"first failure before the state":      {nil, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, nil},
-		"failure that could not read it":      {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info, StateUncertain: true, Phases: applying}, s3(7, 9, infrav1.StateUnconfirmed)},
-		"lost":                                {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(5, 9, infrav1.StateUnconfirmed)},
-		"lost after it recorded the state":    {nil, &terraform.StateInfo{Lineage: "l", Serial: 1}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(1, 0, infrav1.StateUnconfirmed)},
-		"lost while planning":                 {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlan}, before},
-		"destroyed":                           {before, nil, terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 8}}, s3(8, 0, infrav1.StateConfirmed)},
-		"lost, and the first in this backend": {&infrav1.StateStatus{Backend: "kubernetes", Lineage: "k", Resources: 0}, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, &infrav1.StateStatus{Backend: "s3", Configuration: "c", Confirmation: infrav1.StateUnconfirmed}},
+		"success":                           {nil, nil, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: info}, s3(7, 3, infrav1.StateConfirmed)},
+		"failure that read the state":       {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info}, s3(7, 3, infrav1.StateConfirmed)},
+		"failure before it read the state":  {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, before},
+		"first failure before the state":    {nil, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, nil},
+		"failure that could not read it":    {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info, StateUncertain: true, Phases: applying}, s3(7, 9, infrav1.StateUnconfirmed)},
+		"lost before it recorded the state": {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, before},
+		"lost with a known state":           {before, &terraform.StateInfo{Lineage: "l", Serial: 5, Resources: 9}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(5, 9, infrav1.StateUnconfirmed)},
+		"lost after it recorded the state":  {nil, &terraform.StateInfo{Lineage: "l", Serial: 1}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(1, 0, infrav1.StateUnconfirmed)},
+		"lost while planning":               {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlan}, before},
+		"destroyed":                         {before, nil, terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 8}}, s3(8, 0, infrav1.StateConfirmed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -163,4 +163,27 @@ func TestRecordState_keepsTheConfigurationOfARunOfAnEarlierVersion(t *testing.T)
 	run := runWith(map[string]string{record.BackendAnnotation: "s3"})
 	g.Expect(s.recordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 9}})).To(Succeed())
 	g.Expect(s.apply.Status.State.Configuration).To(Equal("c"))
+}
+
+func TestIsSuccessor(t *testing.T) {
+	known := func(change func(*infrav1.StateStatus)) *infrav1.StateStatus {
+		s := &infrav1.StateStatus{Lineage: "l", Serial: 5, Resources: 3, Confirmation: infrav1.StateConfirmed}
+		change(s)
+		return s
+	}
+	same := func(*infrav1.StateStatus) {}
+	for name, tt := range map[string]struct {
+		version terraform.StateInfo
+		known   *infrav1.StateStatus
+		want    bool
+	}{
+		"a later version":       {terraform.StateInfo{Lineage: "l", Serial: 6}, known(same), true},
+		"an earlier version":    {terraform.StateInfo{Lineage: "l", Serial: 4}, known(same), false},
+		"no state":              {terraform.StateInfo{}, known(same), false},
+		"another state":         {terraform.StateInfo{Lineage: "x", Serial: 9}, known(same), false},
+		"an unconfirmed state":  {terraform.StateInfo{Lineage: "l", Serial: 6}, known(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), false},
+		"known before lineages": {terraform.StateInfo{Lineage: "l", Serial: 6}, known(func(s *infrav1.StateStatus) { s.Lineage = "" }), true},
+	} {
+		NewWithT(t).Expect(isSuccessor(tt.version, tt.known)).To(Equal(tt.want), name)
+	}
 }

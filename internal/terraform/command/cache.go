@@ -106,7 +106,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		}
 	}
 	all, err := json.Marshal(map[string]any{
-		"format": 1, "tool": fingerprint, "module": module, "files": files, "backend": backend,
+		"format": 2, "tool": fingerprint, "module": module, "files": files, "backend": backend,
 		"args": request.InitArgs, "cli": []string{operator, request.Env[cliConfigEnv]}, "plugins": w.pluginCache(request),
 	})
 	if err != nil {

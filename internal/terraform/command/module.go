@@ -130,7 +130,7 @@ func copyModule(scratch, dir, root string) (string, error) {
 	}
 	skip := func(relative string) bool {
 		base := filepath.Base(relative)
-		return base == ".git" || base == dataDir || base == erroredState
+		return base == ".git" || base == dataDir || base == erroredState || strings.HasPrefix(base, terraform.ReservedFilePrefix)
 	}
 	if err := copyTree(from, dir, skip, func(string) bool { return false }); err != nil {
 		return "", err

@@ -253,6 +253,11 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 // plans and event streams. It keeps what makes the next run faster, and states
 // that are not saved.
 func (w *Workdir) Scrub() error {
+	if w.Tool != nil && len(w.Tool.Running(w.Dir)) > 0 {
+		// A tool of an earlier run uses the files. Its interrupt must not be forgotten,
+		// because it aborts after a second one.
+		return nil
+	}
 	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return err

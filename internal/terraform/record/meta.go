@@ -80,3 +80,10 @@ func RescueName(runID string, state []byte) string {
 	sum := sha256.Sum256(state)
 	return "rescue-" + runID + "-" + hex.EncodeToString(sum[:4])
 }
+
+// IsStoredState reports whether a Secret is a snapshot or a rescued state of a
+// workspace.
+func IsStoredState(obj metav1.Object, workspace string) bool {
+	component := obj.GetLabels()[componentLabel]
+	return (component == ComponentSnapshot || component == ComponentRescue) && obj.GetLabels()[workspaceLabel] == LabelValue(workspace)
+}

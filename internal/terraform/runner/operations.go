@@ -203,13 +203,19 @@ func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 // restore restores a snapshot of the state, after taking a snapshot of the current
 // state.
 func (r *Runner) restore(ctx context.Context, run *execution) error {
-	content, _, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
+	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
 	if apierrors.IsNotFound(err) {
 		run.result.SnapshotMissing = true
 		return terminal("Snapshot not found", err)
 	}
 	if err != nil {
 		return err
+	}
+	if !record.IsStoredState(first, run.request.Workspace.Name) {
+		return terminal("Not a snapshot", fmt.Errorf("secret %s is not a snapshot of this workspace", first.Name))
+	}
+	if _, err := command.Identify(content); err != nil {
+		return terminal("Not a state", err)
 	}
 	if err := r.snapshot(ctx, run); err != nil {
 		return err

@@ -201,7 +201,8 @@ func (r *Runner) finish(ctx context.Context, run *execution) error {
 	if tooLarge(err) {
 		short := &terraform.Result{
 			RunID: run.result.RunID, Operation: run.result.Operation, StartedAt: run.result.StartedAt, FinishedAt: run.result.FinishedAt,
-			State: run.result.State, Snapshot: run.result.Snapshot, Phases: run.result.Phases,
+			State: run.result.State, StateUncertain: run.result.StateUncertain, Rescued: run.result.Rescued, Saved: run.result.Saved,
+			Snapshot: run.result.Snapshot, Phases: run.result.Phases, LockFile: run.result.LockFile,
 			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
 			Diagnostics: diagnostic("Result too large", "The outputs and changes exceed 1 MiB, the limit of a Secret: make the outputs smaller. The changes are applied."),
 		}
@@ -230,7 +231,7 @@ func tooLarge(err error) bool {
 func RemoveWorkspace(workDir, namespace, name string) error {
 	dir := filepath.Join(workDir, "workspaces", namespace, name)
 	if kept, err := hasUnsaved(dir); err != nil || kept {
-		return err
+		return errors.Join(err, (&command.Workdir{Dir: dir}).Scrub())
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing the working directory: %w", err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -22,9 +23,13 @@ func Save(ctx context.Context, config Config) error {
 		return err
 	}
 	r := &Runner{Config: config, kube: kube}
-	secret, err := r.readRun(ctx)
+	var secret *corev1.Secret
+	err = retry(ctx, saveTimeout, "reading the run", isMissing, func(ctx context.Context) (err error) {
+		secret, err = r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("reading the run: %w", err)
+		return err
 	}
 	if record.Finished(secret) {
 		return nil
@@ -52,11 +57,11 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 		return r.storeUnsaved(ctx, run)
 	}
 	lease, err := r.kube.lease(ctx, backend.Namespace, backend.LeaseName())
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the lock: %w", err)
 	}
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
-		// The run had not taken the lock, or a user has broken it.
+	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
+		// The run had not taken the lock, or a user has broken or deleted it.
 		return r.storeUnsaved(ctx, run)
 	}
 	run.state = newSavedState(r.kube, run)

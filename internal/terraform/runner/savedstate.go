@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 const (
 	// syncInterval is how often a running run saves a changed state file.
 	syncInterval = 250 * time.Millisecond
+	// syncTimeout is how long one such save may take.
+	syncTimeout = 30 * time.Second
 	// saveTimeout is how long a run tries to save its state. Without it, resources
 	// would be lost, so it exceeds any outage of an API server.
 	saveTimeout = 24 * time.Hour
@@ -41,6 +44,9 @@ type savedState struct {
 	// state. A Secret without a resource version does not exist.
 	secret  *corev1.Secret
 	content []byte
+	// sent are the compressed states that this run has tried to save. The API server
+	// may have stored one although its response was lost.
+	sent [][]byte
 }
 
 func newSavedState(kube *kube, run *execution) *savedState {
@@ -101,13 +107,14 @@ func (s *savedState) save(ctx context.Context, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("compressing the state: %w", err)
 	}
-	if err := s.session.AddBase(content); err != nil {
-		return err
-	}
+	// Without the base, a later run would not continue from the file, but keep both.
+	// That is better than a state that is not saved because of a full disk.
+	_ = s.session.AddBase(content)
+	s.sent = append(s.sent, data)
 	for {
 		updated, err := s.write(ctx, data)
 		if err == nil {
-			s.secret, s.content = updated, content
+			s.secret, s.content, s.sent = updated, content, nil
 			return nil
 		}
 		if apierrors.IsNotFound(err) {
@@ -125,13 +132,18 @@ func (s *savedState) save(ctx context.Context, content []byte) error {
 			return fmt.Errorf("reading the state: %w", err)
 		case bytes.Equal(current.Data[stateKey], data):
 			// An earlier attempt succeeded, but its response was lost.
-			s.secret, s.content = current, content
+			s.secret, s.content, s.sent = current, content, nil
 			return nil
-		case !bytes.Equal(current.Data[stateKey], s.secret.Data[stateKey]):
+		case !bytes.Equal(current.Data[stateKey], s.secret.Data[stateKey]) && !s.hasSent(current.Data[stateKey]):
 			return &permanentError{fmt.Errorf("saving the state: Secret %s was changed during the run", current.Name)}
 		}
 		s.secret = current
 	}
+}
+
+// hasSent reports whether this run has tried to save a state.
+func (s *savedState) hasSent(data []byte) bool {
+	return slices.ContainsFunc(s.sent, func(sent []byte) bool { return bytes.Equal(sent, data) })
 }
 
 // write creates or updates the Secret.
@@ -155,8 +167,8 @@ func (s *savedState) write(ctx context.Context, data []byte) (*corev1.Secret, er
 // start saves changes of the state file periodically, until stop is called. It
 // ignores errors, because the run saves the state once more at its end.
 func (s *savedState) start(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+	ctx = context.WithoutCancel(ctx)
+	stopping, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		ticker := time.NewTicker(syncInterval)
@@ -164,7 +176,7 @@ func (s *savedState) start(ctx context.Context) (stop func()) {
 		var last time.Time
 		for {
 			select {
-			case <-ctx.Done():
+			case <-stopping:
 				return
 			case <-ticker.C:
 			}
@@ -172,13 +184,15 @@ func (s *savedState) start(ctx context.Context) (stop func()) {
 			if err != nil || info.ModTime().Equal(last) {
 				continue
 			}
-			if s.sync(ctx) == nil {
+			attempt, cancel := context.WithTimeout(ctx, syncTimeout)
+			if s.sync(attempt) == nil {
 				last = info.ModTime()
 			}
+			cancel()
 		}
 	}()
 	return func() {
-		cancel()
+		close(stopping)
 		<-done
 	}
 }

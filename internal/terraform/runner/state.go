@@ -45,6 +45,9 @@ func (r *Runner) openState(ctx context.Context, run *execution) error {
 	if err := r.saveUnsaved(ctx, run); err != nil {
 		return err
 	}
+	if err := r.saveRescued(ctx, run); err != nil {
+		return err
+	}
 	if err := run.verifyState(run.state.current(), "Secret "+backend.StateSecretName()); err != nil {
 		return err
 	}
@@ -82,6 +85,9 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 			return err
 		}
 	}
+	if err := run.checkFile(performErr); err != nil {
+		return err
+	}
 	err := run.state.sync(context.WithoutCancel(ctx))
 	switch {
 	case err == nil:
@@ -98,6 +104,19 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 	}
 	run.observeState(context.WithoutCancel(ctx))
 	return run.session.RemoveState()
+}
+
+// checkFile returns an error if an apply left no state. OpenTofu ignores that it cannot
+// open its state file.
+func (run *execution) checkFile(performErr error) error {
+	if !run.changed() || performErr != nil {
+		return nil
+	}
+	info, err := os.Stat(run.session.StateFile())
+	if err == nil && info.Size() > 0 {
+		return nil
+	}
+	return fmt.Errorf("the tool left no state after it changed resources: %w", errors.Join(err, errors.New("the state file is missing or empty")))
 }
 
 // observeState adds the saved state to the result. The tool must count the resources
@@ -140,8 +159,8 @@ func (r *Runner) saveLate(ctx context.Context, run *execution, cause error) erro
 	if err := retry(ctx, saveTimeout, "saving the state", stateTooLarge, run.state.sync); err != nil {
 		return errors.Join(err, rescueErr)
 	}
-	if run.result.Rescued != "" {
-		run.result.Saved = append(run.result.Saved, run.result.Rescued)
+	if rescueErr == nil {
+		run.result.Saved = append(run.result.Saved, record.RescueName(r.RunID, content))
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 		"nothing was saved":            {oneResource, twoResources, oneResource, twoResources, false},
 		"everything was saved":         {oneResource, twoResources, twoResources, twoResources, false},
 		"the first state of a new one": {"", oneResource, "", oneResource, false},
-		"another run went on":          {oneResource, branch, twoResources, twoResources, true},
+		"another run saved":            {oneResource, branch, twoResources, twoResources, true},
 		"another run went further":     {oneResource, oneResource, twoResources, twoResources, true},
 		"an incomplete file":           {oneResource, twoResources[:50], oneResource, oneResource, false},
 		"an older state without any":   {oneResource, emptyState, twoResources, twoResources, false},

@@ -52,6 +52,40 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 	return nil
 }
 
+// saveRescued saves the states that earlier runs stored in Secrets, if they continue
+// the saved one. The working directory of a pod is lost with it.
+func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
+	for _, name := range run.request.Rescued {
+		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		saved := run.state.current()
+		switch {
+		case sameState(content, saved):
+		case continues(content, saved):
+			run.printf("Saving the state that an earlier run could not save")
+			if err := run.state.save(ctx, content); err != nil {
+				return err
+			}
+		default:
+			continue
+		}
+		run.result.Saved = append(run.result.Saved, name)
+	}
+	return nil
+}
+
+// continues reports whether a state is a later version of the saved one, or the first.
+func continues(content, saved []byte) bool {
+	later, laterErr := command.Identify(content)
+	current, currentErr := command.Identify(saved)
+	return laterErr == nil && currentErr == nil && (current.Lineage == "" || later.Lineage == current.Lineage && later.Serial > current.Serial)
+}
+
 // sameState reports whether two states are the same version of a state.
 func sameState(a, b []byte) bool {
 	if string(a) == string(b) {
@@ -149,7 +183,9 @@ func (r *Runner) observeBackend(ctx context.Context, run *execution) {
 			run.result.State = state.StateInfo
 		}
 	}
-	run.result.StateUncertain = err != nil || run.result.Rescued != ""
+	unsaved, unsavedErr := command.UnsavedStates(r.workdir.Dir)
+	rescued := run.result.Rescued != "" && !slices.Contains(run.result.Saved, run.result.Rescued)
+	run.result.StateUncertain = err != nil || rescued || unsavedErr != nil || len(unsaved) > 0
 }
 
 // verifyBackend compares the state in the backend with the known one. A new state is
@@ -198,7 +234,11 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		if err != nil {
 			return err
 		}
-		if !pushed && hasResources(content) {
+		name := record.RescueName(r.RunID, content)
+		switch {
+		case pushed && run.result.Rescued == name:
+			run.result.Saved = append(run.result.Saved, name)
+		case !pushed && hasResources(content):
 			if err := r.storeRescued(ctx, run, content); err != nil {
 				return err
 			}
@@ -230,11 +270,6 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 // reports whether the backend has it now. A push increments the serial, so that a
 // state that was pushed before has a lower serial than the one in the backend.
 func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) (bool, error) {
-	rescued, err := command.ParseState(content)
-	if err != nil {
-		run.printf("A rescued state cannot be read: %v", err)
-		return false, nil
-	}
 	text, err := run.session.StatePull(ctx)
 	if err != nil {
 		return false, err
@@ -242,6 +277,16 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) 
 	current, err := command.ParseState(text)
 	if err != nil {
 		return false, err
+	}
+	rescued, err := command.Identify(content)
+	if err != nil {
+		run.printf("A rescued state cannot be read: %v", err)
+		return false, nil
+	}
+	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) && rescued.Lineage == current.Lineage && rescued.Serial > current.Serial {
+		// The tool pushes only decrypted states. A plan without this one would create
+		// its resources again.
+		return false, terminal("Rescued state is encrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: decrypt and push it", rescued.Version()))
 	}
 	switch {
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
@@ -287,13 +332,7 @@ func (r *Runner) rescueAfter(ctx context.Context, run *execution, performErr err
 		}
 		return err
 	})
-	if err != nil {
-		return false, err
-	}
-	if run.result.Rescued != "" {
-		run.result.Saved = append(run.result.Saved, run.result.Rescued)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // storeUnsaved stores the unsaved states of the working directory in Secrets.

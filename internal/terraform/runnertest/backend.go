@@ -23,7 +23,7 @@ import (
 // must accept any credentials.
 const S3Env = "CAPT_TEST_S3"
 
-// Backend is a backend under test. Its methods look at the stored state without the
+// Backend is a backend under test. Its methods read the stored state without the
 // tool.
 type Backend interface {
 	// config returns the backend of a request, and the environment that it needs.

@@ -1,0 +1,193 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const threeResources = `{"version":4,"serial":9,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{},{},{}]}]}`
+
+func TestSavedState_continuesAfterALostResponse(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	once := true
+	a.intercept = func(method, path string, body []byte) *metav1.Status {
+		if method == http.MethodPatch && strings.Contains(path, "tfstate") && once {
+			once = false
+			var sent map[string]any
+			_ = json.Unmarshal(body, &sent)
+			a.serve(method, path, sent)
+			return status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
+		}
+		return nil
+	}
+	write(g, run, twoResources)
+	_ = run.state.sync(t.Context())
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+	write(g, run, threeResources)
+	err := r.closeState(t.Context(), run, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(a.saved(g)).To(Equal(threeResources))
+}
+
+func TestOpenState_savesARescuedState(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources))).To(Succeed())
+	next := onFile(t, r)
+	next.request.Rescued = []string{run.result.Rescued}
+	g.Expect(r.openState(t.Context(), next)).To(Succeed())
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+}
+
+func scripted(t *testing.T, r *Runner, script string) *execution {
+	t.Helper()
+	g := NewWithT(t)
+	path := filepath.Join(t.TempDir(), "tofu")
+	g.Expect(os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700)).To(Succeed())
+	run := newExecution()
+	run.request.Backend = terraform.Backend{Type: "http", HCL: "address = \"http://x\""}
+	run.request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: ""}
+	run.request.Grace = time.Second
+	r.workdir = &command.Workdir{Tool: &command.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
+	var err error
+	run.session, err = command.Prepare(t.Context(), r.workdir, run.request)
+	g.Expect(err).NotTo(HaveOccurred())
+	return run
+}
+
+func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
+	for name, errored := range map[string]string{
+		"encrypted":           encryptedState,
+		"does not continue":   strings.Replace(threeResources, `"serial":9`, `"serial":7`, 1),
+		"has another lineage": strings.Replace(threeResources, `"lineage":"l"`, `"lineage":"m"`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, r := newAPI(t)
+			run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
+			g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(errored), 0o600)).To(Succeed())
+			_, _ = r.rescueAfter(t.Context(), run, nil)
+			g.Expect(run.result.Saved).To(BeEmpty(), "the controller deletes the Secrets of saved states")
+		})
+	}
+}
+
+func TestScrub_keepsTheInterruptOfARunningTool(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	cmd := exec.Command("/bin/sh", "-c", `trap 'echo interrupted >> signals' INT; echo ready > signals; while [ ! -e end ]; do sleep 0.05; done`)
+	cmd.Dir = dir
+	g.Expect(cmd.Start()).To(Succeed())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	defer func() { _ = os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); <-done }()
+	signals := func() string {
+		text, _ := os.ReadFile(filepath.Join(dir, "signals"))
+		return strings.ReplaceAll(string(text), "\n", " ")
+	}
+	g.Eventually(signals, 10*time.Second).Should(Equal("ready "))
+	tool := &command.Tool{Path: "/bin/sh"}
+	w := &command.Workdir{Tool: tool, Dir: dir}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		g.Expect(tool.AwaitEnd(ctx, dir, nil, time.Minute)).To(MatchError(context.DeadlineExceeded))
+		cancel()
+		g.Expect(w.Scrub()).To(Succeed())
+	}
+	g.Consistently(signals, "300ms").Should(Equal("ready interrupted "))
+}
+
+func TestCloseState_failsWithoutAState(t *testing.T) {
+	for name, change := range map[string]func(string) error{
+		"missing": os.Remove,
+		"empty":   func(p string) error { return os.Truncate(p, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			a.storeState(g, oneResource)
+			run := onFile(t, r)
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(change(run.session.StateFile())).To(Succeed())
+			run.phase(terraform.PhaseApplying, time.Now())
+			run.result.Outcome = terraform.OutcomeSucceeded
+			err := r.readOutputs(t.Context(), run)
+			closeErr := r.closeState(t.Context(), run, nil)
+			g.Expect(err != nil || closeErr != nil).To(BeTrue(), "the applied changes are in no state")
+		})
+	}
+}
+
+func TestRestore_acceptsOnlyStates(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	run.result.Plan = &terraform.PlanSummary{}
+	g.Expect(r.store(t.Context(), run, "plan-0123", record.ComponentPlan, []byte("PK\x03\x04 not a state"))).To(Succeed())
+	run.request.Operation, run.request.Snapshot = terraform.OperationRestoreState, "plan-0123"
+	g.Expect(r.performOnFile(t.Context(), run)).To(MatchError(ContainSubstring("is not a snapshot of this workspace")))
+	g.Expect(a.saved(g)).To(Equal(oneResource))
+}
+
+func TestSaveAfterCrash_withoutALock(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources)
+	run.state = nil
+	g.Expect(r.saveAfterCrash(t.Context(), run)).To(Succeed())
+	g.Expect(run.result.Rescued).NotTo(BeEmpty())
+}
+
+func TestObserveBackend_isUncertainIfTheRescueFailed(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+emptyState+`'; exit 0`)
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if method == http.MethodPost {
+			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		return nil
+	}
+	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(threeResources), 0o600)).To(Succeed())
+	run.phase(terraform.PhaseApplying, time.Now())
+	_, _ = r.rescueAfter(t.Context(), run, nil)
+	r.observeBackend(t.Context(), run)
+	g.Expect(run.result.StateUncertain).To(BeTrue())
+}
+
+func TestSavedState_isSavedOnAFullDisk(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources)
+	g.Expect(os.Remove(run.session.StateFile() + ".base")).To(Succeed())
+	g.Expect(os.Mkdir(run.session.StateFile()+".base", 0o700)).To(Succeed())
+	g.Expect(run.state.sync(t.Context())).To(Succeed())
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+}
