@@ -69,7 +69,7 @@ func TestModules_rejectInvalidValues(t *testing.T) {
 		{"cluster", "with", []string{"kubelet"}, "Choose from controller-manager"},
 		{"cluster", "program", "", "Write the path of localcluster"},
 		{"machine", "name", "Upper", "lower-case letters"},
-		{"machine", "kubeconfig", "", "give the output kubeconfig"},
+		{"machine", "kubeconfig", "", "set it to the output kubeconfig"},
 		{"machine", "taints", []map[string]string{{"key": "a", "effect": "Never"}}, "NoSchedule, PreferNoSchedule or NoExecute"},
 		{"machine", "availability_zone", "a/b", "The zone becomes a label"},
 		{"node-group", "desired_size", 9, "must be between min_size and max_size"},
