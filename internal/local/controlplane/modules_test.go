@@ -74,7 +74,7 @@ func TestModules_rejectInvalidValues(t *testing.T) {
 		{"machine", "availability_zone", "a/b", "The zone becomes a label"},
 		{"node-group", "desired_size", 9, "must be between min_size and max_size"},
 		{"node-group", "capacity_type", "FREE", "Write ON_DEMAND or SPOT"},
-		{"node-group", "instance_types", []string{}, "Name at least one instance type"},
+		{"node-group", "instance_types", []string{}, "Set at least one instance type"},
 		{"node-group", "min_size", 1.5, "Write a whole number"},
 	}
 	for module, vars := range good {
