@@ -173,8 +173,11 @@ func TestSet_waitsForCluster(t *testing.T) {
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "production"}
 	create(t, cluster)
 	waitForMachines(t, namespace, 1)
-	tester(t).Get(set)
-	g.Expect(set.OwnerReferences).To(ConsistOf(HaveField("UID", cluster.UID)), "the Cluster should own a set without a controller")
+	// The reconcile that creates the machine writes the set afterwards.
+	g.Eventually(func() []metav1.OwnerReference {
+		tester(t).Get(set)
+		return set.OwnerReferences
+	}, objecttest.Timeout, objecttest.Interval).Should(ConsistOf(HaveField("UID", cluster.UID)), "the Cluster should own a set without a controller")
 }
 
 func TestSet_pausesWithCluster(t *testing.T) {
