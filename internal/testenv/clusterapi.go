@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -24,6 +25,8 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 		Scheme:             e.Scheme,
 		Paths:              []string{filepath.Join(config, "crd", "bases")},
 		ErrorIfPathMissing: true,
+		// The default of 10 seconds is too short while tests are compiled.
+		MaxTime: 2 * time.Minute,
 	}
 	if !run {
 		// Without conversion webhooks only the storage version can be served.
