@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -48,13 +49,7 @@ func CheckArgs(args []string) error {
 // and those of applying the plan. It drops arguments that the engine always
 // passes.
 func SplitArgs(args []string) (planning, applying []string) {
-	for i := 0; i < len(args); i++ {
-		name, hasValue := argName(args[i])
-		group := args[i : i+1]
-		if !hasValue && slices.Contains(valueArgs, name) && i+1 < len(args) {
-			group = args[i : i+2]
-			i++
-		}
+	for name, group := range argGroups(args) {
 		switch {
 		case slices.Contains(impliedArgs, name):
 		case slices.Contains(planningArgs, name):
@@ -77,13 +72,7 @@ var refreshOnlyArgs = []string{"var", "var-file", "target", "target-file", "excl
 // refreshes the state rejects.
 func RefreshOnly(args []string) []string {
 	var kept []string
-	for i := 0; i < len(args); i++ {
-		name, hasValue := argName(args[i])
-		group := args[i : i+1]
-		if !hasValue && slices.Contains(valueArgs, name) && i+1 < len(args) {
-			group = args[i : i+2]
-			i++
-		}
+	for name, group := range argGroups(args) {
 		if slices.Contains(refreshOnlyArgs, name) {
 			kept = append(kept, group...)
 		}
@@ -97,6 +86,23 @@ func DropImplied(args []string) []string {
 		name, _ := argName(arg)
 		return slices.Contains(impliedArgs, name)
 	})
+}
+
+// argGroups returns each option with its value, which may be the next argument.
+func argGroups(args []string) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		for i := 0; i < len(args); i++ {
+			name, hasValue := argName(args[i])
+			group := args[i : i+1]
+			if !hasValue && slices.Contains(valueArgs, name) && i+1 < len(args) {
+				group = args[i : i+2]
+				i++
+			}
+			if !yield(name, group) {
+				return
+			}
+		}
+	}
 }
 
 func argName(arg string) (name string, hasValue bool) {

@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -96,6 +97,11 @@ type Result struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	// Phases are the phases of the run and their durations, in order.
 	Phases []PhaseTime `json:"phases,omitempty"`
+}
+
+// ChangesResources reports whether the run started to change resources.
+func (r *Result) ChangesResources() bool {
+	return slices.ContainsFunc(r.Phases, func(p PhaseTime) bool { return p.Name == PhaseApplying || p.Name == PhaseDestroying })
 }
 
 // PhaseTime is the duration of a phase.

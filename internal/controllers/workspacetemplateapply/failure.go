@@ -2,7 +2,6 @@ package workspacetemplateapply
 
 import (
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -127,7 +126,5 @@ func mayHaveChanged(result *terraform.Result) bool {
 	case result.Operation == terraform.OperationRestoreState:
 		return !result.SnapshotMissing
 	}
-	return slices.ContainsFunc(result.Phases, func(p terraform.PhaseTime) bool {
-		return p.Name == terraform.PhaseApplying || p.Name == terraform.PhaseDestroying
-	})
+	return result.ChangesResources()
 }

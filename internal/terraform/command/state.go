@@ -190,7 +190,8 @@ func digestLine(state []byte) []byte { return []byte(digest(state) + "\n") }
 // state file that a killed runner left, or a state that the tool could not write
 // to the backend.
 type UnsavedState struct {
-	Path string
+	Path    string
+	Content []byte
 	// bases are the digests of the saved states that the file is based on. They are
 	// unknown for a state that the tool could not write.
 	bases string
@@ -202,13 +203,14 @@ func (u UnsavedState) Continues(saved []byte) bool {
 	if u.bases != "" {
 		return strings.Contains(u.bases, digest(saved))
 	}
-	content, err := os.ReadFile(u.Path)
-	if err != nil {
-		return false
-	}
-	unsaved, unsavedErr := Identify(content)
+	return IsLater(u.Content, saved)
+}
+
+// IsLater reports whether a state is a later version of the saved one, or the first.
+func IsLater(state, saved []byte) bool {
+	later, laterErr := Identify(state)
 	current, currentErr := Identify(saved)
-	return unsavedErr == nil && currentErr == nil && (current.Lineage == "" || unsaved.Lineage == current.Lineage && unsaved.Serial > current.Serial)
+	return laterErr == nil && currentErr == nil && (current.Lineage == "" || later.Lineage == current.Lineage && later.Serial > current.Serial)
 }
 
 // Remove removes the file.
@@ -237,15 +239,18 @@ func UnsavedStates(dir string) ([]UnsavedState, error) {
 	}
 	var unsaved []UnsavedState
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil || info.Size() == 0 {
+		content, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		if len(content) == 0 {
 			continue
 		}
 		bases, err := os.ReadFile(path + baseSuffix)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("listing unsaved states: %w", err)
 		}
-		unsaved = append(unsaved, UnsavedState{Path: path, bases: string(bases)})
+		unsaved = append(unsaved, UnsavedState{Path: path, Content: content, bases: string(bases)})
 	}
 	return unsaved, nil
 }

@@ -106,7 +106,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	r.workdir = &command.Workdir{
 		Tool:  tool,
-		Dir:   filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name),
+		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
 		CLIConfig: r.CLIConfig, Inherit: r.Inherit,
 		Others: r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
@@ -225,11 +225,16 @@ func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
+// workspaceDir returns the working directory of a workspace.
+func workspaceDir(workDir, namespace, name string) string {
+	return filepath.Join(workDir, "workspaces", namespace, name)
+}
+
 // RemoveWorkspace removes the working directory of a deleted workspace, unless it
 // contains a state with resources that is not saved. That is the only copy, and the
 // next run in the directory saves it.
 func RemoveWorkspace(workDir, namespace, name string) error {
-	dir := filepath.Join(workDir, "workspaces", namespace, name)
+	dir := workspaceDir(workDir, namespace, name)
 	if kept, err := hasUnsaved(dir); err != nil || kept {
 		return errors.Join(err, (&command.Workdir{Dir: dir}).Scrub())
 	}

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func Save(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	r.workdir = &command.Workdir{Dir: filepath.Join(r.WorkDir, "workspaces", request.Workspace.Namespace, request.Workspace.Name)}
+	r.workdir = &command.Workdir{Dir: workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name)}
 	run := &execution{
 		request: request, report: newReport(),
 		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
@@ -64,11 +63,7 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 		// The run had not taken the lock, or a user has broken or deleted it.
 		return r.storeUnsaved(ctx, run)
 	}
-	run.state = newSavedState(r.kube, run)
-	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	return r.saveUnsaved(ctx, run)
+	return r.readSaved(ctx, run)
 }
 
 // saveState saves the state that a lost run left in the working directory. Without
@@ -86,12 +81,7 @@ func (r *Runner) saveState(ctx context.Context, run *execution) error {
 	if !run.locked {
 		return r.storeUnsaved(ctx, run)
 	}
-	run.state = newSavedState(r.kube, run)
-	backend := run.request.Backend
-	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	if err := r.saveUnsaved(ctx, run); err != nil {
+	if err := r.readSaved(ctx, run); err != nil {
 		return err
 	}
 	run.observeState(ctx)

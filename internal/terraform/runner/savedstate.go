@@ -55,9 +55,12 @@ func newSavedState(kube *kube, run *execution) *savedState {
 	return &savedState{kube: kube, session: run.session, secret: &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque}}
 }
 
-// read reads the Secret.
-func (s *savedState) read(ctx context.Context, namespace, name string) error {
-	secret, err := s.kube.secret(ctx, namespace, name)
+// read reads the Secret, which need not exist.
+func (s *savedState) read(ctx context.Context) error {
+	secret, err := s.kube.secret(ctx, s.secret.Namespace, s.secret.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}

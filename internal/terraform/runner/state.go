@@ -37,21 +37,26 @@ func (r *Runner) performOnFile(ctx context.Context, run *execution) error {
 // openState reads the state and writes it to the file that the tool works on. A
 // state that an earlier run could not save replaces it first.
 func (r *Runner) openState(ctx context.Context, run *execution) error {
-	backend := run.request.Backend
-	run.state = newSavedState(r.kube, run)
-	if err := run.state.read(ctx, backend.Namespace, backend.StateSecretName()); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	if err := r.saveUnsaved(ctx, run); err != nil {
+	if err := r.readSaved(ctx, run); err != nil {
 		return err
 	}
 	if err := r.saveRescued(ctx, run); err != nil {
 		return err
 	}
-	if err := run.verifyState(run.state.current(), "Secret "+backend.StateSecretName()); err != nil {
+	if err := run.verifyState(run.state.current(), "Secret "+run.request.Backend.StateSecretName()); err != nil {
 		return err
 	}
 	return run.session.WriteState(run.state.current())
+}
+
+// readSaved reads the saved state, and saves what earlier runs left in the working
+// directory.
+func (r *Runner) readSaved(ctx context.Context, run *execution) error {
+	run.state = newSavedState(r.kube, run)
+	if err := run.state.read(ctx); err != nil {
+		return err
+	}
+	return r.saveUnsaved(ctx, run)
 }
 
 // verifyState returns an error if the state in the backend is not the state that
@@ -109,7 +114,7 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 // checkFile returns an error if an apply left no state. OpenTofu ignores that it cannot
 // open its state file.
 func (run *execution) checkFile(performErr error) error {
-	if !run.changed() || performErr != nil {
+	if !run.result.ChangesResources() || performErr != nil {
 		return nil
 	}
 	info, err := os.Stat(run.session.StateFile())

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -26,11 +25,7 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		content, err := os.ReadFile(state.Path)
-		if err != nil {
-			return fmt.Errorf("reading an unsaved state: %w", err)
-		}
-		switch saved := run.state.current(); {
+		switch content, saved := state.Content, run.state.current(); {
 		case !json.Valid(content):
 			run.printf("A state of an earlier run is incomplete, because the tool was killed while it wrote it. The run continues from the saved state")
 		case sameState(content, saved):
@@ -55,6 +50,22 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 // saveRescued saves the states that earlier runs stored in Secrets, if they continue
 // the saved one. The working directory of a pod is lost with it.
 func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
+	return r.eachRescued(ctx, run, func(content []byte) (bool, error) {
+		saved := run.state.current()
+		if sameState(content, saved) {
+			return true, nil
+		}
+		if !command.IsLater(content, saved) {
+			return false, nil
+		}
+		run.printf("Saving the state that an earlier run could not save")
+		return true, run.state.save(ctx, content)
+	})
+}
+
+// eachRescued calls save with each state that earlier runs stored in Secrets, and adds
+// those that it saved to the result.
+func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(content []byte) (bool, error)) error {
 	for _, name := range run.request.Rescued {
 		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
 		if apierrors.IsNotFound(err) {
@@ -63,27 +74,15 @@ func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
 		if err != nil {
 			return err
 		}
-		saved := run.state.current()
-		switch {
-		case sameState(content, saved):
-		case continues(content, saved):
-			run.printf("Saving the state that an earlier run could not save")
-			if err := run.state.save(ctx, content); err != nil {
-				return err
-			}
-		default:
-			continue
+		saved, err := save(content)
+		if err != nil {
+			return err
 		}
-		run.result.Saved = append(run.result.Saved, name)
+		if saved {
+			run.result.Saved = append(run.result.Saved, name)
+		}
 	}
 	return nil
-}
-
-// continues reports whether a state is a later version of the saved one, or the first.
-func continues(content, saved []byte) bool {
-	later, laterErr := command.Identify(content)
-	current, currentErr := command.Identify(saved)
-	return laterErr == nil && currentErr == nil && (current.Lineage == "" || later.Lineage == current.Lineage && later.Serial > current.Serial)
 }
 
 // sameState reports whether two states are the same version of a state.
@@ -117,19 +116,7 @@ func hasResources(content []byte) bool {
 // resources.
 func hasUnsaved(dir string) (bool, error) {
 	unsaved, err := command.UnsavedStates(dir)
-	if err != nil {
-		return false, err
-	}
-	for _, state := range unsaved {
-		content, err := os.ReadFile(state.Path)
-		if err != nil {
-			return false, fmt.Errorf("reading an unsaved state: %w", err)
-		}
-		if hasResources(content) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return hasResources(state.Content) }), err
 }
 
 // pushTimeout is how long a run tries to push a state that its tool could not save.
@@ -149,7 +136,7 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		return r.perform(ctx, run)
 	})
 	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
-	if err != nil && run.changed() {
+	if err != nil && run.result.ChangesResources() {
 		r.observeBackend(ctx, run)
 	}
 	if rescueErr != nil {
@@ -159,13 +146,6 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		return errSavedLate
 	}
 	return err
-}
-
-// changed reports whether the run may have changed resources.
-func (run *execution) changed() bool {
-	return slices.ContainsFunc(run.result.Phases, func(p terraform.PhaseTime) bool {
-		return p.Name == terraform.PhaseApplying || p.Name == terraform.PhaseDestroying
-	})
 }
 
 // observeTimeout is how long a failed run tries to read its state for the result.
@@ -226,20 +206,16 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		content, err := os.ReadFile(state.Path)
-		if err != nil {
-			return fmt.Errorf("reading an unsaved state: %w", err)
-		}
-		pushed, err := r.pushState(ctx, run, content)
+		pushed, err := r.pushState(ctx, run, state.Content)
 		if err != nil {
 			return err
 		}
-		name := record.RescueName(r.RunID, content)
+		name := record.RescueName(r.RunID, state.Content)
 		switch {
 		case pushed && run.result.Rescued == name:
 			run.result.Saved = append(run.result.Saved, name)
-		case !pushed && hasResources(content):
-			if err := r.storeRescued(ctx, run, content); err != nil {
+		case !pushed && hasResources(state.Content):
+			if err := r.storeRescued(ctx, run, state.Content); err != nil {
 				return err
 			}
 		}
@@ -247,23 +223,7 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	for _, name := range run.request.Rescued {
-		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		pushed, err := r.pushState(ctx, run, content)
-		if err != nil {
-			return err
-		}
-		if pushed {
-			run.result.Saved = append(run.result.Saved, name)
-		}
-	}
-	return nil
+	return r.eachRescued(ctx, run, func(content []byte) (bool, error) { return r.pushState(ctx, run, content) })
 }
 
 // pushState pushes a rescued state if it continues the state in the backend, and
@@ -342,11 +302,7 @@ func (r *Runner) storeUnsaved(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		content, err := os.ReadFile(state.Path)
-		if err != nil {
-			return fmt.Errorf("reading an unsaved state: %w", err)
-		}
-		if err := r.storeRescued(ctx, run, content); err != nil {
+		if err := r.storeRescued(ctx, run, state.Content); err != nil {
 			return err
 		}
 	}
