@@ -125,7 +125,7 @@ test-migration: parts build addons ## Move a running Karpenter from Terraform to
 
 .PHONY: test-state
 test-state: parts-test build ## Test that no state is lost, with the S3 backend on an emulator too; needs Python 3 and PyPI.
-	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL go test $(TEST_FLAGS) -count=1 -timeout 30m ./internal/terraform/process'
+	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL go test $(TEST_FLAGS) -count=1 -timeout 30m ./internal/terraform/process ./internal/testenv/statetest'
 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node; needs root, containerd, runc and the CNI plugins.

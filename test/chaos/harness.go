@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,7 +78,7 @@ func newHarness(ctx context.Context, o options) (*harness, error) {
 		return nil, err
 	}
 	if s3, ok := states.(*s3Store); ok {
-		if _, err := s3.call(ctx, http.MethodPut, ""); err != nil {
+		if err := s3.CreateBucket(ctx); err != nil {
 			return nil, err
 		}
 	}

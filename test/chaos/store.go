@@ -41,7 +41,7 @@ func newStore(name, address string) (store, error) {
 		if address == "" {
 			return nil, errors.New("backend s3 requires --s3 with the address of an S3 server")
 		}
-		return &s3Store{address: address}, nil
+		return &s3Store{&statetest.S3{Address: address, Bucket: "chaos"}}, nil
 	default:
 		return nil, fmt.Errorf("backend %q is unknown: use kubernetes, http or s3", name)
 	}
@@ -118,59 +118,24 @@ func lockID(text []byte) (string, error) {
 	return lock.ID, nil
 }
 
-// s3Store is a bucket of an S3 server that does not check signatures.
-type s3Store struct{ address string }
+// s3Store is a bucket of an S3 server.
+type s3Store struct{ *statetest.S3 }
 
-const bucket = "chaos"
+func s3Key(namespace, workspace string) string { return namespace + "/" + workspace + ".tfstate" }
 
 func (s *s3Store) config() *infrav1.BackendConfig {
-	return &infrav1.BackendConfig{Type: "s3", Configuration: fmt.Sprintf(`
-bucket                      = %q
-key                         = "${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}.tfstate"
-region                      = "us-east-1"
-access_key                  = "test"
-secret_key                  = "test"
-use_lockfile                = true
-use_path_style              = true
-skip_credentials_validation = true
-skip_requesting_account_id  = true
-skip_metadata_api_check     = true
-endpoints                   = { s3 = %q }
-`, bucket, s.address)}
+	return &infrav1.BackendConfig{Type: "s3", Configuration: s.Configuration(s3Key("${WORKSPACE_NAMESPACE}", "${WORKSPACE_NAME}")) +
+		"access_key = \"test\"\nsecret_key = \"test\"\n"}
 }
 
 func (s *s3Store) read(ctx context.Context, namespace, workspace string) ([]byte, error) {
-	return s.call(ctx, http.MethodGet, "/"+namespace+"/"+workspace+".tfstate")
+	return s.Get(ctx, s3Key(namespace, workspace))
 }
 
 func (s *s3Store) lock(ctx context.Context, namespace, workspace string) (string, error) {
-	text, err := s.call(ctx, http.MethodGet, "/"+namespace+"/"+workspace+".tfstate.tflock")
+	text, err := s.Get(ctx, statetest.LockKey(s3Key(namespace, workspace)))
 	if err != nil {
 		return "", err
 	}
 	return lockID(text)
-}
-
-// call returns nothing for an object that does not exist.
-func (s *s3Store) call(ctx context.Context, method, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, s.address+"/"+bucket+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("calling S3: %w", err)
-	}
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("calling S3: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("calling S3: %w", err)
-	case response.StatusCode == http.StatusNotFound:
-		return nil, nil
-	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("calling S3: %s: %s", response.Status, body)
-	}
-	return body, nil
 }

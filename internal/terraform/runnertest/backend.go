@@ -1,11 +1,7 @@
 package runnertest
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"testing"
 
@@ -95,54 +91,27 @@ func (b *httpBackend) locked() bool  { return b.server.Lock("conformance") != ni
 // s3Backend is a bucket of an S3 server.
 type s3Backend struct {
 	*gomega.WithT
-	server, bucket string
+	bucket *statetest.S3
 }
 
 const s3Key = "team-a/conformance.tfstate"
 
 func newS3(t *testing.T, h Harness) Backend {
-	b := &s3Backend{WithT: gomega.NewWithT(t), server: os.Getenv(S3Env), bucket: h.Namespace}
-	b.call(http.MethodPut, "")
+	b := &s3Backend{WithT: gomega.NewWithT(t), bucket: &statetest.S3{Address: os.Getenv(S3Env), Bucket: h.Namespace}}
+	b.Expect(b.bucket.CreateBucket(t.Context())).To(gomega.Succeed())
 	return b
 }
 
 func (b *s3Backend) config() (terraform.Backend, map[string]string) {
-	return terraform.Backend{Type: "s3", HCL: fmt.Sprintf(`
-bucket                      = %q
-key                         = %q
-region                      = "us-east-1"
-use_lockfile                = true
-use_path_style              = true
-skip_credentials_validation = true
-skip_requesting_account_id  = true
-skip_metadata_api_check     = true
-endpoints                   = { s3 = %q }
-`, b.bucket, s3Key, b.server)}, map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
+	return terraform.Backend{Type: "s3", HCL: b.bucket.Configuration(s3Key)},
+		map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
 }
 
-func (b *s3Backend) state() []byte {
-	_, body := b.call(http.MethodGet, "/"+s3Key)
-	return body
-}
+func (b *s3Backend) state() []byte { return b.get(s3Key) }
+func (b *s3Backend) locked() bool  { return b.get(statetest.LockKey(s3Key)) != nil }
 
-func (b *s3Backend) locked() bool {
-	found, _ := b.call(http.MethodGet, "/"+s3Key+".tflock")
-	return found
-}
-
-func (b *s3Backend) call(method, path string) (found bool, body []byte) {
-	request, err := http.NewRequestWithContext(context.Background(), method, b.server+"/"+b.bucket+path, http.NoBody)
+func (b *s3Backend) get(key string) []byte {
+	content, err := b.bucket.Get(context.Background(), key)
 	b.Expect(err).NotTo(gomega.HaveOccurred())
-	// The server does not check the signature, but it rejects anonymous requests.
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
-	response, err := http.DefaultClient.Do(request)
-	b.Expect(err).NotTo(gomega.HaveOccurred())
-	defer response.Body.Close()
-	body, err = io.ReadAll(response.Body)
-	b.Expect(err).NotTo(gomega.HaveOccurred())
-	if response.StatusCode == http.StatusNotFound {
-		return false, nil
-	}
-	b.Expect(response.StatusCode).To(gomega.Equal(http.StatusOK), string(bytes.TrimSpace(body)))
-	return true, body
+	return content
 }

@@ -1,5 +1,6 @@
-// Package statetest provides a server for OpenTofu's and Terraform's http backend,
-// which stores states and locks outside the management cluster, as S3 does.
+// Package statetest provides backends of OpenTofu and Terraform that store states and
+// locks outside the management cluster: a server of the http backend, and a bucket of an
+// S3 server.
 package statetest
 
 import (
@@ -82,6 +83,17 @@ func (s *Server) Lock(key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.locks[key])
+}
+
+// SetLock locks a key, or returns false if it is locked.
+func (s *Server) SetLock(key string, lock []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, locked := s.locks[key]; locked {
+		return false
+	}
+	s.locks[key] = bytes.Clone(lock)
+	return true
 }
 
 // Reject makes all writes of states fail with a status code, such as 403 for expired
