@@ -15,9 +15,12 @@ import (
 func newStateCommand(o *Options) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "state",
-		Short: "List and restore snapshots of a workspace's state",
+		Short: "Read, change, move and restore the state of a workspace",
 	})
-	cmd.AddCommand(newSnapshotsCommand(o), newRestoreCommand(o))
+	cmd.AddCommand(
+		newStateListCommand(o), newStateShowCommand(o), newStatePullCommand(o), newStatePushCommand(o), newStateMvCommand(o), newStateRmCommand(o),
+		newStateMoveCommand(o), newSnapshotsCommand(o), newRestoreCommand(o),
+	)
 	return cmd
 }
 
@@ -93,15 +96,7 @@ let it wait for approval.`,
 			if err != nil {
 				return err
 			}
-			policy, err := operate.Policy(ctx, c, apply)
-			if err != nil {
-				return err
-			}
-			question := fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)
-			if policy.Approval != infrav1.ApprovalManual && !hold {
-				question = "The next plan will be applied at once; use --hold to review it first. " + question
-			}
-			if err := o.confirm(yes, question); err != nil {
+			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)); err != nil {
 				return err
 			}
 			if err := operate.Restore(ctx, c, apply, snapshot, hold); err != nil {
@@ -114,7 +109,7 @@ let it wait for approval.`,
 			return o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
 		},
 	})
-	cmd.Flags().BoolVar(&hold, "hold", false, "Set approval: Manual, so that the next plan waits for approval.")
+	addHold(cmd, &hold)
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd

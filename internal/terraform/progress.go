@@ -13,6 +13,8 @@ const (
 	PhaseApplying     Phase = "Applying"
 	PhaseDestroying   Phase = "Destroying"
 	PhaseFinishing    Phase = "Finishing"
+	// PhaseWritingState is the phase of a run that changes only the state.
+	PhaseWritingState Phase = "WritingState"
 )
 
 // Progress is the progress of a run.

@@ -30,6 +30,11 @@ const (
 	// OperationSaveState saves the state that a lost run left in the working
 	// directory, and changes nothing else. It needs no module.
 	OperationSaveState Operation = "SaveState"
+	// OperationStateCommand executes Request.StateCommand.
+	OperationStateCommand Operation = "StateCommand"
+	// OperationMoveState copies the state from the backend of Request.From to that of
+	// the request, and verifies the copy.
+	OperationMoveState Operation = "MoveState"
 )
 
 // Source is the kind of a module's source.
@@ -103,6 +108,11 @@ type Request struct {
 	Plan *PlanRef `json:"plan,omitempty"`
 	// Snapshot names the snapshot of an OperationRestoreState.
 	Snapshot string `json:"snapshot,omitempty"`
+	// StateCommand is the command of an OperationStateCommand.
+	StateCommand *StateCommand `json:"stateCommand,omitempty"`
+	// From has the backend of an OperationMoveState that has the state, and what is
+	// required to access it. It has no module, because both have the same.
+	From *Request `json:"from,omitempty"`
 	// GoneRuns are earlier runs that are proven to have ended. The run breaks
 	// their locks.
 	GoneRuns []string `json:"goneRuns,omitempty"`
@@ -232,6 +242,9 @@ func (r *Request) Secrets() []string {
 		if value := r.Env[name]; len(value) >= shortestSecret {
 			secrets = append(secrets, value)
 		}
+	}
+	if r.From != nil {
+		secrets = append(secrets, r.From.Secrets()...)
 	}
 	return secrets
 }

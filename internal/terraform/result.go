@@ -91,6 +91,8 @@ type Result struct {
 	InvalidInputs string `json:"invalidInputs,omitempty"`
 	// Snapshot is the name of the snapshot of the state before the change.
 	Snapshot string `json:"snapshot,omitempty"`
+	// CommandOutput is the output of a StateCommand. It may be secret.
+	CommandOutput string `json:"commandOutput,omitempty"`
 	// LockFile is the dependency lock file for the next run.
 	LockFile   []byte    `json:"lockFile,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
@@ -99,9 +101,12 @@ type Result struct {
 	Phases []PhaseTime `json:"phases,omitempty"`
 }
 
-// ChangesResources reports whether the run started to change resources.
-func (r *Result) ChangesResources() bool {
-	return slices.ContainsFunc(r.Phases, func(p PhaseTime) bool { return p.Name == PhaseApplying || p.Name == PhaseDestroying })
+// ChangesState reports whether the run started to change the state, with or without
+// the resources.
+func (r *Result) ChangesState() bool {
+	return slices.ContainsFunc(r.Phases, func(p PhaseTime) bool {
+		return p.Name == PhaseApplying || p.Name == PhaseDestroying || p.Name == PhaseWritingState
+	})
 }
 
 // PhaseTime is the duration of a phase.

@@ -29,10 +29,16 @@ func (r *Request) Validate() error {
 	if r.RunID == "" {
 		errs = append(errs, errors.New("runID is empty"))
 	}
-	errs = append(errs, r.validateOperation(), r.Backend.validate())
+	errs = append(errs, r.validateOperation())
 	if r.Operation != OperationSaveState {
 		errs = append(errs, r.Module.validate())
 	}
+	return errors.Join(append(errs, r.validateInputs())...)
+}
+
+// validateInputs validates everything but the operation and the module.
+func (r *Request) validateInputs() error {
+	errs := []error{r.Backend.validate()}
 	for name := range r.Files {
 		errs = append(errs, validateFile(name))
 	}
@@ -73,6 +79,19 @@ func (r *Request) validateOperation() error {
 	case OperationRestoreState:
 		if r.Snapshot == "" {
 			return errors.New("operation RestoreState requires the snapshot to restore")
+		}
+		return nil
+	case OperationStateCommand:
+		if r.StateCommand == nil {
+			return errors.New("operation StateCommand requires the command")
+		}
+		return r.StateCommand.Validate()
+	case OperationMoveState:
+		if r.From == nil {
+			return errors.New("operation MoveState requires the backend that has the state")
+		}
+		if err := r.From.validateInputs(); err != nil {
+			return fmt.Errorf("backend that has the state: %w", err)
 		}
 		return nil
 	default:

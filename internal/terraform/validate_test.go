@@ -50,6 +50,15 @@ func TestRequest_Validate(t *testing.T) {
 		{func(r *Request) { r.Operation = OperationApply; r.Plan = &PlanRef{ID: "plan-1"} }, ""},
 		{func(r *Request) { r.Operation = OperationRestoreState }, "operation RestoreState requires the snapshot to restore"},
 		{func(r *Request) { r.Operation = OperationRestoreState; r.Snapshot = "s" }, ""},
+		{func(r *Request) { r.Operation = OperationStateCommand }, "operation StateCommand requires the command"},
+		{func(r *Request) {
+			r.Operation, r.StateCommand = OperationStateCommand, &StateCommand{ID: "1", Command: StateList}
+		}, ""},
+		{func(r *Request) { r.Operation = OperationMoveState }, "operation MoveState requires the backend that has the state"},
+		{func(r *Request) {
+			r.Operation, r.From = OperationMoveState, &Request{Backend: Backend{Type: "s3", HCL: "x = 1"}}
+		}, ""},
+		{func(r *Request) { r.Operation, r.From = OperationMoveState, &Request{Backend: Backend{HCL: "x = 1"}} }, "backend that has the state: backend has a configuration but no type"},
 		{func(r *Request) { r.Module.Format = FormatJSON }, ""},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "./x"} }, `module address "./x" is relative: use an absolute path or a remote address`},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "x/../y"} }, ""},

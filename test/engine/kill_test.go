@@ -15,19 +15,21 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// pausingTofu wraps OpenTofu and pauses it before or after a subcommand while a file
-// exists.
+// pausingTofu wraps OpenTofu and pauses it before or after a subcommand, such as plan
+// or state-push, while a file exists.
 const pausingTofu = `#!/bin/sh
 hold() {
   [ -e "$DIR/hold-$1" ] || return 0
   : > "$DIR/reached-$1"
   while [ -e "$DIR/hold-$1" ]; do sleep 0.02; done
 }
-hold "before-$1"
-if [ -e "$DIR/hold-after-$1" ]; then
+name=$1
+[ "$1" != state ] || name=state-$2
+hold "before-$name"
+if [ -e "$DIR/hold-after-$name" ]; then
   TOFU "$@"
   code=$?
-  hold "after-$1"
+  hold "after-$name"
   exit $code
 fi
 exec TOFU "$@"

@@ -253,7 +253,7 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w.Expect(err).NotTo(HaveOccurred())
 	server.SetState("moved", text)
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(w.get("hello")), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
-	accept := regexp.MustCompile(`to (http-[0-9a-f]{8}),`).FindStringSubmatch(changed.Message)
+	accept := regexp.MustCompile(`to (http-[0-9a-f]{8})$`).FindStringSubmatch(changed.Message)
 	w.Expect(accept).To(HaveLen(2))
 	w.annotate("hello", infrav1.BackendMovedAnnotation, accept[1])
 	a := w.waitReady("hello")

@@ -25,6 +25,14 @@ const (
 	AdoptStateAnnotation = "capt.appthrust.io/adopt-state"
 	// RestoreSnapshotAnnotation names the state snapshot to restore.
 	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
+	// StateCommandAnnotation is a command that reads or changes the state, as JSON
+	// with the fields id, command (pull, push, list, show, mv or rm), args, input and
+	// force. Each id is executed once.
+	StateCommandAnnotation = "capt.appthrust.io/state-command"
+	// MoveStateAnnotation requests to move the state from the backend of one provider
+	// config to that of the current one, as JSON with the fields id, from and to. The
+	// names of the provider configs are empty for none.
+	MoveStateAnnotation = "capt.appthrust.io/move-state"
 )
 
 // Labels of the objects that CAPT creates for a workspace.

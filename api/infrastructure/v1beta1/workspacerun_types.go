@@ -5,7 +5,7 @@ import (
 )
 
 // RunOperation is the operation of a run.
-// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState;SaveState
+// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState;SaveState;StateCommand;MoveState
 type RunOperation string
 
 // RunOutcome is how a run ended.

@@ -87,6 +87,9 @@ const (
 	// BackendChangedReason surfaces when the state is in another backend than
 	// the configured one.
 	BackendChangedReason = "BackendChanged"
+	// InvalidStateCommandReason surfaces when the annotation with a state command or
+	// with a move of the state is invalid.
+	InvalidStateCommandReason = "InvalidStateCommand"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"
 
@@ -125,6 +128,12 @@ type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate to apply.
 	// +required
 	TemplateRef TemplateReference `json:"templateRef"`
+
+	// providerConfigRef names the WorkspaceProviderConfig with credentials,
+	// provider settings and backend. It overrides the template's. To change the
+	// backend of a workspace that has resources, use captctl state move.
+	// +optional
+	ProviderConfigRef *LocalReference `json:"providerConfigRef,omitempty"`
 
 	// variables are values for the module's variables and for the ${...}
 	// placeholders of the template. They override the template's own.
@@ -254,6 +263,18 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	HandledRestore string `json:"handledRestore,omitempty"`
 
+	// handledStateCommand is the id of the state command that was executed last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	HandledStateCommand string `json:"handledStateCommand,omitempty"`
+
+	// handledMove is the id of the request that moved the state to its backend.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	HandledMove string `json:"handledMove,omitempty"`
+
 	// run is the current run.
 	// +optional
 	Run *RunStatus `json:"run,omitempty"`
@@ -325,6 +346,15 @@ type WorkspaceTemplateApply struct {
 	// status is the observed state of the workspace.
 	// +optional
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty"`
+}
+
+// ProviderConfig returns the reference to the provider config of the workspace: its
+// own, else that of its template, else nil.
+func (a *WorkspaceTemplateApply) ProviderConfig(template *WorkspaceTemplate) *LocalReference {
+	if a.Spec.ProviderConfigRef != nil {
+		return a.Spec.ProviderConfigRef
+	}
+	return template.Spec.Template.Spec.ProviderConfigRef
 }
 
 // GetConditions returns the conditions.

@@ -2085,6 +2085,11 @@ func (in *WorkspaceTemplateApplyList) DeepCopyObject() runtime.Object {
 func (in *WorkspaceTemplateApplySpec) DeepCopyInto(out *WorkspaceTemplateApplySpec) {
 	*out = *in
 	out.TemplateRef = in.TemplateRef
+	if in.ProviderConfigRef != nil {
+		in, out := &in.ProviderConfigRef, &out.ProviderConfigRef
+		*out = new(LocalReference)
+		**out = **in
+	}
 	if in.Variables != nil {
 		in, out := &in.Variables, &out.Variables
 		*out = make(map[string]Value, len(*in))

@@ -118,7 +118,7 @@ func missingReferences(applies []infrav1.WorkspaceTemplateApply, templates []inf
 			})
 			continue
 		}
-		ref := template.Spec.Template.Spec.ProviderConfigRef
+		ref := apply.ProviderConfig(template)
 		if ref != nil && !configExists[client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}] {
 			problems = append(problems, Result{
 				Status: Fail, Object: objectName("WorkspaceTemplateApply", apply),

@@ -209,7 +209,7 @@ func (r *renderer) run(w rendered) {
 			sources.ConfigMaps[c.Name] = data
 		}
 	}
-	if ref := t.Spec.Template.Spec.ProviderConfigRef; ref != nil {
+	if ref := apply.ProviderConfig(t); ref != nil {
 		sources.ProviderConfig = find[*infrav1.WorkspaceProviderConfig](r, apply.Namespace, ref.Name)
 		if sources.ProviderConfig == nil {
 			r.note("WorkspaceProviderConfig %s/%s is not among the manifests: its credentials and backend are not shown", apply.Namespace, ref.Name)

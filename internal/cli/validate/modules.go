@@ -114,7 +114,7 @@ func (c *checker) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sourc
 		return template.Sources{}, false
 	}
 	sources := template.Sources{Apply: apply, Template: t, Secrets: map[string]map[string][]byte{}, ConfigMaps: map[string]map[string][]byte{}}
-	if ref := t.Spec.Template.Spec.ProviderConfigRef; ref != nil {
+	if ref := apply.ProviderConfig(t); ref != nil {
 		sources.ProviderConfig = find[*infrav1.WorkspaceProviderConfig](c, key{group: group, kind: "WorkspaceProviderConfig", namespace: apply.Namespace, name: ref.Name})
 	}
 	for _, o := range c.objects {

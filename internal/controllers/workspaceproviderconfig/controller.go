@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceProviderConfig{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(usage.TemplateChanged))).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(usage.ConfigChanged))).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deleting), builder.WithPredicates(reconcile.StopsUsing(configChanged))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.usersOfSecret))).
 		WithOptions(options).

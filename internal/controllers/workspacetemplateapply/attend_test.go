@@ -197,7 +197,7 @@ func TestUnlessApplied(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			s.apply.Status.AppliedInputs = tt.applied
-			err := s.unlessApplied(tt.operation, tt.err)
+			err := s.unlessApplied(tt.operation, inputs, tt.err)
 			if tt.want == nil {
 				g.Expect(err).NotTo(HaveOccurred())
 				return

@@ -29,6 +29,15 @@ type situation struct {
 	// that the next run uses, and movedBackend the one to which the user says that
 	// the state was moved.
 	stateBackend, configuredBackend, movedBackend string
+	// move is the user's request to move the state to the configured backend, nil if
+	// there is none.
+	move *terraform.Move
+	// command is the user's latest state command, handledCommand the ID of the one
+	// that was executed last.
+	command        *terraform.StateCommand
+	handledCommand string
+	// invalidCommand describes an invalid state command or move.
+	invalidCommand string
 	// approvedPlan and rejectedPlan are plan IDs.
 	approvedPlan, rejectedPlan string
 	// protect lists the protected resources, unprotected the ones that the user
@@ -59,8 +68,11 @@ var noRun = decision{}
 // decide returns the run to start. An error is a fault that explains why no run
 // starts.
 func decide(s situation) (decision, error) {
-	if err := s.checkBackend(); err != nil {
-		return noRun, err
+	if s.invalidCommand != "" {
+		return noRun, fault.Stall(infrav1.InvalidStateCommandReason, "%s. Correct or remove the annotation", s.invalidCommand)
+	}
+	if next, err := s.decideBackend(); err != nil || next != noRun {
+		return next, err
 	}
 	if s.restore != "" && s.restore != s.restored {
 		restore := decision{operation: terraform.OperationRestoreState}
@@ -68,6 +80,9 @@ func decide(s situation) (decision, error) {
 			return restore, nil
 		}
 		return s.attempt(restore, restoreInputs(s.restore))
+	}
+	if s.command != nil && s.command.ID != s.handledCommand {
+		return decision{operation: terraform.OperationStateCommand}, nil
 	}
 	if s.inputs == s.appliedInputs && !s.requested() && !s.unfinished() {
 		return s.decideDriftCheck()
@@ -90,14 +105,21 @@ func decide(s situation) (decision, error) {
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
 }
 
-// checkBackend rejects all runs while the state is in another backend than the
-// configured one.
-func (s situation) checkBackend() error {
-	if s.stateBackend == "" || sameBackend(s.stateBackend, s.configuredBackend) || s.movedBackend == s.configuredBackend {
-		return nil
+// decideBackend rejects all runs while the state is in another backend than the
+// configured one, except the run that moves it.
+func (s situation) decideBackend() (decision, error) {
+	if s.move != nil {
+		move := decision{operation: terraform.OperationMoveState}
+		if s.requested() {
+			return move, nil
+		}
+		return s.attempt(move, moveInputs(s.move.ID))
 	}
-	return fault.Stall(infrav1.BackendChangedReason,
-		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state (state pull, state push) and set the annotation %s to %s, or change the WorkspaceProviderConfig back",
+	if s.stateBackend == "" || sameBackend(s.stateBackend, s.configuredBackend) || s.movedBackend == s.configuredBackend {
+		return noRun, nil
+	}
+	return noRun, fault.Stall(infrav1.BackendChangedReason,
+		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, set the annotation %s to %s",
 		s.stateBackend, s.configuredBackend, infrav1.BackendMovedAnnotation, s.configuredBackend)
 }
 

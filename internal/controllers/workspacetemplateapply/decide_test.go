@@ -303,12 +303,19 @@ func TestDecide_restoresFirst(t *testing.T) {
 
 func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 	elsewhere := func(s *situation) { s.stateBackend, s.configuredBackend = "s3-11111111", "s3-22222222" }
+	moving := func(s *situation) { s.move = &terraform.Move{ID: "1"} }
+	failedMove := func(s *situation) { failedForGood(s); s.failure.Inputs = moveInputs("1") }
 	for _, e := range []expectation{
 		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a restore", situation: upToDate(elsewhere, func(s *situation) { s.restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
 		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a requested move", situation: upToDate(changed, elsewhere, moving), want: terraform.OperationMoveState},
+		{name: "a requested move before a restore", situation: upToDate(elsewhere, moving, func(s *situation) { s.restore = "x" }), want: terraform.OperationMoveState},
+		{name: "a move that failed", situation: upToDate(elsewhere, moving, failedMove), reason: infrav1.RunFailedReason, stalled: true},
+		{name: "a move that failed, on request", situation: upToDate(elsewhere, moving, failedMove, requested), want: terraform.OperationMoveState},
+		{name: "another move after one that failed", situation: upToDate(elsewhere, failedMove, func(s *situation) { s.move = &terraform.Move{ID: "2"} }), want: terraform.OperationMoveState},
 		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *situation) { s.stateBackend = "" }), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)

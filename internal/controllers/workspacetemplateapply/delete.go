@@ -53,6 +53,9 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if err := r.inputs(ctx, s); err != nil {
 		return err
 	}
+	if err := r.resolveMove(ctx, s); err != nil {
+		return err
+	}
 	next, err := decideDestroy(s.situation())
 	if err != nil {
 		return err
@@ -73,6 +76,10 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 	}}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
 		s.inputs.Request.Backend = terraform.Backend{Type: lost.secret.Annotations[record.BackendAnnotation]}
+		if state := s.apply.Status.State; state != nil && state.Backend != "" {
+			// The lost run may have moved the state.
+			s.inputs.Request.Backend.Type = state.Backend
+		}
 	}
 	next, err := s.situation().attempt(decision{operation: terraform.OperationSaveState}, settleInputs)
 	if err != nil {
@@ -92,8 +99,8 @@ const (
 // decideDestroy returns the destroy run, or a fault that explains why it does not
 // start. A request of the user overrides failures.
 func decideDestroy(s situation) (decision, error) {
-	if err := s.checkBackend(); err != nil {
-		return noRun, err
+	if next, err := s.decideBackend(); err != nil || next != noRun {
+		return next, err
 	}
 	destroy := decision{operation: terraform.OperationDestroy}
 	if s.requested() {
@@ -229,7 +236,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 // workspace, and those whose Secrets are released: snapshots, outputs and state
 // if the resources are retained.
 func cleanUpComponents(retain bool) (deleted, released []string) {
-	deleted = []string{record.ComponentRun, record.ComponentPlan}
+	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentTransfer}
 	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState}
 	// Only a user can decide about a state that could not be saved.
 	released = []string{record.ComponentRescue}

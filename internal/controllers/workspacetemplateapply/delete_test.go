@@ -147,11 +147,11 @@ func TestCleanUpComponents(t *testing.T) {
 	g := NewWithT(t)
 
 	deleted, released := cleanUpComponents(false)
-	g.Expect(deleted).To(ConsistOf("run", "plan", "snapshot", "connection", "state"))
+	g.Expect(deleted).To(ConsistOf("run", "plan", "transfer", "snapshot", "connection", "state"))
 	g.Expect(released).To(ConsistOf("rescue"), "it may be the only record of resources")
 
 	deleted, released = cleanUpComponents(true)
-	g.Expect(deleted).To(ConsistOf("run", "plan"))
+	g.Expect(deleted).To(ConsistOf("run", "plan", "transfer"))
 	g.Expect(released).To(ConsistOf("snapshot", "connection", "state", "rescue"), "a rescued state may be the only copy")
 }
 

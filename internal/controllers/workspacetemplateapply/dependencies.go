@@ -28,13 +28,13 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
 		r.tracker.set(s.key(), refs)
-		if err := r.readProviderConfig(ctx, s, *key); err != nil {
+		if err := r.readProviderConfig(ctx, &s.sources, *key); err != nil {
 			return err
 		}
 	}
 	values := template.ReferencesOf(s.sources)
 	r.tracker.set(s.key(), append(refs, valueReferences(s.apply.Namespace, values)...))
-	if err := r.readValues(ctx, s, values); err != nil {
+	if err := r.readValues(ctx, &s.sources, values); err != nil {
 		return err
 	}
 	if !waitsForOthers(s.apply) {
@@ -99,41 +99,42 @@ func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 // providerConfigKey returns the key of the provider config, which is in the
 // namespace of the workspace, or nil.
 func (s *scope) providerConfigKey() *client.ObjectKey {
-	ref := s.sources.Template.Spec.Template.Spec.ProviderConfigRef
+	ref := s.apply.ProviderConfig(s.sources.Template)
 	if ref == nil {
 		return nil
 	}
 	return &client.ObjectKey{Namespace: s.apply.Namespace, Name: ref.Name}
 }
 
-func (r *Reconciler) readProviderConfig(ctx context.Context, s *scope, key client.ObjectKey) error {
+func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
 	err := r.Client.Get(ctx, key, config)
 	if err := notFoundFault(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
 		return err
 	}
-	s.sources.ProviderConfig = config
+	sources.ProviderConfig = config
 	return nil
 }
 
 // readValues reads the Secrets and ConfigMaps that contain values.
-func (r *Reconciler) readValues(ctx context.Context, s *scope, values template.References) error {
-	s.sources.Secrets, s.sources.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
+func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, values template.References) error {
+	sources.Secrets, sources.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
+	namespace := sources.Apply.Namespace
 	for _, name := range values.Secrets {
 		var secret corev1.Secret
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: name}, &secret)
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
 		if err := notFoundFault(err, infrav1.WaitingForSecretReason, "Secret "+name, ""); err != nil {
 			return err
 		}
-		s.sources.Secrets[name] = secret.Data
+		sources.Secrets[name] = secret.Data
 	}
 	for _, name := range values.ConfigMaps {
 		var configMap corev1.ConfigMap
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: name}, &configMap)
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap)
 		if err := notFoundFault(err, infrav1.WaitingForConfigMapReason, "ConfigMap "+name, ""); err != nil {
 			return err
 		}
-		s.sources.ConfigMaps[name] = configMapData(&configMap)
+		sources.ConfigMaps[name] = configMapData(&configMap)
 	}
 	return nil
 }

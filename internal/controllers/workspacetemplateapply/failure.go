@@ -38,6 +38,13 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 	if result.StalePlan {
 		status.Plan = nil
 	}
+	if result.Operation == terraform.OperationStateCommand {
+		// The user who gave the command sees why it failed, and may repeat it.
+		if mayHaveChanged(result) && !changesNothing(result.Operation, run.inputs()) {
+			status.AppliedInputs, status.Plan = "", nil
+		}
+		return
+	}
 	if mayHaveChanged(result) {
 		// The previous inputs are not applied any more, either.
 		status.AppliedInputs = ""
@@ -126,5 +133,5 @@ func mayHaveChanged(result *terraform.Result) bool {
 	case result.Operation == terraform.OperationRestoreState:
 		return !result.SnapshotMissing
 	}
-	return result.ChangesResources()
+	return result.ChangesState()
 }

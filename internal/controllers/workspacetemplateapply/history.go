@@ -110,6 +110,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	if restored := run.secret.Annotations[record.RestoredAnnotation]; restored != "" {
 		status.HandledRestore = restored
 	}
+	s.recordCommands(run)
 	status.History = slices.Insert(status.History, 0, infrav1.RunRecord{
 		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
 		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: duration(result)},
@@ -125,6 +126,9 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	}
 	switch outcome {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
+		if result.Operation == terraform.OperationStateCommand && changesNothing(result.Operation, run.inputs()) {
+			return
+		}
 		s.recordSuccess(run, result)
 	case terraform.OutcomePlanned:
 		status.Failure = nil
@@ -169,6 +173,11 @@ func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 	case terraform.OperationRestoreState:
 		// The desired inputs have to be planned again for the restored state.
 		status.HandledRestore = strings.TrimPrefix(run.inputs(), restorePrefix)
+		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationStateCommand:
+		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationMoveState:
+		status.HandledMove = strings.TrimPrefix(run.inputs(), movePrefix)
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationSaveState:
 	case terraform.OperationDestroy:

@@ -72,7 +72,7 @@ func (s *scope) latestOutputs() (*runRecord, *terraform.Result, error) {
 // hasOutputs reports whether a run read the outputs of the state.
 func hasOutputs(operation terraform.Operation, outcome terraform.Outcome) bool {
 	switch operation {
-	case terraform.OperationCheckDrift, terraform.OperationDestroy, terraform.OperationSaveState:
+	case terraform.OperationCheckDrift, terraform.OperationDestroy, terraform.OperationSaveState, terraform.OperationStateCommand, terraform.OperationMoveState:
 		return false
 	}
 	return outcome == terraform.OutcomeSucceeded || outcome == terraform.OutcomeNoChanges

@@ -39,6 +39,9 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if err := r.pruneTransfers(ctx, s); err != nil {
+		return err
+	}
 	if s.unpruned, err = s.isUnpruned(snapshots); err != nil {
 		return err
 	}
@@ -68,6 +71,9 @@ func (s *scope) isUnpruned(snapshots []corev1.Secret) (bool, error) {
 func untilPruned(s *scope) time.Duration {
 	if s.unpruned {
 		return pruneInterval
+	}
+	if !s.transferExpiry.IsZero() {
+		return max(pruneInterval, s.transferExpiry.Sub(s.now))
 	}
 	return 0
 }

@@ -25,16 +25,19 @@ const (
 // situation returns what decides the next run.
 func (s *scope) situation() situation {
 	status, annotations := s.apply.Status, s.apply.Annotations
-	return situation{
+	next := situation{
 		inputs: s.inputs.Hash, appliedInputs: status.AppliedInputs, policy: s.inputs.Policy,
 		request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), handledRequest: status.HandledRequest,
 		restore: record.Shorten(annotations[infrav1.RestoreSnapshotAnnotation], maxSnapshot), restored: status.HandledRestore,
 		approvedPlan: s.apply.Spec.ApprovedPlan, rejectedPlan: annotations[infrav1.RejectPlanAnnotation],
 		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
 		protect: s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
+		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
+	next.command, next.invalidCommand = stateCommand(s.apply)
+	return next
 }
 
 // backendName returns a name that distinguishes backends by type and
@@ -69,9 +72,15 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
 	request.State = s.knownState()
 	request.Rescued = s.rescued
+	switch next.operation {
+	case terraform.OperationStateCommand:
+		request.StateCommand = s.situation().command
+	case terraform.OperationMoveState:
+		request.From, request.Rescued = s.from(), nil
+	}
 	request.Pod = s.podSettings()
 	// A run that the user requests uses the current content of the module address.
-	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply
+	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply && next.operation != terraform.OperationStateCommand
 	for _, run := range s.runs {
 		// A run that has ended cannot hold the lock.
 		request.GoneRuns = append(request.GoneRuns, run.id)
@@ -92,6 +101,9 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		if identity != nil && result.Lock == nil {
 			request.GoneHolders = append(request.GoneHolders, holderOf(run.executor(), identity, result))
 		}
+	}
+	if request.From != nil {
+		request.From.GoneRuns, request.From.GoneHolders, request.From.LockFile = request.GoneRuns, request.GoneHolders, request.LockFile
 	}
 	return &request, nil
 }
@@ -129,8 +141,15 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	}
 	// Each run records which requests were handled before it, because the status
 	// may be lost after the run that handled them was pruned.
+	handledRequest := s.situation().request
+	if request.Operation == terraform.OperationStateCommand {
+		// The command does not fulfil the request for a run.
+		handledRequest = s.apply.Status.HandledRequest
+	}
 	for key, value := range map[string]string{
-		record.RequestAnnotation:  s.situation().request,
+		record.RequestAnnotation:  handledRequest,
+		record.CommandAnnotation:  s.apply.Status.HandledStateCommand,
+		record.MovedAnnotation:    s.apply.Status.HandledMove,
 		record.RestoredAnnotation: s.apply.Status.HandledRestore,
 		record.DriftAnnotation:    s.situation().driftRequest,
 	} {
@@ -150,6 +169,10 @@ func (s *scope) inputsOf(operation terraform.Operation) string {
 		return destroyInputs
 	case terraform.OperationSaveState:
 		return settleInputs
+	case terraform.OperationStateCommand:
+		return commandInputs(s.situation().command)
+	case terraform.OperationMoveState:
+		return moveInputs(s.situation().move.ID)
 	default:
 		return s.inputs.Hash
 	}

@@ -22,14 +22,18 @@ import (
 // run applies the desired inputs.
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if run := s.current(); run != nil {
-		return s.unlessApplied(run.operation(), r.attend(ctx, s, run))
+		return s.unlessApplied(run.operation(), run.inputs(), r.attend(ctx, s, run))
+	}
+	if err := r.resolveMove(ctx, s); err != nil {
+		r.queue.Release(s.slot())
+		return err
 	}
 	next, err := decide(s.situation())
 	if err != nil || next == noRun {
 		r.queue.Release(s.slot())
 		return err
 	}
-	return s.unlessApplied(next.operation, r.start(ctx, s, next))
+	return s.unlessApplied(next.operation, s.inputsOf(next.operation), r.start(ctx, s, next))
 }
 
 // attendingRun wraps a step that may end the list before the step run. A running
@@ -62,11 +66,11 @@ func joinFailure(stepErr, runErr error) error {
 	return errors.Join(stepErr, runErr)
 }
 
-// unlessApplied returns the error of a run, except the wait for a drift check of
-// an applied workspace: the workspace stays applied while it is checked.
-func (s *scope) unlessApplied(operation terraform.Operation, err error) error {
+// unlessApplied returns the error of a run, except the wait for a run of an applied
+// workspace that changes nothing: the workspace stays applied meanwhile.
+func (s *scope) unlessApplied(operation terraform.Operation, inputs string, err error) error {
 	_, waiting := fault.AsWaiting(err)
-	if waiting && operation == terraform.OperationCheckDrift && s.inputs.Hash == s.apply.Status.AppliedInputs {
+	if waiting && changesNothing(operation, inputs) && s.inputs.Hash == s.apply.Status.AppliedInputs {
 		return nil
 	}
 	return err

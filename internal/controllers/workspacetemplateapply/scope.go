@@ -34,8 +34,12 @@ type scope struct {
 	// policy is the policy of the runs. It has defaults if the template does not
 	// exist.
 	policy template.Policy
+	// moveFrom are the inputs with the backend that has the state, if it has to move.
+	moveFrom *template.Inputs
 	// rescued are the names of the states that runs could not save to the backend.
 	rescued []string
+	// transferExpiry is when the oldest transferred state is deleted, if there is one.
+	transferExpiry time.Time
 	// unpruned is set if the cache does not have the newest snapshot yet.
 	unpruned bool
 	// statusChanged is set if the step history recorded a result, which is not in

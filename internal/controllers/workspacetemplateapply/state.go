@@ -26,6 +26,10 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 		return err
 	}
 	s.apply.Status.State = previous
+	if run.operation() == terraform.OperationMoveState && result.Outcome != terraform.OutcomeSucceeded {
+		// The backend that had the state has it still.
+		return nil
+	}
 	backend, configuration := run.secret.Annotations[record.BackendAnnotation], run.secret.Annotations[record.ConfigurationAnnotation]
 	if backend == "" {
 		return nil

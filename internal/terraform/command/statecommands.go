@@ -3,7 +3,10 @@ package command
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"slices"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // StatePull returns the decrypted state as JSON, or nothing if there is no state.
@@ -37,4 +40,45 @@ func (s *Session) ForceUnlock(ctx context.Context, id string) error {
 		_, err := s.capture(ctx, "force-unlock", []string{"force-unlock", "-force", id}, nil)
 		return err
 	})
+}
+
+// StateList returns the addresses of the resources in the state, one per line. With
+// addresses, it returns only the resources that match.
+func (s *Session) StateList(ctx context.Context, addresses []string) (string, error) {
+	return s.stateCommand(ctx, slices.Concat([]string{"state", "list"}, addresses))
+}
+
+// StateShow returns the attributes of a resource in the state. Sensitive values are
+// masked.
+func (s *Session) StateShow(ctx context.Context, address string) (string, error) {
+	return s.stateCommand(ctx, []string{"state", "show", "-no-color", address})
+}
+
+// StateMove changes the address of a resource or a module in the state.
+func (s *Session) StateMove(ctx context.Context, from, to string) (string, error) {
+	return s.stateCommand(ctx, slices.Concat([]string{"state", "mv"}, s.lockArgs(), s.backupArgs(), []string{from, to}))
+}
+
+// StateRemove removes resources from the state. The real resources stay.
+func (s *Session) StateRemove(ctx context.Context, addresses []string) (string, error) {
+	return s.stateCommand(ctx, slices.Concat([]string{"state", "rm"}, s.lockArgs(), s.backupArgs(), addresses))
+}
+
+func (s *Session) stateCommand(ctx context.Context, args []string) (string, error) {
+	var out []byte
+	err := s.ready(ctx, func() (err error) {
+		out, err = s.capture(ctx, args[0]+" "+args[1], args, nil)
+		return err
+	})
+	return string(out), err
+}
+
+// backupArgs moves the backup of the state file, which the tool writes beside the
+// file by default, to the directory that is removed after the run. Other backends
+// have no backup and reject the flag.
+func (s *Session) backupArgs() []string {
+	if s.backend.Type == terraform.BackendKubernetes {
+		return []string{"-backup=" + filepath.Join(s.RunDir, "state"+backupSuffix)}
+	}
+	return nil
 }

@@ -24,11 +24,11 @@ import (
 // would delete owned objects at once, and a run in progress could not save its
 // state. Forget and Remove delete them.
 func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraform.Request) error {
-	if request.Backend.Type == terraform.BackendKubernetes {
-		if request.Backend.Namespace != run.Namespace {
-			return fmt.Errorf("granting access to the state in namespace %s: a Job can access only its own namespace, %s", request.Backend.Namespace, run.Namespace)
+	if owner := stateOwner(request); owner != nil {
+		if owner.Backend.Namespace != run.Namespace {
+			return fmt.Errorf("granting access to the state in namespace %s: a Job can access only its own namespace, %s", owner.Backend.Namespace, run.Namespace)
 		}
-		if err := e.reserveState(ctx, request); err != nil {
+		if err := e.reserveState(ctx, owner); err != nil {
 			return err
 		}
 	}
@@ -112,17 +112,28 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request)
 	return nil
 }
 
+// stateOwner returns the request with the Kubernetes backend of a run, or nil. A run
+// that moves the state has two backends, of which at most one is Kubernetes.
+func stateOwner(request *terraform.Request) *terraform.Request {
+	for _, r := range []*terraform.Request{request, request.From} {
+		if r != nil && r.Backend.Type == terraform.BackendKubernetes {
+			return r
+		}
+	}
+	return nil
+}
+
 // rules returns the permissions of a run.
 func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
 	}
-	if request.Backend.Type == terraform.BackendKubernetes {
+	if owner := stateOwner(request); owner != nil {
 		rules = append(rules,
-			secrets([]string{"get", "update", "patch"}, request.Backend.StateSecretName()),
+			secrets([]string{"get", "update", "patch"}, owner.Backend.StateSecretName()),
 			rbacv1.PolicyRule{
 				APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
-				Verbs: []string{"get", "update"}, ResourceNames: []string{request.Backend.LeaseName()},
+				Verbs: []string{"get", "update"}, ResourceNames: []string{owner.Backend.LeaseName()},
 			},
 		)
 	}
@@ -146,8 +157,8 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, Verbs: verbs, ResourceNames: names}
 }
 
-// storedSecrets returns the names of the Secrets of the plan, the snapshot and the
-// rescued states that the run reads.
+// storedSecrets returns the names of the Secrets of the plan, the snapshot, the input
+// and the rescued states that the run reads.
 func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
 	stored := slices.Clone(request.Rescued)
 	switch {
@@ -155,6 +166,10 @@ func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request
 		stored = append(stored, request.Plan.ID)
 	case request.Operation == terraform.OperationRestoreState:
 		stored = append(stored, request.Snapshot)
+	case request.Operation == terraform.OperationStateCommand && request.StateCommand.Input != "":
+		stored = append(stored, request.StateCommand.Input)
+	case request.From != nil:
+		stored = append(stored, request.From.Rescued...)
 	}
 	var names []string
 	for _, name := range stored {

@@ -96,6 +96,19 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			},
 			reads: []string{"capt-snapshot-x-3-0"}, creates: true, state: true,
 		},
+		{
+			name: "push", change: func(r *terraform.Request) {
+				r.Operation, r.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{ID: "1", Command: terraform.StatePush, Input: "input-1"}
+			},
+			reads: []string{"capt-input-1-0"}, creates: true, state: true,
+		},
+		{
+			name: "move", change: func(r *terraform.Request) {
+				r.Operation, r.From = terraform.OperationMoveState, &terraform.Request{Backend: r.Backend, Workspace: r.Workspace, Rescued: []string{"rescue-1"}}
+				r.Backend = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}
+			},
+			reads: []string{"capt-rescue-1-0"}, creates: true, state: true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,11 +69,23 @@ func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1
 	return meta
 }
 
+// BelongsTo reports whether an object is of a component of a workspace.
+func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component string) bool {
+	labels := obj.GetLabels()
+	return labels[workspaceLabel] == LabelValue(workspace.Name) && labels[componentLabel] == component
+}
+
 // RunID returns the ID of the run that an object belongs to, if any.
 func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
 // SnapshotName returns the name of the snapshot of the state before a run.
 func SnapshotName(runID string) string { return "snapshot-" + runID }
+
+// PulledName returns the name of the state that a run pulled for the user.
+func PulledName(runID string) string { return "pulled-" + runID }
+
+// InputName returns the name of a state that a user pushes.
+func InputName(commandID string) string { return terraform.InputPrefix + strings.ToLower(commandID) }
 
 // RescueName returns the name of a state that a run could not save. A run may have
 // several.

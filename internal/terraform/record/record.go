@@ -22,6 +22,9 @@ const (
 	ComponentSnapshot = "snapshot"
 	ComponentState    = "state"
 	ComponentRescue   = "rescue"
+	// ComponentTransfer is a state that a user pulls or pushes. It exists for the
+	// duration of the command.
+	ComponentTransfer = "transfer"
 )
 
 // Keys of a run's Secret.
@@ -56,6 +59,10 @@ const (
 	DriftAnnotation = "capt.appthrust.io/drift-request"
 	// RestoredAnnotation is the snapshot that was last restored before the run.
 	RestoredAnnotation = "capt.appthrust.io/restored"
+	// CommandAnnotation is the state command that was last handled before the run.
+	CommandAnnotation = "capt.appthrust.io/handled-state-command"
+	// MovedAnnotation is the request that last moved the state before the run.
+	MovedAnnotation = "capt.appthrust.io/handled-move"
 )
 
 // Identity identifies the runner of a run. It is recorded before the run changes

@@ -13,7 +13,7 @@ func Trim(secret *corev1.Secret) {
 	case ComponentRun:
 		delete(secret.Data, keyLog)
 		delete(secret.Data, keyRequest)
-	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue:
+	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentTransfer:
 		secret.Data = nil
 	}
 }
@@ -21,5 +21,5 @@ func Trim(secret *corev1.Secret) {
 // InternalComponents returns the components whose Secrets no user refers to by
 // name.
 func InternalComponents() []string {
-	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue}
+	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentTransfer}
 }

@@ -43,5 +43,5 @@ func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
 }
 
 func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
-	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue"))
+	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "transfer"))
 }

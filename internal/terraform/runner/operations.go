@@ -29,6 +29,8 @@ func (r *Runner) perform(ctx context.Context, run *execution) error {
 		return r.checkDrift(ctx, run)
 	case terraform.OperationRestoreState:
 		return r.restore(ctx, run)
+	case terraform.OperationStateCommand:
+		return r.stateCommand(ctx, run)
 	default:
 		return terminal("Unknown operation", fmt.Errorf("operation %q is unknown", run.request.Operation))
 	}

@@ -117,19 +117,14 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 			run.printf("Error: removing secrets from the working directory: %v", err)
 		}
 	}()
-	if request.Backend.Type == terraform.BackendKubernetes {
-		if err := r.lock(ctx, request); err != nil {
-			return err
-		}
-		run.locked = true
+	if request.Operation == terraform.OperationMoveState {
+		return r.moveState(ctx, run)
 	}
-	defer func() {
-		if run.locked {
-			if err := r.unlock(ctx, request); err != nil {
-				run.printf("Error: %v", err)
-			}
-		}
-	}()
+	unlock, err := r.lockState(ctx, run)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if request.Operation == terraform.OperationSaveState {
 		return r.saveState(ctx, run)
 	}
@@ -140,6 +135,22 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		return r.performOnFile(ctx, run)
 	}
 	return r.performOnBackend(ctx, run)
+}
+
+// lockState locks the state of the Kubernetes backend. The tool locks all others.
+func (r *Runner) lockState(ctx context.Context, run *execution) (unlock func(), err error) {
+	if run.request.Backend.Type != terraform.BackendKubernetes {
+		return func() {}, nil
+	}
+	if err := r.lock(ctx, run.request); err != nil {
+		return nil, err
+	}
+	run.locked = true
+	return func() {
+		if err := r.unlock(ctx, run.request); err != nil {
+			run.printf("Error: %v", err)
+		}
+	}, nil
 }
 
 // breakingLock calls perform. If that fails because of a lock that may be broken, it

@@ -37,6 +37,10 @@ func Save(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
+	if request.Operation == terraform.OperationMoveState {
+		// The files are copies of the state, which is still in its backend.
+		return nil
+	}
 	r.workdir = &command.Workdir{Dir: workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name)}
 	run := &execution{
 		request: request, report: newReport(),

@@ -69,8 +69,10 @@ func (run *execution) verifyState(content []byte, location string) error {
 	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) {
 		found.Resources = max(1, run.request.State.Resources)
 	}
-	if run.request.Operation == terraform.OperationRestoreState {
-		run.result.State = found
+	if !run.needsKnownState() {
+		if !run.readsOnly() {
+			run.result.State = found
+		}
 		return nil
 	}
 	if problem := run.request.State.Compare(found, run.state != nil); problem != "" {
@@ -107,14 +109,16 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 	if err := r.saveUnsaved(context.WithoutCancel(ctx), run); err != nil {
 		return err
 	}
-	run.observeState(context.WithoutCancel(ctx))
+	if !run.readsOnly() {
+		run.observeState(context.WithoutCancel(ctx))
+	}
 	return run.session.RemoveState()
 }
 
 // checkFile returns an error if an apply left no state. OpenTofu ignores that it cannot
 // open its state file.
 func (run *execution) checkFile(performErr error) error {
-	if !run.result.ChangesResources() || performErr != nil {
+	if !run.result.ChangesState() || performErr != nil {
 		return nil
 	}
 	info, err := os.Stat(run.session.StateFile())

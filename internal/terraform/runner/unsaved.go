@@ -136,7 +136,7 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		return r.perform(ctx, run)
 	})
 	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
-	if err != nil && run.result.ChangesResources() {
+	if err != nil && run.result.ChangesState() {
 		r.observeBackend(ctx, run)
 	}
 	if rescueErr != nil {
@@ -179,7 +179,10 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 	if err := run.verifyState(text, "backend "+run.request.Backend.Type); err != nil {
 		return err
 	}
-	if run.result.State.Lineage == "" && run.request.Operation != terraform.OperationRestoreState {
+	if run.readsOnly() {
+		return nil
+	}
+	if run.result.State.Lineage == "" && run.needsKnownState() {
 		if err := run.session.StatePush(ctx, command.EmptyState(uuid.NewString()), false); err != nil {
 			return err
 		}

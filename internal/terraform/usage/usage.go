@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // templateIndex is the index of workspaces by template, over all namespaces.
@@ -61,7 +62,7 @@ func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]cl
 }
 
 // OfProviderConfig returns the workspaces that use a provider config: those in
-// its namespace whose template refers to it. The template may be in another
+// its namespace that refer to it, or whose template refers to it. The template may be in another
 // namespace.
 func (f Finder) OfProviderConfig(ctx context.Context, config client.ObjectKey) ([]client.ObjectKey, error) {
 	found, err := list(ctx, f.Cache, f.usesConfig(ctx, f.Cache, config.Name), client.InNamespace(config.Namespace), client.UnsafeDisableDeepCopy)
@@ -71,11 +72,24 @@ func (f Finder) OfProviderConfig(ctx context.Context, config client.ObjectKey) (
 	return list(ctx, f.Live, f.usesConfig(ctx, f.Live, config.Name), client.InNamespace(config.Namespace))
 }
 
-// usesConfig returns a function that reports whether the template of a workspace
+// movesFrom reports whether the state of a workspace has to be moved from the backend
+// of the provider config.
+func movesFrom(apply *infrav1.WorkspaceTemplateApply, config string) bool {
+	move, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
+	return err == nil && move.From == config && move.ID != apply.Status.HandledMove
+}
+
+// usesConfig returns a function that reports whether a workspace or its template
 // refers to the provider config. A template that does not exist refers to none.
 func (f Finder) usesConfig(ctx context.Context, reader client.Reader, config string) func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 	known := map[client.ObjectKey]bool{}
 	return func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+		if movesFrom(apply, config) {
+			return true, nil
+		}
+		if ref := apply.Spec.ProviderConfigRef; ref != nil {
+			return ref.Name == config, nil
+		}
 		key := apply.Spec.TemplateRef.Key(apply.Namespace)
 		if f.Namespace != "" && key.Namespace != f.Namespace {
 			return false, nil
@@ -134,4 +148,17 @@ func Wait(users []client.ObjectKey) error {
 // TemplateChanged reports whether a workspace changed to another template.
 func TemplateChanged(previous, current *infrav1.WorkspaceTemplateApply) bool {
 	return previous.Spec.TemplateRef.Key(previous.Namespace) != current.Spec.TemplateRef.Key(current.Namespace)
+}
+
+// ConfigChanged reports whether a workspace may have changed to another provider
+// config.
+func ConfigChanged(previous, current *infrav1.WorkspaceTemplateApply) bool {
+	return TemplateChanged(previous, current) || configName(previous) != configName(current) || previous.Status.HandledMove != current.Status.HandledMove
+}
+
+func configName(apply *infrav1.WorkspaceTemplateApply) string {
+	if ref := apply.Spec.ProviderConfigRef; ref != nil {
+		return ref.Name
+	}
+	return ""
 }

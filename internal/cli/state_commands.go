@@ -1,0 +1,385 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// runHelp explains how a state command is executed.
+const runHelp = `The workspace executes the command in a run, with the credentials of its provider
+config, whatever its backend.`
+
+// writeHelp explains what happens before and after a change of the state.
+const writeHelp = `CAPT takes a snapshot of the current state first. Afterwards it creates a plan. With
+approval: Auto that plan is applied at once; use --hold to let it wait for approval.`
+
+// addHold adds the --hold flag to a command.
+func addHold(cmd *cobra.Command, hold *bool) {
+	cmd.Flags().BoolVar(hold, "hold", false, "Set approval: Manual, so that the next plan waits for approval.")
+}
+
+// confirmStateChange asks the user a question about a change of the state. It warns if
+// the plan that follows is applied without approval.
+func (o *Options) confirmStateChange(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, yes, hold bool, question string) error {
+	policy, err := operate.Policy(ctx, c, apply)
+	if err != nil {
+		return err
+	}
+	if policy.Approval != infrav1.ApprovalManual && !hold {
+		question = "The next plan will be applied at once; use --hold to review it first. " + question
+	}
+	return o.confirm(yes, question)
+}
+
+// addressArgs requires a workspace and a number of addresses.
+func addressArgs(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= least || most >= 0 && len(args) > most+1 {
+			return fmt.Errorf("wrong number of arguments: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+func newStateListCommand(o *Options) *cobra.Command {
+	var output text.Output
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:     "list NAME [ADDRESS...]",
+		Short:   "List the resources in the state of a workspace",
+		Long:    "List the addresses of the resources in the state of a workspace.\n\n" + runHelp,
+		Example: "  captctl state list cluster/demo\n  captctl state list cluster/demo module.vpc -o json",
+		Args:    addressArgs(0, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			result, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateList, Args: args[1:]})
+			if err != nil {
+				return err
+			}
+			if output.Structured() {
+				return output.Print(o.Out, text.NonNil(strings.Fields(result.CommandOutput)))
+			}
+			_, err = io.WriteString(o.Out, result.CommandOutput)
+			return err
+		},
+	})
+	addOutput(cmd, &output)
+	return cmd
+}
+
+func newStateShowCommand(o *Options) *cobra.Command {
+	return o.workspaceCommand(&cobra.Command{
+		Use:     "show NAME ADDRESS",
+		Short:   "Show a resource in the state of a workspace",
+		Long:    "Show the attributes of a resource in the state of a workspace. Sensitive values are masked.\n\n" + runHelp,
+		Example: "  captctl state show cluster/demo module.vpc.aws_vpc.this",
+		Args:    addressArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			result, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateShow, Args: args[1:]})
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(o.Out, result.CommandOutput)
+			return err
+		},
+	})
+}
+
+func newStatePullCommand(o *Options) *cobra.Command {
+	var file string
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "pull NAME",
+		Short: "Print or save the state of a workspace",
+		Long: `Print the state of a workspace, or write it to a file that only you can read. The
+state may contain secrets.
+
+` + runHelp,
+		Example: "  captctl state pull cluster/demo --out demo.tfstate",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			result, err := o.execute(ctx, c, apply, &terraform.StateCommand{Command: terraform.StatePull}, nil, false)
+			if err != nil {
+				return err
+			}
+			name := record.PulledName(result.RunID)
+			state, err := operate.Transfer(ctx, c, apply, name)
+			err = errors.Join(err, operate.DeleteTransfer(context.WithoutCancel(ctx), c, apply, name))
+			if err != nil {
+				return err
+			}
+			if len(state) == 0 {
+				fmt.Fprintf(o.Err, "%s has no state yet\n", apply.Name)
+				return nil
+			}
+			if file != "" {
+				return writePrivate(file, state)
+			}
+			_, err = o.Out.Write(append(state, '\n'))
+			return err
+		},
+	})
+	cmd.Flags().StringVar(&file, "out", "", "Write the state to this file, with mode 0600.")
+	return cmd
+}
+
+// writePrivate writes a file that only the user can read.
+func writePrivate(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	// The file may have existed with another mode.
+	err = file.Chmod(0o600)
+	if err == nil {
+		_, err = file.Write(content)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	return nil
+}
+
+func newStatePushCommand(o *Options) *cobra.Command {
+	var force bool
+	return o.writeCommand(&cobra.Command{
+		Use:   "push NAME FILE",
+		Short: "Replace the state of a workspace",
+		Long: `Replace the state of a workspace by the state in FILE, or by that of stdin if FILE
+is -. The state must continue the current one: a state of another lineage, or with
+an older serial, is refused unless --force is set.
+
+` + runHelp + "\n\n" + writeHelp,
+		Example: "  captctl state push cluster/demo demo.tfstate --hold",
+		Args:    addressArgs(1, 1),
+	}, func(cmd *cobra.Command) {
+		cmd.Flags().BoolVar(&force, "force", false, "Accept another lineage and an older serial.")
+	},
+		func(args []string) (*terraform.StateCommand, []byte, string, error) {
+			content, err := o.readInput(args[1])
+			return &terraform.StateCommand{Command: terraform.StatePush, Force: force}, content, "Replace the state of %s?", err
+		})
+}
+
+// readInput reads a file, or stdin.
+func (o *Options) readInput(path string) ([]byte, error) {
+	var content []byte
+	var err error
+	if path == "-" {
+		content, err = io.ReadAll(o.In)
+	} else {
+		content, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the state: %w", err)
+	}
+	if len(strings.TrimSpace(string(content))) == 0 {
+		return nil, fmt.Errorf("reading the state: %s is empty", path)
+	}
+	return content, nil
+}
+
+func newStateMvCommand(o *Options) *cobra.Command {
+	return o.writeCommand(&cobra.Command{
+		Use:     "mv NAME ADDRESS NEW-ADDRESS",
+		Short:   "Change the address of a resource in the state of a workspace",
+		Long:    "Change the address of a resource or a module in the state of a workspace.\n\n" + runHelp + "\n\n" + writeHelp,
+		Example: "  captctl state mv cluster/demo aws_vpc.old aws_vpc.new --hold",
+		Args:    addressArgs(2, 2),
+	}, func(*cobra.Command) {}, func(args []string) (*terraform.StateCommand, []byte, string, error) {
+		return &terraform.StateCommand{Command: terraform.StateMv, Args: args[1:]}, nil, "Change the state of %s?", nil
+	})
+}
+
+func newStateRmCommand(o *Options) *cobra.Command {
+	return o.writeCommand(&cobra.Command{
+		Use:   "rm NAME ADDRESS...",
+		Short: "Remove resources from the state of a workspace",
+		Long: `Remove resources from the state of a workspace. The real resources stay, and CAPT
+does not manage them any more. The next plan creates them again if the module still
+has them.
+
+` + runHelp + "\n\n" + writeHelp,
+		Example: "  captctl state rm cluster/demo aws_vpc.old --hold",
+		Args:    addressArgs(1, -1),
+	}, func(*cobra.Command) {}, func(args []string) (*terraform.StateCommand, []byte, string, error) {
+		return &terraform.StateCommand{Command: terraform.StateRm, Args: args[1:]}, nil, "Remove " + strings.ReplaceAll(strings.Join(args[1:], ", "), "%", "%%") + " from the state of %s?", nil
+	})
+}
+
+// writeCommand completes a command that changes the state. The function request
+// returns the state command, the state to push, and the question with a verb for the
+// name of the workspace.
+func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command), request func(args []string) (*terraform.StateCommand, []byte, string, error)) *cobra.Command {
+	var yes, hold, wait bool
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		c, apply, err := o.workspace(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		command, input, question, err := request(args)
+		if err != nil {
+			return err
+		}
+		if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf(question, apply.Name)); err != nil {
+			return err
+		}
+		result, err := o.execute(ctx, c, apply, command, input, hold)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(o.Out, result.CommandOutput); err != nil {
+			return err
+		}
+		snapshot := "There was nothing to take a snapshot of"
+		if result.Snapshot != "" {
+			snapshot = "The previous state is in snapshot " + result.Snapshot
+		}
+		fmt.Fprintf(o.Out, "Changed the state of %s. %s\n", apply.Name, snapshot)
+		if !wait {
+			return nil
+		}
+		return o.waitForResult(ctx, c, apply, planned)
+	}
+	addFlags(cmd)
+	addHold(cmd, &hold)
+	addYes(cmd, &yes)
+	addWait(cmd, &wait)
+	return o.workspaceCommand(cmd)
+}
+
+// planned reports whether the run after a change of the state is finished.
+func planned(apply *infrav1.WorkspaceTemplateApply) bool {
+	s := &apply.Status
+	return s.Run == nil && (s.AppliedInputs != "" || s.Plan != nil || s.Failure != nil)
+}
+
+// readState executes a command that only reads the state.
+func (o *Options) readState(cmd *cobra.Command, name string, command *terraform.StateCommand) (*terraform.Result, error) {
+	c, apply, err := o.workspace(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	return o.execute(cmd.Context(), c, apply, command, nil, false)
+}
+
+// execute requests a state command and waits for its result.
+func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) (*terraform.Result, error) {
+	if err := operate.RequestCommand(ctx, c, apply, command, input, hold); err != nil {
+		return nil, err
+	}
+	var lost error
+	_, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+		var executed bool
+		executed, lost = operate.CommandExecuted(a, command)
+		return executed || lost != nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; the command was requested and may still be executed", err)
+	}
+	var result *terraform.Result
+	if err = lost; err == nil {
+		result, err = operate.CommandResult(ctx, c, apply, command)
+	}
+	if command.Input != "" {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		err = errors.Join(err, operate.DeleteTransfer(cleanup, c, apply, command.Input))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if result.Outcome != terraform.OutcomeSucceeded {
+		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, apply.Name, result.Outcome, result.Diagnostics.Short())
+	}
+	return result, nil
+}
+
+// cleanupTimeout is how long captctl tries to delete what it stored.
+const cleanupTimeout = 30 * time.Second
+
+func newStateMoveCommand(o *Options) *cobra.Command {
+	var to string
+	var toDefault, yes, hold, wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "move NAME --to CONFIG",
+		Short: "Move the state of a workspace to another backend",
+		Long: `Move the state of a workspace to the backend of the WorkspaceProviderConfig CONFIG,
+and use that config from then on (spec.providerConfigRef). With --to-default the
+workspace uses the config of its template again, or the default backend if the
+template has none.
+
+CAPT copies the state, reads it back and compares lineage, serial and resources. If
+anything fails, the state stays where it is. The state before the move is kept as a
+snapshot. An object in another backend than the default one is not deleted.
+
+The plan after the move should have no changes. With approval: Auto it is applied at
+once; use --hold to let it wait for approval.`,
+		Example: "  captctl state move cluster/demo --to aws-s3 --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if (to == "") != toDefault {
+				return usageError("pass either --to CONFIG or --to-default")
+			}
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			target := "WorkspaceProviderConfig " + to
+			if toDefault {
+				target = "the config of its template"
+			}
+			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Move the state of %s to the backend of %s?", apply.Name, target)); err != nil {
+				return err
+			}
+			id, err := operate.RequestMove(ctx, c, apply, to, hold)
+			if err != nil {
+				return err
+			}
+			return o.waitForMove(ctx, c, apply, id, wait)
+		},
+	})
+	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
+	cmd.Flags().BoolVar(&toDefault, "to-default", false, "Move the state to the backend of the template's config, or to the default backend.")
+	addHold(cmd, &hold)
+	addYes(cmd, &yes)
+	addWait(cmd, &wait)
+	return cmd
+}
+
+// waitForMove waits until the state is moved and, with wait, until the run after it is
+// finished.
+func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id string, wait bool) error {
+	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return operate.Moved(a, id) })
+	if err != nil {
+		return fmt.Errorf("%w; the move was requested and may still be executed", err)
+	}
+	if last.Status.HandledMove != id {
+		return fmt.Errorf("the state was not moved: %s: %s", last.Status.Failure.Reason, last.Status.Failure.Message)
+	}
+	backend := "unchanged"
+	if state := last.Status.State; state != nil {
+		backend = fmt.Sprintf("%s, serial %d, %s", state.Backend, state.Serial, text.Count(state.Resources, "resource"))
+	}
+	fmt.Fprintf(o.Out, "The state of %s is in its new backend (%s)\n", last.Name, backend)
+	if !wait {
+		return nil
+	}
+	return o.waitForResult(ctx, c, apply, planned)
+}

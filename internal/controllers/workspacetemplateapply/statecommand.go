@@ -1,0 +1,186 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+const (
+	// commandPrefix precedes the command and its ID in the inputs of a run that
+	// executes a state command.
+	commandPrefix = "state "
+	// movePrefix precedes the ID of the request in the inputs of a run that moves the
+	// state.
+	movePrefix = "move "
+)
+
+func commandInputs(c *terraform.StateCommand) string { return commandPrefix + c.Command + " " + c.ID }
+
+func moveInputs(id string) string { return movePrefix + id }
+
+// parseCommandInputs reverses commandInputs.
+func parseCommandInputs(inputs string) (terraform.StateCommand, bool) {
+	text, found := strings.CutPrefix(inputs, commandPrefix)
+	command, id, split := strings.Cut(text, " ")
+	return terraform.StateCommand{Command: command, ID: id}, found && split
+}
+
+// changesNothing reports whether a run only reads resources and state.
+func changesNothing(operation terraform.Operation, inputs string) bool {
+	switch operation {
+	case terraform.OperationCheckDrift:
+		return true
+	case terraform.OperationStateCommand:
+		command, ok := parseCommandInputs(inputs)
+		return ok && !command.Writes()
+	default:
+		return false
+	}
+}
+
+// stateCommand returns the state command of the annotation, or what is wrong with the
+// annotations.
+func stateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateCommand, string) {
+	if text := apply.Annotations[infrav1.MoveStateAnnotation]; text != "" {
+		if _, err := terraform.ParseMove(text); err != nil {
+			return nil, "Annotation " + infrav1.MoveStateAnnotation + " is invalid: " + err.Error()
+		}
+	}
+	text := apply.Annotations[infrav1.StateCommandAnnotation]
+	if text == "" {
+		return nil, ""
+	}
+	command, err := terraform.ParseStateCommand(text)
+	if err != nil {
+		return nil, "Annotation " + infrav1.StateCommandAnnotation + " is invalid: " + err.Error()
+	}
+	return command, ""
+}
+
+// recordCommands records which commands were handled before or by a run. A command is
+// executed once, whatever the outcome: the user decides whether to repeat it.
+func (s *scope) recordCommands(run *runRecord) {
+	status := &s.apply.Status
+	if handled := run.secret.Annotations[record.CommandAnnotation]; handled != "" {
+		status.HandledStateCommand = handled
+	}
+	if handled := run.secret.Annotations[record.MovedAnnotation]; handled != "" {
+		status.HandledMove = handled
+	}
+	if command, ok := parseCommandInputs(run.inputs()); ok && run.operation() == terraform.OperationStateCommand {
+		status.HandledStateCommand = command.ID
+	}
+}
+
+// requestedMove returns the user's request to move the state to the provider config
+// of the workspace, or nil if there is none that was not handled.
+func (s *scope) requestedMove() *terraform.Move {
+	move, err := terraform.ParseMove(s.apply.Annotations[infrav1.MoveStateAnnotation])
+	if err != nil || move.ID == s.apply.Status.HandledMove {
+		return nil
+	}
+	if key := s.providerConfigKey(); key == nil && move.To != "" || key != nil && move.To != key.Name {
+		return nil
+	}
+	return move
+}
+
+// pendingMove returns the move that the next run executes, or nil.
+func (s *scope) pendingMove() *terraform.Move {
+	if s.moveFrom == nil {
+		return nil
+	}
+	return s.requestedMove()
+}
+
+// resolveMove resolves the inputs of the backend that has the state, if the user
+// requested to move it.
+func (r *Reconciler) resolveMove(ctx context.Context, s *scope) error {
+	s.moveFrom = nil
+	state := s.apply.Status.State
+	move := s.requestedMove()
+	if move == nil {
+		return nil
+	}
+	configured := backendName(s.inputs.Request.Backend)
+	if !inUse(state) || state.Backend == "" || nameOf(state) == configured {
+		// There is nothing to move.
+		s.apply.Status.HandledMove = move.ID
+		return nil
+	}
+	sources := template.Sources{Apply: s.apply, Template: s.sources.Template}
+	if move.From != "" {
+		if err := r.readProviderConfig(ctx, &sources, client.ObjectKey{Namespace: s.apply.Namespace, Name: move.From}); err != nil {
+			return err
+		}
+	}
+	if err := r.readValues(ctx, &sources, template.ReferencesOf(sources)); err != nil {
+		return err
+	}
+	from, err := template.Resolve(sources)
+	if err != nil {
+		return inputsFault(err)
+	}
+	if state.Backend == terraform.BackendKubernetes {
+		// Every workspace has this backend, whatever its provider config.
+		from.Request.Backend = s.kubernetesBackend()
+	}
+	switch name := backendName(from.Request.Backend); {
+	case !sameBackend(nameOf(state), name):
+		return fault.Stall(infrav1.BackendChangedReason,
+			"The state is in backend %s and cannot be moved, because WorkspaceProviderConfig %q has backend %s: restore its configuration, or change spec.providerConfigRef back",
+			nameOf(state), move.From, name)
+	case name == configured:
+		s.apply.Status.HandledMove = move.ID
+		return nil
+	}
+	s.moveFrom = from
+	return nil
+}
+
+// from returns the part of a request that describes the backend which has the state.
+func (s *scope) from() *terraform.Request {
+	from := s.moveFrom.Request
+	from.Module = terraform.Module{}
+	from.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
+	from.Rescued = s.rescued
+	state := s.apply.Status.State
+	from.State = terraform.KnownState{
+		StateInfo: stateInfo(state), Unconfirmed: state.Confirmation == infrav1.StateUnconfirmed,
+		Adopt: s.apply.Annotations[infrav1.AdoptStateAnnotation],
+	}
+	return &from
+}
+
+// transferLifetime is how long a state that a user pulled or pushed may exist. captctl
+// deletes it after the command.
+const transferLifetime = time.Hour
+
+// pruneTransfers deletes the transferred states that captctl left.
+func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
+	transfers, err := r.secrets(ctx, s, record.ComponentTransfer)
+	if err != nil {
+		return err
+	}
+	var expired []corev1.Secret
+	for i := range transfers {
+		expiry := transfers[i].CreationTimestamp.Add(transferLifetime)
+		switch {
+		case !s.now.Before(expiry):
+			expired = append(expired, transfers[i])
+		case s.transferExpiry.IsZero() || expiry.Before(s.transferExpiry):
+			s.transferExpiry = expiry
+		}
+	}
+	return r.deleteAll(ctx, expired)
+}

@@ -1,0 +1,125 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// readsOnly reports whether the run never changes the state. It may read a state
+// that the workspace must not use, so it does not report the state.
+func (run *execution) readsOnly() bool {
+	return run.request.Operation == terraform.OperationStateCommand && !run.request.StateCommand.Writes()
+}
+
+// needsKnownState reports whether the run stops if the backend does not have the
+// state that the workspace used before. A restore and a push are ways out of that.
+func (run *execution) needsKnownState() bool {
+	switch run.request.Operation {
+	case terraform.OperationRestoreState:
+		return false
+	case terraform.OperationStateCommand:
+		return run.request.StateCommand.Writes() && run.request.StateCommand.Command != terraform.StatePush
+	default:
+		return true
+	}
+}
+
+// stateCommand executes a command of a user. Its output is only in the result.
+func (r *Runner) stateCommand(ctx context.Context, run *execution) error {
+	cmd := run.request.StateCommand
+	var err error
+	switch cmd.Command {
+	case terraform.StatePull:
+		err = r.pullForUser(ctx, run)
+	case terraform.StateList:
+		run.result.CommandOutput, err = run.session.StateList(ctx, cmd.Args)
+	case terraform.StateShow:
+		run.result.CommandOutput, err = run.session.StateShow(ctx, cmd.Args[0])
+	case terraform.StatePush:
+		err = r.pushForUser(ctx, run)
+	case terraform.StateMv:
+		err = r.changeState(ctx, run, func() (err error) {
+			run.result.CommandOutput, err = run.session.StateMove(ctx, cmd.Args[0], cmd.Args[1])
+			return err
+		})
+	case terraform.StateRm:
+		err = r.changeState(ctx, run, func() (err error) {
+			run.result.CommandOutput, err = run.session.StateRemove(ctx, cmd.Args)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	run.result.Outcome = terraform.OutcomeSucceeded
+	if !cmd.Writes() {
+		return nil
+	}
+	return r.reportState(context.WithoutCancel(ctx), run)
+}
+
+// reportState adds the changed state to the result.
+func (r *Runner) reportState(ctx context.Context, run *execution) error {
+	text, err := r.readState(ctx, run)
+	if err != nil {
+		return err
+	}
+	state, err := command.ParseState(text)
+	if err != nil {
+		return err
+	}
+	run.result.State = state.StateInfo
+	return nil
+}
+
+// pullForUser stores the decrypted state in Secrets, from which the user reads it.
+func (r *Runner) pullForUser(ctx context.Context, run *execution) error {
+	text, err := r.readState(ctx, run)
+	if err != nil {
+		return err
+	}
+	return r.store(ctx, run, record.PulledName(r.RunID), record.ComponentTransfer, text)
+}
+
+// pushForUser replaces the state by a state that the user stored in Secrets.
+func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
+	cmd := run.request.StateCommand
+	content, first, err := r.load(ctx, run.request.Workspace.Namespace, cmd.Input)
+	if apierrors.IsNotFound(err) {
+		return terminal("Input not found", err)
+	}
+	if err != nil {
+		return err
+	}
+	if !record.BelongsTo(first, run.request.Workspace, record.ComponentTransfer) {
+		return terminal("Input not found", fmt.Errorf("Secret %s is not an input of this workspace", first.Name))
+	}
+	pushed, err := command.ParseState(content)
+	if err != nil {
+		return terminal("Invalid state", err)
+	}
+	if problem := terraform.CheckPush(pushed.StateInfo, run.result.State, run.request.State); problem != "" && !cmd.Force {
+		return terminal("Push refused", errors.New(problem+". Nothing was changed. To replace the state nevertheless, push with --force"))
+	}
+	return r.changeState(ctx, run, func() error { return run.session.StatePush(ctx, content, cmd.Force) })
+}
+
+// changeState changes the state, after taking a snapshot of it.
+func (r *Runner) changeState(ctx context.Context, run *execution, change func() error) error {
+	if err := r.snapshot(ctx, run); err != nil {
+		return err
+	}
+	run.report.enter(terraform.PhaseWritingState)
+	started := time.Now()
+	err := change()
+	run.phase(terraform.PhaseWritingState, started)
+	return err
+}

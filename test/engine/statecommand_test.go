@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// once creates each directory only once: creating it again fails.
+var once = replaceAll(several, "mkdir -p", "mkdir")
+
+// renamed is once with another name of its resource.
+var renamed = replaceAll(once, `"terraform_data" "thing"`, `"terraform_data" "item"`, "terraform_data.thing", "terraform_data.item")
+
+func TestStateCommands(t *testing.T) {
+	for backend, change := range map[string]func(*infrav1.WorkspaceSpec){
+		"kubernetes": func(*infrav1.WorkspaceSpec) {},
+		"http":       usesElsewhere,
+	} {
+		t.Run(backend, func(t *testing.T) {
+			h := newHarness(t)
+			h.elsewhere("key")
+			h.template("once", once, change)
+			h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+			h.waitReady("hello")
+
+			list := h.captctl("state", "list", "hello")
+			h.Expect(list.code).To(Equal(0), list.err)
+			h.Expect(strings.Fields(list.out)).To(Equal([]string{"terraform_data.thing[0]", "terraform_data.thing[1]", "terraform_data.thing[2]", "terraform_data.thing[3]"}))
+			list = h.captctl("state", "list", "hello", "-o", "json", "terraform_data.thing[2]")
+			var addresses []string
+			h.Expect(json.Unmarshal([]byte(list.out), &addresses)).To(Succeed())
+			h.Expect(addresses).To(Equal([]string{"terraform_data.thing[2]"}))
+			h.Expect(condition(h.get("hello"), infrav1.AppliedCondition).Status).To(BeEquivalentTo("True"), "reading changes nothing")
+
+			show := h.captctl("state", "show", "hello", "terraform_data.thing[1]")
+			h.Expect(show.out).To(ContainSubstring(h.dir+"/thing-1"), show.err)
+			missing := h.captctl("state", "show", "hello", "terraform_data.nothing")
+			h.Expect(missing.code).To(Equal(1))
+			h.Expect(missing.err).To(ContainSubstring("No instance found"))
+			h.waitReady("hello")
+
+			h.expectPullAndPush()
+			h.expectMvAndRm()
+
+			h.delete("hello")
+			h.waitDeleted("hello")
+			h.Expect(h.secrets()).To(BeEmpty())
+		})
+	}
+}
+
+// expectPullAndPush pulls the state, and pushes it, an older and a foreign one.
+func (w *harness) expectPullAndPush() {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "state")
+	w.Expect(os.WriteFile(file, nil, 0o644)).To(Succeed())
+	pull := w.captctl("state", "pull", "hello", "--out", file)
+	w.Expect(pull.code).To(Equal(0), pull.err)
+	info, err := os.Stat(file)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(info.Mode().Perm()).To(BeEquivalentTo(0o600))
+	text, err := os.ReadFile(file)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(string(text)).To(ContainSubstring("thing-3"))
+	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-pulled-")), "captctl deletes it")
+
+	var state map[string]any
+	w.Expect(json.Unmarshal(text, &state)).To(Succeed())
+	serial, lineage := state["serial"].(float64), state["lineage"]
+	push := func(args ...string) result {
+		text, err := json.Marshal(state)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
+		return w.captctl(append([]string{"state", "push", "hello", file, "--yes", "--wait"}, args...)...)
+	}
+	state["lineage"] = "11111111-2222-3333-4444-555555555555"
+	refused := push()
+	w.Expect(refused.code).To(Equal(1))
+	w.Expect(refused.err).To(ContainSubstring("Push refused"))
+	w.Expect(refused.err).To(ContainSubstring("lineage"))
+	state["lineage"], state["serial"] = lineage, serial-1
+	refused = push()
+	w.Expect(refused.err).To(ContainSubstring("serial"))
+	w.Expect(w.get("hello").Status.State.Lineage).To(Equal(lineage))
+	w.waitReady("hello")
+
+	state["serial"] = serial + 10
+	pushed := push()
+	w.Expect(pushed.code).To(Equal(0), pushed.err)
+	w.Expect(pushed.out).To(ContainSubstring("The previous state is in snapshot capt-snapshot-hello-r"))
+	w.Expect(pushed.out).To(ContainSubstring("hello is applied: 4 resources in the state"))
+	a := w.waitReady("hello")
+	w.Expect(a.Status.State.Serial).To(BeNumerically(">=", serial+10))
+	w.Expect(w.directories()).To(Equal(4))
+	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-input-")), "captctl deletes it")
+
+	state["serial"] = serial
+	forced := push("--force")
+	w.Expect(forced.code).To(Equal(0), forced.err)
+	w.waitReady("hello")
+}
+
+// expectMvAndRm renames a resource in the module and the state, and removes one that
+// the module has no more.
+func (w *harness) expectMvAndRm() {
+	w.t.Helper()
+	held := w.captctl("state", "mv", "hello", "terraform_data.thing", "terraform_data.item", "--yes", "--hold", "--wait")
+	w.Expect(held.code).To(Equal(0), held.err)
+	w.Expect(held.out).To(ContainSubstring("Successfully moved 1 object(s)"))
+	w.Expect(held.out).To(ContainSubstring("hello is waiting for approval"), "the module has the old name")
+	w.template("renamed", renamed, func(s *infrav1.WorkspaceSpec) {
+		if w.get("hello").Status.State.Backend == "http" {
+			usesElsewhere(s)
+		}
+	})
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "renamed" })
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	w.Expect(w.directories()).To(Equal(4))
+
+	removed := w.captctl("state", "rm", "hello", "terraform_data.item[3]", "--yes")
+	w.Expect(removed.code).To(Equal(0), removed.err)
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.Expect(w.get("hello").Status.State.Resources).To(BeEquivalentTo(3))
+	w.Expect(w.directories()).To(Equal(4), "the real resource stays")
+	w.Expect(os.Remove(filepath.Join(w.dir, "thing-3"))).To(Succeed())
+	failed := w.captctl("state", "rm", "hello", "terraform_data.item[3]", "--yes")
+	w.Expect(failed.code).To(Equal(1))
+	w.Expect(failed.err).To(ContainSubstring("No matching objects found"))
+	rejected := w.captctl("state", "rm", "hello", "--yes", "--", "-state=/etc/passwd")
+	w.Expect(rejected.err).To(ContainSubstring(`address "-state=/etc/passwd" is invalid`))
+}
+
+func TestStateCommand_thatIsInvalidIsReported(t *testing.T) {
+	h := newHarness(t)
+	h.template("greeting", greeting)
+	h.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+	h.waitReady("hello")
+	h.annotate("hello", infrav1.StateCommandAnnotation, `{"id":"1","command":"destroy"}`)
+	c := h.waitReason("hello", infrav1.AppliedCondition, infrav1.InvalidStateCommandReason)
+	h.Expect(c.Message).To(ContainSubstring(`command "destroy" is unknown`))
+	h.annotate("hello", infrav1.StateCommandAnnotation, "")
+	h.waitReady("hello")
+}
+
+func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
+	h := newHarness(t)
+	server := h.elsewhere("${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}")
+	key := h.namespace + "/hello"
+	h.template("once", once)
+	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+	before := h.waitReady("hello").Status.State
+
+	moved := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes", "--wait")
+	h.Expect(moved.code).To(Equal(0), moved.err)
+	h.Expect(moved.out).To(ContainSubstring("The state of hello is in its new backend (http"))
+	a := h.waitReady("hello")
+	h.Expect(a.Status.State.Backend).To(Equal("http"))
+	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
+	h.Expect(a.Status.State.Resources).To(BeEquivalentTo(4))
+	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	h.Expect(a.Status.History[1].Operation).To(BeEquivalentTo("MoveState"))
+	h.Expect(string(server.State(key))).To(ContainSubstring("thing-3"))
+	h.Expect(server.Lock(key)).To(BeEmpty())
+	h.Expect(h.secrets()).To(ContainElement(HavePrefix("capt-snapshot-hello-r")))
+
+	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(h.dir + "/.") })
+	h.waitReady("hello")
+
+	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
+	h.Expect(back.code).To(Equal(0), back.err)
+	a = h.waitReady("hello")
+	h.Expect(a.Status.State.Backend).To(Equal("kubernetes"))
+	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
+	h.Expect(a.Spec.ProviderConfigRef).To(BeNil())
+	h.Expect(h.addresses("hello")).To(HaveLen(4))
+	h.Expect(h.directories()).To(Equal(4))
+
+	h.delete("hello")
+	h.waitDeleted("hello")
+	h.Expect(h.directories()).To(BeZero())
+	h.Expect(h.secrets()).To(BeEmpty())
+}
+
+func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
+	h := newHarness(t)
+	server := h.elsewhere("taken")
+	foreign := []byte(`{"version":4,"terraform_version":"1.12.0","serial":3,"lineage":"other","outputs":{},"resources":[{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{"id":"1"}}]}]}`)
+	server.SetState("taken", foreign)
+	h.template("once", once)
+	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+	h.waitReady("hello")
+
+	refused := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes")
+	h.Expect(refused.code).To(Equal(1))
+	h.Expect(refused.err).To(ContainSubstring("a state of another lineage with 1 resources"))
+	h.Expect(server.State("taken")).To(Equal(foreign))
+	h.Expect(h.get("hello").Status.State.Backend).To(Equal("kubernetes"))
+
+	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
+	h.Expect(back.code).To(Equal(0), back.err)
+	h.waitReady("hello")
+	h.Expect(h.directories()).To(Equal(4))
+}
+
+// The runner or the manager is killed at each point of a move, in both directions. The
+// move is repeated and succeeds, and no resource is created again.
+func TestStateMove_survivesAKill(t *testing.T) {
+	for _, point := range []string{"before-state-pull", "before-state-push", "after-state-push"} {
+		for _, target := range []string{"runner", "manager"} {
+			t.Run(point+"/"+target, func(t *testing.T) {
+				t.Parallel()
+				h := newPausingHarness(t)
+				h.elsewhere("key")
+				h.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: h.meta("here")})
+				h.template("once", once)
+				h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+				before := h.waitReady("hello").Status.State
+
+				h.killMove(point, target, "elsewhere")
+				h.killMove(point, target, "here")
+
+				h.Expect(h.get("hello").Status.State.Lineage).To(Equal(before.Lineage))
+				h.delete("hello")
+				h.waitDeleted("hello")
+				h.Expect(h.directories()).To(BeZero())
+				h.Expect(h.secrets()).To(BeEmpty())
+			})
+		}
+	}
+}
+
+// killMove moves the state and kills a process at the given point.
+func (w *harness) killMove(point, target, to string) {
+	w.t.Helper()
+	w.hold(point)
+	done := make(chan result, 1)
+	go func() { done <- w.captctl("state", "move", "hello", "--to", to, "--yes", "--wait") }()
+	w.waitReached(point)
+	if target == "runner" {
+		w.killRunner("hello")
+	} else {
+		w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed())
+	}
+	w.release(point)
+	if target != "runner" {
+		w.Expect(w.Start()).To(Succeed())
+	}
+	var moved result
+	w.Eventually(done, testTimeout).Should(Receive(&moved))
+	w.Expect(moved.code).To(Equal(0), moved.err)
+	a := w.waitReady("hello")
+	w.Expect(a.Spec.ProviderConfigRef.Name).To(Equal(to))
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	w.Expect(w.directories()).To(Equal(4))
+}
