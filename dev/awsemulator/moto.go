@@ -9,11 +9,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
 // motoVersion is the version that the tests of the modules are written for.
 const motoVersion = "5.2.5"
+
+// lockFile locks a file and waits while another process holds the lock.
+func lockFile(path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
 
 // installMoto creates a virtual environment with moto if it does not exist, and returns
 // the path of the server. An incomplete environment is replaced.
@@ -25,6 +41,15 @@ func installMoto(ctx context.Context, cache string) (string, error) {
 	dir := filepath.Join(cache, "moto-"+motoVersion)
 	program, done := filepath.Join(dir, "bin", "moto_server"), filepath.Join(dir, "installed")
 	if _, err := os.Stat(done); err == nil {
+		return program, nil
+	}
+	unlock, err := lockFile(dir + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(done); err == nil {
+		// Another process has installed it meanwhile.
 		return program, nil
 	}
 	if err := os.RemoveAll(dir); err != nil {

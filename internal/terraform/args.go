@@ -88,6 +88,14 @@ func DropImplied(args []string) []string {
 	})
 }
 
+// DropUpgrade returns args without the one that upgrades modules and providers.
+func DropUpgrade(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		name, _ := argName(arg)
+		return name == "upgrade"
+	})
+}
+
 // argGroups returns each option with its value, which may be the next argument.
 func argGroups(args []string) iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {

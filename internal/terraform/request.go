@@ -187,6 +187,23 @@ type Module struct {
 	Entrypoint string `json:"entrypoint,omitempty"`
 	// Refetch fetches a remote module even if a copy exists.
 	Refetch bool `json:"refetch,omitempty"`
+	// Pin is the content that the run uses instead of what the addresses resolve to
+	// now. It is nil if the run resolves them.
+	Pin *ModuleContent `json:"pin,omitempty"`
+}
+
+// ModuleContent identifies everything that was fetched for a module, including the
+// modules that it uses.
+type ModuleContent struct {
+	// Digest is the digest of the fetched files.
+	Digest string `json:"digest"`
+	// Revision is the Git commit or the version that the address resolved to, if known.
+	Revision string `json:"revision,omitempty"`
+	// Archive is the name of the stored files. It is empty if they are not stored,
+	// because they are immutable or too large.
+	Archive string `json:"archive,omitempty"`
+	// Immutable is set if the address always resolves to the same files.
+	Immutable bool `json:"immutable,omitempty"`
 }
 
 // Backend is where the state is stored.
@@ -229,6 +246,18 @@ func (b Backend) StateLabels() map[string]string {
 // PlanRef identifies a saved plan.
 type PlanRef struct {
 	ID string `json:"id"`
+}
+
+// NeedsPin reports whether the run fails if its module does not have the pinned
+// content. A workspace whose module is lost can still be destroyed with what the
+// address resolves to, and its state can be read.
+func (r *Request) NeedsPin() bool {
+	switch r.Operation {
+	case OperationPlan, OperationPlanAndApply, OperationApply, OperationCheckDrift:
+		return true
+	default:
+		return false
+	}
 }
 
 // shortestSecret is the length of the shortest value that is masked. Masking shorter

@@ -93,6 +93,8 @@ type Result struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// CommandOutput is the output of a StateCommand. It may be secret.
 	CommandOutput string `json:"commandOutput,omitempty"`
+	// Module is the fetched content of the module, or nil if nothing was fetched.
+	Module *ModuleContent `json:"module,omitempty"`
 	// LockFile is the dependency lock file for the next run.
 	LockFile   []byte    `json:"lockFile,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`

@@ -28,6 +28,42 @@ type ResourceChange struct {
 	Action string `json:"action"`
 }
 
+// ModuleStatus identifies the fetched content of a module.
+type ModuleStatus struct {
+	// digest is the digest of all fetched files.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Digest string `json:"digest"`
+
+	// revision is the Git commit or the version that the module's address resolved to,
+	// if it is known.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Revision string `json:"revision,omitempty"`
+
+	// archive is the name of the Secrets with the files, without prefix and number. It
+	// is empty if the files are immutable or exceed 4 MiB: then they are fetched again
+	// and must have the digest.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Archive string `json:"archive,omitempty"`
+
+	// source is the hash of the module's address, version and entrypoint.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Source string `json:"source"`
+
+	// inputs is the hash of the inputs for which the content was resolved.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Inputs string `json:"inputs"`
+}
+
 // PlanStatus summarises a saved plan.
 type PlanStatus struct {
 	// id identifies the plan; spec.approvedPlan names it.

@@ -133,6 +133,7 @@ type WorkspaceSpec struct {
 // ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
 type ModuleParameters struct {
@@ -146,6 +147,14 @@ type ModuleParameters struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=524288
 	Module string `json:"module"`
+
+	// version is the version constraint of a module in a registry, for example
+	// "6.1.0" or "~> 6.1" (source: Remote). What it resolved to is in status.module of
+	// the workspace.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
 
 	// inlineFormat is the syntax of an inline module. Defaults to HCL.
 	// +optional

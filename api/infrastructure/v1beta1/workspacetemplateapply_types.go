@@ -283,6 +283,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	Plan *PlanStatus `json:"plan,omitempty"`
 
+	// module is what the module's address and the addresses of the modules that it uses
+	// resolved to. Runs with the same inputs use this content, even if a branch moves.
+	// It is empty if nothing was fetched.
+	// +optional
+	Module *ModuleStatus `json:"module,omitempty"`
+
 	// history are the finished runs, the newest first.
 	// +optional
 	// +listType=atomic

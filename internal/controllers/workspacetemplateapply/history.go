@@ -58,6 +58,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 			}
 		}
 		s.recordResult(run, result)
+		s.recordModule(run, result)
 		if err := s.recordState(run, result); err != nil {
 			return err
 		}

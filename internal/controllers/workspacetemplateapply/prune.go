@@ -19,7 +19,7 @@ import (
 const defaultSnapshotLimit = 5
 
 // prune deletes old runs with their logs, plans that cannot be approved any more,
-// and old snapshots. It runs before the steps that may fail: a workspace that
+// module content that no run uses, and old snapshots. It runs before the steps that may fail: a workspace that
 // fails for weeks has more runs than any other.
 func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if s.current() != nil {
@@ -33,6 +33,13 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 		return err
 	}
 	if err := r.deleteAll(ctx, surplusPlans(plans, s.apply.Status.Plan)); err != nil {
+		return err
+	}
+	modules, err := r.secrets(ctx, s, record.ComponentModule)
+	if err != nil {
+		return err
+	}
+	if err := r.deleteAll(ctx, surplusModules(modules, s.apply.Status.Module)); err != nil {
 		return err
 	}
 	snapshots, err := r.secrets(ctx, s, record.ComponentSnapshot)

@@ -79,8 +79,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		request.From, request.Rescued = s.from(), nil
 	}
 	request.Pod = s.podSettings()
-	// A run that the user requests uses the current content of the module address.
-	request.Module.Refetch = s.situation().requested() && next.operation != terraform.OperationApply && next.operation != terraform.OperationStateCommand
+	pinModule(&request, s.apply.Status.Module, s.inputs.Hash, s.situation().requested())
 	for _, run := range s.runs {
 		// A run that has ended cannot hold the lock.
 		request.GoneRuns = append(request.GoneRuns, run.id)
@@ -135,6 +134,7 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.ExecutorAnnotation:  string(executor),
 		record.BackendAnnotation:   request.Backend.Type,
 		record.StateAnnotation:     string(mustJSON(s.apply.Status.State)),
+		record.SourceAnnotation:    moduleSource(request.Module),
 	}
 	if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
 		meta.Annotations[record.ConfigurationAnnotation] = configuration

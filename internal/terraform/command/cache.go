@@ -32,6 +32,8 @@ type marker struct {
 	Root string `json:"root"`
 	// Product is the tool that ran the init.
 	Product Product `json:"product"`
+	// Content is the fetched content of the module, or nil if nothing was fetched.
+	Content *terraform.ModuleContent `json:"content,omitempty"`
 	// Files are the names of the request's files. They are removed if the next
 	// request does not contain them.
 	Files []string `json:"files,omitempty"`
@@ -61,11 +63,19 @@ func (m marker) write(dir string) error {
 }
 
 // fits reports whether the directory needs no init.
-func (m marker) fits(key, root string, lock []byte) bool {
-	if m.Key == "" || m.Key != key || !hasConfig(root) {
+func (m marker) fits(key, root string, request *terraform.Request) bool {
+	if m.Key == "" || m.Key != key || !hasConfig(root) || !m.hasContent(request.Module.Pin) {
 		return false
 	}
-	return lockFits(root, lock)
+	return lockFits(root, request.LockFile)
+}
+
+// mayChange reports whether the fetched addresses may resolve to other content.
+func (m marker) mayChange() bool { return m.Content != nil && !m.Content.Immutable }
+
+// hasContent reports whether the module has the pinned content, if any.
+func (m marker) hasContent(pin *terraform.ModuleContent) bool {
+	return pin == nil || m.Content != nil && m.Content.Digest == pin.Digest
 }
 
 // lockFits reports whether the module has the given dependency lock file, if any.
@@ -86,7 +96,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		return "", err
 	}
 	module := request.Module
-	module.Refetch = false
+	module.Refetch, module.Pin = false, nil
 	files := map[string]string{}
 	for name, content := range request.Files {
 		files[name] = ""
@@ -106,7 +116,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		}
 	}
 	all, err := json.Marshal(map[string]any{
-		"format": 2, "tool": fingerprint, "module": module, "files": files, "backend": backend,
+		"format": 3, "tool": fingerprint, "module": module, "files": files, "backend": backend,
 		"args": request.InitArgs, "cli": []string{operator, request.Env[cliConfigEnv]}, "plugins": w.pluginCache(request),
 	})
 	if err != nil {
@@ -125,14 +135,19 @@ func (w *Workdir) templateLock(key string) string { return w.templateDir(key) + 
 
 // fromTemplate copies the result of another workspace's init and returns its
 // marker, or nil if there is none.
-func (w *Workdir) fromTemplate(key string, lock []byte) (*marker, error) {
+func (w *Workdir) fromTemplate(key string, request *terraform.Request) (*marker, error) {
 	template := w.templateDir(key)
 	found, err := readMarker(template)
-	if err != nil || found.Key != key || !lockFits(filepath.Join(template, found.Root), lock) {
+	if err != nil || found.Key != key || !found.hasContent(request.Module.Pin) || !lockFits(filepath.Join(template, found.Root), request.LockFile) {
 		return nil, err
 	}
 	if err := copyTree(filepath.Join(template, "module"), w.moduleDir(), func(string) bool { return false }, isProvider); err != nil {
 		return nil, err
+	}
+	if archive := filepath.Join(template, archiveFile); exists(archive) {
+		if err := copyFile(archive, w.ArchiveFile()); err != nil {
+			return nil, fmt.Errorf("copying the archive of the module: %w", err)
+		}
 	}
 	now := time.Now()
 	if err := os.Chtimes(filepath.Join(template, markerFile), now, now); err != nil {
@@ -168,6 +183,11 @@ func (w *Workdir) toTemplate(prepared marker, request *terraform.Request) error 
 		never := func(string) bool { return false }
 		if err := copyTree(vars, filepath.Join(partial, prepared.Root), never, never); err != nil {
 			return err
+		}
+	}
+	if exists(w.ArchiveFile()) {
+		if err := copyFile(w.ArchiveFile(), filepath.Join(partial, archiveFile)); err != nil {
+			return fmt.Errorf("copying the archive of the module: %w", err)
 		}
 	}
 	if err := prepared.write(partial); err != nil {

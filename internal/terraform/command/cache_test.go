@@ -35,7 +35,7 @@ func TestMarker_fits(t *testing.T) {
 			if tc.lock != "" {
 				g.Expect(os.WriteFile(filepath.Join(root, dependencyLock), []byte(tc.lock), 0o600)).To(Succeed())
 			}
-			g.Expect(marker{Key: tc.marker}.fits(tc.key, root, []byte(tc.wanted))).To(Equal(tc.want))
+			g.Expect(marker{Key: tc.marker}.fits(tc.key, root, &terraform.Request{LockFile: []byte(tc.wanted)})).To(Equal(tc.want))
 		})
 	}
 }

@@ -26,6 +26,14 @@ var (
 	lockOutdated = regexp.MustCompile(`(?i)does not match configured version constraint`)
 )
 
+// initArgs returns the arguments of an init. Pinned modules are not upgraded.
+func initArgs(request *terraform.Request) []string {
+	if request.Module.Pin == nil {
+		return request.InitArgs
+	}
+	return terraform.DropUpgrade(request.InitArgs)
+}
+
 // Init installs modules and providers.
 func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	unlock, err := s.lockPlugins(ctx)

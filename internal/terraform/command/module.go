@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,8 @@ const (
 )
 
 var (
+	// commit matches a Git commit.
+	commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 	// pinned matches addresses that always resolve to the same module.
 	pinned = regexp.MustCompile(`[?&](ref=[0-9a-f]{40}|checksum=)`)
 	// exactVersion matches constraints that allow exactly one version.
@@ -38,86 +41,113 @@ func isPinned(module terraform.Module) bool {
 		exactVersion.MatchString(module.Version)
 }
 
-// placeModule writes the module into the empty directory. It returns the root
-// module's path relative to that directory.
-func (w *Workdir) placeModule(ctx context.Context, request *terraform.Request, dir string) (string, error) {
-	module := request.Module
-	if module.Source == terraform.SourceRemote {
-		return w.fetch(ctx, request, dir)
-	}
+// placeInline writes an inline module into the directory.
+func placeInline(module terraform.Module, dir string) error {
 	name := inlineHCL
 	if module.Format == terraform.FormatJSON {
 		name = inlineJSON
 	}
-	return ".", writeFile(filepath.Join(dir, name), []byte(module.Content))
+	return writeFile(filepath.Join(dir, name), []byte(module.Content))
 }
 
 // fetch downloads a remote module with the tool, so that addresses have the same
 // meaning as in a module block. It copies the whole package, because the root
-// module may refer to other modules of it.
-func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir string) (string, error) {
+// module may refer to other modules of it. It returns the root module's path relative
+// to the directory, and the revision that the address resolved to.
+func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir string) (root, revision string, err error) {
 	scratch := filepath.Join(w.Dir, "fetch")
 	if err := os.RemoveAll(scratch); err != nil {
-		return "", fmt.Errorf("clearing the directory for fetching: %w", err)
+		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(request.Module)); err != nil {
-		return "", err
+		return "", "", err
 	}
 	// Files such as .netrc and .terraformrc may contain the credentials.
 	if err := placeFiles(scratch, request.Files, func(name string) bool { return !isConfig(name) }); err != nil {
-		return "", err
+		return "", "", err
 	}
 	session, err := w.session(request, scratch)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	output, err := session.stream(ctx, "get", []string{"get", "-no-color"}, func(Event) {})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if output.code != 0 {
 		failure := session.failure(ctx, "get", output)
 		for i := range failure.Diagnostics {
 			failure.Diagnostics[i] = relativeTo(failure.Diagnostics[i], dataDir+"/modules/"+fetched+"/")
 		}
-		return "", failure
+		return "", "", failure
 	}
-	root, err := moduleDir(scratch)
-	if err != nil {
-		return "", err
+	if root, revision, err = fetchedModule(scratch); err != nil {
+		return "", "", err
 	}
-	return copyModule(scratch, dir, filepath.Join(root, filepath.FromSlash(request.Module.Entrypoint)))
+	root, err = copyModule(scratch, dir, filepath.Join(root, filepath.FromSlash(request.Module.Entrypoint)))
+	return root, revision, err
 }
 
 func fetchConfig(module terraform.Module) []byte {
+	address, version := module.Address, module.Version
+	if module.Pin != nil {
+		address, version = pinAddress(module)
+	}
 	file := hclwrite.NewEmptyFile()
 	body := file.Body().AppendNewBlock("module", []string{fetched}).Body()
-	body.SetAttributeValue("source", cty.StringVal(module.Address))
-	if module.Version != "" {
-		body.SetAttributeValue("version", cty.StringVal(module.Version))
+	body.SetAttributeValue("source", cty.StringVal(address))
+	if version != "" {
+		body.SetAttributeValue("version", cty.StringVal(version))
 	}
 	return file.Bytes()
 }
 
-// moduleDir returns the path of the fetched module within its package.
-func moduleDir(scratch string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(scratch, dataDir, "modules", "modules.json"))
+// pinAddress returns the address and version with the revision that they resolved to.
+func pinAddress(module terraform.Module) (address, version string) {
+	revision := module.Pin.Revision
+	switch {
+	case revision == "":
+		return module.Address, module.Version
+	case !commit.MatchString(revision):
+		return module.Address, revision
+	}
+	base, query, _ := strings.Cut(module.Address, "?")
+	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", fmt.Errorf("reading the list of fetched modules: %w", err)
+		return module.Address, module.Version
+	}
+	values.Set("ref", revision)
+	// A shallow clone has only the latest commit.
+	values.Del("depth")
+	return base + "?" + values.Encode(), module.Version
+}
+
+// fetchedModule returns the path of the fetched module within its package, and the
+// revision that its address resolved to, if it is known.
+func fetchedModule(scratch string) (root, revision string, err error) {
+	data, err := os.ReadFile(filepath.Join(scratch, dataDir, modulesDir, manifestName))
+	if err != nil {
+		return "", "", fmt.Errorf("reading the list of fetched modules: %w", err)
 	}
 	var manifest struct {
-		Modules []struct{ Key, Dir string }
+		Modules []struct{ Key, Dir, Version string }
 	}
 	if err := json.Unmarshal(data, &manifest); err != nil {
-		return "", fmt.Errorf("reading the list of fetched modules: %w", err)
+		return "", "", fmt.Errorf("reading the list of fetched modules: %w", err)
 	}
 	for _, module := range manifest.Modules {
-		if module.Key == fetched {
-			return filepath.Rel(filepath.Join(dataDir, "modules", fetched), filepath.FromSlash(module.Dir))
+		if module.Key != fetched {
+			continue
 		}
+		revision := module.Version
+		if revision == "" {
+			revision = gitRevision(filepath.Join(scratch, dataDir, modulesDir, fetched))
+		}
+		root, err := filepath.Rel(filepath.Join(dataDir, modulesDir, fetched), filepath.FromSlash(module.Dir))
+		return root, revision, err
 	}
-	return "", errors.New("reading the list of fetched modules: module not found")
+	return "", "", errors.New("reading the list of fetched modules: module not found")
 }
 
 // copyModule copies the fetched package to dir and returns root, the path of the

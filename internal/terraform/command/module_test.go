@@ -38,7 +38,7 @@ func TestIsPinned(t *testing.T) {
 	}
 }
 
-func TestModuleDir(t *testing.T) {
+func TestFetchedModule(t *testing.T) {
 	for name, tc := range map[string]struct{ manifest, want, err string }{
 		"the package's root":    {`{"Modules":[{"Key":"","Dir":"."},{"Key":"capt","Dir":".terraform/modules/capt"}]}`, ".", ""},
 		"a directory below it":  {`{"Modules":[{"Key":"capt","Dir":".terraform/modules/capt/modules/m"}]}`, "modules/m", ""},
@@ -50,7 +50,7 @@ func TestModuleDir(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
 			g.Expect(writeFile(filepath.Join(dir, dataDir, "modules", "modules.json"), []byte(tc.manifest))).To(Succeed())
-			root, err := moduleDir(dir)
+			root, _, err := fetchedModule(dir)
 			g.Expect(root).To(Equal(tc.want))
 			if tc.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -59,7 +59,7 @@ func TestModuleDir(t *testing.T) {
 			}
 		})
 	}
-	_, err := moduleDir(t.TempDir())
+	_, _, err := fetchedModule(t.TempDir())
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 }
 

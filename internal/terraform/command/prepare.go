@@ -44,6 +44,9 @@ type Workdir struct {
 	// Others reports whether a process of an earlier engine exists that may start the
 	// tool. It may be nil.
 	Others func() bool
+	// Archive returns the stored content of a module, or nil if it is not stored any
+	// more. It may be nil.
+	Archive func(ctx context.Context, name string) ([]byte, error)
 	// Log receives the human-readable log.
 	Log io.Writer
 	// OnEvent is called with every event when it occurs.
@@ -74,7 +77,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err != nil {
 		return nil, err
 	}
-	if request.Module.Refetch || !previous.fits(key, filepath.Join(w.Dir, previous.Root), request.LockFile) {
+	if !previous.fits(key, filepath.Join(w.Dir, previous.Root), request) || request.Module.Refetch && previous.mayChange() {
 		return w.prepareCold(ctx, request, key, previous)
 	}
 	return w.finish(request, previous, nil)
@@ -93,18 +96,18 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 		}
 		defer unlock()
 		if !request.Module.Refetch {
-			if found, err := w.fromTemplate(key, request.LockFile); err != nil {
+			if found, err := w.fromTemplate(key, request); err != nil {
 				return nil, err
 			} else if found != nil {
 				return w.finish(request, *found, nil)
 			}
 		}
 	}
-	root, err := w.placeModule(ctx, request, w.moduleDir())
+	content, err := w.placeModule(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	prepared := marker{Key: key, Root: filepath.Join("module", root)}
+	prepared := marker{Key: key, Root: filepath.Join("module", content.root)}
 	if err := w.saveVars(filepath.Join(w.Dir, prepared.Root)); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,9 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 		return nil, err
 	}
 	prepared.Product = session.product
+	if prepared.Content, err = w.recordContent(request, content); err != nil {
+		return nil, err
+	}
 	if shared {
 		if err := w.toTemplate(prepared, request); err != nil {
 			return nil, err
@@ -144,7 +150,7 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	if err != nil {
 		return nil, err
 	}
-	if err := session.Init(ctx, InitOptions{Args: request.InitArgs, Backend: !known}); err != nil {
+	if err := session.Init(ctx, InitOptions{Args: initArgs(request), Backend: !known}); err != nil {
 		return nil, err
 	}
 	session.InitRan, session.InitReason = true, "new or changed module"
@@ -162,7 +168,7 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	if err != nil {
 		return nil, err
 	}
-	session.product = prepared.Product
+	session.product, session.Content = prepared.Product, prepared.Content
 	if initialised != nil {
 		session.InitRan, session.InitReason = true, initialised.InitReason
 	}
@@ -176,7 +182,7 @@ func (w *Workdir) clear(previous marker) error {
 	if err := rescue(w.Dir, filepath.Join(w.Dir, previous.Root)); err != nil {
 		return err
 	}
-	for _, path := range []string{filepath.Join(w.Dir, markerFile), w.moduleDir(), filepath.Join(w.Dir, tfvarsDir)} {
+	for _, path := range []string{filepath.Join(w.Dir, markerFile), w.moduleDir(), filepath.Join(w.Dir, tfvarsDir), w.ArchiveFile()} {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("clearing the working directory: %w", err)
 		}
@@ -244,7 +250,7 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 		// and also installs the providers of the state. That does not work with an
 		// encrypted state.
 		full := !known || backend || encrypted
-		return session.Init(ctx, InitOptions{Args: request.InitArgs, Backend: full})
+		return session.Init(ctx, InitOptions{Args: initArgs(request), Backend: full})
 	}
 	return session, nil
 }

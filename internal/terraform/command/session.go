@@ -25,6 +25,8 @@ type Session struct {
 	// InitRan is set if an init was necessary. InitReason is the reason.
 	InitRan    bool
 	InitReason string
+	// Content is the fetched content of the module, or nil if nothing was fetched.
+	Content *terraform.ModuleContent
 
 	tool    *Tool
 	product Product

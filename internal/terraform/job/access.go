@@ -157,10 +157,13 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, Verbs: verbs, ResourceNames: names}
 }
 
-// storedSecrets returns the names of the Secrets of the plan, the snapshot, the input
-// and the rescued states that the run reads.
+// storedSecrets returns the names of the Secrets of the module, the plan, the
+// snapshot, the input and the rescued states that the run reads.
 func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
 	stored := slices.Clone(request.Rescued)
+	if pin := request.Module.Pin; pin != nil && pin.Archive != "" {
+		stored = append(stored, pin.Archive)
+	}
 	switch {
 	case request.Operation == terraform.OperationApply && request.Plan != nil:
 		stored = append(stored, request.Plan.ID)

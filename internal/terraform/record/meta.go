@@ -94,6 +94,12 @@ func RescueName(runID string, state []byte) string {
 	return "rescue-" + runID + "-" + hex.EncodeToString(sum[:4])
 }
 
+// ModuleName returns the name of the stored content of a workspace's module.
+func ModuleName(workspace, digest string) string {
+	_, sum, _ := strings.Cut(digest, ":")
+	return "module-" + Shorten(workspace, 45) + "-" + sum[:min(12, len(sum))]
+}
+
 // IsStoredState reports whether a Secret is a snapshot or a rescued state of a
 // workspace.
 func IsStoredState(obj metav1.Object, workspace string) bool {

@@ -26,16 +26,19 @@ const (
 	PlanFormatAnnotation = "capt.appthrust.io/plan-format"
 	// PlanFormat is the format of plans whose Kubernetes state is a file.
 	PlanFormat = "2"
+	// ModuleAnnotation is the digest of the fetched module of a stored plan.
+	ModuleAnnotation = "capt.appthrust.io/module-digest"
 	// ChunksAnnotation is the number of Secrets that hold the content.
 	ChunksAnnotation = "capt.appthrust.io/chunks"
 )
 
-// PlanID returns the ID of a plan. It depends on the content and on the run,
-// because two runs may create plans with the same content.
-func PlanID(plan []byte, runID string) string {
+// PlanID returns the ID of a plan. It depends on the content, on the digest of the
+// fetched module, and on the run, because two runs may create plans with the same
+// content.
+func PlanID(plan []byte, module, runID string) string {
 	sum := sha256.New()
 	sum.Write(plan)
-	sum.Write([]byte(runID))
+	sum.Write([]byte(module + runID))
 	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
 }
 

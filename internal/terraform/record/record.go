@@ -22,6 +22,7 @@ const (
 	ComponentSnapshot = "snapshot"
 	ComponentState    = "state"
 	ComponentRescue   = "rescue"
+	ComponentModule   = "module"
 	// ComponentTransfer is a state that a user pulls or pushes. It exists for the
 	// duration of the command.
 	ComponentTransfer = "transfer"
@@ -51,6 +52,8 @@ const (
 	ConfigurationAnnotation = "capt.appthrust.io/backend-configuration"
 	// StateAnnotation is what was known about the state before the run, as JSON.
 	StateAnnotation = "capt.appthrust.io/state"
+	// SourceAnnotation is the hash of where the module comes from.
+	SourceAnnotation = "capt.appthrust.io/module-source"
 	// RequestAnnotation is the value of the user's run request that the run
 	// fulfils.
 	RequestAnnotation = "capt.appthrust.io/request"

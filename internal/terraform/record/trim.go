@@ -5,7 +5,7 @@ import (
 )
 
 // Trim removes the data that the manager does not read from a cached Secret:
-// logs, requests with their credentials, plans and states. They may have a
+// logs, requests with their credentials, plans, states and modules. They may have a
 // megabyte each, and every workspace has several. Never update a trimmed Secret
 // as a whole: patch it, or read it from the API server first.
 func Trim(secret *corev1.Secret) {
@@ -13,7 +13,7 @@ func Trim(secret *corev1.Secret) {
 	case ComponentRun:
 		delete(secret.Data, keyLog)
 		delete(secret.Data, keyRequest)
-	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentTransfer:
+	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer:
 		secret.Data = nil
 	}
 }
@@ -21,5 +21,5 @@ func Trim(secret *corev1.Secret) {
 // InternalComponents returns the components whose Secrets no user refers to by
 // name.
 func InternalComponents() []string {
-	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentTransfer}
+	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer}
 }

@@ -20,6 +20,7 @@ func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
 		{component: record.ComponentSnapshot},
 		{component: record.ComponentState},
 		{component: record.ComponentRescue},
+		{component: record.ComponentModule},
 		{component: "connection", want: []string{"identity", "log", "progress", "request", "result"}},
 	}
 	for _, tt := range tests {
@@ -43,5 +44,5 @@ func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
 }
 
 func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
-	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "transfer"))
+	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "module", "transfer"))
 }

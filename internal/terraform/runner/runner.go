@@ -109,7 +109,8 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
 		CLIConfig: r.CLIConfig, Inherit: r.Inherit,
-		Others: r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
+		Archive: r.loadContent(request.Workspace.Namespace),
+		Others:  r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
 	}
 	// Credentials, plans and event streams are removed after the run.
 	defer func() {
@@ -192,7 +193,7 @@ func (r *Runner) prepare(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	return nil
+	return r.storeContent(ctx, run)
 }
 
 // phase adds a phase that ends now to the result.
@@ -213,7 +214,7 @@ func (r *Runner) finish(ctx context.Context, run *execution) error {
 		short := &terraform.Result{
 			RunID: run.result.RunID, Operation: run.result.Operation, StartedAt: run.result.StartedAt, FinishedAt: run.result.FinishedAt,
 			State: run.result.State, StateUncertain: run.result.StateUncertain, Rescued: run.result.Rescued, Saved: run.result.Saved,
-			Snapshot: run.result.Snapshot, Phases: run.result.Phases, LockFile: run.result.LockFile,
+			Snapshot: run.result.Snapshot, Phases: run.result.Phases, LockFile: run.result.LockFile, Module: run.result.Module,
 			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
 			Diagnostics: diagnostic("Result too large", "The outputs and changes exceed 1 MiB, the limit of a Secret: make the outputs smaller. The changes are applied."),
 		}

@@ -165,7 +165,7 @@ func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	content := []byte("a plan")
-	id := record.PlanID(content, "hello-r1")
+	id := record.PlanID(content, "", "hello-r1")
 	save := func(name, runID string) {
 		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, runID))
 		g.Expect(err).NotTo(HaveOccurred())

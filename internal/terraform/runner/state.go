@@ -257,6 +257,9 @@ func (r *Runner) store(ctx context.Context, run *execution, name, component stri
 			return err
 		}
 		secrets[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
+		if digest := run.moduleDigest(); digest != "" {
+			secrets[0].Annotations[record.ModuleAnnotation] = digest
+		}
 	}
 	for _, secret := range secrets {
 		if err := r.kube.createSecret(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {

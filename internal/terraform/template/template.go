@@ -111,7 +111,7 @@ func Resolve(s Sources) (*Inputs, error) {
 		Source: terraform.Source(p.Source), Content: p.Module, Format: format(p.InlineFormat), Entrypoint: p.Entrypoint,
 	}
 	if p.Source == infrav1.ModuleSourceRemote {
-		request.Module.Content, request.Module.Address = "", p.Module
+		request.Module.Content, request.Module.Address, request.Module.Version = "", p.Module, p.Version
 	}
 	request.InitArgs, request.PlanArgs = args(p.InitArgs), args(p.PlanArgs)
 	request.ApplyArgs, request.DestroyArgs = args(p.ApplyArgs), args(p.DestroyArgs)

@@ -1,0 +1,75 @@
+package workspacetemplateapply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// pinModule makes a run use the module content that was resolved for its inputs. New
+// inputs and a run that the user requests use what the addresses resolve to now. A
+// saved plan is applied with the content that it was created from.
+func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs string, requested bool) {
+	switch {
+	case requested && (resolvesModule(request.Operation) || request.Operation == terraform.OperationDestroy):
+		request.Module.Refetch = true
+	case resolved == nil:
+	case isPinned(resolved, request, inputs):
+		request.Module.Pin = &terraform.ModuleContent{Digest: resolved.Digest, Revision: resolved.Revision, Archive: resolved.Archive}
+	default:
+		request.Module.Refetch = true
+	}
+}
+
+// isPinned reports whether a run uses the content that was resolved. Runs that do not
+// apply the inputs use that of the last plan.
+func isPinned(resolved *infrav1.ModuleStatus, request *terraform.Request, inputs string) bool {
+	if resolvesModule(request.Operation) || request.Operation == terraform.OperationApply {
+		return resolved.Inputs == inputs
+	}
+	return resolved.Source == moduleSource(request.Module)
+}
+
+// resolvesModule reports whether the runs of an operation resolve the module for new
+// inputs.
+func resolvesModule(operation terraform.Operation) bool {
+	return operation == terraform.OperationPlan || operation == terraform.OperationPlanAndApply
+}
+
+// moduleSource returns a hash of where the module comes from.
+func moduleSource(module terraform.Module) string {
+	module.Refetch, module.Pin = false, nil
+	sum := sha256.Sum256(mustJSON(module))
+	return hex.EncodeToString(sum[:8])
+}
+
+// recordModule records the module content that a run resolved for its inputs.
+func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
+	source := run.secret.Annotations[record.SourceAnnotation]
+	if result.Module == nil || source == "" || !resolvesModule(result.Operation) {
+		return
+	}
+	s.apply.Status.Module = &infrav1.ModuleStatus{
+		Digest: result.Module.Digest, Revision: record.Shorten(result.Module.Revision, maxRevision), Archive: result.Module.Archive,
+		Source: source, Inputs: run.inputs(),
+	}
+}
+
+// maxRevision is the size of the revision of a module, in bytes.
+const maxRevision = 128
+
+// surplusModules returns the Secrets of module content that no run uses any more.
+func surplusModules(secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
+	var surplus []corev1.Secret
+	for _, secret := range secrets {
+		if module == nil || module.Archive == "" || !record.IsChunk(secret.Name, module.Archive) {
+			surplus = append(surplus, secret)
+		}
+	}
+	return surplus
+}
