@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/config/crd"
 )
@@ -58,20 +57,12 @@ func servedVersions(definition *apiextensionsv1.CustomResourceDefinition) []stri
 
 // crds compares the installed CRDs with those of this program.
 func (d *Doctor) crds(ctx context.Context) ([]Result, error) {
-	entries, err := crd.Bases.ReadDir("bases")
+	definitions, err := crd.Definitions()
 	if err != nil {
-		return nil, fmt.Errorf("reading the CRDs: %w", err)
+		return nil, err
 	}
 	var problems []Result
-	for _, entry := range entries {
-		content, err := crd.Bases.ReadFile("bases/" + entry.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading the CRDs: %w", err)
-		}
-		desired := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, desired); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", entry.Name(), err)
-		}
+	for _, desired := range definitions {
 		installed := &apiextensionsv1.CustomResourceDefinition{}
 		err = d.Client.Get(ctx, client.ObjectKey{Name: desired.Name}, installed)
 		if client.IgnoreNotFound(err) != nil {
@@ -83,7 +74,7 @@ func (d *Doctor) crds(ctx context.Context) ([]Result, error) {
 		}
 		problems = append(problems, crdProblems(desired, installed)...)
 	}
-	return orOK(problems, "%d CRDs are installed and served", len(entries)), nil
+	return orOK(problems, "%d CRDs are installed and served", len(definitions)), nil
 }
 
 // crdProblems returns the differences between a CRD and the installed one that

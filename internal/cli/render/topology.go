@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/cluster-api/exp/topology/desiredstate"
 	topologyscope "sigs.k8s.io/cluster-api/exp/topology/scope"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/config/crd"
 )
@@ -241,19 +240,11 @@ func (d *definitions) Get(_ context.Context, key client.ObjectKey, obj client.Ob
 	if !ok {
 		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 	}
-	entries, err := crd.Bases.ReadDir("bases")
+	all, err := crd.Definitions()
 	if err != nil {
-		return fmt.Errorf("reading the CRDs: %w", err)
+		return err
 	}
-	for _, entry := range entries {
-		text, err := crd.Bases.ReadFile("bases/" + entry.Name())
-		if err != nil {
-			return fmt.Errorf("reading the CRDs: %w", err)
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, definition); err != nil {
-			return fmt.Errorf("reading %s: %w", entry.Name(), err)
-		}
+	for _, definition := range all {
 		if definition.Name == key.Name {
 			metadata.ObjectMeta = definition.ObjectMeta
 			return nil

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/config/crd"
 )
@@ -40,20 +39,12 @@ type kind struct {
 
 // kinds returns CAPT's kinds.
 var kinds = sync.OnceValues(func() (map[schema.GroupVersionKind]*kind, error) {
-	entries, err := crd.Bases.ReadDir("bases")
+	definitions, err := crd.Definitions()
 	if err != nil {
-		return nil, fmt.Errorf("reading the CRDs: %w", err)
+		return nil, err
 	}
 	all := map[schema.GroupVersionKind]*kind{}
-	for _, entry := range entries {
-		text, err := crd.Bases.ReadFile("bases/" + entry.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading the CRDs: %w", err)
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, definition); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", entry.Name(), err)
-		}
+	for _, definition := range definitions {
 		for _, version := range definition.Spec.Versions {
 			gvk := schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.Kind}
 			all[gvk] = &kind{crd: definition, version: version}
