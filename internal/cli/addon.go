@@ -136,10 +136,8 @@ func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddo
 	if cluster == "" {
 		return text.NonNil(addon.Status.Clusters), nil
 	}
-	for _, status := range addon.Status.Clusters {
-		if status.Name == cluster {
-			return []addonsv1.ClusterAddonStatus{status}, nil
-		}
+	if status := addon.StatusIn(cluster); status != nil {
+		return []addonsv1.ClusterAddonStatus{*status}, nil
 	}
 	return nil, fmt.Errorf("add-on %s does not select cluster %q: it selects clusters with the labels %s", addon.Name, cluster, metav1.FormatLabelSelector(&addon.Spec.ClusterSelector))
 }

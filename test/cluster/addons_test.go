@@ -79,10 +79,8 @@ spec:
 // addonStatus returns the status of an add-on in a cluster.
 func (h *harness) addonStatus(addon, cluster string) addonsv1.ClusterAddonStatus {
 	h.t.Helper()
-	for _, c := range get(h, addon, &addonsv1.CAPTAddon{}).Status.Clusters {
-		if c.Name == cluster {
-			return c
-		}
+	if status := get(h, addon, &addonsv1.CAPTAddon{}).StatusIn(cluster); status != nil {
+		return *status
 	}
 	return addonsv1.ClusterAddonStatus{}
 }

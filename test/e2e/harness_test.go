@@ -292,13 +292,11 @@ func condition(conditions []metav1.Condition, kind string) string {
 // the message.
 func (h *harness) addonStatus(addon string) string {
 	h.t.Helper()
-	found := get(h, addon, &addonsv1.CAPTAddon{})
-	for _, c := range found.Status.Clusters {
-		if c.Name == h.name {
-			return strings.TrimSpace(c.Reason + " " + c.Message)
-		}
+	status := get(h, addon, &addonsv1.CAPTAddon{}).StatusIn(h.name)
+	if status == nil {
+		return "absent"
 	}
-	return "absent"
+	return strings.TrimSpace(status.Reason + " " + status.Message)
 }
 
 // handled reports whether an add-on was reconciled since it was changed.

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -413,6 +414,24 @@ func (a *CAPTAddon) SetConditions(conditions []metav1.Condition) { a.Status.Cond
 // SetObservedGeneration sets the latest observed generation.
 func (a *CAPTAddon) SetObservedGeneration(generation int64) {
 	a.Status.ObservedGeneration = generation
+}
+
+// Selects reports whether clusterSelector matches the labels of a Cluster. An
+// invalid selector matches none.
+func (a *CAPTAddon) Selects(clusterLabels map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&a.Spec.ClusterSelector)
+	return err == nil && selector.Matches(labels.Set(clusterLabels))
+}
+
+// StatusIn returns the status of the add-on in a cluster, or nil if the cluster
+// does not have the add-on.
+func (a *CAPTAddon) StatusIn(cluster string) *ClusterAddonStatus {
+	for i := range a.Status.Clusters {
+		if a.Status.Clusters[i].Name == cluster {
+			return &a.Status.Clusters[i]
+		}
+	}
+	return nil
 }
 
 // CAPTAddonList is a list of CAPTAddons.

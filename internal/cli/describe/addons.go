@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addon/versions"
 )
 
 // addons returns a node with the add-ons that are or will be installed in the
@@ -29,10 +27,9 @@ func (b *builder) addons() *Node {
 func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 	n := &Node{Kind: "CAPTAddon", Name: addon.Name}
 	cluster := b.objects.Cluster
-	i := slices.IndexFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == cluster.Name })
+	status := addon.StatusIn(cluster.Name)
 	switch {
-	case i >= 0:
-		status := addon.Status.Clusters[i]
+	case status != nil:
 		n.State, n.Reason, n.Message, n.Since = StateFor(status.Reason), status.Reason, status.Message, status.Since
 		if ptr.Deref(status.Ready, false) {
 			n.State, n.Message = StateReady, addonVersion(addon)
@@ -40,7 +37,7 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 		if status.Attempts > 0 && n.State != StateReady {
 			n.Message = fmt.Sprintf("failed %d times: %s", status.Attempts, n.Message)
 		}
-	case cluster.DeletionTimestamp.IsZero() && matches(addon, cluster):
+	case cluster.DeletionTimestamp.IsZero() && addon.Selects(cluster.Labels):
 		n.State, n.Reason, n.Since = StateUnknown, notReported, addon.CreationTimestamp
 	default:
 		return nil
@@ -51,21 +48,14 @@ func (b *builder) addon(addon *addonsv1.CAPTAddon) *Node {
 	return n
 }
 
-// addonVersion returns the version that an add-on installs.
+// addonVersion returns the version that an add-on installs, with the name of its
+// chart.
 func addonVersion(addon *addonsv1.CAPTAddon) string {
-	switch {
-	case addon.Spec.Helm != nil:
-		return addon.Spec.Helm.Chart.Name + " " + addon.Spec.Helm.Chart.Version
-	case addon.Spec.Versions != nil:
-		return addon.Spec.Versions.Version
+	version := versions.AddonVersion(addon)
+	if addon.Spec.Helm != nil {
+		return addon.Spec.Helm.Chart.Name + " " + version
 	}
-	return ""
-}
-
-// matches reports whether an add-on selects the Cluster.
-func matches(addon *addonsv1.CAPTAddon, cluster *clusterv1.Cluster) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
-	return err == nil && selector.Matches(labels.Set(cluster.Labels))
+	return version
 }
 
 // dependencyOrder returns add-ons sorted by name, each after its dependencies.

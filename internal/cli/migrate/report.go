@@ -168,7 +168,7 @@ func (m *Migration) blockMigration(s *clusterState, r *Report) {
 		}
 	}
 	for _, addon := range []*addonsv1.CAPTAddon{s.flux, s.addon} {
-		if len(addon.Spec.ClusterSelector.MatchExpressions) > 0 && !selects(addon, s.cluster.Labels) {
+		if len(addon.Spec.ClusterSelector.MatchExpressions) > 0 && !addon.Selects(s.cluster.Labels) {
 			r.block("add-on %s selects clusters by expressions: label the Cluster yourself", addon.Name)
 		}
 		if version := s.renderCluster().KubernetesVersion; m.Versions != nil && version != "" {
@@ -256,7 +256,7 @@ func (m *Migration) addNotes(s *clusterState, r *Report) {
 	maps.Copy(after, s.addon.Spec.ClusterSelector.MatchLabels)
 	for i := range s.addons {
 		a := &s.addons[i]
-		if a.Name != m.Flux && a.Name != m.Addon && !selects(a, s.cluster.Labels) && selects(a, after) {
+		if a.Name != m.Flux && a.Name != m.Addon && !a.Selects(s.cluster.Labels) && a.Selects(after) {
 			r.note("the labels also select add-on %s, which replaces existing objects of the same names", a.Name)
 		}
 	}

@@ -80,7 +80,7 @@ func (s *clusterState) importsRelease() bool {
 // isReleased reports whether neither CAPT nor Flux manages the release.
 func (m *Migration) isReleased(s *clusterState) bool {
 	_, leaving := s.cluster.Annotations[addonsv1.LeaveAddonsAnnotation]
-	return !selects(s.addon, s.cluster.Labels) && s.addonStatus(s.addon) == nil && s.fluxRelease == nil && !leaving
+	return !s.addon.Selects(s.cluster.Labels) && s.addon.StatusIn(s.key.Name) == nil && s.fluxRelease == nil && !leaving
 }
 
 // labelsToRemove returns the keys of the add-on's labels that Flux does not need.
@@ -112,7 +112,7 @@ func (m *Migration) deselectedAddons(s *clusterState) []string {
 		delete(after, key)
 	}
 	for i := range s.addons {
-		if selects(&s.addons[i], s.cluster.Labels) && !selects(&s.addons[i], after) {
+		if s.addons[i].Selects(s.cluster.Labels) && !s.addons[i].Selects(after) {
 			names[s.addons[i].Name] = true
 		}
 	}
@@ -167,7 +167,7 @@ func (m *Migration) waitDeselected(ctx context.Context, s *clusterState, names [
 			return "", fmt.Errorf("listing add-ons: %w", err)
 		}
 		for i := range list.Items {
-			if slices.Contains(names, list.Items[i].Name) && s.addonStatus(&list.Items[i]) != nil {
+			if slices.Contains(names, list.Items[i].Name) && list.Items[i].StatusIn(s.key.Name) != nil {
 				return "CAPT still manages add-on " + list.Items[i].Name + " in the cluster", nil
 			}
 		}

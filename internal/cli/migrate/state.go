@@ -12,7 +12,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -292,29 +291,13 @@ func (s *clusterState) releaseID() string {
 // templateName returns the name of the template in the control plane's spec.
 func (s *clusterState) templateName() string { return s.controlPlane.Spec.WorkspaceTemplateRef.Name }
 
-// selects reports whether an add-on selects a cluster with these labels.
-func selects(addon *addonsv1.CAPTAddon, clusterLabels map[string]string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
-	return err == nil && selector.Matches(labels.Set(clusterLabels))
-}
-
-// addonStatus returns the status of an add-on in the cluster, or nil.
-func (s *clusterState) addonStatus(addon *addonsv1.CAPTAddon) *addonsv1.ClusterAddonStatus {
-	for i := range addon.Status.Clusters {
-		if addon.Status.Clusters[i].Name == s.key.Name {
-			return &addon.Status.Clusters[i]
-		}
-	}
-	return nil
-}
-
 // addonPending returns why an add-on is not ready in the cluster, or an empty
 // string if it is.
 func (s *clusterState) addonPending(addon *addonsv1.CAPTAddon) string {
-	if !selects(addon, s.cluster.Labels) {
+	if !addon.Selects(s.cluster.Labels) {
 		return "add-on " + addon.Name + " does not select the cluster"
 	}
-	status := s.addonStatus(addon)
+	status := addon.StatusIn(s.key.Name)
 	switch {
 	case status == nil:
 		return "CAPT has not observed add-on " + addon.Name + " yet"

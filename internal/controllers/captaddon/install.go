@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -155,16 +156,14 @@ func (s *scope) checkDependency(in *installation, name string) error {
 		if s.addons[i].Name != name {
 			continue
 		}
-		for _, c := range s.addons[i].Status.Clusters {
-			switch {
-			case c.Name != in.name:
-			case c.Ready != nil && *c.Ready:
-				return nil
-			default:
-				return fault.Wait(addonsv1.WaitingForDependencyReason, "Add-on %s is not ready: %s", name, strings.TrimSpace(c.Reason+" "+c.Message))
-			}
+		status := s.addons[i].StatusIn(in.name)
+		switch {
+		case status == nil:
+			return fault.Wait(addonsv1.WaitingForDependencyReason, "Add-on %s does not select this cluster: add the labels of its clusterSelector to the Cluster", name)
+		case ptr.Deref(status.Ready, false):
+			return nil
 		}
-		return fault.Wait(addonsv1.WaitingForDependencyReason, "Add-on %s does not select this cluster: add the labels of its clusterSelector to the Cluster", name)
+		return fault.Wait(addonsv1.WaitingForDependencyReason, "Add-on %s is not ready: %s", name, strings.TrimSpace(status.Reason+" "+status.Message))
 	}
 	return fault.Wait(addonsv1.WaitingForDependencyReason, "Add-on %s does not exist: create it, or remove it from dependsOn", name)
 }

@@ -85,7 +85,7 @@ func (s *scope) checkRemovalOrder(in *installation) error {
 		return fault.Wait(addonsv1.RemovingReason, "Waiting for the nodes and load balancers of the cluster to be deleted")
 	}
 	for _, d := range render.Dependents(s.addon.Name, s.addons) {
-		if hasCluster(d, in.name) {
+		if d.StatusIn(in.name) != nil {
 			return fault.Wait(addonsv1.WaitingForDependentsReason, "Add-on %s depends on this one and is removed first", d.Name)
 		}
 	}

@@ -3,8 +3,6 @@ package captaddon
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +42,7 @@ func (r *Reconciler) addonsOfControlPlane(ctx context.Context, obj client.Object
 }
 
 func (r *Reconciler) addonsOfClusterNamed(ctx context.Context, cluster client.ObjectKey) []ctrl.Request {
-	return r.requests(ctx, cluster.Namespace, func(addon *addonsv1.CAPTAddon) bool { return hasCluster(addon, cluster.Name) })
+	return r.requests(ctx, cluster.Namespace, func(addon *addonsv1.CAPTAddon) bool { return addon.StatusIn(cluster.Name) != nil })
 }
 
 // addonsOfSource returns the add-ons that use a Secret or ConfigMap.
@@ -58,18 +56,7 @@ func (r *Reconciler) requests(ctx context.Context, namespace string, match func(
 
 // concerns reports whether an add-on selects a Cluster or is installed in it.
 func concerns(addon *addonsv1.CAPTAddon, cluster client.Object) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
-	return err == nil && selector.Matches(labels.Set(cluster.GetLabels())) || hasCluster(addon, cluster.GetName())
-}
-
-// hasCluster reports whether a cluster is in the status of an add-on.
-func hasCluster(addon *addonsv1.CAPTAddon, cluster string) bool {
-	for i := range addon.Status.Clusters {
-		if addon.Status.Clusters[i].Name == cluster {
-			return true
-		}
-	}
-	return false
+	return addon.Selects(cluster.GetLabels()) || addon.StatusIn(cluster.GetName()) != nil
 }
 
 // usesSource reports whether an add-on takes manifests from a ConfigMap or Secret

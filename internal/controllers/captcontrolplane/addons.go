@@ -37,7 +37,7 @@ func (r *Reconciler) waitForAddons(ctx context.Context, s *scope) error {
 func installedAddons(addons []addonsv1.CAPTAddon, cluster string) []string {
 	var installed []string
 	for i := range addons {
-		if status := addonStatus(&addons[i], cluster); status != nil {
+		if status := addons[i].StatusIn(cluster); status != nil {
 			text := "CAPTAddon " + addons[i].Name
 			if status.Message != "" {
 				text += " (" + status.Message + ")"
@@ -46,16 +46,6 @@ func installedAddons(addons []addonsv1.CAPTAddon, cluster string) []string {
 		}
 	}
 	return installed
-}
-
-// addonStatus returns the status of an add-on in a cluster, or nil if the cluster
-// does not have the add-on.
-func addonStatus(addon *addonsv1.CAPTAddon, cluster string) *addonsv1.ClusterAddonStatus {
-	i := slices.IndexFunc(addon.Status.Clusters, func(c addonsv1.ClusterAddonStatus) bool { return c.Name == cluster })
-	if i < 0 {
-		return nil
-	}
-	return &addon.Status.Clusters[i]
 }
 
 // hold returns a wait that explains why the next step of an upgrade must not
@@ -71,7 +61,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, version desired.Version
 	}
 	for i := range addons {
 		addon := &addons[i]
-		if addonStatus(addon, s.clusterName()) == nil {
+		if addon.StatusIn(s.clusterName()) == nil {
 			continue
 		}
 		if unsupported := r.Versions.CheckAddon(addon, version.Next.String()); unsupported != nil {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,16 +161,14 @@ func (d *Demo) addon(name string) func(context.Context) (string, error) {
 		if err := d.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: name}, addon); err != nil {
 			return "", fmt.Errorf("reading add-on %s: %w", name, err)
 		}
-		for _, cluster := range addon.Status.Clusters {
-			if cluster.Name != d.name {
-				continue
-			}
-			if cluster.Ready != nil && *cluster.Ready && addon.Status.ObservedGeneration == addon.Generation {
-				return "", nil
-			}
-			return firstLine(cluster.Reason + ": " + cluster.Message), nil
+		status := addon.StatusIn(d.name)
+		switch {
+		case status == nil:
+			return "CAPT has not observed the cluster yet", nil
+		case ptr.Deref(status.Ready, false) && addon.Status.ObservedGeneration == addon.Generation:
+			return "", nil
 		}
-		return "CAPT has not observed the cluster yet", nil
+		return firstLine(status.Reason + ": " + status.Message), nil
 	}
 }
 
