@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -92,10 +94,14 @@ func (c *checker) addVersion(o *Object, path string, err error) {
 
 // kubernetesVersions returns the versions of the clusters that an add-on selects.
 func (c *checker) kubernetesVersions(addon *addonsv1.CAPTAddon) []string {
+	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
+	if err != nil {
+		return nil
+	}
 	var found []string
 	_, clusters := all[*clusterv1.Cluster](c)
 	for _, cluster := range clusters {
-		if cluster.Namespace != addon.Namespace || !addon.Selects(cluster.Labels) {
+		if cluster.Namespace != addon.Namespace || !selector.Matches(labels.Set(cluster.Labels)) {
 			continue
 		}
 		version := cluster.Spec.Topology.Version
