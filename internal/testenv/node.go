@@ -10,11 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 const (
@@ -118,14 +119,11 @@ func (e *Environment) prepareNode(root string) error {
 
 // lock waits until no other environment on this machine has a node.
 func (n *Node) lock() error {
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "capt-test-node.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := host.LockFile(context.Background(), filepath.Join(os.TempDir(), "capt-test-node.lock"))
 	if err != nil {
-		return fmt.Errorf("opening the lock of the node: %w", err)
+		return fmt.Errorf("locking the node: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("locking the node: %w", errors.Join(err, lock.Close()))
-	}
-	n.env.stops = append(n.env.stops, lock.Close)
+	n.env.stops = append(n.env.stops, lock.File.Close)
 	return nil
 }
 

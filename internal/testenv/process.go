@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/host"
 )
 
 // startProcess starts a program that runs until the environment stops, and waits until
@@ -46,7 +46,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		select {
 		case err := <-exited:
 			exited <- err
-			return fmt.Errorf("it exited (%w): %s", err, logTail(logPath))
+			return fmt.Errorf("it exited (%w): %s", err, host.LogTail(logPath, 2000))
 		default:
 		}
 		resp, err := insecure.Get(healthURL)
@@ -55,7 +55,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("health status is %s: %s", resp.Status, logTail(logPath))
+			return fmt.Errorf("health status is %s: %s", resp.Status, host.LogTail(logPath, 2000))
 		}
 		return nil
 	})
@@ -71,15 +71,6 @@ func stopProcess(p *os.Process, exited <-chan error) error {
 	case <-time.After(20 * time.Second):
 		return errors.Join(fmt.Errorf("process %d did not exit in time", p.Pid), p.Kill())
 	}
-}
-
-// logTail returns the end of a log file.
-func logTail(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return message.Tail(string(content), 2000)
 }
 
 // freePort returns an unused port.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -173,11 +174,11 @@ func RunLiveness(ctx context.Context, c client.Reader, secret *corev1.Secret) (l
 // processLiveness returns the liveness of a process, which is known only on the
 // machine that runs it.
 func processLiveness(identity *record.Identity) terraform.Liveness {
-	host, err := os.Hostname()
+	hostname, err := os.Hostname()
 	switch {
-	case err != nil || host != identity.Host:
+	case err != nil || hostname != identity.Host:
 		return terraform.LivenessUnknown
-	case identity.Boot == record.BootID() && identity.Alive():
+	case identity.Boot == host.BootID() && identity.Alive():
 		return terraform.LivenessRunning
 	default:
 		return terraform.LivenessGone

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -96,13 +97,13 @@ func TestFindLock_reportsTheLivenessOfItsHolder(t *testing.T) {
 
 func TestProcessLiveness_isKnownOnlyOnTheSameMachine(t *testing.T) {
 	g := NewWithT(t)
-	host, err := os.Hostname()
+	hostname, err := os.Hostname()
 	g.Expect(err).NotTo(HaveOccurred())
-	started, err := record.ProcessStartTime(os.Getpid())
+	started, err := host.ProcessStartTime(os.Getpid())
 	g.Expect(err).NotTo(HaveOccurred())
-	running := record.Identity{Host: host, Boot: record.BootID(), PID: os.Getpid(), Started: started}
+	running := record.Identity{Host: hostname, Boot: host.BootID(), PID: os.Getpid(), Started: started}
 	elsewhere, rebooted := running, running
-	elsewhere.Host, rebooted.Boot = host+"-2", "another boot"
+	elsewhere.Host, rebooted.Boot = hostname+"-2", "another boot"
 	g.Expect(processLiveness(&running)).To(Equal(terraform.LivenessRunning))
 	g.Expect(processLiveness(&elsewhere)).To(Equal(terraform.LivenessUnknown))
 	g.Expect(processLiveness(&rebooted)).To(Equal(terraform.LivenessGone))

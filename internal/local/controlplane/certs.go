@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // validity is long because certificates are not renewed.
@@ -121,7 +123,7 @@ func (l layout) ensurePair(name string, template *x509.Certificate, parent *tls.
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate %s: %w", name, err)
 	}
-	if err := errors.Join(writeFile(keyFile, keyPEM, 0o600), writeFile(certFile, certPEM, 0o644)); err != nil {
+	if err := errors.Join(host.WriteFile(keyFile, keyPEM, 0o600), host.WriteFile(certFile, certPEM, 0o644)); err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
@@ -186,10 +188,10 @@ func (l layout) ensureAccountKey() error {
 	if err != nil {
 		return fmt.Errorf("encoding the key of service accounts: %w", err)
 	}
-	if err := writeFile(l.pki(accountKey), private, 0o600); err != nil {
+	if err := host.WriteFile(l.pki(accountKey), private, 0o600); err != nil {
 		return err
 	}
-	return writeFile(l.pki(accountPublic), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644)
+	return host.WriteFile(l.pki(accountPublic), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644)
 }
 
 // publishCACertificate copies the cluster's CA certificate to where other programs
@@ -199,5 +201,5 @@ func (l layout) publishCACertificate() error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", filepath.Base(l.caCertificate()), err)
 	}
-	return writeFile(l.caCertificate(), content, 0o644)
+	return host.WriteFile(l.caCertificate(), content, 0o644)
 }

@@ -129,7 +129,7 @@ func (c *child) runOnce(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
 	if c.holdsLock() {
-		cmd.ExtraFiles = []*os.File{c.parent.lock.file}
+		cmd.ExtraFiles = []*os.File{c.parent.lock.File}
 	}
 	if err := c.parent.startCommand(cmd); err != nil {
 		return fmt.Errorf("starting: %w", err)

@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // Cluster is the control plane of a directory, whether or not it is running.
@@ -77,7 +79,7 @@ func (c *Cluster) supervisorCommand() ([]string, error) {
 // lockOperation acquires the directory's operation lock: only one process at a time
 // may start or stop the control plane. If the directory does not exist, it is
 // created if create is set, and otherwise the lock is nil.
-func (c *Cluster) lockOperation(ctx context.Context, create bool) (*lock, error) {
+func (c *Cluster) lockOperation(ctx context.Context, create bool) (*host.FileLock, error) {
 	for {
 		if err := checkDirectory(c.Dir); errors.Is(err, os.ErrNotExist) {
 			if !create {
@@ -89,11 +91,11 @@ func (c *Cluster) lockOperation(ctx context.Context, create bool) (*lock, error)
 		} else if err != nil {
 			return nil, err
 		}
-		held, err := waitForLock(ctx, layout(c.Dir).operationLock())
-		if errors.Is(err, os.ErrNotExist) || err == nil && !held.current() {
+		held, err := host.LockFile(ctx, layout(c.Dir).operationLock())
+		if errors.Is(err, os.ErrNotExist) || err == nil && !held.Current() {
 			// The previous holder removed the directory.
 			if held != nil {
-				held.release()
+				held.Release()
 			}
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 const (
@@ -33,12 +35,12 @@ func (c *Cluster) Down(ctx context.Context) error {
 		}
 		return nil
 	}
-	defer held.release()
+	defer held.Release()
 	exclusive, err := c.stopAll(ctx)
 	if err != nil {
 		return err
 	}
-	defer exclusive.release()
+	defer exclusive.Release()
 	if err := os.RemoveAll(c.Dir); err != nil {
 		return fmt.Errorf("removing the directory: %w", err)
 	}
@@ -52,12 +54,12 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	if err != nil || held == nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	exclusive, err := c.stopAll(ctx)
 	if err != nil {
 		return err
 	}
-	exclusive.release()
+	exclusive.Release()
 	return nil
 }
 
@@ -72,15 +74,15 @@ func (c *Cluster) supervisor() Process {
 // stopAll stops the supervisor and all processes it started or left behind, and
 // returns the supervisor's lock. The lock proves that they have exited, and prevents
 // another supervisor from starting.
-func (c *Cluster) stopAll(ctx context.Context) (*lock, error) {
+func (c *Cluster) stopAll(ctx context.Context) (*host.FileLock, error) {
 	began := time.Now()
 	var terminated, killed Process
 	for {
-		held, err := tryLock(layout(c.Dir).supervisorLock())
+		held, err := host.TryLockFile(layout(c.Dir).supervisorLock())
 		if err == nil {
 			return held, c.stopParts(ctx)
 		}
-		if !errors.Is(err, errHeld) {
+		if !errors.Is(err, host.ErrLocked) {
 			return nil, err
 		}
 		supervisor := c.supervisor()

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // extension is the name of a kubeconfig extension that contains the directory of the
@@ -57,8 +59,8 @@ func (l layout) writeKubeconfig(name, endpoint string) error {
 		return fmt.Errorf("encoding the kubeconfig: %w", err)
 	}
 	return errors.Join(
-		writeFile(l.kubeconfig(), content, 0o600),
-		writeFile(l.endpoint(), []byte(endpoint+"\n"), 0o644),
+		host.WriteFile(l.kubeconfig(), content, 0o600),
+		host.WriteFile(l.endpoint(), []byte(endpoint+"\n"), 0o644),
 	)
 }
 
@@ -98,7 +100,7 @@ func (l layout) state(endpoint string) State {
 	if err != nil || strings.TrimSpace(string(current)) != endpoint {
 		return Stopped
 	}
-	if running, err := isHeld(l.supervisorLock()); err != nil || !running {
+	if running, err := host.IsLocked(l.supervisorLock()); err != nil || !running {
 		return Stopped
 	}
 	return Supervised

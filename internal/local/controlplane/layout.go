@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // layout is a control plane's directory. Its methods return the paths of the files.
@@ -71,32 +73,12 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// writeFile replaces a file atomically, so that a reader, or a start after a crash,
-// never sees a part of it. It does not create the directory: a removed directory must
-// not come back.
-func writeFile(path string, content []byte, mode os.FileMode) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
-	}
-	_, err = file.Write(content)
-	err = errors.Join(err, file.Chmod(mode), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
-	}
-	return nil
-}
-
 func writeJSON(path string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
 	}
-	return writeFile(path, append(content, '\n'), 0o600)
+	return host.WriteFile(path, append(content, '\n'), 0o600)
 }
 
 // readJSON decodes a file. If the file does not exist, it does not change the value.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -72,7 +73,7 @@ func newCluster(t *testing.T) *Cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{supervisorLog, APIServer} {
-				t.Logf("%s: %s", name, logTail(cluster.Log(name)))
+				t.Logf("%s: %s", name, host.LogTail(cluster.Log(name), logLimit))
 			}
 		}
 		if err := cluster.Down(context.Background()); err != nil {

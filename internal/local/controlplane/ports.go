@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // portTimeout is how long the recorded port of the API server may be in use by
@@ -52,9 +54,9 @@ func (c *Cluster) Ports(ctx context.Context, names ...string) (map[string]int, e
 	if err != nil {
 		return nil, err
 	}
-	defer held.release()
+	defer held.Release()
 	l := layout(c.Dir)
-	running, err := isHeld(l.supervisorLock())
+	running, err := host.IsLocked(l.supervisorLock())
 	if err != nil {
 		return nil, err
 	}

@@ -5,32 +5,22 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // processStarted returns the boot ID and the clock tick at which a process started.
 // A process that has exited but has not been reaped does not exist.
 func processStarted(pid int) (string, error) {
-	process, err := procfs.NewProc(pid)
+	started, err := host.ProcessStartTime(pid)
 	if err != nil {
-		return "", fmt.Errorf("reading process %d: %w", pid, err)
+		return "", err
 	}
-	stat, err := process.Stat()
-	if err != nil {
-		return "", fmt.Errorf("reading process %d: %w", pid, err)
-	}
-	if stat.State == "Z" || stat.State == "X" {
-		return "", fmt.Errorf("process %d has exited: %w", pid, os.ErrNotExist)
-	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("reading the boot ID: %w", err)
-	}
-	return fmt.Sprintf("%s/%d", strings.TrimSpace(string(boot)), stat.Starttime), nil
+	return fmt.Sprintf("%s/%d", host.BootID(), started), nil
 }
 
 // childAttributes makes the kernel kill a child when the supervisor dies. Killing

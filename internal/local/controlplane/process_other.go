@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // processStarted returns the time at which a process started.
@@ -35,7 +37,7 @@ func processesWith(func(string) bool) []Process { return nil }
 // linkSupervisor writes the command line to a file. On this system the file does not
 // show whether the supervisor is running.
 func (l layout) linkSupervisor() error {
-	return writeFile(l.supervisorLink(), []byte(strings.Join(os.Args, "\x00")), 0o600)
+	return host.WriteFile(l.supervisorLink(), []byte(strings.Join(os.Args, "\x00")), 0o600)
 }
 
 // closeOnExec does nothing on this system.

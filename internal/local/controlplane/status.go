@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 // Status is the observed state of a control plane.
@@ -103,7 +105,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	if err := readJSON(l.status(), &observed); err != nil {
 		return nil, err
 	}
-	if status.Running, err = isHeld(l.supervisorLock()); err != nil {
+	if status.Running, err = host.IsLocked(l.supervisorLock()); err != nil {
 		return nil, err
 	}
 	status.Parts, status.Workloads = observed.Parts, observed.Workloads

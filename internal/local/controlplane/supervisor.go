@@ -17,6 +17,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 const (
@@ -38,7 +40,7 @@ var errRemoved = errors.New("the directory was removed")
 // supervisor runs the programs of a directory.
 type supervisor struct {
 	layout
-	lock   *lock
+	lock   *host.FileLock
 	self   Process
 	ports  *ports
 	client *http.Client
@@ -80,12 +82,12 @@ func Supervise(ctx context.Context, dir string) error {
 	l := layout(dir)
 	waiting, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	held, err := waitForLock(waiting, l.supervisorLock())
+	held, err := host.LockFile(waiting, l.supervisorLock())
 	if err != nil {
 		return fmt.Errorf("another supervisor or its processes are running in the directory: %w", err)
 	}
-	defer held.release()
-	if !held.current() {
+	defer held.Release()
+	if !held.Current() {
 		return errRemoved
 	}
 
@@ -119,10 +121,10 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the identity: %w", err)
 	}
-	if err := s.lock.file.Truncate(0); err != nil {
+	if err := s.lock.File.Truncate(0); err != nil {
 		return fmt.Errorf("writing the identity: %w", err)
 	}
-	if _, err := s.lock.file.WriteAt(identity, 0); err != nil {
+	if _, err := s.lock.File.WriteAt(identity, 0); err != nil {
 		return fmt.Errorf("writing the identity: %w", err)
 	}
 	if err := s.ensureCertificates(time.Now()); err != nil {
@@ -134,7 +136,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if s.ports, err = s.loadPorts(ctx); err != nil {
 		return err
 	}
-	if err := writeFile(s.stages(), stages, 0o600); err != nil {
+	if err := host.WriteFile(s.stages(), stages, 0o600); err != nil {
 		return err
 	}
 	return s.linkSupervisor()
@@ -145,7 +147,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
-		if !s.lock.current() {
+		if !s.lock.Current() {
 			return errRemoved
 		}
 		if err := s.applySpec(ctx); err != nil {
@@ -281,10 +283,10 @@ func (s *supervisor) record() {
 		s.log.Error("Cannot encode the status", "error", err)
 		return
 	}
-	if bytes.Equal(content, s.recorded) || !s.lock.current() {
+	if bytes.Equal(content, s.recorded) || !s.lock.Current() {
 		return
 	}
-	if err := writeFile(s.status(), content, 0o600); err != nil {
+	if err := host.WriteFile(s.status(), content, 0o600); err != nil {
 		s.log.Error("Cannot write the status", "error", err)
 		return
 	}

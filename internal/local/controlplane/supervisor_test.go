@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -73,23 +75,23 @@ func TestSupervise_refusesASecondSupervisor(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	held, err := tryLock(layout(dir).supervisorLock())
+	held, err := host.TryLockFile(layout(dir).supervisorLock())
 	g.Expect(err).NotTo(HaveOccurred())
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	g.Expect(Supervise(soon, dir)).To(MatchError(ContainSubstring("another supervisor")))
-	held.release()
-	g.Expect(isHeld(layout(dir).supervisorLock())).To(BeFalse())
+	held.Release()
+	g.Expect(host.IsLocked(layout(dir).supervisorLock())).To(BeFalse())
 
 	// A lock is not current after its directory was replaced.
-	held, err = tryLock(layout(dir).supervisorLock())
+	held, err = host.TryLockFile(layout(dir).supervisorLock())
 	g.Expect(err).NotTo(HaveOccurred())
-	defer held.release()
-	g.Expect(held.current()).To(BeTrue())
+	defer held.Release()
+	g.Expect(held.Current()).To(BeTrue())
 	g.Expect(os.Remove(layout(dir).supervisorLock())).To(Succeed())
-	g.Expect(held.current()).To(BeFalse())
+	g.Expect(held.Current()).To(BeFalse())
 	g.Expect(os.WriteFile(layout(dir).supervisorLock(), nil, 0o600)).To(Succeed())
-	g.Expect(held.current()).To(BeFalse())
+	g.Expect(held.Current()).To(BeFalse())
 }
 
 func TestReserve_keepsThePortOfAProgram(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
-	"github.com/appthrust/capt/internal/message"
 )
 
 const (
@@ -35,7 +35,7 @@ func (c *Cluster) Up(ctx context.Context, spec Spec) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer held.release()
+	defer held.Release()
 	return c.apply(ctx, desired)
 }
 
@@ -62,7 +62,7 @@ func (c *Cluster) apply(ctx context.Context, desired *request) (*Status, error) 
 		return nil, err
 	}
 	if desired.Incarnation != "" {
-		if err := writeFile(l.incarnation(), []byte(desired.Incarnation), 0o644); err != nil {
+		if err := host.WriteFile(l.incarnation(), []byte(desired.Incarnation), 0o644); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Cluster) Resume(ctx context.Context) (*Status, error) {
 	if err != nil || held == nil {
 		return &Status{Directory: c.Dir}, err
 	}
-	defer held.release()
+	defer held.Release()
 	var previous request
 	if err := readJSON(layout(c.Dir).spec(), &previous); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func checkVersion(ctx context.Context, desired *request) error {
 // ensureSupervisor starts a supervisor unless one is running. The channel receives
 // the exit error of the new supervisor. It is nil if one was running.
 func (c *Cluster) ensureSupervisor(ctx context.Context) (<-chan error, error) {
-	running, err := isHeld(layout(c.Dir).supervisorLock())
+	running, err := host.IsLocked(layout(c.Dir).supervisorLock())
 	if err != nil || running && c.supervisor().alive() {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *Cluster) ensureSupervisor(ctx context.Context) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer exclusive.release()
+	defer exclusive.Release()
 	// The status of the previous supervisor must not be taken for that of the next.
 	os.Remove(layout(c.Dir).status())
 	return c.startSupervisor()
@@ -189,7 +189,7 @@ func (c *Cluster) waitReady(ctx context.Context, desired *request, exited <-chan
 				exited = nil
 				continue
 			}
-			return fmt.Errorf("the supervisor exited (%w): %s", exitError(err), logTail(l.log(supervisorLog)))
+			return fmt.Errorf("the supervisor exited (%w): %s", exitError(err), host.LogTail(l.log(supervisorLog), logLimit))
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s of %s: %w%s", observed.waiting(), c.Dir, context.Cause(ctx), c.unreadyLog(&observed))
 		case <-time.After(pollInterval):
@@ -216,7 +216,7 @@ func (c *Cluster) checkExits(first, current *observation) error {
 			earlier = first.Parts[i].Restarts
 		}
 		if !part.Ready && part.Restarts-earlier >= maxExits {
-			return fmt.Errorf("%s exited %d times (%s): %s", part.Name, part.Restarts-earlier, part.LastExit, logTail(layout(c.Dir).log(part.Name)))
+			return fmt.Errorf("%s exited %d times (%s): %s", part.Name, part.Restarts-earlier, part.LastExit, host.LogTail(layout(c.Dir).log(part.Name), logLimit))
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func (c *Cluster) checkExits(first, current *observation) error {
 func (c *Cluster) unreadyLog(observed *observation) string {
 	for _, part := range observed.Parts {
 		if !part.Ready {
-			return fmt.Sprintf("; the log of %s ends with: %s", part.Name, logTail(layout(c.Dir).log(part.Name)))
+			return fmt.Sprintf("; the log of %s ends with: %s", part.Name, host.LogTail(layout(c.Dir).log(part.Name), logLimit))
 		}
 	}
 	return ""
@@ -237,13 +237,4 @@ func exitError(err error) error {
 		return errors.New("exit status 0")
 	}
 	return err
-}
-
-// logTail returns the end of a log.
-func logTail(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return "it has no log"
-	}
-	return message.Tail(string(content), logLimit)
 }

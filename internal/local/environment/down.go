@@ -22,7 +22,7 @@ func (e *Environment) Down(ctx context.Context, report Report) error {
 	if exists, err := e.exists(); err != nil || !exists {
 		return err
 	}
-	release, err := controlplane.Lock(ctx, e.lockFile())
+	release, err := e.lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package environment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
@@ -140,6 +142,22 @@ func (e *Environment) webhookDir() string { return e.path("webhooks") }
 
 // recordFile marks the directory as one that may be removed.
 func (e *Environment) recordFile() string { return e.path("environment.json") }
+
+// lock acquires the lock of the environment. It blocks until the lock is free or ctx
+// ends.
+func (e *Environment) lock(ctx context.Context) (release func(), err error) {
+	for {
+		held, err := host.LockFile(ctx, e.lockFile())
+		if err != nil {
+			return nil, err
+		}
+		if held.Current() {
+			return held.Release, nil
+		}
+		// The previous holder removed the file.
+		held.Release()
+	}
+}
 
 // lockFile is outside of the directory, which Down removes while it holds the lock.
 func (e *Environment) lockFile() string {

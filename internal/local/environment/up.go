@@ -48,7 +48,7 @@ func (e *Environment) Up(ctx context.Context, report Report) (*Status, error) {
 	if err := os.MkdirAll(filepath.Dir(e.Dir), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of environments: %w", err)
 	}
-	release, err := controlplane.Lock(ctx, e.lockFile())
+	release, err := e.lock(ctx)
 	if err != nil {
 		return nil, err
 	}

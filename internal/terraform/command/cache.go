@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -213,15 +214,15 @@ func (w *Workdir) prune() error {
 	slices.SortFunc(markers, func(a, b string) int { return modTime(b).Compare(modTime(a)) })
 	for _, path := range markers[min(len(markers), maxTemplates):] {
 		template := filepath.Dir(path)
-		unlock, ok, err := tryLock(template + ".lock")
+		lock, err := host.TryLockFile(template + ".lock")
+		if errors.Is(err, host.ErrLocked) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		if !ok {
-			continue
-		}
 		err = os.RemoveAll(template)
-		unlock()
+		lock.Release()
 		if err != nil {
 			return fmt.Errorf("removing an old template: %w", err)
 		}

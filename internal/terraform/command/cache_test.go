@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -109,10 +110,9 @@ func TestPrune_removesTheLeastRecentlyUsedTemplates(t *testing.T) {
 		g.Expect(os.Chtimes(filepath.Join(dir, markerFile), used, used)).To(Succeed())
 	}
 	inUse := fmt.Sprint(maxTemplates + 1)
-	unlock, ok, err := tryLock(w.templateLock(inUse))
+	lock, err := host.TryLockFile(w.templateLock(inUse))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(ok).To(BeTrue())
-	defer unlock()
+	defer lock.Release()
 
 	g.Expect(w.prune()).To(Succeed())
 

@@ -8,29 +8,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/appthrust/capt/internal/host"
 )
 
-// writeFile replaces a file atomically, with access for its owner only. It does
-// not change other hard links to the old file.
+// writeFile replaces a file atomically, with access for its owner only, and creates
+// its directory.
 func writeFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // Fails after the rename.
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
-	}
-	return nil
+	return host.WriteFile(path, content, 0o600)
 }
 
 // copyTree copies a directory without the entries for which skip returns true.
@@ -98,40 +86,15 @@ func isProvider(relative string) bool {
 	return strings.Contains(filepath.ToSlash(relative), dataDir+"/providers/")
 }
 
-// lockFile locks a file and waits while another process holds the lock. The
-// kernel releases the lock when its holder dies.
+// lockFile locks a file and waits while another process holds the lock. It creates
+// the directory of the file.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	for {
-		unlock, ok, err := tryLock(path)
-		if ok || err != nil {
-			return unlock, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("locking %s: %w", filepath.Base(path), context.Cause(ctx))
-		case <-time.After(pollInterval / 2):
-		}
-	}
-}
-
-// tryLock locks a file unless another process holds the lock.
-func tryLock(path string) (unlock func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := host.LockFile(ctx, path)
 	if err != nil {
-		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
+		return nil, err
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	switch {
-	case err == nil:
-		return func() { _ = file.Close() }, true, nil
-	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
-		_ = file.Close()
-		return nil, false, nil
-	default:
-		_ = file.Close()
-		return nil, false, fmt.Errorf("locking %s: %w", filepath.Base(path), err)
-	}
+	return lock.Release, nil
 }

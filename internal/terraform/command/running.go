@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/host"
 )
 
 // Running returns the IDs of the tool's processes in the directory. It finds them
@@ -102,7 +102,7 @@ func reportedInterrupt(dir string) bool {
 // second interrupt the tool aborts without saving its state. It records the
 // interrupt first, because the engine may die at any moment.
 func interruptOnce(dir string, pid int) error {
-	started, err := record.ProcessStartTime(pid)
+	started, err := host.ProcessStartTime(pid)
 	if err != nil {
 		return nil //nolint:nilerr // The process has just ended.
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runner"
@@ -138,14 +139,14 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 	if identity.PodName != "" && identity.PodUID != os.Getenv("POD_UID") {
 		return e.observePod(ctx, identity)
 	}
-	host, err := os.Hostname()
+	hostname, err := os.Hostname()
 	if err != nil {
 		return terraform.LivenessUnknown, fmt.Errorf("reading hostname: %w", err)
 	}
 	switch {
-	case identity.PodName == "" && identity.Host != host:
+	case identity.PodName == "" && identity.Host != hostname:
 		return terraform.LivenessUnknown, nil
-	case identity.Boot != record.BootID() || !identity.Alive():
+	case identity.Boot != host.BootID() || !identity.Alive():
 		return terraform.LivenessGone, nil
 	}
 	e.adopt(run, identity)

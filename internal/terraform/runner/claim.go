@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -81,16 +82,16 @@ func (r *Runner) writeClaim(ctx context.Context, secret *corev1.Secret) error {
 
 // Self returns the identity of this process.
 func Self() (record.Identity, error) {
-	host, err := os.Hostname()
+	hostname, err := os.Hostname()
 	if err != nil {
 		return record.Identity{}, fmt.Errorf("getting the host name: %w", err)
 	}
-	started, err := record.ProcessStartTime(os.Getpid())
+	started, err := host.ProcessStartTime(os.Getpid())
 	if err != nil {
 		return record.Identity{}, err
 	}
 	return record.Identity{
-		Host: host, Boot: record.BootID(), PID: os.Getpid(), Started: started,
+		Host: hostname, Boot: host.BootID(), PID: os.Getpid(), Started: started,
 		PodNamespace: os.Getenv("POD_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"),
 	}, nil
 }

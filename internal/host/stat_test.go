@@ -1,4 +1,4 @@
-package record
+package host
 
 import (
 	"os"
@@ -25,6 +25,7 @@ func TestStartTime(t *testing.T) {
 		{name: "empty", err: "unexpected format"},
 		{name: "not a number", stat: "17 (runner) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", err: "expected integer"},
 		{name: "a zombie", stat: "17 (runner) Z" + fields, err: "process 17 has exited"},
+		{name: "a dead process", stat: "17 (runner) X" + fields, err: "process 17 has exited"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
