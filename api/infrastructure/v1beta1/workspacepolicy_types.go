@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -51,6 +53,12 @@ type DriftPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('10s') && duration(self) <= duration('720h')",message="interval must be between 10s and 720h, for example 1h"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 }
+
+// Defaults of RetryPolicy.
+const (
+	DefaultMinBackoff = 15 * time.Second
+	DefaultMaxBackoff = 10 * time.Minute
+)
 
 // RetryPolicy limits how failed runs are retried. Failures that only a change of
 // the inputs can fix are not retried.

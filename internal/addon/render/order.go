@@ -3,12 +3,12 @@ package render
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 // DependencyCycle returns the dependency cycle that an add-on is part of, as
@@ -20,22 +20,9 @@ func DependencyCycle(name string, all []addonsv1.CAPTAddon) string {
 			dependencies[all[i].Name] = append(dependencies[all[i].Name], d.Name)
 		}
 	}
-	var walk func(from string, path []string) []string
-	walk = func(from string, path []string) []string {
-		for _, to := range dependencies[from] {
-			if to == name {
-				return append(path, to)
-			}
-			if slices.Contains(path, to) {
-				continue
-			}
-			if cycle := walk(to, append(slices.Clone(path), to)); cycle != nil {
-				return cycle
-			}
-		}
-		return nil
-	}
-	return strings.Join(walk(name, []string{name}), " → ")
+	// Reading a map does not fail.
+	cycle, _ := object.Cycle(name, func(name string) ([]string, error) { return dependencies[name], nil })
+	return strings.Join(cycle, " → ")
 }
 
 // Dependents returns the add-ons that depend on an add-on.
@@ -70,33 +57,4 @@ func RolloutBudget(policy *addonsv1.RolloutPolicy, clusters, changing int) int {
 		limit = 1
 	}
 	return max(0, max(1, limit)-changing)
-}
-
-const (
-	defaultMinBackoff = 15 * time.Second
-	defaultMaxBackoff = 10 * time.Minute
-)
-
-// Backoff returns the time to wait after a number of failures in a row. It
-// returns false if the policy allows no further attempt.
-func Backoff(policy *infrav1.RetryPolicy, attempts int32) (time.Duration, bool) {
-	minimum, maximum := defaultMinBackoff, defaultMaxBackoff
-	if policy != nil {
-		if policy.Limit != nil && attempts >= *policy.Limit {
-			return 0, false
-		}
-		if policy.MinBackoff != nil {
-			minimum = policy.MinBackoff.Duration
-		}
-		if policy.MaxBackoff != nil {
-			maximum = policy.MaxBackoff.Duration
-		}
-	}
-	wait := minimum
-	for range attempts {
-		if wait *= 2; wait >= maximum {
-			return maximum, true
-		}
-	}
-	return min(wait, maximum), true
 }

@@ -3,7 +3,6 @@ package describe
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 // Build returns the tree. With all, it includes implementation details:
@@ -69,7 +69,7 @@ func belongs(cluster *clusterv1.Cluster, obj client.Object) bool {
 }
 
 func refersTo(ref clusterv1.ContractVersionedObjectReference, obj client.Object) bool {
-	return ref.Name == obj.GetName() && ref.Kind == kindOf(obj)
+	return ref.Name == obj.GetName() && ref.Kind == object.Kind(obj)
 }
 
 // findParents fills children. The parent of an object is its controller, else its
@@ -140,14 +140,11 @@ var kindOrder = []string{
 	"WorkspaceTemplateApply",
 }
 
-func rank(obj client.Object) int { return slices.Index(kindOrder, kindOf(obj)) }
-
-// kindOf returns the kind of an object. A typed client leaves TypeMeta empty.
-func kindOf(obj client.Object) string { return reflect.TypeOf(obj).Elem().Name() }
+func rank(obj client.Object) int { return slices.Index(kindOrder, object.Kind(obj)) }
 
 // object returns the node of an object with its descendants.
 func (b *builder) object(obj client.Object) *Node {
-	n := &Node{Kind: kindOf(obj), Name: obj.GetName()}
+	n := &Node{Kind: object.Kind(obj), Name: obj.GetName()}
 	setStatus(n, obj)
 	b.addKindDetails(n, obj)
 	if b.all {

@@ -7,17 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
-
-// conditioned is an object with conditions.
-type conditioned interface {
-	GetConditions() []metav1.Condition
-}
 
 // notReported is the reason of an object without a status.
 const notReported = "NotReported"
@@ -28,9 +24,9 @@ var summaryConditions = []string{clusterv1.ReadyCondition, clusterv1.AvailableCo
 
 // summaryCondition returns the condition that summarises an object, or nil.
 func summaryCondition(obj client.Object) *metav1.Condition {
-	conditions := conditionsOf(obj)
+	all := conditionsOf(obj)
 	for _, name := range summaryConditions {
-		if c := meta.FindStatusCondition(conditions, name); c != nil {
+		if c := meta.FindStatusCondition(all, name); c != nil {
 			return c
 		}
 	}
@@ -38,7 +34,7 @@ func summaryCondition(obj client.Object) *metav1.Condition {
 }
 
 func conditionsOf(obj client.Object) []metav1.Condition {
-	if c, ok := obj.(conditioned); ok {
+	if c, ok := obj.(conditions.Getter); ok {
 		return c.GetConditions()
 	}
 	return nil

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 // maxDeletion is the duration of a deletion from which it is reported.
@@ -78,25 +80,16 @@ func deletionProblem(obj client.Object, resource string, now time.Time) *Result 
 		message += "; " + cause
 	}
 	return &Result{
-		Status: Warn, Object: objectName(kindName(obj), obj), Message: message,
+		Status: Warn, Object: objectName(object.Kind(obj), obj), Message: message,
 		Fix: fmt.Sprintf("kubectl describe -n %s %s %s, and fix what it waits for; if you remove a finalizer, the resources that Terraform created stay",
 			obj.GetNamespace(), resource, obj.GetName()),
 	}
 }
 
-// kindName returns the kind of an object. A typed client leaves TypeMeta empty.
-func kindName(obj client.Object) string {
-	name := fmt.Sprintf("%T", obj)
-	return name[strings.LastIndex(name, ".")+1:]
-}
-
-// conditioned is an object with conditions.
-type conditioned interface{ GetConditions() []metav1.Condition }
-
 // deletionMessage returns the message of the Destroyed condition, else that of the
 // Ready condition, if the condition is not True.
 func deletionMessage(obj client.Object) string {
-	c, ok := obj.(conditioned)
+	c, ok := obj.(conditions.Getter)
 	if !ok {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -129,19 +130,15 @@ func (c *checker) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sourc
 
 // collect adds the content of a Secret or ConfigMap.
 func collect(sources *template.Sources, typed client.Object) {
-	data := map[string][]byte{}
 	switch v := typed.(type) {
 	case *corev1.Secret:
+		data := map[string][]byte{}
 		maps.Copy(data, v.Data)
 		for name, value := range v.StringData {
 			data[name] = []byte(value)
 		}
 		sources.Secrets[v.Name] = data
 	case *corev1.ConfigMap:
-		for name, value := range v.Data {
-			data[name] = []byte(value)
-		}
-		maps.Copy(data, v.BinaryData)
-		sources.ConfigMaps[v.Name] = data
+		sources.ConfigMaps[v.Name] = object.ConfigMapData(v)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/message"
 )
 
@@ -187,28 +188,22 @@ func (c *checker) checkCycles() {
 	}
 }
 
-// cycleFrom returns the names on a path from start back to start, or nil. It ignores an
-// object that depends on itself, which the schema rejects.
+// cycleFrom returns the names on a path from start back to start, or nil. It ignores
+// objects that depend on themselves, which the schema rejects.
 func cycleFrom(dependencies map[key][]reference, start key) []string {
-	seen := map[key]bool{}
-	var follow func(at key, path []string) []string
-	follow = func(at key, path []string) []string {
-		for _, r := range dependencies[at] {
-			if r.key == start {
-				if len(path) > 1 {
-					return append(path, start.name)
-				}
-				continue
-			}
-			if seen[r.key] {
-				continue
-			}
-			seen[r.key] = true
-			if cycle := follow(r.key, append(path, r.name)); cycle != nil {
-				return cycle
+	// Reading a map does not fail.
+	cycle, _ := object.Cycle(start, func(k key) ([]key, error) {
+		var others []key
+		for _, r := range dependencies[k] {
+			if r.key != k {
+				others = append(others, r.key)
 			}
 		}
-		return nil
+		return others, nil
+	})
+	var names []string
+	for _, k := range cycle {
+		names = append(names, k.name)
 	}
-	return follow(start, []string{start.name})
+	return names
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -19,11 +20,8 @@ func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.Tem
 	key := ref.Key(namespace)
 	template := &infrav1.WorkspaceTemplate{}
 	err := k.Client.Get(ctx, key, template)
-	if apierrors.IsNotFound(err) {
-		return nil, fault.Wait(infrav1.WaitingForTemplateReason, "WorkspaceTemplate %s does not exist: create it, or change the reference", key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading template %s: %w", key, err)
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it, or change the reference"); err != nil {
+		return nil, err
 	}
 	return template, nil
 }
@@ -51,11 +49,8 @@ func (k *Keeper) Credentials(ctx context.Context, namespace string, template *in
 	}
 	var config infrav1.WorkspaceProviderConfig
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &config)
-	if apierrors.IsNotFound(err) {
-		return nil, fault.Wait(infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig %s does not exist: create it in namespace %s", ref.Name, namespace)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading provider config %s: %w", ref.Name, err)
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+ref.Name, "create it in namespace "+namespace); err != nil {
+		return nil, err
 	}
 	for _, c := range config.Spec.Credentials {
 		var secret corev1.Secret

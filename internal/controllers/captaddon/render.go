@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/object"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -123,7 +124,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 	add := func(kind, name, reason string) error {
 		obj := metadata(kind)
 		if err := r.Metadata.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: name}, obj); err != nil {
-			return notFoundFault(err, reason, kind, name)
+			return reconcile.WaitIfNotFound(err, reason, kind+" "+name, "")
 		}
 		versions = append(versions, kind, name, obj.ResourceVersion)
 		return nil
@@ -184,7 +185,7 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason string) (map[string][]byte, error) {
 	var secret corev1.Secret
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
-		return nil, notFoundFault(err, reason, "Secret", name)
+		return nil, reconcile.WaitIfNotFound(err, reason, "Secret "+name, "")
 	}
 	return secret.Data, nil
 }
@@ -192,25 +193,9 @@ func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason str
 func (r *Reconciler) configMapData(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	var configMap corev1.ConfigMap
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
-		return nil, notFoundFault(err, addonsv1.SourceNotFoundReason, "ConfigMap", name)
+		return nil, reconcile.WaitIfNotFound(err, addonsv1.SourceNotFoundReason, "ConfigMap "+name, "")
 	}
-	data := configMap.BinaryData
-	if data == nil {
-		data = map[string][]byte{}
-	}
-	for key, text := range configMap.Data {
-		data[key] = []byte(text)
-	}
-	return data, nil
-}
-
-// notFoundFault returns a wait if an object does not exist, and other errors
-// wrapped.
-func notFoundFault(err error, reason, kind, name string) error {
-	if apierrors.IsNotFound(err) {
-		return fault.Wait(reason, "%s %s does not exist", kind, name)
-	}
-	return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	return object.ConfigMapData(&configMap), nil
 }
 
 func (r *Reconciler) cachedRendering(s *scope, in *installation) *rendering {

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -83,14 +81,6 @@ func TestRender_skipsClustersThatCannotHaveTheAddon(t *testing.T) {
 	g.Expect((&Reconciler{}).render(t.Context(), s)).To(Succeed())
 	g.Expect(removed.renderErr).NotTo(HaveOccurred())
 	g.Expect(uninitialized.renderErr).NotTo(HaveOccurred())
-}
-
-func TestNotFoundFault(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(notFoundFault(apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "s"), "SourceNotFound", "Secret", "s")).To(MatchError("SourceNotFound: Secret s does not exist"))
-	err := notFoundFault(errors.New("refused"), "SourceNotFound", "Secret", "s")
-	g.Expect(err).To(MatchError("reading Secret s: refused"))
-	g.Expect(isFault(err)).To(BeFalse())
 }
 
 func TestRenderings_areCachedPerCluster(t *testing.T) {

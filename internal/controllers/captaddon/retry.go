@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -73,16 +75,16 @@ func (s *scope) decideRetry(in *installation, p problem) (apply bool, result err
 		p.reason, p.message = addonsv1.TimedOutReason, fmt.Sprintf("Not ready after %s: %s", timeout, p.message)
 	}
 	attempts := in.current.Attempts
-	backoff, allowed := render.Backoff(s.addon.Spec.Retry, attempts)
+	wait, allowed := backoff(s.addon.Spec.Retry, attempts)
 	if p.drifted && attempts == 0 {
-		backoff, allowed = 0, true
+		wait, allowed = 0, true
 	}
 	if !allowed {
 		return false, fault.Stall(p.reason, "%s; no retries left after %d attempts: change the add-on, or set the annotation %s to a new value",
 			p.message, attempts, addonsv1.TriggerAnnotation)
 	}
-	if backoff > sinceRequest {
-		return false, fault.WaitFor(backoff-sinceRequest, p.reason, "%s; retrying in %s (attempt %d)", p.message, backoff, attempts+1)
+	if wait > sinceRequest {
+		return false, fault.WaitFor(wait-sinceRequest, p.reason, "%s; retrying in %s (attempt %d)", p.message, wait, attempts+1)
 	}
 	return true, fault.WaitFor(settleTime, p.reason, "%s; reapplied", p.message)
 }
@@ -98,4 +100,22 @@ func (in *installation) unreadySince(now, requestedAt time.Time) time.Time {
 		since = requestedAt
 	}
 	return since
+}
+
+// backoff returns the time to wait after a number of failures in a row. It returns
+// false if the policy allows no further attempt.
+func backoff(policy *infrav1.RetryPolicy, attempts int32) (time.Duration, bool) {
+	minimum, maximum := infrav1.DefaultMinBackoff, infrav1.DefaultMaxBackoff
+	if policy != nil {
+		if policy.Limit != nil && attempts >= *policy.Limit {
+			return 0, false
+		}
+		if policy.MinBackoff != nil {
+			minimum = policy.MinBackoff.Duration
+		}
+		if policy.MaxBackoff != nil {
+			maximum = policy.MaxBackoff.Duration
+		}
+	}
+	return reconcile.Backoff(minimum, maximum, attempts), true
 }

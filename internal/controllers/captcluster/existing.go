@@ -2,17 +2,15 @@ package captcluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws"
 	"github.com/appthrust/capt/internal/cluster/workspace"
-	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
 // existingVPC looks up the VPC of spec.existingVpcId. The result is kept until the
@@ -65,11 +63,8 @@ func (r *Reconciler) credentials(ctx context.Context, s *scope) (*workspace.Cred
 	}
 	controlPlane := &controlplanev1.CAPTControlPlane{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane)
-	if apierrors.IsNotFound(err) {
-		return nil, fault.Wait(infrav1.WaitingForTemplateReason, "CAPTControlPlane %s does not exist: its credentials are required to look up the VPC", ref.Name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading CAPTControlPlane %s: %w", ref.Name, err)
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "CAPTControlPlane "+ref.Name, "its credentials are required to look up the VPC"); err != nil {
+		return nil, err
 	}
 	template, err := r.Workspaces.Template(ctx, s.infra.Namespace, controlPlane.Spec.WorkspaceTemplateRef)
 	if err != nil {

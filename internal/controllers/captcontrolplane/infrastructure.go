@@ -2,13 +2,12 @@ package captcontrolplane
 
 import (
 	"context"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -25,11 +24,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	infra := &infrav1.CAPTCluster{}
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}
 	err := r.Client.Get(ctx, key, infra)
-	if apierrors.IsNotFound(err) {
-		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s does not exist: create it, or change spec.infrastructureRef of the Cluster", ref.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("reading CAPTCluster %s: %w", ref.Name, err)
+	if err := reconcile.WaitIfNotFound(err, controlplanev1.WaitingForInfrastructureReason, "CAPTCluster "+ref.Name, "create it, or change spec.infrastructureRef of the Cluster"); err != nil {
+		return err
 	}
 	s.infra = infra
 	if done := infra.Status.Initialization.Provisioned; done == nil || !*done || infra.Status.VPCID == "" {

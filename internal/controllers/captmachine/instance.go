@@ -2,10 +2,8 @@ package captmachine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -82,11 +81,8 @@ func (r *Reconciler) readPool(ctx context.Context, s *scope) error {
 	}
 	pool := &infrav1.CAPTMachinePool{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: ref.Name}, pool)
-	if apierrors.IsNotFound(err) {
-		return fault.Wait(infrav1.WaitingForNodeGroupReason, "CAPTMachinePool %s does not exist: create it, or change spec.nodeGroupRef", ref.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("reading CAPTMachinePool %s: %w", ref.Name, err)
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForNodeGroupReason, "CAPTMachinePool "+ref.Name, "create it, or change spec.nodeGroupRef"); err != nil {
+		return err
 	}
 	s.pool = pool
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -245,13 +246,7 @@ func checksDrift(policy template.Policy) bool {
 
 // backoff returns the delay after the given number of consecutive failures.
 func backoff(policy template.Policy, attempts int32) time.Duration {
-	delay := policy.MinBackoff
-	for range attempts - 1 {
-		if delay *= 2; delay >= policy.MaxBackoff {
-			return policy.MaxBackoff
-		}
-	}
-	return delay
+	return reconcile.Backoff(policy.MinBackoff, policy.MaxBackoff, attempts-1)
 }
 
 func planSummary(p *infrav1.PlanStatus) string {

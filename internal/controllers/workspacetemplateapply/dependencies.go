@@ -3,8 +3,6 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -93,7 +93,7 @@ func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 	key := s.apply.Spec.TemplateRef.Key(s.apply.Namespace)
 	s.sources = template.Sources{Apply: s.apply, Template: &infrav1.WorkspaceTemplate{}}
 	err := r.Client.Get(ctx, key, s.sources.Template)
-	return notFoundFault(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it or change spec.templateRef")
+	return reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it or change spec.templateRef")
 }
 
 // providerConfigKey returns the key of the provider config, which is in the
@@ -109,7 +109,7 @@ func (s *scope) providerConfigKey() *client.ObjectKey {
 func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
 	err := r.Client.Get(ctx, key, config)
-	if err := notFoundFault(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
 		return err
 	}
 	sources.ProviderConfig = config
@@ -123,7 +123,7 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 	for _, name := range values.Secrets {
 		var secret corev1.Secret
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
-		if err := notFoundFault(err, infrav1.WaitingForSecretReason, "Secret "+name, ""); err != nil {
+		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSecretReason, "Secret "+name, ""); err != nil {
 			return err
 		}
 		sources.Secrets[name] = secret.Data
@@ -131,35 +131,10 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 	for _, name := range values.ConfigMaps {
 		var configMap corev1.ConfigMap
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap)
-		if err := notFoundFault(err, infrav1.WaitingForConfigMapReason, "ConfigMap "+name, ""); err != nil {
+		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForConfigMapReason, "ConfigMap "+name, ""); err != nil {
 			return err
 		}
-		sources.ConfigMaps[name] = configMapData(&configMap)
-	}
-	return nil
-}
-
-// configMapData returns the text and binary data of a ConfigMap.
-func configMapData(configMap *corev1.ConfigMap) map[string][]byte {
-	data := map[string][]byte{}
-	maps.Copy(data, configMap.BinaryData)
-	for key, value := range configMap.Data {
-		data[key] = []byte(value)
-	}
-	return data
-}
-
-// notFoundFault returns a wait if an object does not exist, the wrapped error of
-// another failure to read it, and nil if it was read. The hint tells the user
-// what to do.
-func notFoundFault(err error, reason, object, hint string) error {
-	switch {
-	case apierrors.IsNotFound(err) && hint != "":
-		return fault.Wait(reason, "%s does not exist: %s", object, hint)
-	case apierrors.IsNotFound(err):
-		return fault.Wait(reason, "%s does not exist", object)
-	case err != nil:
-		return fmt.Errorf("reading %s: %w", object, err)
+		sources.ConfigMaps[name] = object.ConfigMapData(&configMap)
 	}
 	return nil
 }
@@ -168,7 +143,7 @@ func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
 	for _, ref := range s.apply.Spec.WaitForSecrets {
 		key := resolve(s.apply, ref)
 		err := r.Metadata.Get(ctx, key, metadata("Secret"))
-		if err := notFoundFault(err, infrav1.WaitingForSecretReason, "Secret "+key.String(), ""); err != nil {
+		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSecretReason, "Secret "+key.String(), ""); err != nil {
 			return err
 		}
 	}
@@ -222,31 +197,23 @@ func workspaceFault(key client.ObjectKey, other *infrav1.WorkspaceTemplateApply)
 // workspace that does not exist.
 func findCycle(start *infrav1.WorkspaceTemplateApply, get func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error)) ([]string, error) {
 	startKey := client.ObjectKeyFromObject(start)
-	seen := map[client.ObjectKey]bool{}
-	var follow func(from *infrav1.WorkspaceTemplateApply, path []string) ([]string, error)
-	follow = func(from *infrav1.WorkspaceTemplateApply, path []string) ([]string, error) {
-		for _, ref := range from.Spec.WaitForWorkspaces {
-			key := resolve(from, ref)
-			next := append(slices.Clone(path), key.Name)
-			if key == startKey {
-				return next, nil
-			}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			other, err := get(key)
-			if err != nil {
+	cycle, err := object.Cycle(startKey, func(key client.ObjectKey) ([]client.ObjectKey, error) {
+		apply := start
+		if key != startKey {
+			var err error
+			if apply, err = get(key); err != nil || apply == nil {
 				return nil, err
 			}
-			if other == nil {
-				continue
-			}
-			if cycle, err := follow(other, next); err != nil || cycle != nil {
-				return cycle, err
-			}
 		}
-		return nil, nil
+		var others []client.ObjectKey
+		for _, ref := range apply.Spec.WaitForWorkspaces {
+			others = append(others, resolve(apply, ref))
+		}
+		return others, nil
+	})
+	var names []string
+	for _, key := range cycle {
+		names = append(names, key.Name)
 	}
-	return follow(start, []string{start.Name})
+	return names, err
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,33 +50,6 @@ func TestProviderConfigKey(t *testing.T) {
 
 	s.sources.Template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
 	g.Expect(s.providerConfigKey()).To(HaveValue(Equal(key("aws"))), "it is in the namespace of the workspace")
-}
-
-func TestConfigMapData(t *testing.T) {
-	data := configMapData(&corev1.ConfigMap{Data: map[string]string{"text": "a"}, BinaryData: map[string][]byte{"binary": {0xff}}})
-	NewWithT(t).Expect(data).To(Equal(map[string][]byte{"text": []byte("a"), "binary": {0xff}}))
-}
-
-func TestNotFoundFault(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(notFoundFault(nil, "Reason", "Secret s", "hint")).To(Succeed())
-
-	notFound := apierrors.NewNotFound(corev1.Resource("secrets"), "s")
-	waiting, ok := fault.AsWaiting(notFoundFault(notFound, "Reason", "Secret s", ""))
-	g.Expect(ok).To(BeTrue())
-	g.Expect(waiting.Reason).To(Equal("Reason"))
-	g.Expect(waiting.Message()).To(Equal("Secret s does not exist"))
-
-	waiting, ok = fault.AsWaiting(notFoundFault(notFound, "Reason", "Secret s", "create it"))
-	g.Expect(ok).To(BeTrue())
-	g.Expect(waiting.Message()).To(Equal("Secret s does not exist: create it"))
-
-	refused := errors.New("connection refused")
-	for _, hint := range []string{"", "create it"} {
-		err := notFoundFault(refused, "Reason", "Secret s", hint)
-		g.Expect(err).To(MatchError("reading Secret s: connection refused"))
-		g.Expect(err).To(MatchError(refused))
-	}
 }
 
 func TestWorkspaceFault(t *testing.T) {

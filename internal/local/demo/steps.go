@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,7 +79,7 @@ func (d *Demo) logOf(program string) func() string {
 // objectWithConditions is an object of CAPT or Cluster API.
 type objectWithConditions interface {
 	client.Object
-	GetConditions() []metav1.Condition
+	conditions.Getter
 }
 
 // conditionPending returns why a condition is not True, or an empty string if it is.

@@ -9,12 +9,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
-// Defaults of a Policy.
-const (
-	defaultDriftInterval = time.Hour
-	defaultMinBackoff    = 15 * time.Second
-	defaultMaxBackoff    = 10 * time.Minute
-)
+// defaultDriftInterval is the default of Policy.DriftInterval.
+const defaultDriftInterval = time.Hour
 
 // PolicyOf returns the policy of a workspace. The template and the provider config
 // may be incomplete.
@@ -24,7 +20,7 @@ func (s *Sources) policy() Policy {
 	t, a := s.Template.Spec.Template.Spec, s.Apply.Spec
 	p := Policy{
 		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
-		MinBackoff: defaultMinBackoff, MaxBackoff: defaultMaxBackoff,
+		MinBackoff: infrav1.DefaultMinBackoff, MaxBackoff: infrav1.DefaultMaxBackoff,
 	}
 	for _, approval := range []infrav1.ApprovalMode{t.Approval, a.Approval} {
 		if approval != "" {
