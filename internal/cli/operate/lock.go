@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,10 +18,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
-
-// lockInfoAnnotation is the annotation of the Lease in which OpenTofu and
-// Terraform describe the lock.
-const lockInfoAnnotation = "app.terraform.io/lock-info"
 
 // Lock is the lock of a workspace's state.
 type Lock struct {
@@ -59,7 +54,8 @@ func FindLock(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 
 // isRunOf reports whether an ID is that of a run of the workspace.
 func isRunOf(workspace, id string) bool {
-	return strings.HasPrefix(id, record.Shorten(workspace, 45)+"-r") && runNumber(id) > 0
+	number, err := record.RunNumber(id)
+	return err == nil && number > 0 && id == record.NewRunID(workspace, number)
 }
 
 // stateLock returns the lock of a state in Kubernetes, which is a Lease.
@@ -95,7 +91,7 @@ func LeaseLock(lease *coordinationv1.Lease) *Lock {
 	}
 	var info terraform.LockInfo
 	// A lock without a readable description is still a lock.
-	_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &info)
+	_ = json.Unmarshal([]byte(lease.Annotations[record.LockInfoAnnotation]), &info)
 	return &Lock{ID: holder, Who: info.Who, Operation: info.Operation, Created: info.Created}
 }
 

@@ -16,7 +16,7 @@ import (
 
 func TestLockOf_prefersTheHolderOfTheLease(t *testing.T) {
 	lease := func(holder *string, info string) *coordinationv1.Lease {
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{lockInfoAnnotation: info}}}
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{record.LockInfoAnnotation: info}}}
 		l.Spec.HolderIdentity = holder
 		return l
 	}
@@ -41,7 +41,7 @@ func TestLockOf_prefersTheHolderOfTheLease(t *testing.T) {
 }
 
 func TestIsRunOf(t *testing.T) {
-	for id, want := range map[string]bool{"net-r1": true, "net-r": false, "net-rx": false, "network-r1": false, "3f0c-4c1d": false, "": false} {
+	for id, want := range map[string]bool{"net-r1": true, "net-r": false, "net-rx": false, "network-r1": false, "net-r1-r2": false, "3f0c-4c1d": false, "": false} {
 		NewWithT(t).Expect(isRunOf("net", id)).To(Equal(want), id)
 	}
 }

@@ -2,11 +2,10 @@ package operate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,19 +16,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
-
-// runNumber returns the number at the end of a run's ID, or 0 if it has none.
-func runNumber(id string) int {
-	i := strings.LastIndex(id, "-r")
-	if i < 0 {
-		return 0
-	}
-	number, err := strconv.Atoi(id[i+2:])
-	if err != nil {
-		return 0
-	}
-	return number
-}
 
 // RunIDs returns the IDs of the recorded runs, the newest first.
 func RunIDs(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]string, error) {
@@ -48,7 +34,12 @@ func RunIDs(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 			ids = append(ids, record.RunID(&list.Items[i]))
 		}
 	}
-	slices.SortFunc(ids, func(a, b string) int { return runNumber(b) - runNumber(a) })
+	slices.SortFunc(ids, func(a, b string) int {
+		// An ID without a number sorts last.
+		x, _ := record.RunNumber(a)
+		y, _ := record.RunNumber(b)
+		return cmp.Compare(y, x)
+	})
 	return ids, nil
 }
 

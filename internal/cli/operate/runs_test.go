@@ -29,12 +29,6 @@ func TestNewLog_returnsEachLineOnce(t *testing.T) {
 	}
 }
 
-func TestRunNumber(t *testing.T) {
-	for id, want := range map[string]int{"net-r12": 12, "my-rack-r3": 3, "net": 0, "net-r": 0, "net-rx": 0, "": 0} {
-		NewWithT(t).Expect(runNumber(id)).To(Equal(want), id)
-	}
-}
-
 // runSecret returns the metadata of a run's record.
 func runSecret(apply *infrav1.WorkspaceTemplateApply, id string) *corev1.Secret {
 	ref := terraform.WorkspaceRef{Namespace: apply.Namespace, Name: apply.Name, UID: string(apply.UID)}

@@ -10,10 +10,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
-
-// minPassphrase is the minimum length that OpenTofu's key derivation requires.
-const minPassphrase = 16
 
 // configuration checks that the HCL parses and that the state encryption can
 // work. Its messages never contain the content of a Secret.
@@ -76,10 +74,10 @@ func (s *scope) passphrase() error {
 		return nil
 	}
 	text, found := s.secrets[e.PassphraseSecretRef.Name][e.PassphraseSecretRef.Key]
-	if !found || len(text) >= minPassphrase {
+	if !found || len(text) >= template.MinPassphraseLength {
 		return nil
 	}
 	return fault.Stall(infrav1.PassphraseTooShortReason,
 		"stateEncryption.passphraseSecretRef: key %s of Secret %s is shorter than %d characters: use a longer passphrase",
-		e.PassphraseSecretRef.Key, e.PassphraseSecretRef.Name, minPassphrase)
+		e.PassphraseSecretRef.Key, e.PassphraseSecretRef.Name, template.MinPassphraseLength)
 }

@@ -8,6 +8,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestClassifyFailure(t *testing.T) {
@@ -130,7 +131,7 @@ func TestIsRecorded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := &runRecord{id: runID("hello", tt.number), number: tt.number}
+			run := &runRecord{id: record.NewRunID("hello", tt.number), number: tt.number}
 			NewWithT(t).Expect(isRecorded(tt.history, run)).To(Equal(tt.want))
 		})
 	}

@@ -88,7 +88,7 @@ func isRecorded(history []infrav1.RunRecord, run *runRecord) bool {
 	if len(history) == 0 {
 		return false
 	}
-	oldest, err := runNumber(history[len(history)-1].ID)
+	oldest, err := record.RunNumber(history[len(history)-1].ID)
 	return err == nil && run.number < oldest
 }
 

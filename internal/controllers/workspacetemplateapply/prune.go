@@ -145,8 +145,8 @@ func surplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 		byRun[run] = append(byRun[run], secret)
 	}
 	slices.SortFunc(runs, func(a, b string) int {
-		x, _ := runNumber(a)
-		y, _ := runNumber(b)
+		x, _ := record.RunNumber(a)
+		y, _ := record.RunNumber(b)
 		return cmp.Compare(y, x)
 	})
 	var surplus []corev1.Secret

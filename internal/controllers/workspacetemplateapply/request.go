@@ -58,7 +58,7 @@ func (s *scope) unprotected() []string {
 // request returns the request of a run.
 func (s *scope) request(next decision) (*terraform.Request, error) {
 	request := s.inputs.Request
-	request.RunID = runID(s.apply.Name, s.nextNumber())
+	request.RunID = record.NewRunID(s.apply.Name, s.nextNumber())
 	request.Operation = next.operation
 	request.Unprotected = s.unprotected()
 	if next.plan != "" {

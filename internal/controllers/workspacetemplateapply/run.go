@@ -161,7 +161,7 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 			continue
 		}
 		var run corev1.Secret
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(runID(s.apply.Name, number))}, &run)
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(record.NewRunID(s.apply.Name, number))}, &run)
 		switch {
 		case apierrors.IsNotFound(err):
 			// There is none, or a user has deleted it.

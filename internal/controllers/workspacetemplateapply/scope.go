@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +88,7 @@ func runRecords(apply *infrav1.WorkspaceTemplateApply, secrets []corev1.Secret) 
 			continue
 		}
 		id := record.RunID(&secrets[i])
-		number, err := runNumber(id)
+		number, err := record.RunNumber(id)
 		if err != nil {
 			return nil, err
 		}
@@ -148,28 +146,6 @@ func (s *scope) nextNumber() int64 {
 		last = max(last, s.runs[0].number)
 	}
 	return last + 1
-}
-
-// runNumberSeparator separates the name of the workspace from the number of the
-// run in the ID of a run.
-const runNumberSeparator = "-r"
-
-// runID returns the ID of a run.
-func runID(workspace string, number int64) string {
-	return record.Shorten(workspace, 45) + runNumberSeparator + strconv.FormatInt(number, 10)
-}
-
-// runNumber returns the number of a run from its ID.
-func runNumber(id string) (int64, error) {
-	i := strings.LastIndex(id, runNumberSeparator)
-	if i < 0 {
-		return 0, fmt.Errorf("run %q has no number", id)
-	}
-	number, err := strconv.ParseInt(id[i+len(runNumberSeparator):], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("run %q has no number: %w", id, err)
-	}
-	return number, nil
 }
 
 // runner returns the runner of an executor.

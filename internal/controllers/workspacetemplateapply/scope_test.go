@@ -48,25 +48,6 @@ func TestNextNumber(t *testing.T) {
 	}
 }
 
-func TestRunID_roundTrips(t *testing.T) {
-	for _, name := range []string{"a", "hello", "hello-r7", "r-r-r1", "a.b.c", strings.Repeat("x", 200), strings.Repeat("r1-", 60) + "r1"} {
-		for _, number := range []int64{1, 9, 10, 1234567890} {
-			g := NewWithT(t)
-			id := runID(name, number)
-			got, err := runNumber(id)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got).To(Equal(number), id)
-			g.Expect(validation.IsValidLabelValue(id)).To(BeEmpty(), id)
-			g.Expect(validation.IsDNS1123Subdomain(record.SecretName(id))).To(BeEmpty(), id)
-			g.Expect(len(id)).To(BeNumerically("<=", 63), "limit of the status and of a Job's name")
-		}
-	}
-	for _, id := range []string{"", "hello", "hello-r", "hello-rx", "hello-r1x"} {
-		_, err := runNumber(id)
-		NewWithT(t).Expect(err).To(HaveOccurred(), id)
-	}
-}
-
 // All names that derive from the name of a workspace are valid and unique, also for
 // long and similar names.
 func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {

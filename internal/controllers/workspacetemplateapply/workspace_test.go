@@ -43,7 +43,7 @@ func (s *scope) startRun(g Gomega, next decision) *runRecord {
 	secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
 	g.Expect(err).NotTo(HaveOccurred())
 	secret.CreationTimestamp = metav1.NewTime(s.now)
-	number, err := runNumber(request.RunID)
+	number, err := record.RunNumber(request.RunID)
 	g.Expect(err).NotTo(HaveOccurred())
 	run := &runRecord{id: request.RunID, number: number, secret: secret}
 	s.runs = slices.Insert(s.runs, 0, run)

@@ -22,6 +22,10 @@ const (
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
 
+// LockInfoAnnotation is the annotation of the lock's Lease in which OpenTofu and
+// Terraform record the holder. Users who run them manually see the running run there.
+const LockInfoAnnotation = "app.terraform.io/lock-info"
+
 // Meta returns the metadata of an object that belongs to a workspace and that
 // clusterctl moves with it. States, snapshots and rescued states have no owner,
 // so that the garbage collector never deletes them. No object blocks the

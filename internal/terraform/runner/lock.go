@@ -15,10 +15,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// lockInfoAnnotation is the annotation in which OpenTofu and Terraform record the
-// holder of the lock. Users who run them manually see the running run there.
-const lockInfoAnnotation = "app.terraform.io/lock-info"
-
 // heldError is the error for a lock with another holder.
 type heldError struct{ info terraform.LockInfo }
 
@@ -54,7 +50,7 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 		meta := record.Meta(request.Workspace, record.ComponentState, "")
 		meta.Name = name
 		meta.Labels["tfstate"] = "true"
-		meta.Annotations = map[string]string{lockInfoAnnotation: info}
+		meta.Annotations = map[string]string{record.LockInfoAnnotation: info}
 		return r.kube.createLease(ctx, &coordinationv1.Lease{
 			ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &r.RunID},
 		})
@@ -69,7 +65,7 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	if !canTakeLock(request, r.RunID, holder) {
 		held := &heldError{info: terraform.LockInfo{ID: holder, Who: "unknown"}}
 		// A lock without a valid description is still a lock.
-		_ = json.Unmarshal([]byte(lease.Annotations[lockInfoAnnotation]), &held.info)
+		_ = json.Unmarshal([]byte(lease.Annotations[record.LockInfoAnnotation]), &held.info)
 		// Breaking the lock requires the holder, whatever ID the description has.
 		held.info.ID = holder
 		return held
@@ -77,7 +73,7 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Annotations[lockInfoAnnotation] = info
+	lease.Annotations[record.LockInfoAnnotation] = info
 	lease.Spec.HolderIdentity = &r.RunID
 	return r.kube.updateLease(ctx, lease)
 }
@@ -108,7 +104,7 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
 			return nil
 		}
-		delete(lease.Annotations, lockInfoAnnotation)
+		delete(lease.Annotations, record.LockInfoAnnotation)
 		lease.Spec.HolderIdentity = nil
 		return r.kube.updateLease(ctx, lease)
 	})

@@ -14,12 +14,13 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func lease(holder *string, info string) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.LeaseName()}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 	if info != "" {
-		l.Annotations = map[string]string{lockInfoAnnotation: info}
+		l.Annotations = map[string]string{record.LockInfoAnnotation: info}
 	}
 	return l
 }
@@ -86,7 +87,7 @@ func TestLock_isTakenOnlyIfFreeOrItsHolderHasEnded(t *testing.T) {
 			l, err := r.kube.lease(t.Context(), "n", req.Backend.LeaseName())
 			g.Expect(err).NotTo(HaveOccurred())
 			var info terraform.LockInfo
-			g.Expect(json.Unmarshal([]byte(l.Annotations[lockInfoAnnotation]), &info)).To(Succeed())
+			g.Expect(json.Unmarshal([]byte(l.Annotations[record.LockInfoAnnotation]), &info)).To(Succeed())
 			g.Expect(info.ID).To(Equal("hello-r2"))
 			g.Expect(info.Who).To(HavePrefix("capt/n/hello-r2@"))
 			g.Expect(info.Info).To(Equal("n/hello"))

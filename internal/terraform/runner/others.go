@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // othersRunning returns a function that reports whether an older runner of the
@@ -47,4 +49,7 @@ func (r *Runner) isRunner(args []string) bool {
 }
 
 // workspaceOf returns the part of a run ID that all runs of a workspace share.
-func workspaceOf(runID string) string { return runID[:max(0, strings.LastIndex(runID, "-r"))] }
+func workspaceOf(runID string) string {
+	workspace, _, _ := record.ParseRunID(runID)
+	return workspace
+}

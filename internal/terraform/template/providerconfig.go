@@ -41,8 +41,8 @@ func (r *resolver) providerConfig(request *terraform.Request) error {
 	return r.encryption(request)
 }
 
-// minPassphraseLength is the minimum of OpenTofu's key derivation.
-const minPassphraseLength = 16
+// MinPassphraseLength is the minimum of OpenTofu's key derivation.
+const MinPassphraseLength = 16
 
 func (r *resolver) encryption(request *terraform.Request) error {
 	e := r.ProviderConfig.Spec.StateEncryption
@@ -61,8 +61,8 @@ func (r *resolver) encryption(request *terraform.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(passphrase) < minPassphraseLength {
-		return problem(infrav1.InvalidVariableReason, "stateEncryption.passphraseSecretRef: the passphrase is shorter than %d characters", minPassphraseLength)
+	if len(passphrase) < MinPassphraseLength {
+		return problem(infrav1.InvalidVariableReason, "stateEncryption.passphraseSecretRef: the passphrase is shorter than %d characters", MinPassphraseLength)
 	}
 	request.Encryption = encryptionConfig(string(passphrase))
 	return nil
