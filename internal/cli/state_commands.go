@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,14 +65,14 @@ func newStateListCommand(o *Options) *cobra.Command {
 		Example: "  captctl state list cluster/demo\n  captctl state list cluster/demo module.vpc -o json",
 		Args:    addressArgs(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			result, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateList, Args: args[1:]})
+			addresses, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateList, Args: args[1:]})
 			if err != nil {
 				return err
 			}
 			if output.Structured() {
-				return output.Print(o.Out, text.NonNil(strings.Fields(result.CommandOutput)))
+				return output.Print(o.Out, text.NonNil(strings.FieldsFunc(string(addresses), func(r rune) bool { return r == '\n' })))
 			}
-			_, err = io.WriteString(o.Out, result.CommandOutput)
+			_, err = o.Out.Write(addresses)
 			return err
 		},
 	})
@@ -80,21 +81,33 @@ func newStateListCommand(o *Options) *cobra.Command {
 }
 
 func newStateShowCommand(o *Options) *cobra.Command {
-	return o.workspaceCommand(&cobra.Command{
-		Use:     "show NAME ADDRESS",
-		Short:   "Show a resource in the state of a workspace",
-		Long:    "Show the attributes of a resource in the state of a workspace. Sensitive values are masked.\n\n" + runHelp,
-		Example: "  captctl state show cluster/demo module.vpc.aws_vpc.this",
+	var output text.Output
+	var sensitive bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "show NAME ADDRESS",
+		Short: "Show a resource in the state of a workspace",
+		Long: `Show the attributes of a resource in the state of a workspace. ADDRESS is the
+address of one instance, as captctl state list prints it. Sensitive values are masked
+unless --show-sensitive is set.
+
+` + runHelp,
+		Example: "  captctl state show cluster/demo 'module.vpc.aws_vpc.this[0]'\n  captctl state show cluster/demo aws_vpc.main -o json",
 		Args:    addressArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			result, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateShow, Args: args[1:]})
+			shown, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateShow, Args: args[1:], JSON: output.Structured(), Sensitive: sensitive})
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(o.Out, result.CommandOutput)
+			if output.Structured() {
+				return output.Print(o.Out, json.RawMessage(shown))
+			}
+			_, err = o.Out.Write(shown)
 			return err
 		},
 	})
+	cmd.Flags().BoolVar(&sensitive, "show-sensitive", false, "Show sensitive values.")
+	addOutput(cmd, &output)
+	return cmd
 }
 
 func newStatePullCommand(o *Options) *cobra.Command {
@@ -102,32 +115,20 @@ func newStatePullCommand(o *Options) *cobra.Command {
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "pull NAME",
 		Short: "Print or save the state of a workspace",
-		Long: `Print the state of a workspace, or write it to a file that only you can read. The
-state may contain secrets.
+		Long: `Print the state of a workspace, or write it to a file that only you can read. An
+encrypted state is decrypted. The state may contain secrets.
 
 ` + runHelp,
 		Example: "  captctl state pull cluster/demo --out demo.tfstate",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			result, err := o.execute(ctx, c, apply, &terraform.StateCommand{Command: terraform.StatePull}, nil, false)
-			if err != nil {
-				return err
-			}
-			name := record.PulledName(result.RunID)
-			state, err := operate.Transfer(ctx, c, apply, name)
-			err = errors.Join(err, operate.DeleteTransfer(context.WithoutCancel(ctx), c, apply, name))
+			state, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StatePull})
 			if err != nil {
 				return err
 			}
 			if len(state) == 0 {
-				fmt.Fprintf(o.Err, "%s has no state yet\n", apply.Name)
-				return nil
+				return fmt.Errorf("%s has no state", args[0])
 			}
-			if file != "" {
+			if file != "" && file != "-" {
 				return writePrivate(file, state)
 			}
 			_, err = o.Out.Write(append(state, '\n'))
@@ -247,11 +248,7 @@ func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command)
 		if _, err := io.WriteString(o.Out, result.CommandOutput); err != nil {
 			return err
 		}
-		snapshot := "There was nothing to take a snapshot of"
-		if result.Snapshot != "" {
-			snapshot = "The previous state is in snapshot " + result.Snapshot
-		}
-		fmt.Fprintf(o.Out, "Changed the state of %s. %s\n", apply.Name, snapshot)
+		fmt.Fprintf(o.Out, "Changed the state of %s. %s\n", apply.Name, snapshotNote(result))
 		if !wait {
 			return nil
 		}
@@ -270,13 +267,30 @@ func planned(apply *infrav1.WorkspaceTemplateApply) bool {
 	return s.Run == nil && (s.AppliedInputs != "" || s.Plan != nil || s.Failure != nil)
 }
 
-// readState executes a command that only reads the state.
-func (o *Options) readState(cmd *cobra.Command, name string, command *terraform.StateCommand) (*terraform.Result, error) {
+// readState executes a command that only reads the state, and returns its output.
+func (o *Options) readState(cmd *cobra.Command, name string, command *terraform.StateCommand) ([]byte, error) {
+	ctx := cmd.Context()
 	c, apply, err := o.workspace(cmd, name)
 	if err != nil {
 		return nil, err
 	}
-	return o.execute(cmd.Context(), c, apply, command, nil, false)
+	result, err := o.execute(ctx, c, apply, command, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	output := record.OutputName(result.RunID)
+	text, err := operate.Transfer(ctx, c, apply, output)
+	return text, errors.Join(err, deleteTransfer(ctx, c, apply, output))
+}
+
+// cleanupTimeout is how long captctl tries to delete what a command stored.
+const cleanupTimeout = 30 * time.Second
+
+// deleteTransfer deletes what a command stored, even if the user interrupts it.
+func deleteTransfer(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return operate.DeleteTransfer(ctx, c, apply, name)
 }
 
 // execute requests a state command and waits for its result.
@@ -295,12 +309,10 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 	}
 	var result *terraform.Result
 	if err = lost; err == nil {
-		result, err = operate.CommandResult(ctx, c, apply, command)
+		result, err = operate.CommandResult(ctx, c, apply, command.ID)
 	}
 	if command.Input != "" {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, operate.DeleteTransfer(cleanup, c, apply, command.Input))
+		err = errors.Join(err, deleteTransfer(ctx, c, apply, command.Input))
 	}
 	if err != nil {
 		return nil, err
@@ -311,75 +323,10 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 	return result, nil
 }
 
-// cleanupTimeout is how long captctl tries to delete what it stored.
-const cleanupTimeout = 30 * time.Second
-
-func newStateMoveCommand(o *Options) *cobra.Command {
-	var to string
-	var toDefault, yes, hold, wait bool
-	cmd := o.workspaceCommand(&cobra.Command{
-		Use:   "move NAME --to CONFIG",
-		Short: "Move the state of a workspace to another backend",
-		Long: `Move the state of a workspace to the backend of the WorkspaceProviderConfig CONFIG,
-and use that config from then on (spec.providerConfigRef). With --to-default the
-workspace uses the config of its template again, or the default backend if the
-template has none.
-
-CAPT copies the state, reads it back and compares lineage, serial and resources. If
-anything fails, the state stays where it is. The state before the move is kept as a
-snapshot. An object in another backend than the default one is not deleted.
-
-The plan after the move should have no changes. With approval: Auto it is applied at
-once; use --hold to let it wait for approval.`,
-		Example: "  captctl state move cluster/demo --to aws-s3 --wait",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if (to == "") != toDefault {
-				return usageError("pass either --to CONFIG or --to-default")
-			}
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			target := "WorkspaceProviderConfig " + to
-			if toDefault {
-				target = "the config of its template"
-			}
-			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Move the state of %s to the backend of %s?", apply.Name, target)); err != nil {
-				return err
-			}
-			id, err := operate.RequestMove(ctx, c, apply, to, hold)
-			if err != nil {
-				return err
-			}
-			return o.waitForMove(ctx, c, apply, id, wait)
-		},
-	})
-	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
-	cmd.Flags().BoolVar(&toDefault, "to-default", false, "Move the state to the backend of the template's config, or to the default backend.")
-	addHold(cmd, &hold)
-	addYes(cmd, &yes)
-	addWait(cmd, &wait)
-	return cmd
-}
-
-// waitForMove waits until the state is moved and, with wait, until the run after it is
-// finished.
-func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id string, wait bool) error {
-	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return operate.Moved(a, id) })
-	if err != nil {
-		return fmt.Errorf("%w; the move was requested and may still be executed", err)
+// snapshotNote says where the state before a change is.
+func snapshotNote(result *terraform.Result) string {
+	if result.Snapshot == "" {
+		return "There is no snapshot: the previous state has no resources, or is encrypted and in another backend than the default one"
 	}
-	if last.Status.HandledMove != id {
-		return fmt.Errorf("the state was not moved: %s: %s", last.Status.Failure.Reason, last.Status.Failure.Message)
-	}
-	backend := "unchanged"
-	if state := last.Status.State; state != nil {
-		backend = fmt.Sprintf("%s, serial %d, %s", state.Backend, state.Serial, text.Count(state.Resources, "resource"))
-	}
-	fmt.Fprintf(o.Out, "The state of %s is in its new backend (%s)\n", last.Name, backend)
-	if !wait {
-		return nil
-	}
-	return o.waitForResult(ctx, c, apply, planned)
+	return "The previous state is in snapshot " + result.Snapshot
 }

@@ -91,7 +91,8 @@ type Result struct {
 	InvalidInputs string `json:"invalidInputs,omitempty"`
 	// Snapshot is the name of the snapshot of the state before the change.
 	Snapshot string `json:"snapshot,omitempty"`
-	// CommandOutput is the output of a StateCommand. It may be secret.
+	// CommandOutput is the output of a StateCommand that changes the state. That of
+	// other commands is stored in Secrets, because it may be large and confidential.
 	CommandOutput string `json:"commandOutput,omitempty"`
 	// Module is the fetched content of the module, or nil if nothing was fetched.
 	Module *ModuleContent `json:"module,omitempty"`

@@ -10,9 +10,21 @@ type KnownState struct {
 	StateInfo
 	// Unconfirmed is set if a run may have changed the state after the last report.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// Adopt is the version of a state that the user wants to use nevertheless. See
-	// StateInfo.Version.
+	// Adopt is the version of a state that the user wants to use nevertheless, or that
+	// of AdoptNothing.
 	Adopt string `json:"adopt,omitempty"`
+	// Moved is set if the user has copied the state to this backend.
+	Moved bool `json:"moved,omitempty"`
+}
+
+// AdoptNothing returns the value of Adopt with which the run starts from nothing if
+// the known state is missing. It names the lineage, because the annotation may stay:
+// the next state of the workspace has another lineage, and must not be given up.
+func (k KnownState) AdoptNothing() string {
+	if k.Lineage == "" {
+		return "none"
+	}
+	return "none/" + k.Lineage
 }
 
 // Version returns a text that identifies a version of a state.
@@ -39,6 +51,8 @@ const (
 // that of an earlier workspace of the same name.
 func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 	switch {
+	case (found.Lineage == "" || found.Lineage != k.Lineage) && found.Resources == 0 && k.Adopt == k.AdoptNothing():
+		return ""
 	case found.Lineage == "":
 		if k.Resources > 0 || k.Unconfirmed && k.Lineage != "" {
 			return StateMissing
@@ -61,7 +75,7 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 			return StateMissing
 		}
 		return StateForeign
-	case found.Serial < k.Serial:
+	case found.Serial < k.Serial && (found.Resources > 0 || k.inUse()):
 		return StateOutdated
 	default:
 		return ""
@@ -74,12 +88,33 @@ func (p StateProblem) Explain(known KnownState, found StateInfo, location string
 	const adopt = "set the annotation capt.appthrust.io/adopt-state to "
 	switch p {
 	case StateMissing:
-		return fmt.Sprintf("the state in %s is missing or empty, but it had %d resources, so nothing was done. Restore it: set the annotation capt.appthrust.io/restore-snapshot to one of the Secrets with the label capt.appthrust.io/component=snapshot", location, known.Resources)
+		return fmt.Sprintf("the state in %s is missing or empty, but %s, so nothing was done. Restore it with captctl state %s, or, to start from nothing and leave its resources to you, %s%s",
+			location, had(known), restore(known), adopt, known.AdoptNothing())
 	case StateForeign:
+		if known.Moved && known.Lineage != "" {
+			return fmt.Sprintf("the state in %s has %d resources and lineage %s, but the state of this workspace has %d resources and lineage %s, so nothing was done. The tool gives a state that it pushes into an empty backend a new lineage: if this is the copy, %s%s",
+				location, found.Resources, found.Lineage, known.Resources, known.Lineage, adopt, found.Version())
+		}
 		return fmt.Sprintf("the state in %s has %d resources and is not the state of this workspace, so nothing was done. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration, or, to take over its resources, %s%s", location, found.Resources, adopt, found.Version())
 	case StateOutdated:
 		return fmt.Sprintf("the state in %s has serial %d, but serial %d was saved before, so nothing was done. Restore the latest version, or, to continue with this one, %s%s", location, found.Serial, known.Serial, adopt, found.Version())
 	default:
 		return ""
 	}
+}
+
+// had describes the resources of a missing state.
+func had(known KnownState) string {
+	if known.Resources == 0 {
+		return "a run may have created resources"
+	}
+	return fmt.Sprintf("it had %d resources", known.Resources)
+}
+
+// restore returns the commands of captctl state that bring back a missing state.
+func restore(known KnownState) string {
+	if known.Moved {
+		return "move or push"
+	}
+	return "restore or push (captctl state snapshots lists the snapshots)"
 }

@@ -38,6 +38,15 @@ func TestKnownState_compare(t *testing.T) {
 		{"missing after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{}, false, ""},
 		{"found after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
 		{"found in an own backend after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
+		{"missing, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{}, false, ""},
+		{"replaced by an empty state, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "x"}, true, ""},
+		{"replaced by another state, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
+		{"an earlier version, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "l", Serial: 4}, false, StateOutdated},
+		{"missing after an earlier state was given up", KnownState{StateInfo: info, Adopt: "none/k"}, StateInfo{}, false, StateMissing},
+		{"missing, and given up without a lineage", KnownState{StateInfo: info, Adopt: "none"}, StateInfo{}, false, StateMissing},
+		{"missing without a known lineage, and given up", KnownState{StateInfo: StateInfo{Resources: 2}, Adopt: "none"}, StateInfo{}, false, ""},
+		{"an earlier version, both without resources", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "l", Serial: 4}, true, ""},
+		{"an earlier version with resources that were destroyed", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "l", Serial: 4, Resources: 3}, true, StateOutdated},
 		{"known before lineages were recorded", KnownState{StateInfo: StateInfo{Serial: 3, Resources: 2}}, info, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +58,12 @@ func TestKnownState_compare(t *testing.T) {
 func TestStateProblem_explainsWhatToDo(t *testing.T) {
 	g := NewWithT(t)
 	known, found := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5, Resources: 3}}, StateInfo{Lineage: "x", Serial: 4, Resources: 2}
-	g.Expect(StateMissing.Explain(known, StateInfo{}, "backend s3")).To(And(ContainSubstring("backend s3 is missing or empty, but it had 3 resources"), ContainSubstring("restore-snapshot")))
+	g.Expect(StateMissing.Explain(known, StateInfo{}, "backend s3")).To(And(ContainSubstring("backend s3 is missing or empty, but it had 3 resources"), ContainSubstring("captctl state restore"), HaveSuffix("adopt-state to none/l")))
+	lost := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}
+	g.Expect(StateMissing.Explain(lost, StateInfo{}, "backend s3")).To(ContainSubstring("a run may have created resources"))
+	moved := KnownState{StateInfo: known.StateInfo, Moved: true}
+	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(ContainSubstring("captctl state move"))
+	g.Expect(StateForeign.Explain(moved, found, "backend s3")).To(And(ContainSubstring("lineage x"), ContainSubstring("lineage l"), HaveSuffix("if this is the copy, set the annotation capt.appthrust.io/adopt-state to x/4")))
 	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("adopt-state to x/4")))
 	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("adopt-state to x/4")))
 	g.Expect(StateProblem("").Explain(known, found, "")).To(BeEmpty())

@@ -33,6 +33,10 @@ type StateCommand struct {
 	Input string `json:"input,omitempty"`
 	// Force makes StatePush accept another lineage and an older serial.
 	Force bool `json:"force,omitempty"`
+	// JSON makes StateShow return JSON instead of text.
+	JSON bool `json:"json,omitempty"`
+	// Sensitive makes StateShow include sensitive values.
+	Sensitive bool `json:"sensitive,omitempty"`
 }
 
 // InputPrefix is the prefix of the names of stored inputs. It prevents that a
@@ -83,6 +87,9 @@ func (c *StateCommand) Validate() error {
 	}
 	if err := c.validateArgs(); err != nil {
 		return err
+	}
+	if (c.JSON || c.Sensitive) && c.Command != StateShow {
+		return fmt.Errorf("command %s takes neither json nor sensitive", c.Command)
 	}
 	if c.Command != StatePush {
 		if c.Input != "" || c.Force {
@@ -143,10 +150,14 @@ func isAddress(text string) bool {
 
 // CheckPush returns why a state must not be pushed without force, or an empty
 // string: it would replace a state of another lineage, or a later version. The known
-// state counts even if the backend has lost it.
+// state counts even if the backend has lost it. Then a state without resources, which
+// an interrupted push left, does not count.
 func CheckPush(pushed, found StateInfo, known KnownState) string {
 	if pushed.Lineage == "" {
 		return "the pushed state has no lineage, so that it cannot be compared with the state of the workspace"
+	}
+	if found.Resources == 0 && known.Lineage != "" && found.Lineage != known.Lineage {
+		found = StateInfo{}
 	}
 	for _, current := range []struct {
 		StateInfo

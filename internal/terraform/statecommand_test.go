@@ -37,6 +37,9 @@ func TestParseStateCommand(t *testing.T) {
 		{"push without input", `{"id":"1","command":"push"}`, "input"},
 		{"push of a snapshot", `{"id":"1","command":"push","input":"snapshot-a-r1"}`, "input"},
 		{"push of a path", `{"id":"1","command":"push","input":"input-../x"}`, "input"},
+		{"show of sensitive values", `{"id":"1","command":"show","args":["a.b"],"json":true,"sensitive":true}`, ""},
+		{"list of sensitive values", `{"id":"1","command":"list","sensitive":true}`, "sensitive"},
+		{"list as JSON", `{"id":"1","command":"list","json":true}`, "json"},
 		{"force without push", `{"id":"1","command":"rm","args":["a.b"],"force":true}`, "force"},
 	}
 	for _, tt := range tests {
@@ -66,6 +69,8 @@ func TestCheckPush(t *testing.T) {
 		{"another lineage than the lost state", StateInfo{Lineage: "b", Serial: 9}, none, StateInfo{Lineage: "a", Serial: 2}, "the last known state has lineage a"},
 		{"older than the lost state", StateInfo{Lineage: "a", Serial: 1}, none, StateInfo{Lineage: "a", Serial: 2}, "the last known state has serial 2"},
 		{"the lost state", StateInfo{Lineage: "a", Serial: 2}, none, StateInfo{Lineage: "a", Serial: 2}, ""},
+		{"the lost state after an interrupted push", StateInfo{Lineage: "a", Serial: 2}, StateInfo{Lineage: "x", Serial: 1}, StateInfo{Lineage: "a", Serial: 2}, ""},
+		{"another lineage than the first, empty state", StateInfo{Lineage: "b", Serial: 9}, StateInfo{Lineage: "a", Serial: 1}, StateInfo{Lineage: "a", Serial: 1}, "lineage a"},
 		{"no lineage", StateInfo{Serial: 2}, none, none, "has no lineage"},
 	}
 	for _, tt := range tests {

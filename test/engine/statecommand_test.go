@@ -42,6 +42,8 @@ func TestStateCommands(t *testing.T) {
 
 			show := h.captctl("state", "show", "hello", "terraform_data.thing[1]")
 			h.Expect(show.out).To(ContainSubstring(h.dir+"/thing-1"), show.err)
+			show = h.captctl("state", "show", "hello", "terraform_data.thing[1]", "-o", "json")
+			h.Expect(show.out).To(ContainSubstring(`"address": "terraform_data.thing[1]"`), show.err)
 			missing := h.captctl("state", "show", "hello", "terraform_data.nothing")
 			h.Expect(missing.code).To(Equal(1))
 			h.Expect(missing.err).To(ContainSubstring("No instance found"))
@@ -70,7 +72,7 @@ func (w *harness) expectPullAndPush() {
 	text, err := os.ReadFile(file)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(string(text)).To(ContainSubstring("thing-3"))
-	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-pulled-")), "captctl deletes it")
+	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")), "captctl deletes it")
 
 	var state map[string]any
 	w.Expect(json.Unmarshal(text, &state)).To(Succeed())
@@ -161,7 +163,8 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 
 	moved := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes", "--wait")
 	h.Expect(moved.code).To(Equal(0), moved.err)
-	h.Expect(moved.out).To(ContainSubstring("The state of hello is in its new backend (http"))
+	h.Expect(moved.out).To(ContainSubstring("Moved the state of hello from backend kubernetes to backend http: lineage " + before.Lineage))
+	h.Expect(moved.out).To(ContainSubstring("The previous state is in snapshot capt-snapshot-hello-r"))
 	a := h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("http"))
 	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
@@ -171,12 +174,14 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	h.Expect(string(server.State(key))).To(ContainSubstring("thing-3"))
 	h.Expect(server.Lock(key)).To(BeEmpty())
 	h.Expect(h.secrets()).To(ContainElement(HavePrefix("capt-snapshot-hello-r")))
+	h.Expect(h.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")), "the outdated state is deleted")
 
 	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(h.dir + "/.") })
 	h.waitReady("hello")
 
 	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
 	h.Expect(back.code).To(Equal(0), back.err)
+	h.Expect(back.out).To(ContainSubstring("The state in backend http is not used any more"))
 	a = h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("kubernetes"))
 	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
@@ -199,14 +204,25 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
 	h.waitReady("hello")
 
+	for _, wrong := range [][]string{{}, {"--to", ""}, {"--to", "elsewhere", "--to-default"}} {
+		usage := h.captctl(append([]string{"state", "move", "hello", "--yes"}, wrong...)...)
+		h.Expect(usage.code).To(Equal(2))
+		h.Expect(usage.err).To(ContainSubstring("pass --to with the name of a WorkspaceProviderConfig, or --to-default"))
+	}
+	unknown := h.captctl("state", "move", "hello", "--to", "elsewere", "--yes")
+	h.Expect(unknown.err).To(ContainSubstring(`has no WorkspaceProviderConfig elsewere: did you mean "elsewhere"?`))
+
 	refused := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes")
 	h.Expect(refused.code).To(Equal(1))
 	h.Expect(refused.err).To(ContainSubstring("a state of another lineage with 1 resources"))
+	h.Expect(refused.err).To(ContainSubstring("is still in backend kubernetes"))
+	h.Expect(refused.err).To(ContainSubstring("captctl state move hello --to-default"))
 	h.Expect(server.State("taken")).To(Equal(foreign))
 	h.Expect(h.get("hello").Status.State.Backend).To(Equal("kubernetes"))
 
 	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
 	h.Expect(back.code).To(Equal(0), back.err)
+	h.Expect(back.out).To(ContainSubstring("There was nothing to move"))
 	h.waitReady("hello")
 	h.Expect(h.directories()).To(Equal(4))
 }

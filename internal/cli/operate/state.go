@@ -10,10 +10,12 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -135,8 +137,9 @@ func CommandExecuted(apply *infrav1.WorkspaceTemplateApply, command *terraform.S
 	return false, nil
 }
 
-// CommandResult returns the result of an executed state command.
-func CommandResult(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand) (*terraform.Result, error) {
+// CommandResult returns the result of an executed state command. A move that was
+// repeated has the result of the last run.
+func CommandResult(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, id string) (*terraform.Result, error) {
 	var runs corev1.SecretList
 	err := c.List(ctx, &runs, client.InNamespace(apply.Namespace), client.MatchingLabels{
 		infrav1.WorkspaceLabel: record.LabelValue(apply.Name), infrav1.ComponentLabel: record.ComponentRun,
@@ -144,44 +147,52 @@ func CommandResult(ctx context.Context, c client.Reader, apply *infrav1.Workspac
 	if err != nil {
 		return nil, fmt.Errorf("listing the runs of %s: %w", apply.Name, err)
 	}
+	var last *terraform.Result
 	for i := range runs.Items {
 		run := &runs.Items[i]
-		if !metav1.IsControlledBy(run, apply) || !strings.HasSuffix(run.Annotations[record.InputsAnnotation], " "+command.ID) {
+		if !metav1.IsControlledBy(run, apply) || !strings.HasSuffix(run.Annotations[record.InputsAnnotation], " "+id) {
 			continue
 		}
 		result, err := record.Result(run)
 		if err != nil {
 			return nil, err
 		}
-		if result != nil {
-			return result, nil
+		if result != nil && (last == nil || last.FinishedAt.Before(result.FinishedAt)) {
+			last = result
 		}
+	}
+	if last != nil {
+		return last, nil
 	}
 	return nil, fmt.Errorf("the run of the command does not exist any more: see captctl history %s", apply.Name)
 }
 
 // RequestMove requests that the state moves to the backend of a provider config, or,
-// if the name is empty, of the provider config of the template. It returns the ID of
-// the request.
-func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, config string, hold bool) (string, error) {
+// if the name is empty, of the provider config of the template.
+func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, config string, hold bool) (*terraform.Move, error) {
 	if err := checkPending(apply); err != nil {
-		return "", err
+		return nil, err
 	}
 	t := &infrav1.WorkspaceTemplate{}
 	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), t); err != nil {
-		return "", fmt.Errorf("reading the template: %w", err)
+		return nil, fmt.Errorf("reading the template: %w", err)
 	}
 	if config != "" {
-		if err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: config}, &infrav1.WorkspaceProviderConfig{}); err != nil {
-			return "", fmt.Errorf("reading WorkspaceProviderConfig %s: %w", config, err)
+		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: config}, &infrav1.WorkspaceProviderConfig{})
+		if apierrors.IsNotFound(err) {
+			names, _ := ProviderConfigNames(ctx, c, apply.Namespace)
+			return nil, fmt.Errorf("namespace %s has no WorkspaceProviderConfig %s%s", apply.Namespace, config, message.Suggestion(config, names))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading WorkspaceProviderConfig %s: %w", config, err)
 		}
 	}
 	move := moveTo(apply, t, config)
 	text, err := json.Marshal(move)
 	if err != nil {
-		return "", fmt.Errorf("encoding the request: %w", err)
+		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
-	return move.ID, patch(ctx, c, apply, func() {
+	return move, patch(ctx, c, apply, func() {
 		if hold {
 			apply.Spec.Approval = infrav1.ApprovalManual
 		}
@@ -210,9 +221,59 @@ func moveTo(apply *infrav1.WorkspaceTemplateApply, t *infrav1.WorkspaceTemplate,
 	return move
 }
 
-// Moved reports whether the state was moved, or whether its move failed and is not
-// retried.
-func Moved(apply *infrav1.WorkspaceTemplateApply, id string) bool {
+// Moved reports whether the state was moved. It returns an error if it is not moved
+// without another request.
+func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, error) {
 	s := &apply.Status
-	return s.HandledMove == id || s.Run == nil && s.Failure != nil && s.Failure.Inputs == "move "+id && s.Failure.NextAt.IsZero()
+	if s.HandledMove == move.ID {
+		return true, nil
+	}
+	if !apply.DeletionTimestamp.IsZero() {
+		return false, fmt.Errorf("%s is being deleted: the state was not moved", apply.Name)
+	}
+	requested, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
+	if err != nil || requested.ID != move.ID {
+		return false, fmt.Errorf("another request replaced this one: see captctl history %s", apply.Name)
+	}
+	if ref := apply.Spec.ProviderConfigRef; ref != nil && ref.Name != move.To {
+		return false, fmt.Errorf("spec.providerConfigRef was changed to %s: the state was not moved", ref.Name)
+	}
+	if s.Run != nil {
+		return false, nil
+	}
+	if f := s.Failure; f != nil && f.Inputs == "move "+move.ID && f.NextAt.IsZero() {
+		return false, notMoved(apply, move, f.Reason, f.Message)
+	}
+	c := meta.FindStatusCondition(s.Conditions, infrav1.AppliedCondition)
+	if c != nil && c.Reason == infrav1.InvalidStateCommandReason && c.ObservedGeneration == apply.Generation {
+		return false, notMoved(apply, move, c.Reason, c.Message)
+	}
+	return false, nil
+}
+
+// notMoved describes a move that failed and how to give it up.
+func notMoved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, reason, message string) error {
+	back := "--to " + move.From
+	if move.From == "" {
+		back = "--to-default"
+	}
+	backend := "its backend"
+	if apply.Status.State != nil {
+		backend = "backend " + apply.Status.State.Backend
+	}
+	return fmt.Errorf("the state was not moved and is still in %s: %s: %s. Fix the cause and run captctl retry %s, or give up with captctl state move %s %s",
+		backend, reason, strings.TrimSuffix(message, "."), apply.Name, apply.Name, back)
+}
+
+// ProviderConfigNames returns the names of the provider configs in a namespace.
+func ProviderConfigNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
+	var list infrav1.WorkspaceProviderConfigList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing WorkspaceProviderConfigs: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
 }

@@ -49,6 +49,9 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err := r.pruneTransfers(ctx, s); err != nil {
 		return err
 	}
+	if err := r.pruneMoved(ctx, s); err != nil {
+		return err
+	}
 	if s.unpruned, err = s.isUnpruned(snapshots); err != nil {
 		return err
 	}

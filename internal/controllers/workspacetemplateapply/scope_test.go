@@ -185,8 +185,8 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 		"its state":              {state(func(*infrav1.StateStatus) {}), nil, terraform.KnownState{StateInfo: info}},
 		"an unconfirmed state":   {state(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), nil, terraform.KnownState{StateInfo: info, Unconfirmed: true}},
 		"before lineages":        {&infrav1.StateStatus{Resources: 2}, nil, terraform.KnownState{StateInfo: terraform.StateInfo{Resources: 2}}},
-		"an empty one elsewhere": {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{}},
-		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), map[string]string{infrav1.BackendMovedAnnotation: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info}},
+		"an empty one elsewhere": {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: info.Lineage, Serial: info.Serial}}},
+		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), map[string]string{infrav1.BackendMovedAnnotation: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info, Moved: true}},
 		"one to adopt":           {nil, map[string]string{infrav1.AdoptStateAnnotation: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
 	} {
 		g := NewWithT(t)

@@ -124,12 +124,11 @@ func (s *scope) knownState() terraform.KnownState {
 	if state == nil {
 		return known
 	}
-	backend := backendName(s.inputs.Request.Backend)
-	if state.Backend != "" && !sameBackend(nameOf(state), backend) && s.apply.Annotations[infrav1.BackendMovedAnnotation] != backend {
-		// The state in the other backend has no resources.
-		return known
-	}
+	// If the state is in another backend and the user has not moved it, it has no
+	// resources. Its version distinguishes it from earlier ones nevertheless.
 	known.StateInfo, known.Unconfirmed = stateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
+	backend := backendName(s.inputs.Request.Backend)
+	known.Moved = state.Backend != "" && !sameBackend(nameOf(state), backend) && s.apply.Annotations[infrav1.BackendMovedAnnotation] == backend
 	return known
 }
 

@@ -2,10 +2,14 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -137,7 +141,7 @@ func (r *Reconciler) resolveMove(ctx context.Context, s *scope) error {
 	}
 	switch name := backendName(from.Request.Backend); {
 	case !sameBackend(nameOf(state), name):
-		return fault.Stall(infrav1.BackendChangedReason,
+		return fault.Stall(infrav1.InvalidStateCommandReason,
 			"The state is in backend %s and cannot be moved, because WorkspaceProviderConfig %q has backend %s: restore its configuration, or change spec.providerConfigRef back",
 			nameOf(state), move.From, name)
 	case name == configured:
@@ -183,4 +187,44 @@ func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
 		}
 	}
 	return r.deleteAll(ctx, expired)
+}
+
+// pruneMoved deletes the Secret of the default backend that the state was moved away
+// from. A later workspace of the same name, or this one after another change of its
+// backend, would use the outdated state in it.
+func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
+	state := s.apply.Status.State
+	if state == nil || usesKubernetes(state, s.runs) {
+		return nil
+	}
+	cached, err := r.secrets(ctx, s, record.ComponentState)
+	if err != nil || len(cached) == 0 {
+		return err
+	}
+	var secret corev1.Secret
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the state: %w", err)
+	}
+	if _, version, err := record.StateIsEmpty(&secret); err != nil || !isOutdated(version, state) {
+		return nil //nolint:nilerr // It is not a copy of the state.
+	}
+	// A run that is missing from the cache may move the state back.
+	if err := r.ensureRunsCurrent(ctx, s); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleting the outdated copy of a moved state", "secret", klog.KObj(&secret), "backend", state.Backend)
+	err = r.Client.Delete(ctx, &secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the outdated state: %w", err)
+	}
+	return nil
+}
+
+// isOutdated reports whether a version is that of the known state, or precedes it.
+func isOutdated(version terraform.StateInfo, known *infrav1.StateStatus) bool {
+	return known.Confirmation == infrav1.StateConfirmed && version.Lineage != "" && version.Lineage == known.Lineage && version.Serial <= uint64(known.Serial)
 }

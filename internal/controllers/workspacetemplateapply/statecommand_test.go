@@ -1,13 +1,18 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
+	"path"
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestDecide_executesEachStateCommandOnce(t *testing.T) {
@@ -91,4 +96,146 @@ func TestUntilPruned_deletesTransfersInTime(t *testing.T) {
 	g.Expect(untilPruned(s)).To(BeZero())
 	s.transferExpiry = s.now.Add(time.Hour)
 	g.Expect(untilPruned(s)).To(Equal(time.Hour))
+}
+
+// savedIn returns the Secret of the default backend with a version of a state.
+func savedIn(g Gomega, lineage string, serial int) *corev1.Secret {
+	data, err := record.Compress(fmt.Appendf(nil, `{"version":4,"lineage":%q,"serial":%d,"resources":[{}]}`, lineage, serial))
+	g.Expect(err).NotTo(HaveOccurred())
+	secret := newSecret(objectMeta("tfstate-default-hello-ws"))
+	secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentState}
+	secret.Data = map[string][]byte{"tfstate": data}
+	return secret
+}
+
+// requestMove requests to move the state, as captctl does.
+func (c *testController) requestMove(id, from, to string) {
+	c.t.Helper()
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: to}
+		a.Annotations = map[string]string{infrav1.MoveStateAnnotation: fmt.Sprintf(`{"id":%q,"from":%q,"to":%q}`, id, from, to)}
+	})
+}
+
+// moved applies a workspace with the default backend and moves its state to another.
+func moved(t *testing.T, failAt int) *testController {
+	elsewhere := &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("elsewhere")}
+	elsewhere.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: `address = "http://h/${WORKSPACE_NAME}"`}
+	c := newTestController(t, append(values(), elsewhere, newApply(), savedIn(NewWithT(t), "l", 1))...)
+	c.failAt = failAt
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes))
+
+	c.requestMove("1", "aws", "elsewhere")
+	c.reconcile()
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "MoveState"))
+	request, err := record.Request(c.runSecret("hello-r2"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Backend.Type).To(Equal("http"))
+	c.Expect(request.From.Backend.Type).To(Equal(terraform.BackendKubernetes))
+	c.Expect(request.From.State.StateInfo).To(Equal(outputsResult.State))
+
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseWritingState}}})
+	c.reconcile()
+	c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes), "the state stays where it is until its copy is verified")
+	c.Expect(c.secrets()).To(ContainElement("tfstate-default-hello-ws"))
+	c.expect(infrav1.AppliedCondition, "False Retrying")
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+	c.reconcile()
+	c.Expect(c.runSecret("hello-r3").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "MoveState"), "a failed move is repeated")
+
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 1}})
+	c.reconcile()
+	c.Expect(c.get().Status.HandledMove).To(Equal("1"))
+	c.Expect(c.get().Status.State.Backend).To(Equal("http"))
+	c.Expect(c.secrets()).NotTo(ContainElement("tfstate-default-hello-ws"), "an outdated state must not be used again")
+	c.Expect(c.runSecret("hello-r4").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "PlanAndApply"))
+	request, err = record.Request(c.runSecret("hello-r4"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Backend.Type).To(Equal("http"))
+	c.Expect(request.State.StateInfo).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 1}))
+	return c
+}
+
+func TestReconcile_movesTheState(t *testing.T) {
+	for site, numbers := range moved(t, 0).sites {
+		for _, failAt := range slices.Compact(numbers[:]) {
+			t.Run(fmt.Sprintf("%s, call %d", path.Base(site), failAt), func(t *testing.T) {
+				NewWithT(t).Expect(moved(t, failAt).failAt).To(BeZero(), "the call was not made")
+			})
+		}
+	}
+}
+
+func TestReconcile_endsAMoveThatHasNothingToDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		to, config string
+		handled    bool
+	}{
+		"to a config with the same backend":        {"other", "other", true},
+		"to the present config":                    {"aws", "aws", true},
+		"to another config than that of the spec":  {"other", "aws", false},
+		"to a config that does not exist any more": {"missing", "aws", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("other")}, newApply())...)
+			c.reconcile()
+			c.finish("hello-r1", outputsResult)
+			c.reconcile()
+			c.requestMove("1", "aws", test.to)
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ProviderConfigRef.Name = test.config })
+			c.reconcile()
+			c.Expect(c.get().Status.HandledMove == "1").To(Equal(test.handled))
+			c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes))
+		})
+	}
+}
+
+func TestReconcile_refusesToMoveFromAnotherBackend(t *testing.T) {
+	config := func(name, address string) *infrav1.WorkspaceProviderConfig {
+		c := &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta(name)}
+		c.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: `address = "` + address + `"`}
+		return c
+	}
+	c := newTestController(t, append(values(), config("a", "http://a"), config("b", "http://b"), config("c", "http://c"), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "a"}
+	}))...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.requestMove("1", "b", "c")
+	c.reconcile()
+	c.Expect(c.expect(infrav1.AppliedCondition, "False InvalidStateCommand")).To(ContainSubstring(`WorkspaceProviderConfig "b" has backend http-`))
+	c.Expect(c.started).To(ConsistOf("hello-r1"))
+}
+
+func TestPruneMoved_keepsOtherStates(t *testing.T) {
+	known := infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Resources: 1, Confirmation: infrav1.StateConfirmed}
+	for name, test := range map[string]struct {
+		change  func(*infrav1.StateStatus)
+		lineage string
+		serial  int
+		deleted bool
+	}{
+		"an earlier version":                             {nil, "l", 4, true},
+		"the same version":                               {nil, "l", 5, true},
+		"a later version":                                {nil, "l", 6, false},
+		"the retained state of an earlier workspace":     {nil, "x", 1, false},
+		"the state in use":                               {func(s *infrav1.StateStatus) { s.Backend = terraform.BackendKubernetes }, "l", 5, false},
+		"an earlier version, but the other is uncertain": {func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }, "l", 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, newApply(), savedIn(NewWithT(t), test.lineage, test.serial))
+			s := newScope("hello")
+			s.apply.Namespace, s.apply.Name = "n", "hello"
+			s.apply.Status.State = known.DeepCopy()
+			if test.change != nil {
+				test.change(s.apply.Status.State)
+			}
+			c.Expect(c.reconciler.pruneMoved(t.Context(), s)).To(Succeed())
+			c.Expect(len(c.secrets()) == 0).To(Equal(test.deleted))
+		})
+	}
 }

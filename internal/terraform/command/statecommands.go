@@ -3,8 +3,11 @@ package command
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -33,6 +36,15 @@ func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error
 	})
 }
 
+// StateCreate pushes a state into a backend that has none. The tool gives the first
+// state of a backend a new lineage, so that an empty one has to precede it.
+func (s *Session) StateCreate(ctx context.Context, state []byte) error {
+	if err := s.StatePush(ctx, EmptyState(uuid.NewString()), false); err != nil {
+		return err
+	}
+	return s.StatePush(ctx, state, true)
+}
+
 // ForceUnlock releases the lock with the given ID. The caller must have proof that
 // the lock's holder has ended.
 func (s *Session) ForceUnlock(ctx context.Context, id string) error {
@@ -48,10 +60,17 @@ func (s *Session) StateList(ctx context.Context, addresses []string) (string, er
 	return s.stateCommand(ctx, slices.Concat([]string{"state", "list"}, addresses))
 }
 
-// StateShow returns the attributes of a resource in the state. Sensitive values are
-// masked.
-func (s *Session) StateShow(ctx context.Context, address string) (string, error) {
-	return s.stateCommand(ctx, []string{"state", "show", "-no-color", address})
+// StateShow returns the attributes of a resource in the state as text. Sensitive
+// values are masked unless sensitive is set, which requires OpenTofu.
+func (s *Session) StateShow(ctx context.Context, address string, sensitive bool) (string, error) {
+	args := []string{"state", "show", "-no-color"}
+	if sensitive {
+		if s.product == Terraform {
+			return "", fmt.Errorf("%s cannot print sensitive values as text: use -o json", s.product)
+		}
+		args = append(args, "-show-sensitive")
+	}
+	return s.stateCommand(ctx, append(args, address))
 }
 
 // StateMove changes the address of a resource or a module in the state.

@@ -85,8 +85,8 @@ func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 // SnapshotName returns the name of the snapshot of the state before a run.
 func SnapshotName(runID string) string { return "snapshot-" + runID }
 
-// PulledName returns the name of the state that a run pulled for the user.
-func PulledName(runID string) string { return "pulled-" + runID }
+// OutputName returns the name of the output of a state command.
+func OutputName(runID string) string { return "output-" + runID }
 
 // InputName returns the name of a state that a user pushes.
 func InputName(commandID string) string { return terraform.InputPrefix + strings.ToLower(commandID) }

@@ -23,8 +23,8 @@ const (
 	ComponentState    = "state"
 	ComponentRescue   = "rescue"
 	ComponentModule   = "module"
-	// ComponentTransfer is a state that a user pulls or pushes. It exists for the
-	// duration of the command.
+	// ComponentTransfer is the output of a state command, or the state that a user
+	// pushes. It exists for the duration of the command.
 	ComponentTransfer = "transfer"
 )
 

@@ -106,14 +106,7 @@ func (r *Runner) writeTarget(ctx context.Context, run *execution, content []byte
 			return terminal("State not moved", fmt.Errorf("the state cannot be moved to %s: %s", location, problem))
 		}
 		run.printf("Writing state %s to %s", source.Version(), location)
-		if target.Lineage == "" {
-			// The tool gives the first state of a backend a new lineage, so that an
-			// empty one has to precede the real one.
-			if err := run.session.StatePush(ctx, command.EmptyState(source.Lineage), true); err != nil {
-				return err
-			}
-		}
-		if err := r.pushTarget(ctx, run, content); err != nil {
+		if err := r.pushTarget(ctx, run, content, target.Lineage == ""); err != nil {
 			return err
 		}
 		if target, text, err = r.readTarget(ctx, run); err != nil {
@@ -150,14 +143,20 @@ func (r *Runner) readTarget(ctx context.Context, run *execution) (*command.State
 
 // pushTarget replaces the state in the backend of the run. The tool encrypts it if
 // the target is configured so.
-func (r *Runner) pushTarget(ctx context.Context, run *execution, content []byte) error {
-	if err := run.session.StatePush(ctx, content, true); err != nil {
+func (r *Runner) pushTarget(ctx context.Context, run *execution, content []byte, first bool) error {
+	var err error
+	if first {
+		err = run.session.StateCreate(ctx, content)
+	} else {
+		err = run.session.StatePush(ctx, content, true)
+	}
+	if err != nil {
 		return err
 	}
 	if !run.locked {
 		return nil
 	}
-	err := run.state.sync(ctx)
+	err = run.state.sync(ctx)
 	if err != nil && stateTooLarge(err) {
 		run.result.StateTooLarge = true
 		return terminal("State too large", err)

@@ -32,17 +32,24 @@ func (run *execution) needsKnownState() bool {
 	}
 }
 
-// stateCommand executes a command of a user. Its output is only in the result.
+// stateCommand executes a command of a user.
 func (r *Runner) stateCommand(ctx context.Context, run *execution) error {
 	cmd := run.request.StateCommand
 	var err error
 	switch cmd.Command {
 	case terraform.StatePull:
-		err = r.pullForUser(ctx, run)
+		err = r.output(ctx, run, func() (string, error) {
+			text, err := r.readState(ctx, run)
+			return string(text), err
+		})
 	case terraform.StateList:
-		run.result.CommandOutput, err = run.session.StateList(ctx, cmd.Args)
+		err = r.output(ctx, run, func() (string, error) { return run.session.StateList(ctx, cmd.Args) })
 	case terraform.StateShow:
-		run.result.CommandOutput, err = run.session.StateShow(ctx, cmd.Args[0])
+		show := run.session.StateShow
+		if cmd.JSON {
+			show = run.session.StateShowJSON
+		}
+		err = r.output(ctx, run, func() (string, error) { return show(ctx, cmd.Args[0], cmd.Sensitive) })
 	case terraform.StatePush:
 		err = r.pushForUser(ctx, run)
 	case terraform.StateMv:
@@ -80,13 +87,13 @@ func (r *Runner) reportState(ctx context.Context, run *execution) error {
 	return nil
 }
 
-// pullForUser stores the decrypted state in Secrets, from which the user reads it.
-func (r *Runner) pullForUser(ctx context.Context, run *execution) error {
-	text, err := r.readState(ctx, run)
+// output stores the output of a command in Secrets, from which the user reads it.
+func (r *Runner) output(ctx context.Context, run *execution, read func() (string, error)) error {
+	text, err := read()
 	if err != nil {
 		return err
 	}
-	return r.store(ctx, run, record.PulledName(r.RunID), record.ComponentTransfer, text)
+	return r.store(ctx, run, record.OutputName(r.RunID), record.ComponentTransfer, []byte(text))
 }
 
 // pushForUser replaces the state by a state that the user stored in Secrets.
@@ -103,13 +110,22 @@ func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 		return terminal("Input not found", fmt.Errorf("Secret %s is not an input of this workspace", first.Name))
 	}
 	pushed, err := command.ParseState(content)
+	if errors.Is(err, command.ErrEncrypted) {
+		return terminal("Invalid state", errors.New("the pushed state is encrypted: push a decrypted one, such as captctl state pull writes"))
+	}
 	if err != nil {
 		return terminal("Invalid state", err)
 	}
 	if problem := terraform.CheckPush(pushed.StateInfo, run.result.State, run.request.State); problem != "" && !cmd.Force {
 		return terminal("Push refused", errors.New(problem+". Nothing was changed. To replace the state nevertheless, push with --force"))
 	}
-	return r.changeState(ctx, run, func() error { return run.session.StatePush(ctx, content, cmd.Force) })
+	return r.changeState(ctx, run, func() error {
+		if run.result.State.Lineage == "" {
+			return run.session.StateCreate(ctx, content)
+		}
+		// An empty state of another lineage is replaced as well.
+		return run.session.StatePush(ctx, content, cmd.Force || run.result.State.Lineage != pushed.Lineage)
+	})
 }
 
 // changeState changes the state, after taking a snapshot of it.

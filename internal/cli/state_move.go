@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func newStateMoveCommand(o *Options) *cobra.Command {
+	var to string
+	var toDefault, yes, hold, wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "move NAME --to CONFIG",
+		Short: "Move the state of a workspace to another backend",
+		Long: `Move the state of a workspace to the backend of the WorkspaceProviderConfig CONFIG,
+and use that config from then on (spec.providerConfigRef). With --to-default the
+workspace uses the config of its template again, or the default backend if the
+template has none.
+
+CAPT copies the state, reads it back and compares lineage, serial and resources. If
+anything fails, the state stays where it is, and CAPT repeats the move. The state
+before the move is kept as a snapshot. CAPT deletes the Secret of the default backend
+after the move. It does not delete an object in another backend, and never uses it
+again: delete it when you do not need it any more.
+
+The plan after the move should have no changes. With approval: Auto it is applied at
+once; use --hold to let it wait for approval.`,
+		Example: "  captctl state move cluster/demo --to aws-s3 --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if (to == "") != toDefault {
+				return usageError("pass --to with the name of a WorkspaceProviderConfig, or --to-default for the config of the template, without which the state is in a Secret")
+			}
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			target := "WorkspaceProviderConfig " + to
+			if toDefault {
+				target = "the config of its template"
+			}
+			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Move the state of %s to the backend of %s?", apply.Name, target)); err != nil {
+				return err
+			}
+			from := apply.Status.State.DeepCopy()
+			move, err := operate.RequestMove(ctx, c, apply, to, hold)
+			if err != nil {
+				return err
+			}
+			if err := o.waitForMove(ctx, c, apply, move, from); err != nil || !wait {
+				return err
+			}
+			return o.waitForResult(ctx, c, apply, planned)
+		},
+	})
+	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
+	cmd.Flags().BoolVar(&toDefault, "to-default", false, "Move the state to the backend of the template's config, or to the default backend.")
+	_ = cmd.RegisterFlagCompletionFunc("to", o.completeFlag(operate.ProviderConfigNames))
+	addHold(cmd, &hold)
+	addYes(cmd, &yes)
+	addWait(cmd, &wait)
+	return cmd
+}
+
+// waitForMove waits until the state is moved, and prints from where to where.
+func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, from *infrav1.StateStatus) error {
+	var failed error
+	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+		var moved bool
+		moved, failed = operate.Moved(a, move)
+		return moved || failed != nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; the move was requested and may still be executed", err)
+	}
+	if failed != nil {
+		return failed
+	}
+	result, err := operate.CommandResult(ctx, c, apply, move.ID)
+	if err != nil || from == nil || last.Status.State == nil {
+		fmt.Fprintf(o.Out, "There was nothing to move: %s uses its new config from now on\n", last.Name)
+		return nil
+	}
+	to := last.Status.State
+	fmt.Fprintf(o.Out, "Moved the state of %s from backend %s to backend %s: lineage %s, serial %d, %s\n", last.Name, from.Backend, to.Backend, to.Lineage, to.Serial, text.Count(to.Resources, "resource"))
+	fmt.Fprintln(o.Out, snapshotNote(result))
+	if from.Backend != terraform.BackendKubernetes {
+		fmt.Fprintf(o.Out, "The state in backend %s is not used any more. Delete it when you do not need it\n", from.Backend)
+	}
+	return nil
+}
