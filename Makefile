@@ -144,11 +144,17 @@ mutate: ## Change operators in the pure packages, and check that their tests not
 SEED      ?= 1
 SCHEDULES ?= 12
 BACKEND   ?= kubernetes
-CHAOS      = go run ./test/chaos -seed $(SEED) -schedules $(SCHEDULES) -backend $(BACKEND) -out out/chaos.json
+EXECUTOR  ?= process
+LOAD      ?= 0
+CHAOS      = bin/chaos -seed $(SEED) -schedules $(SCHEDULES) -executor $(EXECUTOR) -backend $(BACKEND) -load $(LOAD) -out out/chaos.json
 
+# The last command replaces the shell, so that it receives the signals that make does, and can clean up.
 .PHONY: chaos
-chaos: parts-test build ## Kill everything at random while workspaces change, and check that nothing is lost; SEED=… SCHEDULES=… choose the faults, BACKEND=kubernetes|http|s3 the backend (s3 needs Python 3 and PyPI); numbers go to out/chaos.json.
-	$(if $(filter s3,$(BACKEND)),@cd dev && go run ./awsemulator sh -c 'cd .. && exec $(CHAOS)',$(CHAOS))
+chaos: parts-test build ## Kill everything at random while workspaces change, and check that nothing is lost; SEED=… SCHEDULES=… choose the faults, EXECUTOR=process|job the executor (job needs what test-job needs), BACKEND=kubernetes|http|s3 the backend (s3 needs Python 3 and PyPI), LOAD=… busy loops; numbers go to out/chaos.json.
+	$(if $(filter job,$(EXECUTOR)),@cd dev && go run ./parts -link ../$(PARTS) kube-scheduler kubelet)
+	@go build -o bin/chaos ./test/chaos
+	$(if $(filter s3,$(BACKEND)),@cd dev && go build -o ../bin/awsemulator ./awsemulator)
+	$(if $(filter s3,$(BACKEND)),exec bin/awsemulator $(CHAOS),exec $(CHAOS))
 
 ##@ Benchmarks
 

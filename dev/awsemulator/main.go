@@ -104,11 +104,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(err, commandErr)
 }
 
+// stopTimeout is how long a command may take to exit after an interrupt.
+const stopTimeout = 3 * time.Minute
+
 // runCommand runs a command with the address of the emulator.
 func runCommand(ctx context.Context, command []string, url string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+url)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// The command may have to clean up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTimeout
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("running %s: %w", command[0], err)
 	}

@@ -86,3 +86,18 @@ func (m *Manager) Stop(signal syscall.Signal) error {
 		return errors.Join(errors.New("the manager did not stop"), cmd.Process.Kill())
 	}
 }
+
+// PID returns the process ID of the running manager, or 0.
+func (m *Manager) PID() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd == nil {
+		return 0
+	}
+	select {
+	case <-m.exited:
+		return 0
+	default:
+		return m.cmd.Process.Pid
+	}
+}

@@ -178,6 +178,10 @@ func (n *Node) start(assets string) error {
 	})
 }
 
+// PodsDir returns the directory in which the kubelet keeps the volumes of pods. What is
+// mounted there is unmounted with the environment.
+func (n *Node) PodsDir() string { return filepath.Join(n.dir, "kubelet", "pods") }
+
 // Build compiles a program of the repository for an image.
 func (n *Node) Build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", out, pkg)

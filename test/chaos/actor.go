@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,27 +36,20 @@ type actor struct {
 	// longer requests and that no approved plan has removed yet.
 	number  int
 	pending []int
+	// locks is the number of locks that were left, and requested the time of the last
+	// requested run.
+	locks     int
+	requested time.Time
+	// stuck reports whether the workspace did not settle.
+	stuck bool
 }
 
 func (a *actor) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: a.namespace, Name: a.scenario.Name}
 }
 
-func (a *actor) journal() string {
-	return filepath.Join(a.journals(), a.namespace+"-"+a.scenario.Name)
-}
-
-// write appends lines to the journal with a single write.
-func (a *actor) write(lines string) error {
-	file, err := os.OpenFile(a.journal(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("opening the journal: %w", err)
-	}
-	if _, err := file.WriteString(lines); err != nil {
-		return fmt.Errorf("writing the journal: %w", errors.Join(err, file.Close()))
-	}
-	return file.Close()
-}
+// workspace returns the namespace and name of the workspace.
+func (a *actor) workspace() string { return a.namespace + "/" + a.scenario.Name }
 
 // run performs the steps of the scenario.
 func (a *actor) run(ctx context.Context) error {
@@ -88,9 +79,11 @@ func (a *actor) perform(ctx context.Context, s step) error {
 	case opApprove:
 		return a.approveSoon(ctx)
 	case opPause:
-		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, clusterv1.PausedAnnotation))
+		return a.setPaused(ctx, true)
 	case opUnpause:
-		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, clusterv1.PausedAnnotation))
+		return a.setPaused(ctx, false)
+	case opFault:
+		return a.injectBackend(ctx, s.Fault)
 	case opRetain:
 		a.retained = true
 		if err := a.patch(ctx, `{"spec":{"retainWorkspaceOnDelete":true}}`); err != nil {
@@ -112,7 +105,7 @@ func (a *actor) create(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef:                infrav1.TemplateReference{Name: templateName},
-			Variables:                  map[string]infrav1.Value{"journal": infrav1.StringValue(a.journal()), "items": items},
+			Variables:                  map[string]infrav1.Value{"journal": infrav1.StringValue(a.journal.address(a.workspace())), "recorder": infrav1.StringValue(a.recorder()), "items": items},
 			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: a.scenario.Name + "-connection"},
 			// Failed runs are retried soon.
 			Retry:        &infrav1.RetryPolicy{MinBackoff: &metav1.Duration{Duration: time.Second}, MaxBackoff: &metav1.Duration{Duration: 2 * time.Second}},
@@ -122,7 +115,7 @@ func (a *actor) create(ctx context.Context) error {
 	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
 	}
-	err = retry(ctx, func() error {
+	err = await(ctx, func(ctx context.Context) error {
 		err := a.client.Create(ctx, apply.DeepCopy())
 		if !apierrors.IsAlreadyExists(err) {
 			return err
@@ -134,7 +127,7 @@ func (a *actor) create(ctx context.Context) error {
 			return err
 		}
 		if !observed.DeletionTimestamp.IsZero() {
-			return errors.Join(a.forceUnlock(ctx, observed), errors.New("the previous workspace still exists: "+condition(observed, infrav1.DestroyedCondition)))
+			return errors.Join(a.assist(ctx, observed), errors.New("the previous workspace still exists: "+conditions(observed)))
 		}
 		return nil
 	})
@@ -152,7 +145,7 @@ func (a *actor) awaitAdoption(ctx context.Context) error {
 	if err != nil || len(retained) == 0 || a.store.config() == nil {
 		return err
 	}
-	return poll(ctx, settleTimeout, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
@@ -160,7 +153,7 @@ func (a *actor) awaitAdoption(ctx context.Context) error {
 		if observed.Status.State != nil {
 			return nil
 		}
-		return errors.Join(errors.New("the retained state is not adopted: "+condition(observed, infrav1.AppliedCondition)), a.forceUnlock(ctx, observed), a.adopt(ctx, observed))
+		return errors.Join(errors.New("the retained state is not adopted: "+conditions(observed)), a.assist(ctx, observed))
 	})
 }
 
@@ -178,7 +171,7 @@ func (a *actor) change(ctx context.Context, unwanted []int) error {
 		return fmt.Errorf("encoding the items: %w", err)
 	}
 	// A merge patch would merge the items as well.
-	return retry(ctx, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
@@ -196,13 +189,13 @@ func (a *actor) recordUnwanted() error {
 		lines.WriteString(unwantedLine(number))
 	}
 	a.pending = nil
-	return a.write(lines.String())
+	return a.journal.write(a.workspace(), lines.String())
 }
 
 // approveSoon approves the next waiting plan if there is one within
 // approvalTimeout.
 func (a *actor) approveSoon(ctx context.Context) error {
-	_ = poll(ctx, approvalTimeout, func() error {
+	_ = poll(ctx, approvalTimeout, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
@@ -230,16 +223,36 @@ func (a *actor) approve(ctx context.Context, observed *infrav1.WorkspaceTemplate
 }
 
 func (a *actor) patch(ctx context.Context, text string) error {
-	return retry(ctx, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name}}
 		return a.client.Patch(ctx, apply, client.RawPatch("application/merge-patch+json", []byte(text)))
 	})
 }
 
+func (a *actor) setPaused(ctx context.Context, paused bool) error {
+	value := "null"
+	if paused {
+		value = `""`
+	}
+	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, clusterv1.PausedAnnotation, value))
+}
+
+// requestRun requests a run of the workspace.
+func (a *actor) requestRun(ctx context.Context) error {
+	a.requested = time.Now()
+	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, infrav1.RunRequestedAnnotation, a.requested.Format(time.RFC3339Nano)))
+}
+
+// breakLock forces an unlock, and requests a run that does it.
+func (a *actor) breakLock(ctx context.Context, id string) error {
+	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
+		infrav1.ForceUnlockAnnotation, id, infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
+}
+
 // waitForFinalizer waits until CAPT has added its finalizer: a workspace that is
 // deleted before CAPT observes it does not destroy the resources of its state.
 func (a *actor) waitForFinalizer(ctx context.Context) error {
-	return retry(ctx, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
@@ -257,7 +270,7 @@ func (a *actor) destroy(ctx context.Context) error {
 	if err := a.waitForFinalizer(ctx); err != nil {
 		return err
 	}
-	if err := a.write(deletedLine(a.number)); err != nil {
+	if err := a.journal.write(a.workspace(), deletedLine(a.number)); err != nil {
 		return err
 	}
 	return a.deleteObject(ctx)
@@ -265,7 +278,7 @@ func (a *actor) destroy(ctx context.Context) error {
 
 func (a *actor) deleteObject(ctx context.Context) error {
 	a.exists = false
-	return retry(ctx, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: a.scenario.Name}}
 		return client.IgnoreNotFound(a.client.Delete(ctx, apply))
 	})

@@ -4,30 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
+	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/environment"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// targetTimeout is how long a fault waits for a part that is starting.
-const targetTimeout = 10 * time.Second
+const (
+	// targetTimeout is how long a fault waits for a part that is starting.
+	targetTimeout = 10 * time.Second
+	// leasePause is how long a leader is suspended at least: longer than its lease.
+	leasePause = 4 * time.Second
+	// slowStop and slowRun are how long a slow process is suspended and then runs.
+	slowStop = 150 * time.Millisecond
+	slowRun  = 50 * time.Millisecond
+)
 
 // errNoTarget means that the process of a fault is not running.
 var errNoTarget = errors.New("no process to disrupt")
 
 // parts are the parts of the environment that faults disrupt.
 var parts = map[fault]string{
-	killManager: environment.Manager, stopManager: environment.Manager,
+	killManager: environment.Manager, stopManager: environment.Manager, killSupervisor: partSupervisor,
 	killAPIServer: controlplane.APIServer, killEtcd: controlplane.Etcd, killClusterAPI: environment.ClusterAPI,
+	slowAPIServer: controlplane.APIServer, slowEtcd: controlplane.Etcd,
+	stopKubelet: partKubelet, stopContainerd: partContainerd, loseNode: partKubelet,
 }
 
 // injectParts disrupts parts as scheduled, and blocks until all faults are injected.
@@ -39,150 +45,169 @@ func (t *trial) injectParts(ctx context.Context) {
 		if !sleep(ctx, time.Until(start.Add(m.At))) {
 			return
 		}
-		group.Go(func() {
-			if m.Fault == killSupervisor {
-				t.countFault(m, t.killSupervisor(ctx, m))
-			} else {
-				t.countFault(m, t.injectPart(ctx, m))
-			}
-		})
+		group.Go(func() { t.countFault(m.Fault, t.injectPart(ctx, m)) })
 	}
-}
-
-// injectRuns disrupts the runs of the workspace one after the other until the
-// scenario ends.
-func (a *actor) injectRuns(ctx context.Context) {
-	for _, m := range a.scenario.Injections {
-		err := errNoTarget
-		for errors.Is(err, errNoTarget) && ctx.Err() == nil {
-			err = a.injectRun(ctx, m)
-		}
-		a.countFault(m, err)
-	}
-}
-
-func (t *trial) killSupervisor(ctx context.Context, m injection) error {
-	t.parts.Lock()
-	defer t.parts.Unlock()
-	status, err := t.management(ctx)
-	if err != nil {
-		return err
-	}
-	if status.Supervisor == nil || !kill(*status.Supervisor, syscall.SIGKILL) {
-		return errNoTarget
-	}
-	sleep(ctx, m.For/2)
-	return t.up(ctx)
 }
 
 func (t *trial) injectPart(ctx context.Context, m injection) error {
+	switch m.Fault {
+	case useCPU:
+		return burn(ctx, 2*runtime.NumCPU(), 2*m.For)
+	case fillDisk:
+		return fill(ctx, t.disk(), m.For)
+	case expireProvider:
+		defer t.journal.gate.Expire()()
+		sleep(ctx, m.For)
+		return nil
+	case expireBackend:
+		defer t.store.expire()()
+		sleep(ctx, m.For)
+		return nil
+	default:
+		return t.injectProcess(ctx, m)
+	}
+}
+
+// injectProcess disrupts the process of a part.
+func (t *trial) injectProcess(ctx context.Context, m injection) error {
 	t.parts.Lock()
 	defer t.parts.Unlock()
-	var target controlplane.Process
-	// The part may be starting.
-	err := poll(ctx, targetTimeout, func() error {
-		status, err := t.management(ctx)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(status.Parts, func(p controlplane.PartStatus) bool { return p.Name == parts[m.Fault] })
-		if i < 0 || !status.Parts[i].Running {
-			return errNoTarget
-		}
-		target = status.Parts[i].Process
-		return nil
-	})
+	victim, err := t.victim(ctx, m.Fault)
 	if err != nil {
 		return err
 	}
-	if m.Fault != stopManager {
-		if !kill(target, syscall.SIGKILL) {
-			return errNoTarget
+	switch m.Fault {
+	case killSupervisor:
+		if err := victim.signal(syscall.SIGKILL); err != nil {
+			return err
 		}
-		return nil
+		sleep(ctx, m.For/2)
+		return t.up(ctx)
+	case stopManager, stopKubelet, stopContainerd:
+		return suspend(ctx, victim, m.For)
+	case stopLeader:
+		return suspend(ctx, victim, leasePause+m.For)
+	case slowAPIServer, slowEtcd:
+		return slow(ctx, victim, 2*m.For)
+	case loseNode:
+		return t.loseNode(ctx, victim, m.For)
+	default:
+		return victim.signal(syscall.SIGKILL)
 	}
-	if !kill(target, syscall.SIGSTOP) {
-		return errNoTarget
+}
+
+// victim returns the process of the part that a fault disrupts. The part may be
+// starting.
+func (t *trial) victim(ctx context.Context, f fault) (target, error) {
+	var found target
+	err := poll(ctx, targetTimeout, func(ctx context.Context) error {
+		var err error
+		if f == killLeader || f == stopLeader {
+			found, err = t.leader(ctx)
+		} else {
+			found, err = t.process(ctx, parts[f])
+		}
+		return err
+	})
+	return found, err
+}
+
+// leader returns the active manager.
+func (w *harness) leader(ctx context.Context) (target, error) {
+	if leads, err := w.second.leads(ctx); err == nil && leads {
+		return w.second.target()
 	}
-	defer kill(target, syscall.SIGCONT)
-	sleep(ctx, m.For)
+	return w.process(ctx, environment.Manager)
+}
+
+// suspend stops a process for a while.
+func suspend(ctx context.Context, victim target, d time.Duration) error {
+	if err := victim.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	sleep(ctx, d)
+	// It may have been killed meanwhile.
+	_ = victim.signal(syscall.SIGCONT)
 	return nil
 }
 
-// kill signals a process unless its PID has been reused.
-func kill(p controlplane.Process, signal syscall.Signal) bool {
-	started, err := record.ProcessStartTime(p.PID)
-	same := strings.HasSuffix(p.Started, fmt.Sprintf("/%d", started))
-	return err == nil && same && syscall.Kill(p.PID, signal) == nil
-}
-
-// injectRun waits for a run of the workspace and disrupts it after a delay.
-func (a *actor) injectRun(ctx context.Context, m injection) error {
-	tool := m.Fault == killTofu || m.Fault == termTofu
-	for {
-		runner, tofu := a.runProcesses()
-		if tool && tofu != nil || !tool && runner != nil {
-			break
-		}
-		if !sleep(ctx, scanInterval) {
-			return errNoTarget
+// slow lets a process run for only a part of the time.
+func slow(ctx context.Context, victim target, d time.Duration) error {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, slowRun) {
+		if err := suspend(ctx, victim, slowStop); err != nil {
+			return err
 		}
 	}
-	sleep(ctx, m.Delay)
-	runner, tofu := a.runProcesses()
-	if tool && tofu == nil || !tool && runner == nil {
+	return nil
+}
+
+// burn runs busy loops for a while.
+func burn(ctx context.Context, loops int, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	stop, err := startLoops(ctx, loops)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop()
+	return nil
+}
+
+// startLoops starts busy loops that run until ctx ends. stop waits for their end.
+func startLoops(ctx context.Context, loops int) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var started []*exec.Cmd
+	stop = func() {
+		cancel()
+		for _, cmd := range started {
+			_ = cmd.Wait()
+		}
+	}
+	for range loops {
+		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			stop()
+			return nil, fmt.Errorf("starting a busy loop: %w", err)
+		}
+		started = append(started, cmd)
+	}
+	return stop, nil
+}
+
+// fill fills a file system for a while.
+func fill(ctx context.Context, dir string, d time.Duration) error {
+	if dir == "" {
 		return errNoTarget
 	}
-	return a.disrupt(ctx, m, runner, tofu)
+	file, err := os.CreateTemp(dir, "full-")
+	if err != nil {
+		return fmt.Errorf("filling the disk: %w", err)
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	for chunk := make([]byte, 1<<20); err == nil; {
+		_, err = file.Write(chunk)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("filling the disk: %w", err)
+	}
+	sleep(ctx, d)
+	return nil
 }
 
-// runProcesses returns the processes of the current run, or nil.
-func (a *actor) runProcesses() (runner, tofu *process) {
-	runners, tools := a.processes()
-	of := func(p process) bool { return p.workspace == a.namespace+"/"+a.scenario.Name }
-	if i := slices.IndexFunc(runners, of); i >= 0 {
-		runner = &runners[i]
-	}
-	if i := slices.IndexFunc(tools, of); i >= 0 {
-		tofu = &tools[i]
-	}
-	return runner, tofu
-}
-
-// disrupt injects a fault into a run. The kill of a tool is recorded first, so that
-// resources it creates until then count as interrupted.
-func (a *actor) disrupt(ctx context.Context, m injection, runner, tofu *process) error {
-	switch m.Fault {
-	case killRunner:
-		return syscall.Kill(runner.pid, syscall.SIGKILL)
-	case killRunnerGroup:
-		return syscall.Kill(-runner.pid, syscall.SIGKILL)
-	case stopRunner:
-		if err := syscall.Kill(runner.pid, syscall.SIGSTOP); err != nil {
-			return fmt.Errorf("stopping the runner: %w", err)
-		}
-		sleep(ctx, m.For)
-		return syscall.Kill(runner.pid, syscall.SIGCONT)
-	case termTofu:
-		return syscall.Kill(tofu.pid, syscall.SIGTERM)
-	case killTofu:
-		return a.killTool(tofu)
-	case killBoth:
-		err := syscall.Kill(runner.pid, syscall.SIGKILL)
-		if tofu != nil {
-			err = errors.Join(err, a.killTool(tofu))
-		}
-		return err
-	default:
-		a.recordDeleted(runner.run)
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: record.SecretName(runner.run)}}
-		return a.client.Delete(ctx, secret)
-	}
-}
-
-func (a *actor) killTool(tofu *process) error {
-	if err := a.write(killedLine(tofu.pid)); err != nil {
+// loseNode kills all containers of runs while the kubelet is suspended, as if the
+// machine had crashed and started again.
+func (t *trial) loseNode(ctx context.Context, kubelet target, d time.Duration) error {
+	if err := kubelet.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return syscall.Kill(tofu.pid, syscall.SIGKILL)
+	defer func() { _ = kubelet.signal(syscall.SIGCONT) }()
+	list := t.processes()
+	for _, init := range list.inits {
+		// Its processes may have exited.
+		_ = t.killContainer(list.of(init.workspace), true)
+	}
+	sleep(ctx, d)
+	return nil
 }

@@ -5,31 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/local/controlplane"
-	"github.com/appthrust/capt/internal/local/environment"
-	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
 const (
-	// settleTimeout is how long workspaces may take to settle after the last fault,
-	// on a busy machine.
-	settleTimeout = 3 * time.Minute
-	// pollInterval is the interval between requests to the API server.
-	pollInterval = 200 * time.Millisecond
-	// upAttempts is how often the environment is started while faults are injected.
-	upAttempts = 5
-
 	templateName = "things"
 	outputName   = "things"
 )
@@ -39,6 +28,7 @@ const (
 // journal is written last, when the create is nearly complete.
 const module = `
 variable "journal" { type = string }
+variable "recorder" { type = string }
 variable "items" {
   type = map(object({ number = number, tag = string, pause = string }))
 }
@@ -46,14 +36,17 @@ resource "terraform_data" "thing" {
   for_each         = var.items
   triggers_replace = each.value.number
   input = {
-    name = each.key, number = each.value.number, tag = each.value.tag, pause = each.value.pause, journal = var.journal
+    name = each.key, number = each.value.number, tag = each.value.tag, pause = each.value.pause
+    journal = var.journal, recorder = var.recorder
   }
   provisioner "local-exec" {
-    command = "sleep ${self.input.pause}; echo created ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
+    interpreter = [self.input.recorder]
+    command     = "${self.input.journal} ${self.input.pause} created ${self.input.name} ${self.input.number} ${self.id}"
   }
   provisioner "local-exec" {
-    when    = destroy
-    command = "sleep ${self.input.pause}; echo destroyed ${self.input.name} ${self.input.number} ${self.id} $PPID >> ${self.input.journal}"
+    when        = destroy
+    interpreter = [self.input.recorder]
+    command     = "${self.input.journal} ${self.input.pause} destroyed ${self.input.name} ${self.input.number} ${self.id}"
   }
 }
 output "things" {
@@ -63,94 +56,83 @@ output "things" {
 
 // harness is the environment that the schedules run in.
 type harness struct {
-	env     *environment.Environment
+	platform
+	form    form
 	base    string
-	captctl string
 	client  client.Client
 	store   store
+	journal *journals
+	// second is the manager besides that of the platform, or nil.
+	second *manager
 	// parts is held while parts of the environment are killed or restarted.
 	parts sync.Mutex
 }
 
+// newHarness starts the environment. If it returns a harness with an error, the caller
+// must remove it.
 func newHarness(ctx context.Context, o options) (*harness, error) {
-	states, err := newStore(o.backend, o.s3)
-	if err != nil {
-		return nil, err
-	}
-	if s3, ok := states.(*s3Store); ok {
-		if err := s3.CreateBucket(ctx); err != nil {
-			return nil, err
-		}
-	}
-	captctl, err := testenv.Built("captctl")
-	if err != nil {
-		return nil, err
-	}
 	base, err := os.MkdirTemp("", "capt-chaos-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
-	w := &harness{base: base, captctl: captctl, store: states}
-	if w.env, err = environment.New("chaos", base); err != nil {
-		return nil, err
+	w := &harness{base: base, form: o.form}
+	if o.form.executor == executorJob {
+		w.platform, err = newJobPlatform(base, o.form.managers)
+	} else {
+		w.platform, err = newProcessPlatform(base, o.form.managers)
 	}
-	if err := os.Mkdir(w.journals(), 0o700); err != nil {
-		return nil, fmt.Errorf("creating a directory: %w", err)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(base))
 	}
-	if err := w.up(ctx); err != nil {
-		return w, err
-	}
-	if w.client, err = w.env.Client(); err != nil {
-		return w, err
-	}
-	if s, ok := states.(*kubernetesStore); ok {
-		s.client = w.client
-	}
-	return w, nil
+	logf("Remove the environment, if this program is killed, with: %s", w.removal())
+	return w, w.start(ctx, o)
 }
 
-func (w *harness) journals() string { return filepath.Join(w.base, "journals") }
-
-// workDir returns the directory in which runs work.
-func (w *harness) workDir() string { return filepath.Join(w.env.Dir, "work") }
-
-// up starts the environment, or restarts stopped parts of it, as a user would. It
-// retries because faults may be injected meanwhile.
-func (w *harness) up(ctx context.Context) error {
-	var err error
-	for range upAttempts {
-		var out []byte
-		out, err = exec.CommandContext(ctx, w.captctl, "up", w.env.Name, "--dir", w.base, "--timeout", settleTimeout.String()).CombinedOutput()
-		if err == nil {
-			return nil
-		}
-		err = fmt.Errorf("starting the environment: %w: %s", err, out)
-		if ctx.Err() != nil {
-			break
-		}
+func (w *harness) start(ctx context.Context, o options) error {
+	if err := w.platform.start(ctx); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig())
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	// No other user shares the API server, which does not respond while it is
+	// suspended.
+	config.QPS, config.Timeout = -1, attemptTimeout
+	if w.client, err = client.New(config, client.Options{Scheme: scheme.New()}); err != nil {
+		return fmt.Errorf("connecting to the API server: %w", err)
+	}
+	if w.journal, err = newJournals(filepath.Join(w.base, "journals"), w.address()); err != nil {
+		return err
+	}
+	if w.store, err = newStore(ctx, o, w.client, w.address()); err != nil {
+		return err
+	}
+	if w.form.managers > 1 {
+		w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.form.managers, w.managerArgs())
 	}
 	return err
 }
 
-// down removes the environment, even if ctx has ended.
-func (w *harness) down(ctx context.Context) error {
-	out, err := exec.CommandContext(context.WithoutCancel(ctx), w.captctl, "down", w.env.Name, "--dir", w.base).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("removing the environment: %w: %s", err, out)
+// up restarts what has stopped.
+func (w *harness) up(ctx context.Context) error {
+	if err := w.platform.up(ctx); err != nil {
+		return err
 	}
-	if err := os.RemoveAll(w.base); err != nil {
-		return fmt.Errorf("removing the directory: %w", err)
+	if w.second == nil {
+		return nil
 	}
-	return nil
+	return await(ctx, w.second.ready)
 }
 
-// management returns the status of the environment's own processes.
-func (w *harness) management(ctx context.Context) (*controlplane.Status, error) {
-	cluster, err := controlplane.New(filepath.Join(w.env.Dir, "management"))
-	if err != nil {
-		return nil, err
+// down removes the environment.
+func (w *harness) down(ctx context.Context) error {
+	var err error
+	if w.second != nil {
+		err = w.second.stop()
+		w.second = nil
 	}
-	return cluster.Status(ctx)
+	return errors.Join(err, w.platform.down(ctx))
 }
 
 // prepare creates a namespace with the template.
@@ -165,8 +147,8 @@ func (w *harness) prepare(ctx context.Context, namespace string) error {
 		objects = append(objects, config)
 	}
 	for _, obj := range append(objects, template) {
-		err := retry(ctx, func() error {
-			return ignoreExists(w.client.Create(ctx, obj))
+		err := await(ctx, func(ctx context.Context) error {
+			return ignoreExists(w.client.Create(ctx, obj.DeepCopyObject().(client.Object)))
 		})
 		if err != nil {
 			return fmt.Errorf("preparing namespace %s: %w", namespace, err)
@@ -180,36 +162,4 @@ func ignoreExists(err error) error {
 		return nil
 	}
 	return err
-}
-
-// retry calls try until it succeeds, because the API server may be down.
-func retry(ctx context.Context, try func() error) error {
-	return poll(ctx, settleTimeout, try)
-}
-
-// poll calls try until it succeeds or the timeout has passed.
-func poll(ctx context.Context, timeout time.Duration, try func() error) error {
-	deadline := time.Now().Add(timeout)
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("timed out after %s: %w", timeout, err)
-		}
-		if !sleep(ctx, pollInterval) {
-			return errors.Join(ctx.Err(), err)
-		}
-	}
-}
-
-// sleep waits, and reports false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -27,13 +27,14 @@ type entry struct {
 	name   string
 	number int
 	id     string
-	// pid is the process ID of the tool.
-	pid int
+	// tool identifies the process of the tool: its PID and its start time, separated
+	// by @.
+	tool string
 }
 
 func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
 func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
-func killedLine(pid int) string      { return fmt.Sprintf("%s %d\n", wordKilled, pid) }
+func killedLine(tool string) string  { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
 
 // parseJournal reads a journal.
 func parseJournal(text string) ([]entry, error) {
@@ -47,14 +48,12 @@ func parseJournal(text string) ([]entry, error) {
 		var err error
 		switch {
 		case (e.word == wordCreated || e.word == wordDestroyed) && len(fields) == 5:
-			e.name, e.id = fields[1], fields[3]
-			if e.number, err = strconv.Atoi(fields[2]); err == nil {
-				e.pid, err = strconv.Atoi(fields[4])
-			}
+			e.name, e.id, e.tool = fields[1], fields[3], fields[4]
+			e.number, err = strconv.Atoi(fields[2])
 		case (e.word == wordUnwanted || e.word == wordDeleted) && len(fields) == 2:
 			e.number, err = strconv.Atoi(fields[1])
 		case e.word == wordKilled && len(fields) == 2:
-			e.pid, err = strconv.Atoi(fields[1])
+			e.tool = fields[1]
 		default:
 			err = fmt.Errorf("unknown form")
 		}
@@ -97,7 +96,7 @@ type audit struct {
 	entries []entry
 	// killed are the processes that were killed. created and destroyed are the
 	// entries of resources by id.
-	killed             map[int]bool
+	killed             map[string]bool
 	created, destroyed map[string]entry
 	tally              tally
 	found              []string
@@ -107,11 +106,11 @@ type audit struct {
 // items by name. It returns the violations. If wanted is nil, the state need not be
 // complete.
 func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
-	// The parent of a process whose parent has exited is process 1.
-	l := &audit{entries: entries, killed: map[int]bool{1: true}, created: map[string]entry{}, destroyed: map[string]entry{}}
+	l := &audit{entries: entries, killed: map[string]bool{}, created: map[string]entry{}, destroyed: map[string]entry{}}
 	for _, e := range entries {
-		if e.word == wordKilled {
-			l.killed[e.pid] = true
+		// The parent of a process whose parent has exited is process 1.
+		if e.word == wordKilled || strings.HasPrefix(e.tool, "1@") {
+			l.killed[e.tool] = true
 		}
 	}
 	l.checkDestroys()
@@ -161,7 +160,7 @@ func (l *audit) checkDuplicates() {
 		if e.word != wordCreated {
 			continue
 		}
-		if before, again := makers[e.number]; again && !l.killed[before.pid] {
+		if before, again := makers[e.number]; again && !l.killed[before.tool] {
 			l.addViolation("%s number %d was created twice (%s, then %s), and the first run was not killed", e.name, e.number, before.id, e.id)
 		}
 		makers[e.number] = e
@@ -171,16 +170,16 @@ func (l *audit) checkDuplicates() {
 // checkConcurrency finds two tools that worked at the same time: a process that
 // writes to the journal after another process has written to it.
 func (l *audit) checkConcurrency() {
-	last, over := 0, map[int]bool{}
+	last, over := "", map[string]bool{}
 	for _, e := range l.entries {
 		// Child processes of a killed tool may still write.
-		if e.word != wordCreated && e.word != wordDestroyed || l.killed[e.pid] || e.pid == last {
+		if e.word != wordCreated && e.word != wordDestroyed || l.killed[e.tool] || e.tool == last {
 			continue
 		}
-		if over[e.pid] {
-			l.addViolation("processes %d and %d worked at the same time", last, e.pid)
+		if over[e.tool] {
+			l.addViolation("processes %s and %s worked at the same time", last, e.tool)
 		}
-		over[last], last = true, e.pid
+		over[last], last = true, e.tool
 	}
 }
 
@@ -193,7 +192,7 @@ func (l *audit) compareState(state map[string]resource) {
 		_, known := state[id]
 		switch {
 		case gone || known:
-		case l.killed[e.pid]:
+		case l.killed[e.tool]:
 			l.tally.Interrupted++
 		default:
 			l.addViolation("%s number %d (%s) exists and is not in the state", e.name, e.number, id)
@@ -202,7 +201,7 @@ func (l *audit) compareState(state map[string]resource) {
 	for _, id := range slices.Sorted(maps.Keys(state)) {
 		t := state[id]
 		// A tool that was killed before it wrote its state destroys again.
-		if by, gone := l.destroyed[id]; gone && !l.killed[by.pid] {
+		if by, gone := l.destroyed[id]; gone && !l.killed[by.tool] {
 			l.addViolation("%s number %d (%s) is in the state and was destroyed", t.Name, t.Number, id)
 		}
 	}

@@ -20,13 +20,14 @@ func TestExamine_findsViolations(t *testing.T) {
 		found []string
 		tally tally
 	}{
-		"nothing happened":         {wanted: map[string]item{}},
-		"the wanted state":         {journal: createdLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Created: 1}},
-		"an orphan":                {journal: createdLine("a", 1, "id1", 10), wanted: map[string]item{}, found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
-		"an orphan, retained":      {journal: createdLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
-		"a create that was killed": {journal: killedLine(10) + createdLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
+		"nothing happened":               {wanted: map[string]item{}},
+		"the wanted state":               {journal: createdLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Created: 1}},
+		"an orphan":                      {journal: createdLine("a", 1, "id1", 10), wanted: map[string]item{}, found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
+		"an orphan, retained":            {journal: createdLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
+		"a create that was killed":       {journal: killedLine("10@7") + createdLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
+		"a create whose tool had exited": {journal: createdLine("a", 1, "id1", 1), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
 		"created again after a kill": {
-			journal: createdLine("a", 1, "id0", 10) + killedLine(10) + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne,
+			journal: createdLine("a", 1, "id0", 10) + killedLine("10@7") + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne,
 			tally: tally{Created: 2, Interrupted: 1},
 		},
 		"created again without a kill": {
@@ -50,7 +51,7 @@ func TestExamine_findsViolations(t *testing.T) {
 			found: []string{"a number 2 (id2) was destroyed without a request"}, tally: tally{Created: 2, Destroyed: 2},
 		},
 		"destroyed again after a kill": {
-			journal: createdLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine(1, "id1", 11) + killedLine(11) + destroyedLine(1, "id1", 12), wanted: map[string]item{},
+			journal: createdLine("a", 1, "id1", 10) + deletedLine(1) + destroyedLine(1, "id1", 11) + killedLine("11@7") + destroyedLine(1, "id1", 12), wanted: map[string]item{},
 			tally: tally{Created: 1, Destroyed: 2, Repeated: 1},
 		},
 		"destroyed and still in the state": {
@@ -60,10 +61,10 @@ func TestExamine_findsViolations(t *testing.T) {
 		"two tools at once": {
 			journal: createdLine("a", 1, "id1", 10) + createdLine("b", 2, "id2", 11) + createdLine("c", 3, "id3", 10),
 			state:   map[string]resource{"id1": {Name: "a"}, "id2": {Name: "b"}, "id3": {Name: "c"}},
-			found:   []string{"processes 11 and 10 worked at the same time"}, tally: tally{Created: 3},
+			found:   []string{"processes 11@7 and 10@7 worked at the same time"}, tally: tally{Created: 3},
 		},
 		"a child of a killed tool still writes": {
-			journal: createdLine("a", 1, "id1", 10) + killedLine(10) + createdLine("b", 2, "id2", 11) + createdLine("c", 3, "id3", 10),
+			journal: createdLine("a", 1, "id1", 10) + killedLine("10@7") + createdLine("b", 2, "id2", 11) + createdLine("c", 3, "id3", 10),
 			state:   map[string]resource{"id1": {Name: "a"}, "id2": {Name: "b"}},
 			tally:   tally{Created: 3, Interrupted: 1},
 		},
@@ -95,16 +96,16 @@ func TestExamine_findsViolations(t *testing.T) {
 
 func TestParseJournal_rejectsUnknownLines(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"created a", "created a x id 1", "destroyed a 1 id x", "killed", "unwanted x", "other 1"} {
+	for _, line := range []string{"created a", "created a x id 1@7", "destroyed a 1 id", "killed", "unwanted x", "other 1"} {
 		_, err := parseJournal(line + "\n")
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(line)), line)
 	}
 }
 
 func createdLine(name string, number int, id string, pid int) string {
-	return fmt.Sprintf("%s %s %d %s %d\n", wordCreated, name, number, id, pid)
+	return fmt.Sprintf("%s %s %d %s %d@7\n", wordCreated, name, number, id, pid)
 }
 
 func destroyedLine(number int, id string, pid int) string {
-	return fmt.Sprintf("%s a %d %s %d\n", wordDestroyed, number, id, pid)
+	return fmt.Sprintf("%s a %d %s %d@7\n", wordDestroyed, number, id, pid)
 }

@@ -3,12 +3,11 @@
 // from seeds: workspaces are created, changed, approved, paused, deleted and
 // retained while processes are killed. Then it compares the events that happened
 // with Terraform's state and with the requests. It writes a report as JSON, and
-// exits with 1 after a violation.
+// exits with 1 after a violation, or with 2 if the test itself failed.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +21,8 @@ import (
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/appthrust/capt/internal/local/environment"
 )
 
 // options are the flags.
@@ -31,44 +32,72 @@ type options struct {
 	schedules int
 	// parallel is how many schedules share the environment at a time.
 	parallel int
-	keep     bool
-	// backend is the backend of the states, s3 the address of an S3 server.
-	backend, s3 string
+	// load is the number of busy loops that run all the time.
+	load int
+	keep bool
+	form form
+	// s3 is the address of an S3 server.
+	s3 string
 }
 
-// report is the content of the JSON file.
-type report struct {
-	Schedules  int      `json:"schedules"`
-	Violations int      `json:"violations"`
-	Executor   string   `json:"executor"`
-	Backend    string   `json:"backend"`
-	Seconds    float64  `json:"seconds"`
-	Seeds      []uint64 `json:"seeds"`
-	// Faults counts injected faults, Missed those whose process was not running.
-	Faults     map[fault]int     `json:"faults"`
-	FaultCount int               `json:"faultCount"`
-	Missed     map[fault]int     `json:"missedFaults"`
-	Operations map[operation]int `json:"operations"`
-	Resources  tally             `json:"resources"`
-	// ForcedUnlocks is how often the user had to force an unlock.
-	ForcedUnlocks int `json:"forcedUnlocks"`
-	// SlowestSettle is the longest time that workspaces took to settle, in seconds.
-	SlowestSettle float64     `json:"slowestSettleSeconds"`
-	Details       []violation `json:"details"`
-}
+// errViolations means that the program worked and found violations.
+var errViolations = errors.New("violations were found")
+
+// Exit codes.
+const (
+	exitViolations = 1
+	exitFailure    = 2
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once, unless it follows immediately: a
+	// terminal and a parent process may both send one.
+	context.AfterFunc(ctx, func() {
+		time.Sleep(2 * time.Second)
+		stop()
+	})
 	err := run(ctx)
-	stop()
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, errViolations):
 		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
+		os.Exit(exitViolations)
+	default:
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(exitFailure)
 	}
 }
 
-func run(ctx context.Context) error {
-	// Errors of clients whose API server was killed are expected.
+func parseFlags() (options, error) {
+	var o options
+	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File to write the report to.")
+	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule. It is incremented for each further one.")
+	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
+	flag.IntVar(&o.parallel, "at-once", 0, "Number of schedules that share the environment at a time. The default is 4 with processes, and 2 with Jobs.")
+	flag.IntVar(&o.load, "load", 0, "Number of busy loops that run all the time.")
+	flag.BoolVar(&o.keep, "keep", false, "Keep the environment. With processes, it is always kept after a violation or an error.")
+	flag.StringVar(&o.form.executor, "executor", executorProcess, "Executor of the runs: process or job (requires root, containerd, runc and the CNI plugins).")
+	flag.StringVar(&o.form.backend, "backend", backendKubernetes, "Backend of the states: kubernetes, http or s3.")
+	flag.IntVar(&o.form.managers, "managers", 2, "Number of managers, 1 or 2.")
+	flag.StringVar(&o.s3, "s3", os.Getenv("AWS_ENDPOINT_URL"), "Address of an S3 server that accepts any credentials.")
+	flag.Parse()
+	if o.parallel == 0 {
+		o.parallel = map[string]int{executorProcess: 4, executorJob: 2}[o.form.executor]
+	}
+	switch {
+	case o.form.executor != executorProcess && o.form.executor != executorJob:
+		return o, fmt.Errorf("executor %q is unknown: use process or job", o.form.executor)
+	case o.schedules < 1 || o.parallel < 1:
+		return o, errors.New("set --schedules and --at-once to at least 1")
+	case o.form.managers < 1 || o.form.managers > 2:
+		return o, errors.New("set --managers to 1 or 2")
+	}
+	return o, nil
+}
+
+// discardLogs discards the errors of clients whose API server was killed.
+func discardLogs() error {
 	logs := flag.NewFlagSet("logs", flag.ContinueOnError)
 	klog.InitFlags(logs)
 	if err := errors.Join(logs.Set("logtostderr", "false"), logs.Set("stderrthreshold", "FATAL")); err != nil {
@@ -76,20 +105,27 @@ func run(ctx context.Context) error {
 	}
 	klog.SetOutput(io.Discard)
 	ctrl.SetLogger(klog.Background())
-	var o options
-	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File to write the report to.")
-	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule. It is incremented for each further one.")
-	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
-	flag.IntVar(&o.parallel, "at-once", 4, "Number of schedules that share the environment at a time.")
-	flag.BoolVar(&o.keep, "keep", false, "Keep the environment. It is always kept after a violation or an error.")
-	flag.StringVar(&o.backend, "backend", "kubernetes", "Backend of the states: kubernetes, http or s3.")
-	flag.StringVar(&o.s3, "s3", os.Getenv("AWS_ENDPOINT_URL"), "Address of an S3 server that accepts any credentials.")
-	flag.Parse()
-	if o.schedules < 1 || o.parallel < 1 {
-		return errors.New("set --schedules and --at-once to at least 1")
+	return nil
+}
+
+func run(ctx context.Context) error {
+	o, err := parseFlags()
+	if err != nil {
+		return err
+	}
+	if err := discardLogs(); err != nil {
+		return err
+	}
+	go machine.watch(ctx)
+	if o.load > 0 {
+		stop, err := startLoops(ctx, o.load)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	start := time.Now()
-	logf("Starting the environment")
+	logf("Seed %d, executor %s, backend %s: starting the environment", o.seed, o.form.executor, o.form.backend)
 	w, err := newHarness(ctx, o)
 	if err != nil {
 		if w != nil {
@@ -97,28 +133,32 @@ func run(ctx context.Context) error {
 		}
 		return err
 	}
-	logf("The environment is running after %s: %s", time.Since(start).Round(time.Second), w.env.Dir)
-	r := newReport()
-	r.Executor, r.Backend = "process", o.backend
+	logf("The environment is running after %s: %s", time.Since(start).Round(time.Second), w.dir())
+	r := newReport(o)
 	err = runRounds(ctx, w, o, r)
-	r.Seconds = time.Since(start).Seconds()
-	failed := r.Violations > 0 || err != nil && ctx.Err() == nil
-	if ctx.Err() != nil {
-		logf("Interrupted: removing the environment. If this is interrupted too, remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
+	r.Seconds, r.BusySeconds = time.Since(start).Seconds(), machine.busy().Seconds()
+	if err != nil {
+		r.Errors = append(r.Errors, err.Error())
 	}
-	if writeErr := write(o.out, r); writeErr != nil {
-		err = errors.Join(err, writeErr)
-	}
-	if o.keep || failed {
-		logf("The environment is kept: remove it with %s down %s --dir %s", w.captctl, w.env.Name, w.base)
-	} else {
-		err = errors.Join(err, w.down(ctx))
-	}
-	printReport(r)
+	err = errors.Join(err, r.write(o.out), w.finish(ctx, o.keep, r.Violations > 0 || err != nil))
+	r.print()
 	if r.Violations > 0 {
-		err = errors.Join(err, fmt.Errorf("%d violations; replay one with make chaos BACKEND=%s SEED=%d SCHEDULES=1", r.Violations, o.backend, r.Details[0].Seed))
+		err = errors.Join(err, fmt.Errorf("%w: %d; replay one with make chaos EXECUTOR=%s BACKEND=%s SEED=%d SCHEDULES=1",
+			errViolations, r.Violations, o.form.executor, o.form.backend, r.Details[0].Seed))
 	}
 	return err
+}
+
+// finish removes the environment, or keeps it. An interrupt always removes it.
+func (w *harness) finish(ctx context.Context, keep, failed bool) error {
+	if ctx.Err() != nil {
+		logf("Interrupted: removing the environment. If this is interrupted too, remove it with: %s", w.removal())
+		return w.down(ctx)
+	}
+	if keep || failed {
+		return w.keep(ctx, keep)
+	}
+	return w.down(ctx)
 }
 
 // runRounds runs all schedules, some at a time.
@@ -182,7 +222,7 @@ func restart(ctx context.Context, w *harness, trials []*trial) error {
 		}
 		before[t] = runs
 	}
-	if err := trials[0].injectPart(ctx, injection{Fault: killManager}); err != nil {
+	if err := w.killManagers(ctx); err != nil {
 		return fmt.Errorf("restarting the manager: %w", err)
 	}
 	if err := w.up(ctx); err != nil {
@@ -192,8 +232,8 @@ func restart(ctx context.Context, w *harness, trials []*trial) error {
 	if err := probe.create(ctx); err != nil {
 		return err
 	}
-	if err := probe.settle(ctx); err != nil {
-		trials[0].addViolation("probe", "the restarted manager does not work: "+err.Error())
+	if err := probe.settle(ctx); err != nil && ctx.Err() == nil {
+		trials[0].addViolation("probe", "did not settle: the restarted manager does not work: "+err.Error())
 	}
 	for _, t := range trials {
 		t.compareRuns(ctx, before[t])
@@ -201,66 +241,22 @@ func restart(ctx context.Context, w *harness, trials []*trial) error {
 	return probe.finish(ctx)
 }
 
-func newReport() *report {
-	return &report{Faults: map[fault]int{}, Missed: map[fault]int{}, Operations: map[operation]int{}, Details: []violation{}}
-}
-
-func (r *report) add(t *trial) {
-	r.Schedules++
-	r.Seeds = append(r.Seeds, t.schedule.Seed)
-	for f, n := range t.faults {
-		r.Faults[f] += n
-		r.FaultCount += n
-	}
-	for f, n := range t.missed {
-		r.Missed[f] += n
-	}
-	for o, n := range t.operations {
-		r.Operations[o] += n
-	}
-	r.Resources.add(t.tally)
-	r.ForcedUnlocks += t.unlocks
-	r.SlowestSettle = max(r.SlowestSettle, t.settled.Seconds())
-	r.Details = append(r.Details, t.violations...)
-	r.Violations = len(r.Details)
-}
-
-func (t *trial) summary() string {
-	operations, faults := 0, 0
-	for _, n := range t.operations {
-		operations += n
-	}
-	for _, n := range t.faults {
-		faults += n
-	}
-	text := fmt.Sprintf("%d operations, %d faults, %d created, %d destroyed, %d interrupted, settled in %s",
-		operations, faults, t.tally.Created, t.tally.Destroyed, t.tally.Interrupted, t.settled.Round(100*time.Millisecond))
-	if len(t.violations) == 0 {
-		return text + ": no violations"
-	}
-	for _, v := range t.violations {
-		text += fmt.Sprintf("\n  VIOLATION %s: %s", v.Workspace, v.Text)
-	}
-	return text
-}
-
-func write(path string, r *report) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the report: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("creating the directory of the report: %w", err)
-	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
-}
-
-func printReport(r *report) {
-	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, settled in at most %.1fs, %.0fs in total: %d violations",
-		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.SlowestSettle, r.Seconds, r.Violations)
+// killManagers kills all managers.
+func (w *harness) killManagers(ctx context.Context) error {
+	w.parts.Lock()
+	defer w.parts.Unlock()
+	return await(ctx, func(ctx context.Context) error {
+		first, err := w.process(ctx, environment.Manager)
+		if err != nil {
+			return err
+		}
+		if w.second != nil {
+			if other, err := w.second.target(); err == nil {
+				_ = other.signal(syscall.SIGKILL)
+			}
+		}
+		return first.signal(syscall.SIGKILL)
+	})
 }
 
 // logf prints progress.

@@ -16,18 +16,29 @@ import (
 
 // process is a process of a run.
 type process struct {
-	pid, parent int
+	target
+	parent int
+	// inner is its PID in its container. It is the PID of a process without container.
+	inner int
 	// workspace is the namespace and name of its workspace.
 	workspace string
-	// run is the run's ID. Only runners have one.
-	run string
+	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
+	run, pod string
 }
 
-// processes returns the environment's runners and its OpenTofu processes.
-func (w *harness) processes() (runners, tools []process) {
+// name identifies a tool in the journal.
+func (p process) name() string { return fmt.Sprintf("%d@%d", p.inner, p.started) }
+
+// processList are the processes of all runs. An init is the first process of a
+// container, and the parent of its runner.
+type processList struct{ inits, runners, tools []process }
+
+// processes returns the processes of the environment's runs.
+func (w *harness) processes() processList {
+	var list processList
 	all, err := procfs.AllProcs()
 	if err != nil {
-		return nil, nil
+		return list
 	}
 	for _, proc := range all {
 		// A process may exit while it is read.
@@ -36,21 +47,43 @@ func (w *harness) processes() (runners, tools []process) {
 			continue
 		}
 		switch comm {
-		case "runner":
-			if p, ok := w.runner(proc); ok {
-				runners = append(runners, p)
+		// In a container, the init process starts the runner as /proc/self/exe.
+		case "runner", "exe":
+			p, ok := w.runner(proc)
+			switch {
+			case ok && p.inner == 1:
+				list.inits = append(list.inits, p)
+			case ok:
+				list.runners = append(list.runners, p)
 			}
 		case "tofu":
 			if p, ok := w.tool(proc); ok {
-				tools = append(tools, p)
+				list.tools = append(list.tools, p)
 			}
 		}
 	}
 	// A process between fork and exec still has the name of its parent.
-	tools = slices.DeleteFunc(tools, func(p process) bool {
-		return slices.ContainsFunc(tools, func(other process) bool { return other.pid == p.parent })
+	list.tools = slices.DeleteFunc(list.tools, func(p process) bool {
+		return slices.ContainsFunc(list.tools, func(other process) bool { return other.pid == p.parent })
 	})
-	return runners, tools
+	return list
+}
+
+// newProcess returns a process that has not exited.
+func newProcess(proc procfs.Proc) (process, bool) {
+	id, err := newTarget(proc.PID)
+	if err != nil {
+		return process{}, false
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return process{}, false
+	}
+	status, err := proc.NewStatus()
+	if err != nil || len(status.NSpids) == 0 {
+		return process{}, false
+	}
+	return process{target: id, parent: stat.PPID, inner: int(status.NSpids[len(status.NSpids)-1])}, true
 }
 
 func (w *harness) runner(proc procfs.Proc) (process, bool) {
@@ -58,7 +91,8 @@ func (w *harness) runner(proc procfs.Proc) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
-	p, own, namespace := process{pid: proc.PID}, false, ""
+	p, ok := newProcess(proc)
+	own, namespace := false, ""
 	for _, argument := range arguments {
 		name, value, _ := strings.Cut(argument, "=")
 		switch name {
@@ -70,9 +104,18 @@ func (w *harness) runner(proc procfs.Proc) (process, bool) {
 			own = value == w.workDir()
 		}
 	}
+	if !ok || !own {
+		return process{}, false
+	}
 	// A run is named after its workspace and its number.
 	p.workspace = namespace + "/" + p.run[:max(0, strings.LastIndex(p.run, "-r"))]
-	return p, own
+	environment, err := proc.Environ()
+	for _, variable := range environment {
+		if name, found := strings.CutPrefix(variable, "POD_NAME="); found {
+			p.pod = name
+		}
+	}
+	return p, err == nil
 }
 
 func (w *harness) tool(proc procfs.Proc) (process, bool) {
@@ -81,19 +124,33 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 		return process{}, false
 	}
 	below, found := strings.CutPrefix(cwd, filepath.Join(w.workDir(), "workspaces")+"/")
-	parts := strings.Split(below, "/")
-	if !found || len(parts) < 2 {
+	path := strings.Split(below, "/")
+	if !found || len(path) < 2 {
 		return process{}, false
 	}
-	if _, err := record.ProcessStartTime(proc.PID); err != nil {
-		return process{}, false
-	}
-	stat, err := proc.Stat()
-	if err != nil {
-		return process{}, false
-	}
-	return process{pid: proc.PID, parent: stat.PPID, workspace: parts[0] + "/" + parts[1]}, true
+	p, ok := newProcess(proc)
+	p.workspace = path[0] + "/" + path[1]
+	return p, ok
 }
+
+// runProcesses are the processes of one run. Each may be nil.
+type runProcesses struct{ init, runner, tool *process }
+
+func (r runProcesses) none() bool { return r.init == nil && r.runner == nil && r.tool == nil }
+
+// of returns the processes of the current run of a workspace.
+func (l processList) of(workspace string) runProcesses {
+	find := func(in []process) *process {
+		if i := slices.IndexFunc(in, func(p process) bool { return p.workspace == workspace }); i >= 0 {
+			return &in[i]
+		}
+		return nil
+	}
+	return runProcesses{init: find(l.inits), runner: find(l.runners), tool: find(l.tools)}
+}
+
+// runProcesses returns the processes of the current run.
+func (a *actor) runProcesses() runProcesses { return a.processes().of(a.workspace()) }
 
 // guard checks that no workspace has two tools at the same time.
 type guard struct {
@@ -106,21 +163,20 @@ const scanInterval = 60 * time.Millisecond
 
 func (g *guard) watch(ctx context.Context, w *harness) {
 	for sleep(ctx, scanInterval) {
-		_, tools := w.processes()
-		first := map[string]int{}
-		for _, tool := range tools {
+		first := map[string]process{}
+		for _, tool := range w.processes().tools {
 			if other, two := first[tool.workspace]; two {
-				g.add(tool.workspace, other, tool.pid)
+				g.add(tool.workspace, other, tool)
 			}
-			first[tool.workspace] = tool.pid
+			first[tool.workspace] = tool
 		}
 	}
 }
 
-func (g *guard) add(workspace string, one, other int) {
+func (g *guard) add(workspace string, one, other process) {
 	// The list was not read at one point in time, so both must still be running.
-	for _, pid := range []int{one, other} {
-		if _, err := record.ProcessStartTime(pid); err != nil {
+	for _, p := range []process{one, other} {
+		if started, err := record.ProcessStartTime(p.pid); err != nil || started != p.started {
 			return
 		}
 	}
@@ -130,7 +186,7 @@ func (g *guard) add(workspace string, one, other int) {
 		g.found = map[string]string{}
 	}
 	if _, known := g.found[workspace]; !known {
-		g.found[workspace] = fmt.Sprintf("two tools (%d and %d) worked at the same time", one, other)
+		g.found[workspace] = fmt.Sprintf("two tools (%s and %s) worked at the same time", one.name(), other.name())
 	}
 }
 

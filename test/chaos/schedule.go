@@ -30,29 +30,73 @@ const (
 	opRetain  operation = "retain"
 	opPause   operation = "pause"
 	opUnpause operation = "unpause"
+	// opFault injects the fault of the step.
+	opFault operation = "fault"
 )
 
 // fault is a kind of failure.
 type fault string
 
+// Faults of the parts of the environment, which affect all workspaces.
 const (
 	killManager    fault = "kill-manager"
 	killAPIServer  fault = "kill-kube-apiserver"
 	killEtcd       fault = "kill-etcd"
 	killClusterAPI fault = "kill-cluster-api"
-	// killSupervisor stops all processes except the runs. captctl up restarts them.
+	// killSupervisor stops all processes except the runs and the second manager. They
+	// are then started again.
 	killSupervisor fault = "kill-supervisor"
 	// stopManager suspends the manager, which then continues with a stale cache.
-	stopManager     fault = "stop-manager"
+	stopManager fault = "stop-manager"
+	// killLeader kills the active one of two managers. stopLeader suspends it for
+	// longer than its lease, so that it continues when the other one is active.
+	killLeader fault = "kill-leader"
+	stopLeader fault = "stop-leader"
+	// slowAPIServer and slowEtcd suspend a process again and again for a short time.
+	slowAPIServer fault = "slow-kube-apiserver"
+	slowEtcd      fault = "slow-etcd"
+	// useCPU starves all processes.
+	useCPU fault = "cpu-pressure"
+	// fillDisk fills the file system that has the working directories.
+	fillDisk fault = "full-disk"
+	// expireProvider and expireBackend make the provider or the backend refuse all
+	// requests.
+	expireProvider fault = "expired-provider-credentials"
+	expireBackend  fault = "expired-backend-credentials"
+	// stopKubelet disconnects the node, and stopContainerd suspends its runtime.
+	stopKubelet    fault = "stop-kubelet"
+	stopContainerd fault = "stop-containerd"
+	// loseNode kills all containers of the node while its kubelet is suspended.
+	loseNode fault = "lose-node"
+)
+
+// Faults of the run of one workspace.
+const (
 	killRunner      fault = "kill-runner"
 	killRunnerGroup fault = "kill-runner-group"
 	stopRunner      fault = "stop-runner"
 	killTofu        fault = "kill-tofu"
 	termTofu        fault = "term-tofu"
+	stopTofu        fault = "stop-tofu"
 	// killBoth kills a runner and its tool.
 	killBoth fault = "kill-runner-and-tofu"
 	// deleteRun deletes the Secret of a current run.
 	deleteRun fault = "delete-run-secret"
+	// deletePod deletes the pod of a run, which may stop gracefully. killContainer
+	// kills all its processes, and killShim those of containerd as well.
+	deletePod     fault = "delete-pod"
+	killContainer fault = "kill-container"
+	killShim      fault = "kill-containerd-shim"
+)
+
+// Faults of the backend of one workspace, which are steps of its scenario.
+const (
+	// deleteState deletes the state. It is restored when the workspace reports that it
+	// is missing.
+	deleteState fault = "delete-state"
+	// leaveLock locks the state in the name of a holder that does not exist. A user
+	// forces an unlock when the workspace reports the lock.
+	leaveLock fault = "leave-lock"
 )
 
 // weightedFault is a fault and its relative frequency.
@@ -61,11 +105,46 @@ type weightedFault struct {
 	weight int
 }
 
-// partFaults affect all workspaces, runFaults the run of one workspace.
-var (
-	partFaults = []weightedFault{{killManager, 5}, {stopManager, 2}, {killAPIServer, 2}, {killEtcd, 1}, {killClusterAPI, 1}, {killSupervisor, 1}}
-	runFaults  = []weightedFault{{killRunner, 5}, {killRunnerGroup, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {killBoth, 1}, {deleteRun, 2}}
+// form is what determines, besides the seed, which faults are possible.
+type form struct {
+	executor, backend string
+	// managers is the number of managers, 1 or 2.
+	managers int
+}
+
+const (
+	executorProcess = "process"
+	executorJob     = "job"
 )
+
+// partFaults returns the possible faults of parts.
+func (f form) partFaults() []weightedFault {
+	faults := []weightedFault{
+		{killManager, 4}, {stopManager, 2}, {slowAPIServer, 2}, {slowEtcd, 1}, {useCPU, 2}, {fillDisk, 1}, {expireProvider, 1},
+	}
+	if f.managers > 1 {
+		faults = append(faults, weightedFault{killLeader, 2}, weightedFault{stopLeader, 2})
+	}
+	if f.backend != backendKubernetes {
+		faults = append(faults, weightedFault{expireBackend, 2})
+	}
+	if f.executor == executorJob {
+		return append(faults, weightedFault{stopKubelet, 2}, weightedFault{stopContainerd, 1}, weightedFault{loseNode, 2})
+	}
+	return append(faults, weightedFault{killAPIServer, 2}, weightedFault{killEtcd, 1}, weightedFault{killClusterAPI, 1}, weightedFault{killSupervisor, 1})
+}
+
+// runFaults returns the possible faults of runs.
+func (f form) runFaults() []weightedFault {
+	faults := []weightedFault{{killRunner, 5}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {stopTofu, 1}, {deleteRun, 2}}
+	if f.executor == executorJob {
+		return append(faults, weightedFault{deletePod, 2}, weightedFault{killContainer, 2}, weightedFault{killShim, 2})
+	}
+	return append(faults, weightedFault{killRunnerGroup, 2}, weightedFault{killBoth, 1})
+}
+
+// backendFaults are the possible faults of backends.
+var backendFaults = []weightedFault{{deleteState, 1}, {leaveLock, 1}}
 
 // step is one operation on a workspace. After is the pause before it.
 type step struct {
@@ -75,6 +154,8 @@ type step struct {
 	Items map[string]item
 	// Unwanted are the numbers that are no longer requested.
 	Unwanted []int
+	// Fault is the fault of opFault.
+	Fault fault
 }
 
 // injection is one fault and its timing.
@@ -98,7 +179,8 @@ type scenario struct {
 	Injections []injection
 }
 
-// schedule contains all events of one namespace. It is determined by its seed.
+// schedule contains all events of one namespace. It is determined by its seed and its
+// form.
 type schedule struct {
 	Seed      uint64
 	Scenarios []scenario
@@ -118,15 +200,15 @@ const (
 )
 
 // newSchedule returns the schedule of a seed.
-func newSchedule(seed uint64) schedule {
+func newSchedule(seed uint64, f form) schedule {
 	random := rand.New(rand.NewPCG(seed, 0x63617074))
 	s := schedule{Seed: seed}
 	for i := range workspaces {
-		s.Scenarios = append(s.Scenarios, newScenario(random, fmt.Sprintf("w%d", i), i == workspaces-1))
+		s.Scenarios = append(s.Scenarios, newScenario(random, f, fmt.Sprintf("w%d", i), i == workspaces-1))
 	}
 	// Some injections overlap.
 	for at := 2*time.Second + randomDuration(random, 3*time.Second); at < actTime; at += randomDuration(random, maxQuiet) {
-		s.Injections = append(s.Injections, newInjection(random, partFaults, at))
+		s.Injections = append(s.Injections, newInjection(random, f.partFaults(), at))
 	}
 	return s
 }
@@ -164,7 +246,7 @@ type generator struct {
 	exists, paused, manual bool
 }
 
-func newScenario(random *rand.Rand, name string, manual bool) scenario {
+func newScenario(random *rand.Rand, f form, name string, manual bool) scenario {
 	a := &generator{random: random, scenario: scenario{Name: name, Manual: manual}, manual: manual, items: map[string]item{}}
 	for range 2 + random.IntN(2) {
 		a.add()
@@ -179,7 +261,7 @@ func newScenario(random *rand.Rand, name string, manual bool) scenario {
 		a.unpause()
 	}
 	for range 3 + random.IntN(4) {
-		a.scenario.Injections = append(a.scenario.Injections, newInjection(random, runFaults, 0))
+		a.scenario.Injections = append(a.scenario.Injections, newInjection(random, f.runFaults(), 0))
 	}
 	return a.scenario
 }
@@ -212,6 +294,8 @@ func (a *generator) advance() {
 		a.approve()
 	case a.paused && n < 6:
 		a.unpause()
+	case n == 0:
+		a.appendStep(step{Do: opFault, Fault: chooseFault(a.random, backendFaults)})
 	case n < 8:
 		a.change()
 		a.approve()

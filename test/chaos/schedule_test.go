@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -8,11 +9,26 @@ import (
 
 const manySeeds = 300
 
-func TestNewSchedule_isDeterminedByItsSeed(t *testing.T) {
+// forms are all forms of a run.
+func forms() []form {
+	var all []form
+	for _, executor := range []string{executorProcess, executorJob} {
+		for _, backend := range []string{backendKubernetes, backendHTTP, backendS3} {
+			for _, managers := range []int{1, 2} {
+				all = append(all, form{executor: executor, backend: backend, managers: managers})
+			}
+		}
+	}
+	return all
+}
+
+func TestNewSchedule_isDeterminedByItsSeedAndForm(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(newSchedule(7)).To(Equal(newSchedule(7)))
-	g.Expect(newSchedule(7)).NotTo(Equal(newSchedule(8)))
+	for _, f := range forms() {
+		g := NewWithT(t)
+		g.Expect(newSchedule(7, f)).To(Equal(newSchedule(7, f)))
+		g.Expect(newSchedule(7, f)).NotTo(Equal(newSchedule(8, f)))
+	}
 }
 
 // The audit relies on these properties: only existing resources are changed, a number
@@ -20,7 +36,8 @@ func TestNewSchedule_isDeterminedByItsSeed(t *testing.T) {
 func TestNewSchedule_isConsistent(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(manySeeds) {
-		for _, s := range newSchedule(seed).Scenarios {
+		f := forms()[seed%uint64(len(forms()))]
+		for _, s := range newSchedule(seed, f).Scenarios {
 			l := &model{WithT: NewWithT(t), unwanted: map[int]bool{}, owner: map[int]string{}}
 			for _, step := range s.Steps {
 				l.run(step)
@@ -51,9 +68,9 @@ func (l *model) run(s step) {
 	case opPause, opUnpause:
 		l.Expect(l.paused).To(Equal(s.Do == opUnpause))
 		l.paused = s.Do == opPause
-	case opApprove, opRetain:
+	case opApprove, opRetain, opFault:
 		l.Expect(l.paused).To(BeFalse())
-		l.exists = s.Do == opApprove
+		l.exists = s.Do != opRetain
 	case opDelete:
 		l.Expect(l.paused).To(BeFalse())
 		l.exists = false
@@ -82,27 +99,54 @@ func (l *model) run(s step) {
 
 func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	operations, faults, overlapping := map[operation]bool{}, map[fault]bool{}, 0
-	for seed := range uint64(manySeeds) {
-		s := newSchedule(seed)
-		for _, scenario := range s.Scenarios {
-			for _, step := range scenario.Steps {
-				operations[step.Do] = true
+	for _, f := range forms() {
+		g := NewWithT(t)
+		operations, faults, overlapping := map[operation]bool{}, map[fault]bool{}, 0
+		for seed := range uint64(manySeeds) {
+			s := newSchedule(seed, f)
+			for _, scenario := range s.Scenarios {
+				for _, step := range scenario.Steps {
+					operations[step.Do] = true
+					g.Expect(step.Fault != "").To(Equal(step.Do == opFault))
+					if step.Do == opFault {
+						faults[step.Fault] = true
+					}
+				}
+				for _, m := range scenario.Injections {
+					faults[m.Fault] = true
+				}
 			}
-			for _, m := range scenario.Injections {
+			for i, m := range s.Injections {
 				faults[m.Fault] = true
+				g.Expect(m.At).To(BeNumerically("<", actTime))
+				if i > 0 && m.At-s.Injections[i-1].At < m.For {
+					overlapping++
+				}
 			}
 		}
-		for i, m := range s.Injections {
-			faults[m.Fault] = true
-			g.Expect(m.At).To(BeNumerically("<", actTime))
-			if i > 0 && m.At-s.Injections[i-1].At < m.For {
-				overlapping++
-			}
+		g.Expect(operations).To(HaveLen(8))
+		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
+		g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
+	}
+}
+
+func TestForm_choosesPossibleFaults(t *testing.T) {
+	t.Parallel()
+	has := func(from []weightedFault, f fault) bool {
+		return slices.ContainsFunc(from, func(w weightedFault) bool { return w.fault == f })
+	}
+	for _, f := range forms() {
+		g := NewWithT(t)
+		g.Expect(has(f.partFaults(), expireBackend)).To(Equal(f.backend != backendKubernetes))
+		g.Expect(has(f.partFaults(), stopLeader)).To(Equal(f.managers == 2))
+		for _, onNode := range []fault{loseNode, stopKubelet, stopContainerd} {
+			g.Expect(has(f.partFaults(), onNode)).To(Equal(f.executor == executorJob))
+		}
+		for _, supervised := range []fault{killAPIServer, killEtcd, killSupervisor} {
+			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "nothing restarts it on a node")
+		}
+		for _, inPod := range []fault{deletePod, killContainer, killShim} {
+			g.Expect(has(f.runFaults(), inPod)).To(Equal(f.executor == executorJob))
 		}
 	}
-	g.Expect(operations).To(HaveLen(7))
-	g.Expect(faults).To(HaveLen(len(partFaults) + len(runFaults)))
-	g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
 }

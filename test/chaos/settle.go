@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -24,7 +25,7 @@ import (
 // settle waits until the workspace has its desired state. It approves plans, as a
 // user does.
 func (a *actor) settle(ctx context.Context) error {
-	return poll(ctx, settleTimeout, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		err := a.client.Get(ctx, a.key(), observed)
 		if apierrors.IsNotFound(err) && !a.exists {
@@ -33,29 +34,65 @@ func (a *actor) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(a.forceUnlock(ctx, observed), a.adopt(ctx, observed)); err != nil {
+		if err := a.assist(ctx, observed); err != nil {
 			return err
 		}
 		if !a.exists {
-			return errors.New("the workspace is not deleted: " + condition(observed, infrav1.DestroyedCondition))
+			return errors.New("the workspace is not deleted: " + conditions(observed))
 		}
 		if a.scenario.Manual && isWaiting(observed) {
 			return errors.Join(errors.New("a plan was waiting"), a.approve(ctx, observed))
 		}
-		ready := meta.FindStatusCondition(observed.Status.Conditions, infrav1.ReadyCondition)
-		if ready == nil || ready.Status != "True" || ready.ObservedGeneration != observed.Generation || observed.Status.Run != nil {
-			return errors.New("the workspace is not ready: " + condition(observed, infrav1.ReadyCondition))
-		}
-		return nil
+		return ready(observed)
 	})
 }
 
-func condition(apply *infrav1.WorkspaceTemplateApply, kind string) string {
-	c := meta.FindStatusCondition(apply.Status.Conditions, kind)
-	if c == nil {
-		return "no condition " + kind
+// ready returns an error unless a workspace is ready and has no run.
+func ready(observed *infrav1.WorkspaceTemplateApply) error {
+	c := meta.FindStatusCondition(observed.Status.Conditions, infrav1.ReadyCondition)
+	if c == nil || c.Status != "True" || c.ObservedGeneration != observed.Generation || observed.Status.Run != nil {
+		return errors.New("the workspace is not ready: " + conditions(observed))
 	}
-	return fmt.Sprintf("%s=%s %s: %s", kind, c.Status, c.Reason, c.Message)
+	return nil
+}
+
+// conditions describes the run and the conditions of a workspace that are not True.
+func conditions(apply *infrav1.WorkspaceTemplateApply) string {
+	var texts []string
+	if run := apply.Status.Run; run != nil {
+		texts = append(texts, "run "+run.ID)
+	}
+	for _, c := range apply.Status.Conditions {
+		if c.Status != "True" && c.Type != clusterv1.PausedCondition {
+			texts = append(texts, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	if len(texts) == 0 {
+		return "no run, and no condition that is not True"
+	}
+	return strings.Join(texts, "; ")
+}
+
+// assist does what the conditions of a workspace request from a user after a fault.
+func (a *actor) assist(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+	return errors.Join(a.forceUnlock(ctx, observed), a.adopt(ctx, observed), a.retryFailed(ctx, observed))
+}
+
+// requestInterval is the time between two requested runs.
+const requestInterval = 5 * time.Second
+
+// injected matches messages of failures that faults cause and that are not retried,
+// because usually only a user can fix them.
+var injected = regexp.MustCompile(`(?i)ExpiredToken|token has expired|no space left|403|forbidden`)
+
+// retryFailed requests a run if a fault was the cause of the failure of the last one.
+func (a *actor) retryFailed(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+	c := meta.FindStatusCondition(observed.Status.Conditions, infrav1.AppliedCondition)
+	if c == nil || c.Reason != infrav1.RunFailedReason || !injected.MatchString(c.Message) || time.Since(a.requested) < requestInterval {
+		return nil
+	}
+	a.countRequest()
+	return a.requestRun(ctx)
 }
 
 // forceUnlock forces an unlock, as the workspace's condition requests, if the record
@@ -73,12 +110,11 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if err != nil || holder == "" || observed.Annotations[infrav1.ForceUnlockAnnotation] == holder {
 		return err
 	}
-	if runner, tofu := a.runProcesses(); runner != nil || tofu != nil || !a.mayBeDeletedRun(holder) {
+	if !a.runProcesses().none() || !a.mayBeDeletedRun(holder) {
 		return nil
 	}
 	a.countUnlock()
-	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
-		infrav1.ForceUnlockAnnotation, holder, infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
+	return a.breakLock(ctx, holder)
 }
 
 func stateName(workspace string) string { return "tfstate-default-" + workspace + "-ws" }
@@ -89,11 +125,7 @@ func leaseName(workspace string) string { return "lock-" + stateName(workspace) 
 func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 	// A running process may still change resources.
 	remaining := a.checkProcesses(ctx)
-	text, err := os.ReadFile(a.journal())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, tally{}, fmt.Errorf("reading the journal: %w", err)
-	}
-	entries, err := parseJournal(string(text))
+	entries, err := a.journal.read(a.workspace())
 	if err != nil {
 		return nil, tally{}, err
 	}
@@ -110,14 +142,14 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		found = append(found, fmt.Sprintf("the state of the deleted workspace has %d resources", len(state)))
 	}
 	found = append(remaining, found...)
-	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock} {
+	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock, a.checkPods} {
 		more, err := check(ctx, state)
 		if err != nil {
 			return nil, tally{}, err
 		}
 		found = append(found, more...)
 	}
-	return append(found, a.guard.of(a.namespace+"/"+a.scenario.Name)...), counts, nil
+	return append(found, a.guard.of(a.workspace())...), counts, nil
 }
 
 // exitTimeout is how long a process may take to exit after its run has ended: a
@@ -125,10 +157,13 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 // killed when its operation is complete.
 const exitTimeout = 15 * time.Second
 
+// podTimeout is how long Kubernetes may take to delete the objects of an ended run.
+const podTimeout = time.Minute
+
 // checkProcesses finds processes that are still running.
 func (a *actor) checkProcesses(ctx context.Context) []string {
-	err := poll(ctx, exitTimeout, func() error {
-		if runner, tofu := a.runProcesses(); runner != nil || tofu != nil {
+	err := poll(ctx, exitTimeout, func(context.Context) error {
+		if !a.runProcesses().none() {
 			return errors.New("a runner or a tool is still running")
 		}
 		return nil
@@ -249,6 +284,37 @@ func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string,
 		return nil, err
 	}
 	return []string{"the lock of a deleted workspace still exists"}, nil
+}
+
+// checkPods finds Jobs and pods of runs that have ended.
+func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string, error) {
+	if a.form.executor != executorJob {
+		return nil, nil
+	}
+	var names []string
+	err := poll(ctx, podTimeout, func(ctx context.Context) error {
+		names = nil
+		in, of := client.InNamespace(a.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: a.scenario.Name}
+		var jobs batchv1.JobList
+		var pods corev1.PodList
+		if err := errors.Join(a.client.List(ctx, &jobs, in, of), a.client.List(ctx, &pods, in, of)); err != nil {
+			return err
+		}
+		for _, job := range jobs.Items {
+			names = append(names, "Job "+job.Name)
+		}
+		for _, pod := range pods.Items {
+			names = append(names, "Pod "+pod.Name)
+		}
+		if len(names) > 0 {
+			return errors.New("objects of ended runs exist: " + strings.Join(names, ", "))
+		}
+		return nil
+	})
+	if len(names) > 0 {
+		return []string{err.Error()}, nil
+	}
+	return nil, err
 }
 
 // adoptedVersion is at the end of the message of a workspace that found the state of an

@@ -8,19 +8,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"time"
+	"net/http/httputil"
+	"net/url"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
-// store is the backend that has the states. It reads them without the tool.
+const (
+	backendKubernetes = "kubernetes"
+	backendHTTP       = "http"
+	backendS3         = "s3"
+)
+
+// store is the backend that has the states. It reads and changes them without the tool.
 type store interface {
 	// config returns the backend of the workspaces, or nil for the default one.
 	config() *infrav1.BackendConfig
@@ -28,22 +34,31 @@ type store interface {
 	read(ctx context.Context, namespace, workspace string) ([]byte, error)
 	// lock returns the ID of the lock of a state, or an empty string.
 	lock(ctx context.Context, namespace, workspace string) (string, error)
+	// remove deletes a state and returns a function that restores it.
+	remove(ctx context.Context, namespace, workspace string) (restore func(context.Context) error, err error)
+	// setLock locks a state in the name of a holder that does not exist. It returns
+	// errNoTarget if the state is locked.
+	setLock(ctx context.Context, namespace, workspace, id string) error
+	// expire makes the backend refuse all requests until the returned function is
+	// called. It returns nil if the backend has no credentials of its own.
+	expire() (renew func())
 }
 
-// newStore returns the backend with the given name. The address is that of an S3 server.
-func newStore(name, address string) (store, error) {
-	switch name {
-	case "kubernetes":
-		return &kubernetesStore{}, nil
-	case "http":
-		return newHTTPStore()
-	case "s3":
-		if address == "" {
-			return nil, errors.New("backend s3 requires --s3 with the address of an S3 server")
-		}
-		return &s3Store{&statetest.S3{Address: address, Bucket: "chaos"}}, nil
+// newStore returns a backend that listens at the given address if it is a server.
+func newStore(ctx context.Context, o options, c client.Client, address string) (store, error) {
+	switch o.form.backend {
+	case backendKubernetes:
+		return &kubernetesStore{client: c}, nil
+	case backendHTTP:
+		s := &httpStore{Server: statetest.NewServer()}
+		s.gate = &statetest.Gate{Handler: s.Server}
+		var err error
+		s.URL, err = serve(address, s.gate)
+		return s, err
+	case backendS3:
+		return newS3Store(ctx, o.s3, address)
 	default:
-		return nil, fmt.Errorf("backend %q is unknown: use kubernetes, http or s3", name)
+		return nil, fmt.Errorf("backend %q is unknown: use kubernetes, http or s3", o.form.backend)
 	}
 }
 
@@ -52,9 +67,14 @@ type kubernetesStore struct{ client client.Client }
 
 func (s *kubernetesStore) config() *infrav1.BackendConfig { return nil }
 
+func (s *kubernetesStore) secret(ctx context.Context, namespace, workspace string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: stateName(workspace)}, secret)
+	return secret, err
+}
+
 func (s *kubernetesStore) read(ctx context.Context, namespace, workspace string) ([]byte, error) {
-	var secret corev1.Secret
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: stateName(workspace)}, &secret)
+	secret, err := s.secret(ctx, namespace, workspace)
 	if err != nil || len(secret.Data["tfstate"]) == 0 {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -79,31 +99,76 @@ func (s *kubernetesStore) hasLease(ctx context.Context, namespace, workspace str
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// httpStore is a server of the http backend in this process.
-type httpStore struct{ *statetest.Server }
-
-func newHTTPStore() (*httpStore, error) {
-	s := &httpStore{Server: statetest.NewServer()}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (s *kubernetesStore) remove(ctx context.Context, namespace, workspace string) (func(context.Context) error, error) {
+	secret, err := s.secret(ctx, namespace, workspace)
 	if err != nil {
-		return nil, fmt.Errorf("listening for states: %w", err)
+		return nil, err
 	}
-	s.URL = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: s.Server, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
-	return s, nil
+	version := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
+	if err := s.client.Delete(ctx, secret, version); err != nil {
+		return nil, err
+	}
+	deleted := secret.DeepCopy()
+	deleted.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations}
+	return func(ctx context.Context) error { return ignoreExists(s.client.Create(ctx, deleted.DeepCopy())) }, nil
 }
 
+func (s *kubernetesStore) setLock(ctx context.Context, namespace, workspace, id string) error {
+	var lease coordinationv1.Lease
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName(workspace)}, &lease)
+	if err != nil || lease.Spec.HolderIdentity != nil {
+		return errors.Join(errNoTarget, client.IgnoreNotFound(err))
+	}
+	// The description is optional.
+	lease.Spec.HolderIdentity = &id
+	return s.client.Update(ctx, &lease)
+}
+
+func (s *kubernetesStore) expire() func() { return nil }
+
+// httpStore is a server of the http backend in this process.
+type httpStore struct {
+	*statetest.Server
+	gate *statetest.Gate
+}
+
+func httpKey(namespace, workspace string) string { return namespace + "/" + workspace }
+
 func (s *httpStore) config() *infrav1.BackendConfig {
-	return &infrav1.BackendConfig{Type: "http", Configuration: s.Configuration("${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}")}
+	return &infrav1.BackendConfig{Type: backendHTTP, Configuration: s.Configuration(httpKey("${WORKSPACE_NAMESPACE}", "${WORKSPACE_NAME}"))}
 }
 
 func (s *httpStore) read(_ context.Context, namespace, workspace string) ([]byte, error) {
-	return s.State(namespace + "/" + workspace), nil
+	return s.State(httpKey(namespace, workspace)), nil
 }
 
 func (s *httpStore) lock(_ context.Context, namespace, workspace string) (string, error) {
-	return lockID(s.Lock(namespace + "/" + workspace))
+	return lockID(s.Lock(httpKey(namespace, workspace)))
+}
+
+func (s *httpStore) remove(_ context.Context, namespace, workspace string) (func(context.Context) error, error) {
+	key := httpKey(namespace, workspace)
+	state := s.State(key)
+	if state == nil {
+		return nil, errNoTarget
+	}
+	s.SetState(key, nil)
+	return func(context.Context) error { s.SetState(key, state); return nil }, nil
+}
+
+func (s *httpStore) setLock(_ context.Context, namespace, workspace, id string) error {
+	if !s.SetLock(httpKey(namespace, workspace), lockText(id, namespace, workspace)) {
+		return errNoTarget
+	}
+	return nil
+}
+
+func (s *httpStore) expire() func() { return s.gate.Expire() }
+
+// lockText returns the description of a lock whose holder does not exist.
+func lockText(id, namespace, workspace string) []byte {
+	return fmt.Appendf(nil, `{"ID":%q,"Operation":"OperationTypeApply","Info":"","Who":"operator@lost","Version":"1.10.0","Created":"2026-01-01T00:00:00Z","Path":"%s/%s"}`,
+		id, namespace, workspace)
 }
 
 // lockID returns the ID in the description of a lock.
@@ -118,13 +183,32 @@ func lockID(text []byte) (string, error) {
 	return lock.ID, nil
 }
 
-// s3Store is a bucket of an S3 server.
-type s3Store struct{ *statetest.S3 }
+// s3Store is a bucket of an S3 server. Runs reach it through a proxy, which can refuse
+// their requests.
+type s3Store struct {
+	*statetest.S3
+	proxy string
+	gate  *statetest.Gate
+}
+
+func newS3Store(ctx context.Context, server, address string) (*s3Store, error) {
+	target, err := url.Parse(server)
+	if err != nil || server == "" {
+		return nil, errors.New("backend s3 requires --s3 with the address of an S3 server")
+	}
+	s := &s3Store{S3: &statetest.S3{Address: server, Bucket: "chaos"}}
+	s.gate = &statetest.Gate{Handler: httputil.NewSingleHostReverseProxy(target)}
+	if s.proxy, err = serve(address, s.gate); err != nil {
+		return nil, err
+	}
+	return s, s.CreateBucket(ctx)
+}
 
 func s3Key(namespace, workspace string) string { return namespace + "/" + workspace + ".tfstate" }
 
 func (s *s3Store) config() *infrav1.BackendConfig {
-	return &infrav1.BackendConfig{Type: "s3", Configuration: s.Configuration(s3Key("${WORKSPACE_NAMESPACE}", "${WORKSPACE_NAME}")) +
+	proxied := &statetest.S3{Address: s.proxy, Bucket: s.Bucket}
+	return &infrav1.BackendConfig{Type: backendS3, Configuration: proxied.Configuration(s3Key("${WORKSPACE_NAMESPACE}", "${WORKSPACE_NAME}")) +
 		"access_key = \"test\"\nsecret_key = \"test\"\n"}
 }
 
@@ -139,3 +223,25 @@ func (s *s3Store) lock(ctx context.Context, namespace, workspace string) (string
 	}
 	return lockID(text)
 }
+
+func (s *s3Store) remove(ctx context.Context, namespace, workspace string) (func(context.Context) error, error) {
+	key := s3Key(namespace, workspace)
+	state, err := s.Get(ctx, key)
+	if err != nil || state == nil {
+		return nil, errors.Join(errNoTarget, err)
+	}
+	if err := s.Delete(ctx, key); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return s.Put(ctx, key, state) }, nil
+}
+
+func (s *s3Store) setLock(ctx context.Context, namespace, workspace, id string) error {
+	err := s.Create(ctx, statetest.LockKey(s3Key(namespace, workspace)), lockText(id, namespace, workspace))
+	if errors.Is(err, statetest.ErrExists) {
+		return errNoTarget
+	}
+	return err
+}
+
+func (s *s3Store) expire() func() { return s.gate.Expire() }

@@ -27,6 +27,7 @@ type counts struct {
 	faults     map[fault]int
 	missed     map[fault]int
 	unlocks    int
+	requests   int
 	tally      tally
 }
 
@@ -49,7 +50,7 @@ type trial struct {
 
 func newTrial(w *harness, g *guard, seed uint64) *trial {
 	t := &trial{
-		harness: w, schedule: newSchedule(seed), namespace: fmt.Sprintf("chaos-%d", seed), guard: g,
+		harness: w, schedule: newSchedule(seed, w.form), namespace: fmt.Sprintf("chaos-%d", seed), guard: g,
 		actors: map[string]*actor{}, deleted: map[string]bool{},
 		counts: counts{operations: map[operation]int{}, faults: map[fault]int{}, missed: map[fault]int{}},
 	}
@@ -71,6 +72,12 @@ func (t *trial) countUnlock() {
 	t.unlocks++
 }
 
+func (t *trial) countRequest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests++
+}
+
 func (t *trial) recordDeleted(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,16 +93,16 @@ func (t *trial) mayBeDeletedRun(holder string) bool {
 	return t.deleted[holder] || !named && len(t.deleted) > 0
 }
 
-// countFault counts a fault. One that was not possible, because its process was not
-// running, is counted as missed.
-func (t *trial) countFault(m injection, err error) {
+// countFault counts a fault. One that was not possible, for example because its process
+// was not running, is counted as missed.
+func (t *trial) countFault(f fault, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		t.missed[m.Fault]++
+		t.missed[f]++
 		return
 	}
-	t.faults[m.Fault]++
+	t.faults[f]++
 }
 
 func (t *trial) addViolation(workspace string, texts ...string) {
@@ -116,9 +123,7 @@ func (t *trial) act(ctx context.Context) {
 	t.each(func(a *actor) {
 		injecting, stop := context.WithCancel(ctx)
 		group.Go(func() { a.injectRuns(injecting) })
-		if err := a.run(ctx); err != nil {
-			t.addViolation(a.scenario.Name, err.Error())
-		}
+		a.blame(ctx, a.run(ctx))
 		stop()
 	})
 	group.Wait()
@@ -137,17 +142,34 @@ func (t *trial) each(do func(*actor)) {
 func (t *trial) settle(ctx context.Context) {
 	start := time.Now()
 	t.each(func(a *actor) {
-		if err := a.settle(ctx); err != nil {
-			t.addViolation(a.scenario.Name, "the workspace does not settle: "+err.Error())
+		if !a.stuck {
+			a.blame(ctx, a.settle(ctx))
 		}
 	})
 	t.settled = max(t.settled, time.Since(start))
-	t.each(func(a *actor) { a.report(ctx) })
+	t.each(func(a *actor) {
+		if !a.stuck && ctx.Err() == nil {
+			a.report(ctx)
+		}
+	})
+}
+
+// blame records that a workspace did not settle, unless the program was interrupted. The
+// workspace is then left alone, and the others continue.
+func (a *actor) blame(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	a.stuck = true
+	a.addViolation(a.scenario.Name, "did not settle: "+err.Error())
 }
 
 // report checks a workspace and records its violations.
 func (a *actor) report(ctx context.Context) tally {
 	found, counts, err := a.check(ctx)
+	if ctx.Err() != nil {
+		return counts
+	}
 	if err != nil {
 		found = append(found, "checking the workspace: "+err.Error())
 	}
@@ -159,11 +181,12 @@ func (a *actor) report(ctx context.Context) tally {
 func (t *trial) runs(ctx context.Context) (map[string]int64, error) {
 	counted := map[string]int64{}
 	for _, a := range t.actors {
-		if !a.exists {
+		if !a.exists || a.stuck {
 			continue
 		}
 		observed := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), observed); err != nil {
+		err := await(ctx, func(ctx context.Context) error { return a.client.Get(ctx, a.key(), observed) })
+		if err != nil {
 			return nil, err
 		}
 		counted[a.scenario.Name] = observed.Status.Runs
@@ -189,9 +212,10 @@ func (t *trial) compareRuns(ctx context.Context, before map[string]int64) {
 // are adopted by a new workspace first.
 func (t *trial) finish(ctx context.Context) {
 	t.each(func(a *actor) {
-		if err := a.finish(ctx); err != nil {
-			t.addViolation(a.scenario.Name, "deleting the workspace: "+err.Error())
+		if a.stuck {
+			return
 		}
+		a.blame(ctx, a.finish(ctx))
 		counts := a.report(ctx)
 		t.mu.Lock()
 		t.tally.add(counts)
@@ -212,12 +236,12 @@ func (a *actor) finish(ctx context.Context) error {
 	if err := a.destroy(ctx); err != nil {
 		return err
 	}
-	return poll(ctx, settleTimeout, func() error {
+	return await(ctx, func(ctx context.Context) error {
 		observed := &infrav1.WorkspaceTemplateApply{}
 		err := a.client.Get(ctx, a.key(), observed)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(err, a.forceUnlock(ctx, observed), a.adopt(ctx, observed), errors.New(condition(observed, infrav1.DestroyedCondition)))
+		return errors.Join(err, a.assist(ctx, observed), errors.New("the workspace is not deleted: "+conditions(observed)))
 	})
 }

@@ -34,6 +34,9 @@ type Environment struct {
 	// Parts is the directory of third-party programs. The default is bin/parts of
 	// the repository.
 	Parts string
+	// ManagerArgs are added to the flags of CAPT's manager, and take precedence over
+	// them.
+	ManagerArgs []string
 }
 
 // Step is a step of Up or Down. It is reported when it starts and when it is done.

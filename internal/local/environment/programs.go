@@ -121,7 +121,7 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 	}
 	return controlplane.Program{
 		Name: Manager, Path: path,
-		Args: []string{
+		Args: append([]string{
 			"--executor=process",
 			"--terraform-binary=" + tofu,
 			"--work-dir=" + p.environment.workDir(),
@@ -133,7 +133,7 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 			"--insecure-diagnostics=true",
 			"--shutdown-timeout=4s",
 			"-v=2",
-		},
+		}, p.environment.ManagerArgs...),
 		Env:   env,
 		Needs: slices.Concat(p.kinds, p.clusterAPIKinds),
 		// A rebuilt manager is restarted.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/appthrust/capt/internal/local/controlplane"
+	"github.com/appthrust/capt/internal/local/environment"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// processPlatform is an environment of captctl, in which runs are processes.
+type processPlatform struct {
+	env           *environment.Environment
+	base, captctl string
+	mounted       bool
+}
+
+func newProcessPlatform(base string, managers int) (*processPlatform, error) {
+	captctl, err := testenv.Built("captctl")
+	if err != nil {
+		return nil, err
+	}
+	env, err := environment.New("chaos", base)
+	if err != nil {
+		return nil, err
+	}
+	if managers > 1 {
+		env.ManagerArgs = leaderElection
+	}
+	return &processPlatform{env: env, base: base, captctl: captctl}, nil
+}
+
+func (p *processPlatform) start(ctx context.Context) error {
+	root, err := testenv.Root()
+	if err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", p.recorder(), "./test/chaos/recorder")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the recorder: %w: %s", err, out)
+	}
+	if err := p.up(ctx); err != nil {
+		return err
+	}
+	p.mounted, err = mountDisk(p.workDir())
+	return err
+}
+
+func (p *processPlatform) up(ctx context.Context) error {
+	return await(ctx, func(context.Context) error {
+		// An attempt may take longer than others.
+		starting, cancel := context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		if _, err := p.env.Up(starting, func(environment.Step) {}); err != nil {
+			return fmt.Errorf("starting the environment: %w", err)
+		}
+		return nil
+	})
+}
+
+func (p *processPlatform) down(ctx context.Context) error {
+	if p.mounted {
+		if err := syscall.Unmount(p.workDir(), syscall.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmounting %s: %w", p.workDir(), err)
+		}
+		p.mounted = false
+	}
+	out, err := exec.CommandContext(context.WithoutCancel(ctx), p.captctl, "down", p.env.Name, "--dir", p.base).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("removing the environment: %w: %s", err, out)
+	}
+	if err := os.RemoveAll(p.base); err != nil {
+		return fmt.Errorf("removing the directory: %w", err)
+	}
+	return nil
+}
+
+func (p *processPlatform) keep(context.Context, bool) error {
+	logf("The environment is kept: %s. Remove it with: %s", p.env.Dir, p.removal())
+	return nil
+}
+
+func (p *processPlatform) removal() string {
+	text := fmt.Sprintf("%s down %s --dir %s && rm -r %s", p.captctl, p.env.Name, p.base, p.base)
+	if p.mounted {
+		return fmt.Sprintf("umount --lazy %s; %s", p.workDir(), text)
+	}
+	return text
+}
+
+func (p *processPlatform) process(ctx context.Context, part string) (target, error) {
+	cluster, err := controlplane.New(filepath.Join(p.env.Dir, "management"))
+	if err != nil {
+		return target{}, err
+	}
+	status, err := cluster.Status(ctx)
+	if err != nil {
+		return target{}, err
+	}
+	if part == partSupervisor {
+		if status.Supervisor == nil {
+			return target{}, errNoTarget
+		}
+		return newTarget(status.Supervisor.PID)
+	}
+	i := slices.IndexFunc(status.Parts, func(s controlplane.PartStatus) bool { return s.Name == part })
+	if i < 0 || !status.Parts[i].Running {
+		return target{}, errNoTarget
+	}
+	return newTarget(status.Parts[i].Process.PID)
+}
+
+func (p *processPlatform) dir() string        { return p.env.Dir }
+func (p *processPlatform) kubeconfig() string { return p.env.Kubeconfig() }
+func (p *processPlatform) address() string    { return "127.0.0.1" }
+func (p *processPlatform) recorder() string   { return filepath.Join(p.base, "recorder") }
+func (p *processPlatform) workDir() string    { return filepath.Join(p.env.Dir, "work") }
+
+func (p *processPlatform) disk() string {
+	if p.mounted {
+		return p.workDir()
+	}
+	return ""
+}
+
+func (p *processPlatform) managerArgs() []string {
+	return []string{"--executor=process", "--work-dir=" + p.workDir(), "--shutdown-timeout=4s"}
+}

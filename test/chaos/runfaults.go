@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// injectRuns disrupts the runs of the workspace one after the other until the
+// scenario ends.
+func (a *actor) injectRuns(ctx context.Context) {
+	for _, m := range a.scenario.Injections {
+		err := errNoTarget
+		for errors.Is(err, errNoTarget) && ctx.Err() == nil {
+			err = a.injectRun(ctx, m)
+		}
+		a.countFault(m.Fault, err)
+	}
+}
+
+// victim returns the process of a run that a fault needs, or nil.
+func (r runProcesses) victim(f fault) *process {
+	switch f {
+	case killTofu, termTofu, stopTofu:
+		return r.tool
+	case deletePod, killContainer, killShim:
+		return r.init
+	default:
+		return r.runner
+	}
+}
+
+// injectRun waits for a run of the workspace and disrupts it after a delay.
+func (a *actor) injectRun(ctx context.Context, m injection) error {
+	for a.runProcesses().victim(m.Fault) == nil {
+		if !sleep(ctx, scanInterval) {
+			return errNoTarget
+		}
+	}
+	sleep(ctx, m.Delay)
+	found := a.runProcesses()
+	if found.victim(m.Fault) == nil {
+		return errNoTarget
+	}
+	return a.disrupt(ctx, m, found)
+}
+
+// disrupt injects a fault into a run. The kill of a tool is recorded first, so that
+// resources it creates until then count as interrupted.
+func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) error {
+	switch m.Fault {
+	case killRunner:
+		return run.runner.signal(syscall.SIGKILL)
+	case killRunnerGroup:
+		return syscall.Kill(-run.runner.pid, syscall.SIGKILL)
+	case stopRunner:
+		return suspend(ctx, run.runner.target, m.For)
+	case termTofu:
+		return run.tool.signal(syscall.SIGTERM)
+	case stopTofu:
+		return suspend(ctx, run.tool.target, m.For)
+	case killTofu:
+		return a.killTool(run.tool)
+	case killBoth:
+		err := run.runner.signal(syscall.SIGKILL)
+		if run.tool != nil {
+			err = errors.Join(err, a.killTool(run.tool))
+		}
+		return err
+	case deletePod:
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: run.init.pod}}
+		return a.client.Delete(ctx, pod)
+	case killContainer, killShim:
+		return a.killContainer(run, m.Fault == killShim)
+	default:
+		a.recordDeleted(run.runner.run)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: record.SecretName(run.runner.run)}}
+		return a.client.Delete(ctx, secret)
+	}
+}
+
+func (w *harness) killTool(tool *process) error {
+	if err := w.journal.write(tool.workspace, killedLine(tool.name())); err != nil {
+		return err
+	}
+	return tool.signal(syscall.SIGKILL)
+}
+
+// killContainer kills all processes of the container of a run, and the shim of its pod
+// too. The processes are suspended first, because the runner may start another tool.
+func (w *harness) killContainer(run runProcesses, shim bool) error {
+	if run.init == nil {
+		return errNoTarget
+	}
+	if run.runner != nil {
+		_ = run.runner.signal(syscall.SIGSTOP)
+	}
+	if err := run.init.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	// A tool that was just started may not have its name yet.
+	time.Sleep(scanInterval)
+	for _, tool := range w.processes().tools {
+		if tool.workspace != run.init.workspace {
+			continue
+		}
+		if err := w.journal.write(tool.workspace, killedLine(tool.name())); err != nil {
+			return err
+		}
+	}
+	if shim {
+		if err := syscall.Kill(run.init.parent, syscall.SIGKILL); err != nil {
+			return fmt.Errorf("killing the shim: %w", err)
+		}
+	}
+	return run.init.signal(syscall.SIGKILL)
+}
