@@ -127,12 +127,15 @@ func (w *harness) up(ctx context.Context) error {
 
 // down removes the environment.
 func (w *harness) down(ctx context.Context) error {
-	var err error
-	if w.second != nil {
-		err = w.second.stop()
-		w.second = nil
+	return errors.Join(w.stopSecond(), w.platform.down(ctx))
+}
+
+// stopSecond stops the second manager, which ends with this program.
+func (w *harness) stopSecond() error {
+	if w.second == nil {
+		return nil
 	}
-	return errors.Join(err, w.platform.down(ctx))
+	return w.second.stop()
 }
 
 // prepare creates a namespace with the template.

@@ -156,7 +156,7 @@ func (w *harness) finish(ctx context.Context, keep, failed bool) error {
 		return w.down(ctx)
 	}
 	if keep || failed {
-		return w.keep(ctx, keep)
+		return errors.Join(w.stopSecond(), w.keep(ctx, keep))
 	}
 	return w.down(ctx)
 }

@@ -286,10 +286,21 @@ func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string,
 	return []string{"the lock of a deleted workspace still exists"}, nil
 }
 
-// checkPods finds Jobs and pods of runs that have ended.
+// checkPods finds Jobs and pods of runs that have ended. Those of a lost run are kept
+// with its record, and those of a run whose record was deleted with the workspace.
 func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string, error) {
 	if a.form.executor != executorJob {
 		return nil, nil
+	}
+	kept := map[string]bool{}
+	if a.exists {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
+			return nil, err
+		}
+		for _, run := range observed.Status.History {
+			kept[run.ID] = run.Outcome == "Lost"
+		}
 	}
 	var names []string
 	err := poll(ctx, podTimeout, func(ctx context.Context) error {
@@ -300,11 +311,16 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 		if err := errors.Join(a.client.List(ctx, &jobs, in, of), a.client.List(ctx, &pods, in, of)); err != nil {
 			return err
 		}
-		for _, job := range jobs.Items {
-			names = append(names, "Job "+job.Name)
+		add := func(kind string, obj client.Object) {
+			if run := obj.GetLabels()[infrav1.RunLabel]; !kept[run] && (!a.exists || !a.isDeletedRun(run)) {
+				names = append(names, kind+" "+obj.GetName())
+			}
 		}
-		for _, pod := range pods.Items {
-			names = append(names, "Pod "+pod.Name)
+		for i := range jobs.Items {
+			add("Job", &jobs.Items[i])
+		}
+		for i := range pods.Items {
+			add("Pod", &pods.Items[i])
 		}
 		if len(names) > 0 {
 			return errors.New("objects of ended runs exist: " + strings.Join(names, ", "))

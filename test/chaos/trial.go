@@ -84,6 +84,13 @@ func (t *trial) recordDeleted(run string) {
 	t.deleted[run] = true
 }
 
+// isDeletedRun reports whether the record of a run was deleted.
+func (t *trial) isDeletedRun(run string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.deleted[run]
+}
+
 // mayBeDeletedRun reports whether the record of the run that holds a lock may have been
 // deleted. The lock of a tool does not name its run.
 func (t *trial) mayBeDeletedRun(holder string) bool {
