@@ -6,10 +6,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/appthrust/capt/internal/terraform/runner"
 )
 
 // orphanTimeout is how long the init process waits for a tool whose runner has
@@ -37,7 +40,7 @@ func runInit() int {
 	if status == 0 {
 		return 0
 	}
-	interruptOrphans()
+	interruptOrphans(workDirOf(os.Args))
 	waitForOrphans(ended, allEnded)
 	saving, err := start(append(slices.Clone(os.Args), "--"+saveFlag))
 	if err != nil {
@@ -47,6 +50,16 @@ func runInit() int {
 	go reap(ended, make(chan struct{}))
 	await(saving, ended, stop)
 	return status
+}
+
+// workDirOf returns the value of the flag --work-dir.
+func workDirOf(args []string) string {
+	for _, arg := range args {
+		if dir, found := strings.CutPrefix(arg, "--work-dir="); found {
+			return dir
+		}
+	}
+	return ""
 }
 
 // exit is the end of a process.
@@ -107,9 +120,9 @@ func reap(ended chan<- exit, allEnded chan<- struct{}) {
 	}
 }
 
-// interruptOrphans interrupts the tool that a crashed runner left. The tool saves
-// its state and ends its own child processes.
-func interruptOrphans() {
+// interruptOrphans interrupts the tool that a crashed runner left, unless the runner
+// has done so. The tool saves its state and ends its own child processes.
+func interruptOrphans(workDir string) {
 	processes, err := procfs.AllProcs()
 	if err != nil {
 		return
@@ -117,7 +130,7 @@ func interruptOrphans() {
 	for _, process := range processes {
 		stat, err := process.Stat()
 		if err == nil && stat.PPID == os.Getpid() && stat.State != "Z" {
-			_ = syscall.Kill(process.PID, syscall.SIGINT)
+			runner.InterruptOrphan(workDir, process.PID)
 		}
 	}
 }

@@ -173,6 +173,9 @@ type WorkspaceRef struct {
 	UID       string `json:"uid,omitempty"`
 }
 
+// Owner returns the name of the workspace in the states that it creates.
+func (w WorkspaceRef) Owner() string { return w.Namespace + "/" + w.Name + " " + w.UID }
+
 // Module is the root module of a run.
 type Module struct {
 	Source Source `json:"source"`

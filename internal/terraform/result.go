@@ -155,6 +155,9 @@ type StateInfo struct {
 	Lineage   string `json:"lineage,omitempty"`
 	Serial    uint64 `json:"serial,omitempty"`
 	Resources int    `json:"resources,omitempty"`
+	// Owner names the workspace whose first run wrote a state that has no resources
+	// yet. It is UnknownOwner if another run has applied something.
+	Owner string `json:"-"`
 }
 
 // LockInfo describes the lock of a state in the format of OpenTofu and Terraform.

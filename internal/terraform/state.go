@@ -10,6 +10,8 @@ type KnownState struct {
 	StateInfo
 	// Unconfirmed is set if a run may have changed the state after the last report.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// Owner is the name of the workspace in the states that it creates.
+	Owner string `json:"-"`
 	// Adopt is the version of a state that the user wants to use nevertheless, or that
 	// of AdoptNothing.
 	Adopt string `json:"adopt,omitempty"`
@@ -32,6 +34,17 @@ func (s StateInfo) Version() string { return s.Lineage + "/" + strconv.FormatUin
 
 // inUse reports whether the state has, or may have, resources.
 func (k KnownState) inUse() bool { return k.Resources > 0 || k.Unconfirmed }
+
+// Exists reports whether earlier runs reported a state, or may have written one.
+func (k KnownState) Exists() bool { return k.Lineage != "" || k.inUse() || k.Adopt != "" }
+
+// UnknownOwner is the owner of a state that has outputs but no resources.
+const UnknownOwner = "another workspace"
+
+// isFree reports whether a state has nothing that belongs to another workspace.
+func (k KnownState) isFree(found StateInfo) bool {
+	return found.Resources == 0 && (found.Owner == "" || found.Owner == k.Owner)
+}
 
 // StateProblem is a difference between the known state and the one in the backend.
 type StateProblem string
@@ -63,12 +76,12 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 	case k.Lineage == "":
 		// A state that was used before lineages were recorded is trusted. A run that was
 		// lost before it recorded the lineage has changed nothing in the backend.
-		if k.Resources > 0 || own || found.Resources == 0 {
+		if k.Resources > 0 || own || k.isFree(found) {
 			return ""
 		}
 		return StateForeign
 	case k.Lineage != found.Lineage:
-		if found.Resources == 0 && !k.inUse() {
+		if k.isFree(found) && !k.inUse() {
 			return ""
 		}
 		if found.Resources == 0 && k.Resources > 0 {
@@ -94,6 +107,9 @@ func (p StateProblem) Explain(known KnownState, found StateInfo, location string
 		if known.Moved && known.Lineage != "" {
 			return fmt.Sprintf("the state in %s has %d resources and lineage %s, but the state of this workspace has %d resources and lineage %s, so nothing was done. The tool gives a state that it pushes into an empty backend a new lineage: if this is the copy, %s%s",
 				location, found.Resources, found.Lineage, known.Resources, known.Lineage, adopt, found.Version())
+		}
+		if found.Resources == 0 && found.Owner != "" {
+			return fmt.Sprintf("the state in %s was created by %s, so nothing was done. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration, or, to use it nevertheless, %s%s", location, found.Owner, adopt, found.Version())
 		}
 		return fmt.Sprintf("the state in %s has %d resources and is not the state of this workspace, so nothing was done. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration, or, to take over its resources, %s%s", location, found.Resources, adopt, found.Version())
 	case StateOutdated:

@@ -18,6 +18,10 @@ func TestKnownState_compare(t *testing.T) {
 	}{
 		{"a new workspace", KnownState{}, StateInfo{}, false, ""},
 		{"an empty state of a new workspace", KnownState{}, StateInfo{Lineage: "x"}, false, ""},
+		{"a state that another new workspace has just created", KnownState{Owner: "me"}, StateInfo{Lineage: "x", Serial: 1, Owner: "other"}, false, StateForeign},
+		{"a state that the workspace has created", KnownState{Owner: "me"}, StateInfo{Lineage: "x", Serial: 1, Owner: "me"}, false, ""},
+		{"a state with outputs and without resources", KnownState{Owner: "me"}, StateInfo{Lineage: "x", Serial: 2, Owner: UnknownOwner}, false, StateForeign},
+		{"replaced by a state that another workspace has just created", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}, Owner: "me"}, StateInfo{Lineage: "x", Serial: 1, Owner: "other"}, false, StateForeign},
 		{"a state of another workspace", KnownState{}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
 		{"a state of an earlier workspace of the same name", KnownState{}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
 		{"the known state", known, info, false, ""},
@@ -52,6 +56,22 @@ func TestKnownState_compare(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			NewWithT(t).Expect(tt.known.Compare(tt.found, tt.own)).To(Equal(tt.want))
 		})
+	}
+}
+
+func TestKnownState_exists(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		known KnownState
+		want  bool
+	}{
+		{"a new workspace", KnownState{Owner: "me"}, false},
+		{"a lineage", KnownState{StateInfo: StateInfo{Lineage: "l"}}, true},
+		{"resources before lineages were recorded", KnownState{StateInfo: StateInfo{Resources: 1}}, true},
+		{"a lost run", KnownState{Unconfirmed: true}, true},
+		{"adopted", KnownState{Adopt: "l/1"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) { NewWithT(t).Expect(tt.known.Exists()).To(Equal(tt.want)) })
 	}
 }
 

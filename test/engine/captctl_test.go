@@ -106,7 +106,7 @@ func TestCaptctl_listsAndRestoresSnapshots(t *testing.T) {
 
 	a := w.captctl("state", "snapshots", "hello")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 +hello-r2 +\d+s +\d+ +1$`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-[0-9a-f]{8}-0 +hello-r2 +\d+s +\d+ +1$`))
 
 	a = w.captctl("state", "restore", "hello", "hello-r2")
 	w.Expect(a.code).To(Equal(2), "stdin is not a terminal")
@@ -114,7 +114,7 @@ func TestCaptctl_listsAndRestoresSnapshots(t *testing.T) {
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(ContainSubstring("hello is waiting for approval"))
 	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(1), "from the restored v1 to v2")
-	w.Expect(w.captctl("state", "snapshots", "hello").out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-0 .* restored last$`))
+	w.Expect(w.captctl("state", "snapshots", "hello").out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-[0-9a-f]{8}-0 .* restored last$`))
 }
 
 func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {

@@ -122,7 +122,7 @@ func TestSnapshotsOf_joinsTheChunks(t *testing.T) {
 	g := NewWithT(t)
 	content := []byte(`{"serial": 7, "resources": [{"mode": "managed", "instances": [{}]}]}`)
 	ref := terraform.WorkspaceRef{Namespace: "team", Name: "net"}
-	chunks, err := record.Chunks(record.SnapshotName("net-r7"), content, record.Meta(ref, record.ComponentSnapshot, "net-r7"))
+	chunks, err := record.Chunks(record.SnapshotName("net-r7", content), content, record.Meta(ref, record.ComponentSnapshot, "net-r7"))
 	g.Expect(err).NotTo(HaveOccurred())
 	var secrets []corev1.Secret
 	for _, chunk := range chunks {
@@ -131,9 +131,9 @@ func TestSnapshotsOf_joinsTheChunks(t *testing.T) {
 	incomplete := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-snapshot-net-r6-0"}}
 	tail := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "capt-snapshot-net-r5-1"}}
 
-	snapshots := snapshotsOf(append(secrets, incomplete, tail), record.ComponentSnapshot, "capt-snapshot-net-r7-0")
+	snapshots := snapshotsOf(append(secrets, incomplete, tail), record.ComponentSnapshot, secrets[0].Name)
 	g.Expect(snapshots).To(Equal([]Snapshot{
-		{Name: "capt-snapshot-net-r7-0", Kind: record.ComponentSnapshot, Run: "net-r7", Serial: new(uint64(7)), Resources: new(1), Restored: true},
+		{Name: secrets[0].Name, Kind: record.ComponentSnapshot, Run: "net-r7", Serial: new(uint64(7)), Resources: new(1), Restored: true},
 		{Name: "capt-snapshot-net-r6-0", Kind: record.ComponentSnapshot},
 	}))
 }

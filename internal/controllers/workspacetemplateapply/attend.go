@@ -32,7 +32,7 @@ const (
 // of the run if required.
 func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
 	r.queue.Hold(s.slot(), s.group())
-	runner, err := r.runner(run.executor())
+	runner, err := r.runner(s, run.executor())
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 }
 
 // surplusRuns returns the runs beyond the history limit, except the run whose
-// outputs are in use.
+// outputs are in use, and a lost run, which may hold the lock.
 func (s *scope) surplusRuns() ([]*runRecord, error) {
 	limit := historyLimit(s.apply)
 	if len(s.runs) <= limit {
@@ -116,7 +116,8 @@ func (s *scope) surplusRuns() ([]*runRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse }), nil
+	lost := s.lostRun()
+	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || run == lost }), nil
 }
 
 // surplusPlans returns the Secrets of plans, except those of the plan that waits
@@ -138,23 +139,26 @@ func snapshotLimit(apply *infrav1.WorkspaceTemplateApply) int {
 // surplusSnapshots returns all parts of the snapshots beyond the limit, the
 // newest of which are kept.
 func surplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
-	byRun := map[string][]corev1.Secret{}
-	var runs []string
+	chunks := map[string][]corev1.Secret{}
+	var names []string
 	for _, secret := range secrets {
-		run := secret.Labels[infrav1.RunLabel]
-		if _, seen := byRun[run]; !seen {
-			runs = append(runs, run)
+		name := record.ChunkedName(secret.Name)
+		if _, seen := chunks[name]; !seen {
+			names = append(names, name)
 		}
-		byRun[run] = append(byRun[run], secret)
+		chunks[name] = append(chunks[name], secret)
 	}
-	slices.SortFunc(runs, func(a, b string) int {
-		x, _ := record.RunNumber(a)
-		y, _ := record.RunNumber(b)
-		return cmp.Compare(y, x)
+	// Retained snapshots of an earlier workspace of the same name may have higher
+	// numbers.
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := chunks[a][0], chunks[b][0]
+		older, _ := record.RunNumber(x.Labels[infrav1.RunLabel])
+		newer, _ := record.RunNumber(y.Labels[infrav1.RunLabel])
+		return cmp.Or(y.CreationTimestamp.Compare(x.CreationTimestamp.Time), cmp.Compare(newer, older))
 	})
 	var surplus []corev1.Secret
-	for _, run := range runs[min(limit, len(runs)):] {
-		surplus = append(surplus, byRun[run]...)
+	for _, name := range names[min(limit, len(names)):] {
+		surplus = append(surplus, chunks[name]...)
 	}
 	return surplus
 }

@@ -80,7 +80,7 @@ func (s *scope) unlessApplied(operation terraform.Operation, inputs string, err 
 // has the number of the run, so that a second attempt fails.
 func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	executor := r.executor(s)
-	runner, err := r.runner(executor)
+	runner, err := r.runner(s, executor)
 	if err != nil {
 		return err
 	}

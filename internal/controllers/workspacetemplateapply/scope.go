@@ -149,8 +149,12 @@ func (s *scope) nextNumber() int64 {
 }
 
 // runner returns the runner of an executor.
-func (r *Reconciler) runner(executor infrav1.Executor) (terraform.Runner, error) {
+func (r *Reconciler) runner(s *scope, executor infrav1.Executor) (terraform.Runner, error) {
 	runner, found := r.Runners[executor]
+	if lost := s.lostRun(); !found && lost != nil && lost.executor() == executor {
+		return nil, fault.Stall(infrav1.RunFailedReason, "Run %s was lost and may have left a state in the working directory of executor %s, which is not enabled in this manager: enable it, or set the annotation %s to %s to continue without that state",
+			lost.id, executor, infrav1.ForceUnlockAnnotation, lost.id)
+	}
 	if !found {
 		return nil, fault.Stall(infrav1.RunFailedReason, "Executor %s is not enabled in this manager: change runner.executor of the WorkspaceProviderConfig", executor)
 	}
@@ -159,12 +163,10 @@ func (r *Reconciler) runner(executor infrav1.Executor) (terraform.Runner, error)
 
 // executor returns the executor of the workspace's next run. After a run that was
 // lost it is that of the lost run, whose working directory may have a state that is
-// not saved.
+// not saved, unless the user breaks the lock of that run.
 func (r *Reconciler) executor(s *scope) infrav1.Executor {
-	if run := s.lostRun(); run != nil {
-		if _, found := r.Runners[run.executor()]; found {
-			return run.executor()
-		}
+	if run := s.lostRun(); run != nil && run.executor() != "" && s.apply.Annotations[infrav1.ForceUnlockAnnotation] != run.id {
+		return run.executor()
 	}
 	if s.inputs != nil && s.inputs.Policy.Executor != "" {
 		return s.inputs.Policy.Executor

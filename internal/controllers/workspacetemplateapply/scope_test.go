@@ -79,7 +79,7 @@ func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {
 		suffix := template.StateSuffix(name)
 		unique(g, "state", suffix, name)
 		backend := terraform.Backend{SecretSuffix: suffix}
-		for _, object := range []string{backend.StateSecretName(), backend.LeaseName(), record.ChunkName(record.SnapshotName(request.RunID), 12)} {
+		for _, object := range []string{backend.StateSecretName(), backend.LeaseName(), record.ChunkName(record.SnapshotName(request.RunID, nil), 12)} {
 			g.Expect(validation.IsDNS1123Subdomain(object)).To(BeEmpty(), object)
 		}
 		for key, value := range backend.StateLabels() {
@@ -272,6 +272,22 @@ func TestExecutor(t *testing.T) {
 	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
 }
 
+func TestExecutor_isThatOfALostRun(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.inputs.Policy.Executor = infrav1.ExecutorJob
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
+	s.runs[0].secret.Annotations[record.ExecutorAnnotation] = string(infrav1.ExecutorProcess)
+	r := &Reconciler{Default: infrav1.ExecutorJob}
+	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess))
+	_, err := r.runner(s, r.executor(s))
+	_, stalled := fault.AsStalled(err)
+	g.Expect(stalled).To(BeTrue())
+	g.Expect(err).To(MatchError(And(ContainSubstring("Run hello-r1 was lost"), ContainSubstring("force-unlock to hello-r1"))))
+	s.apply.Annotations = map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
+	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
+}
+
 func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
@@ -282,7 +298,7 @@ func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {
 	g := NewWithT(t)
-	_, err := (&Reconciler{}).runner(infrav1.ExecutorJob)
+	_, err := (&Reconciler{}).runner(newScope("hello"), infrav1.ExecutorJob)
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
 	g.Expect(err).To(MatchError(ContainSubstring("Job")))
@@ -301,6 +317,7 @@ func TestSurplusRuns(t *testing.T) {
 		{"the limit", ptr.To[int32](2), []terraform.Result{noChanges, noChanges}, nil},
 		{"beyond", ptr.To[int32](2), []terraform.Result{noChanges, noChanges, noChanges, noChanges}, []string{"hello-r2", "hello-r1"}},
 		{"the outputs of an old run are in use", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
+		{"a lost run that may hold the lock", ptr.To[int32](1), []terraform.Result{noChanges, {Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, failed, failed}, []string{"hello-r3"}},
 		{"ten by default", nil, make([]terraform.Result, 12), []string{"hello-r2", "hello-r1"}},
 	}
 	for _, tt := range tests {
@@ -329,7 +346,7 @@ func TestSurplusSnapshots(t *testing.T) {
 	for _, run := range []string{"hello-r2", "hello-r10", "hello-r9", "hello-r1"} {
 		for i := range 2 {
 			secrets = append(secrets, corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Name: record.ChunkName(record.SnapshotName(run), i), Labels: map[string]string{infrav1.RunLabel: run},
+				Name: record.ChunkName(record.SnapshotName(run, nil), i), Labels: map[string]string{infrav1.RunLabel: run},
 			}})
 		}
 	}
@@ -341,7 +358,20 @@ func TestSurplusSnapshots(t *testing.T) {
 	}
 	g.Expect(names(4)).To(BeEmpty())
 	g.Expect(names(9)).To(BeEmpty())
-	g.Expect(names(2)).To(ConsistOf("capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-1", "capt-snapshot-hello-r2-0", "capt-snapshot-hello-r2-1"))
+	g.Expect(names(2)).To(ConsistOf(HavePrefix("capt-snapshot-hello-r1-"), HavePrefix("capt-snapshot-hello-r1-"), HavePrefix("capt-snapshot-hello-r2-"), HavePrefix("capt-snapshot-hello-r2-")))
+}
+
+func TestSurplusSnapshots_keepsTheNewest(t *testing.T) {
+	now := time.Now()
+	snapshot := func(run string, age time.Duration, content string) corev1.Secret {
+		return corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name: record.ChunkName(record.SnapshotName(run, []byte(content)), 0), Labels: map[string]string{infrav1.RunLabel: run},
+			CreationTimestamp: metav1.NewTime(now.Add(-age)),
+		}}
+	}
+	// Snapshots of a retained workspace, and those of its successor.
+	secrets := []corev1.Secret{snapshot("hello-r50", time.Hour, "a"), snapshot("hello-r2", time.Hour, "b"), snapshot("hello-r2", time.Minute, "c"), snapshot("hello-r3", time.Second, "d")}
+	NewWithT(t).Expect(surplusSnapshots(secrets, 2)).To(ConsistOf(secrets[0], secrets[1]))
 }
 
 func TestSurplusPlans(t *testing.T) {

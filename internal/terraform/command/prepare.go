@@ -21,6 +21,9 @@ const (
 	dependencyLock = ".terraform.lock.hcl"
 )
 
+// obsoleteKubeconfig is a file with credentials that earlier versions of CAPT wrote.
+const obsoleteKubeconfig = terraform.ReservedFilePrefix + "kubeconfig"
+
 // backendRecord is the tool's record of the backend that an init configured.
 var backendRecord = filepath.Join(dataDir, "terraform.tfstate")
 
@@ -68,6 +71,10 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	}
 	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, request.Grace); err != nil {
 		return nil, err
+	}
+	// The output of an earlier run must not be taken for that of this one.
+	if err := errors.Join(os.RemoveAll(w.runDir()), os.MkdirAll(w.runDir(), 0o700)); err != nil {
+		return nil, fmt.Errorf("clearing the directory of the run: %w", err)
 	}
 	key, err := w.key(request)
 	if err != nil {
@@ -270,6 +277,13 @@ func (w *Workdir) Scrub() error {
 	}
 	root := filepath.Join(w.Dir, previous.Root)
 	errs := []error{os.RemoveAll(w.runDir()), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix))}
+	for _, pattern := range []string{"." + terraform.ReservedFilePrefix + "*", obsoleteKubeconfig} {
+		leftovers, err := filepath.Glob(filepath.Join(root, pattern))
+		errs = append(errs, err)
+		for _, path := range leftovers {
+			errs = append(errs, os.RemoveAll(path))
+		}
+	}
 	for _, name := range previous.Files {
 		if previous.Root != "" && !isConfig(name) {
 			errs = append(errs, os.RemoveAll(filepath.Join(root, filepath.FromSlash(name))))

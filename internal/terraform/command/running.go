@@ -33,7 +33,7 @@ func (t *Tool) Running(dir string) []int {
 	for _, process := range processes {
 		// Processes of other users and those that have just ended are unreadable.
 		cwd, err := process.Cwd()
-		if err != nil || cwd != dir && !strings.HasPrefix(cwd, dir+string(filepath.Separator)) {
+		if err != nil || !isWithin(cwd, dir) {
 			continue
 		}
 		if t.isProcess(process) {
@@ -96,6 +96,29 @@ func reportedInterrupt(dir string) bool {
 		content, err := os.ReadFile(path)
 		return err == nil && bytes.Contains(content, []byte(interruptReceived))
 	})
+}
+
+// Interrupt interrupts the tool of an earlier engine in the directory, unless it was
+// interrupted before. It reports whether the process runs there.
+func Interrupt(dir string, pid int) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	cwd, err := process.Cwd()
+	if err != nil || !isWithin(cwd, dir) {
+		return false
+	}
+	return interruptOnce(dir, pid) == nil
+}
+
+// isWithin reports whether a path is a directory or is below it.
+func isWithin(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
 }
 
 // interruptOnce interrupts a process unless it was interrupted before: after a

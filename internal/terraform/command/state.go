@@ -74,6 +74,10 @@ func ParseState(data []byte) (*State, error) {
 		Outputs:     make(map[string]terraform.Output, len(file.Outputs)),
 	}
 	for name, output := range file.Outputs {
+		if name == ownerOutput {
+			_ = json.Unmarshal(output.Value, &state.Owner) // Another type is no owner.
+			continue
+		}
 		state.Outputs[name] = terraform.Output{Value: output.Value, Type: output.Type, Sensitive: output.Sensitive}
 	}
 	for _, resource := range file.Resources {
@@ -92,6 +96,12 @@ func ParseState(data []byte) (*State, error) {
 		}
 	}
 	slices.Sort(state.Addresses)
+	switch {
+	case state.Resources > 0:
+		state.Owner = ""
+	case state.Owner == "" && len(state.Outputs) > 0:
+		state.Owner = terraform.UnknownOwner
+	}
 	return state, nil
 }
 
@@ -106,9 +116,19 @@ func index(key any) string {
 	}
 }
 
+// ownerOutput is the output of a new state that names the workspace which created it.
+// The first apply removes it.
+const ownerOutput = "capt_workspace"
+
 // EmptyState returns a state without resources and outputs.
 func EmptyState(lineage string) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{},"resources":[],"check_results":null}`+"\n", stateVersion, lineage)
+}
+
+// NewState returns the first state of a workspace. It names its owner, because two new
+// workspaces may use the same backend by mistake.
+func NewState(lineage, owner string) []byte {
+	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{%q:{"value":%q,"type":"string"}},"resources":[],"check_results":null}`+"\n", stateVersion, lineage, ownerOutput, owner)
 }
 
 // Identify returns the lineage and serial of a state, which may be encrypted, and
@@ -167,6 +187,10 @@ func (s *Session) WriteState(saved []byte) error {
 	}
 	return writeFile(s.StateFile(), saved)
 }
+
+// ReplaceState replaces the state file of the Kubernetes backend. It is based on the
+// same saved states.
+func (s *Session) ReplaceState(state []byte) error { return writeFile(s.StateFile(), state) }
 
 // RemoveState removes the state file of the Kubernetes backend.
 func (s *Session) RemoveState() error { return UnsavedState{Path: s.StateFile()}.Remove() }

@@ -82,8 +82,11 @@ func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component st
 // RunID returns the ID of the run that an object belongs to, if any.
 func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
-// SnapshotName returns the name of the snapshot of the state before a run.
-func SnapshotName(runID string) string { return "snapshot-" + runID }
+// SnapshotName returns the name of the snapshot of a state before a run. The runs of a
+// later workspace of the same name have the same IDs.
+func SnapshotName(runID string, state []byte) string {
+	return "snapshot-" + runID + "-" + shortSum(state)
+}
 
 // OutputName returns the name of the output of a state command.
 func OutputName(runID string) string { return "output-" + runID }
@@ -94,8 +97,23 @@ func InputName(commandID string) string { return terraform.InputPrefix + strings
 // RescueName returns the name of a state that a run could not save. A run may have
 // several.
 func RescueName(runID string, state []byte) string {
-	sum := sha256.Sum256(state)
-	return "rescue-" + runID + "-" + hex.EncodeToString(sum[:4])
+	return "rescue-" + runID + "-" + shortSum(state)
+}
+
+// FindRescued returns which of the names of rescued states is that of a state, or an
+// empty string.
+func FindRescued(names []string, state []byte) string {
+	for _, name := range names {
+		if strings.HasSuffix(name, "-"+shortSum(state)) {
+			return name
+		}
+	}
+	return ""
+}
+
+func shortSum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:4])
 }
 
 // ModuleName returns the name of the stored content of a workspace's module.

@@ -81,8 +81,15 @@ func TestStateMeta_hasTheLabelsOfTheBackend(t *testing.T) {
 func TestNames(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(record.SecretName("hello-r1")).To(Equal("capt-run-hello-r1"))
-	g.Expect(record.SnapshotName("hello-r1")).To(Equal("snapshot-hello-r1"))
-	g.Expect(record.ChunkName(record.SnapshotName("hello-r1"), 0)).To(Equal("capt-snapshot-hello-r1-0"))
+	snapshot := record.SnapshotName("hello-r1", []byte("x"))
+	g.Expect(snapshot).To(MatchRegexp("^snapshot-hello-r1-[0-9a-f]{8}$"))
+	g.Expect(record.SnapshotName("hello-r1", []byte("y"))).NotTo(Equal(snapshot))
+	g.Expect(record.ChunkName(snapshot, 0)).To(Equal("capt-" + snapshot + "-0"))
+	g.Expect(record.ChunkedName(record.ChunkName(snapshot, 12))).To(Equal(snapshot))
+	g.Expect(record.ChunkedName("odd")).To(BeEmpty())
+	rescued := record.RescueName("hello-r1", []byte("x"))
+	g.Expect(record.FindRescued([]string{"rescue-hello-r1-00000000", rescued}, []byte("x"))).To(Equal(rescued))
+	g.Expect(record.FindRescued([]string{rescued}, []byte("y"))).To(BeEmpty())
 	g.Expect(record.ChunkName("plan-1", 12)).To(Equal("capt-plan-1-12"))
 }
 

@@ -75,6 +75,11 @@ func FirstChunk(secret string) (name string, first bool) {
 	return name, first
 }
 
+// ChunkedName returns the name of the plan or the state that a Secret is a part of.
+func ChunkedName(secret string) string {
+	return strings.TrimPrefix(secret[:max(0, strings.LastIndex(secret, "-"))], "capt-")
+}
+
 // IsChunk reports whether a Secret belongs to a plan or a state.
 func IsChunk(secret, name string) bool {
 	number, found := strings.CutPrefix(secret, "capt-"+name+"-")

@@ -51,6 +51,7 @@ func (run *execution) conclude(err error) {
 		result.Diagnostics = diagnostic(final.summary, final.cause.Error())
 	case errors.Is(err, context.DeadlineExceeded) && !apierrors.IsTimeout(err):
 		result.Outcome = terraform.OutcomeTimedOut
+		result.Diagnostics = diagnostic("Timed out", err.Error())
 	case errors.Is(err, context.Canceled):
 		result.Outcome = terraform.OutcomeInterrupted
 	case apierrors.IsForbidden(err):

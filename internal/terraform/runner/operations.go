@@ -220,7 +220,8 @@ func (r *Runner) restore(ctx context.Context, run *execution) error {
 	if !record.IsStoredState(first, run.request.Workspace.Name) {
 		return terminal("Not a snapshot", fmt.Errorf("secret %s is not a snapshot of this workspace", first.Name))
 	}
-	if _, err := command.Identify(content); err != nil {
+	restored, err := command.Identify(content)
+	if err != nil {
 		return terminal("Not a state", err)
 	}
 	if err := r.snapshot(ctx, run); err != nil {
@@ -229,6 +230,8 @@ func (r *Runner) restore(ctx context.Context, run *execution) error {
 	if err := r.replaceState(ctx, run, content); err != nil {
 		return err
 	}
+	// The backend has another state now, whether it can be read or not.
+	run.result.State = restored
 	run.result.Outcome = terraform.OutcomeSucceeded
 	return r.readOutputs(context.WithoutCancel(ctx), run)
 }

@@ -2,11 +2,14 @@ package runner
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/prometheus/procfs"
 
+	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -52,4 +55,14 @@ func (r *Runner) isRunner(args []string) bool {
 func workspaceOf(runID string) string {
 	workspace, _, _ := record.ParseRunID(runID)
 	return workspace
+}
+
+// InterruptOrphan interrupts a process that a crashed runner left. A tool that was
+// interrupted before is left alone, because a second interrupt makes it abort without
+// saving its state.
+func InterruptOrphan(workDir string, pid int) {
+	workspaces, _ := filepath.Glob(workspaceDir(workDir, "*", "*")) // The pattern is valid.
+	if !slices.ContainsFunc(workspaces, func(dir string) bool { return command.Interrupt(dir, pid) }) {
+		_ = syscall.Kill(pid, syscall.SIGINT)
+	}
 }

@@ -38,6 +38,7 @@ var errIncomplete = errors.New("the state file is incomplete")
 type savedState struct {
 	kube    *kube
 	session *command.Session
+	labels  map[string]string
 
 	mu sync.Mutex
 	// secret is the Secret as it was last read or written, content its decompressed
@@ -47,13 +48,29 @@ type savedState struct {
 	// sent are the compressed states that this run has tried to save. The API server
 	// may have stored one although its response was lost.
 	sent [][]byte
+	// carried is a state that is too large to be saved and that the run works with. It
+	// is stored as carriedName.
+	carried     []byte
+	carriedName string
+	// unsaved is the latest complete state that could not be saved. The tool may be
+	// killed while it writes the next one.
+	unsaved []byte
 }
 
 func newSavedState(kube *kube, run *execution) *savedState {
 	meta := record.StateMeta(run.request)
 	meta.Name = run.request.Backend.StateSecretName()
-	return &savedState{kube: kube, session: run.session, secret: &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque}}
+	return &savedState{kube: kube, session: run.session, labels: meta.Labels, secret: &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque}}
 }
+
+// unreadableError is the error of a Secret whose content is not a state.
+type unreadableError struct {
+	content []byte
+	cause   error
+}
+
+func (e *unreadableError) Error() string { return e.cause.Error() }
+func (e *unreadableError) Unwrap() error { return e.cause }
 
 // read reads the Secret, which need not exist.
 func (s *savedState) read(ctx context.Context) error {
@@ -67,7 +84,12 @@ func (s *savedState) read(ctx context.Context) error {
 	content := []byte(nil)
 	if data := secret.Data[stateKey]; len(data) > 0 {
 		if content, err = record.Decompress(data); err != nil {
-			return fmt.Errorf("decompressing the state: %w", err)
+			s.secret = secret
+			return &unreadableError{data, fmt.Errorf("decompressing the state: %w", err)}
+		}
+		if _, err := command.Identify(content); err != nil {
+			s.secret = secret
+			return &unreadableError{content, err}
 		}
 	}
 	s.mu.Lock()
@@ -95,7 +117,32 @@ func (s *savedState) sync(ctx context.Context) error {
 	if !json.Valid(content) {
 		return errIncomplete
 	}
-	return s.save(ctx, content)
+	err = s.save(ctx, content)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsaved = nil; err != nil {
+		s.unsaved = content
+	}
+	return err
+}
+
+// restoreUnsaved replaces an incomplete state file by the latest complete state that
+// could not be saved, if any.
+func (s *savedState) restoreUnsaved() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsaved == nil {
+		return false, nil
+	}
+	return true, s.session.ReplaceState(s.unsaved)
+}
+
+// working returns the state that the run works with.
+func (s *savedState) working() []byte {
+	if s.carried != nil {
+		return s.carried
+	}
+	return s.current()
 }
 
 // save writes a state to the Secret unless it is already there. It fails if another
@@ -156,8 +203,9 @@ func (s *savedState) write(ctx context.Context, data []byte) (*corev1.Secret, er
 		created.Data = map[string][]byte{stateKey: data}
 		return created, s.kube.createSecret(ctx, created)
 	}
+	// A user may have restored the Secret without its labels.
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": s.secret.ResourceVersion},
+		"metadata": map[string]any{"resourceVersion": s.secret.ResourceVersion, "labels": s.labels},
 		"data":     map[string][]byte{stateKey: data},
 	})
 	if err != nil {

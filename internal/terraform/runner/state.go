@@ -31,22 +31,29 @@ func (r *Runner) performOnFile(ctx context.Context, run *execution) error {
 	stop()
 	closeErr := r.closeState(ctx, run, err)
 	run.result.StateUncertain = closeErr != nil
+	if err != nil && closeErr != nil {
+		// The failure of the tool determines the outcome.
+		run.result.Diagnostics = append(run.result.Diagnostics, diagnostic("State not saved", closeErr.Error())...)
+	}
 	return errors.Join(err, closeErr)
 }
 
 // openState reads the state and writes it to the file that the tool works on. A
 // state that an earlier run could not save replaces it first.
 func (r *Runner) openState(ctx context.Context, run *execution) error {
-	if err := r.readSaved(ctx, run); err != nil {
+	if err := r.readForRun(ctx, run); err != nil {
 		return err
 	}
 	if err := r.saveRescued(ctx, run); err != nil {
 		return err
 	}
-	if err := run.verifyState(run.state.current(), "Secret "+run.request.Backend.StateSecretName()); err != nil {
+	if err := run.verifyState(run.state.working(), "Secret "+run.request.Backend.StateSecretName()); err != nil {
 		return err
 	}
-	return run.session.WriteState(run.state.current())
+	if err := run.session.WriteState(run.state.current()); err != nil || run.state.carried == nil {
+		return err
+	}
+	return run.session.ReplaceState(run.state.carried)
 }
 
 // readSaved reads the saved state, and saves what earlier runs left in the working
@@ -57,6 +64,23 @@ func (r *Runner) readSaved(ctx context.Context, run *execution) error {
 		return err
 	}
 	return r.saveUnsaved(ctx, run)
+}
+
+// readForRun reads the saved state at the begin of a run, and saves what earlier runs
+// of the workspace left in the working directory. A restore replaces a state that
+// cannot be read, and keeps a copy of it.
+func (r *Runner) readForRun(ctx context.Context, run *execution) error {
+	run.state = newSavedState(r.kube, run)
+	err := run.state.read(ctx)
+	var unreadable *unreadableError
+	if run.request.Operation == terraform.OperationRestoreState && errors.As(err, &unreadable) {
+		run.printf("The state cannot be read: %v", err)
+		err = r.storeRescued(ctx, run, unreadable.content)
+	}
+	if err != nil {
+		return err
+	}
+	return r.saveLeft(ctx, run)
 }
 
 // verifyState returns an error if the state in the backend is not the state that
@@ -75,9 +99,11 @@ func (run *execution) verifyState(content []byte, location string) error {
 		}
 		return nil
 	}
-	if problem := run.request.State.Compare(found, run.state != nil); problem != "" {
+	known := run.request.State
+	known.Owner = run.request.Workspace.Owner()
+	if problem := known.Compare(found, run.state != nil); problem != "" {
 		run.result.StateProblem = problem
-		return terminal("Unexpected state", errors.New(problem.Explain(run.request.State, found, location)))
+		return terminal("Unexpected state", errors.New(problem.Explain(known, found, location)))
 	}
 	run.result.State = found
 	return nil
@@ -98,8 +124,13 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 	err := run.state.sync(context.WithoutCancel(ctx))
 	switch {
 	case err == nil:
+		if run.state.carriedName != "" {
+			run.result.Saved = append(run.result.Saved, run.state.carriedName)
+		}
 	case errors.Is(err, errIncomplete):
-		run.printf("The tool was killed while it wrote the state. The state is that of %d s before at most", statePersistSeconds)
+		if err := r.saveIncomplete(ctx, run); err != nil {
+			return err
+		}
 	default:
 		if err := r.saveLate(ctx, run, err); err != nil {
 			return err
@@ -113,6 +144,20 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 		run.observeState(context.WithoutCancel(ctx))
 	}
 	return run.session.RemoveState()
+}
+
+// saveIncomplete saves the latest complete state of a tool that was killed while it
+// wrote the next one.
+func (r *Runner) saveIncomplete(ctx context.Context, run *execution) error {
+	run.printf("The tool was killed while it wrote the state. The state is that of %d s before at most", statePersistSeconds)
+	restored, err := run.state.restoreUnsaved()
+	if err != nil || !restored {
+		return err
+	}
+	if err := run.state.sync(context.WithoutCancel(ctx)); err != nil {
+		return r.saveLate(ctx, run, err)
+	}
+	return nil
 }
 
 // checkFile returns an error if an apply left no state. OpenTofu ignores that it cannot
@@ -213,7 +258,7 @@ func (r *Runner) snapshot(ctx context.Context, run *execution) error {
 		run.printf("No snapshot is taken, because the encrypted state can only be read decrypted")
 		return nil
 	}
-	name := record.SnapshotName(r.RunID)
+	name := record.SnapshotName(r.RunID, text)
 	if err := r.store(ctx, run, name, record.ComponentSnapshot, text); err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}

@@ -258,6 +258,7 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 			run := onFile(t, r)
 			g.Expect(run.session.WriteState([]byte(tt.base))).To(Succeed())
 			write(g, run, tt.left)
+			run.request.State.Unconfirmed = tt.base == ""
 
 			g.Expect(r.openState(t.Context(), run)).To(Succeed())
 
@@ -313,7 +314,7 @@ func TestSnapshot(t *testing.T) {
 				g.Expect(a.count(http.MethodPost)).To(BeZero())
 				return
 			}
-			name := record.SnapshotName("hello-r2")
+			name := record.SnapshotName("hello-r2", []byte(tt.state))
 			g.Expect(run.result.Snapshot).To(Equal(record.ChunkName(name, 0)))
 			content, _, err := r.load(t.Context(), "n", name)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -368,4 +369,150 @@ func TestSavedState_createsTheSecret(t *testing.T) {
 			g.Expect(a.saved(g)).To(Equal(twoResources))
 		})
 	}
+}
+
+func TestSnapshot_isNotThatOfAnEarlierWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	old := onFile(t, r)
+	a.storeState(g, oneResource)
+	g.Expect(r.openState(t.Context(), old)).To(Succeed())
+	g.Expect(r.snapshot(t.Context(), old)).To(Succeed())
+	a.storeState(g, twoResources)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.snapshot(t.Context(), run)).To(Succeed())
+	content, _, err := r.load(t.Context(), "n", record.ChunkedName(run.result.Snapshot))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(Equal(twoResources))
+}
+
+// TestOpenState_leftOfADeletedWorkspace starts the first run of a workspace in a
+// directory that a deleted workspace of the same name left on this machine.
+func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		known terraform.KnownState
+		want  string
+	}{
+		"a new workspace":                        {},
+		"the first run of the workspace lost it": {known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			old := onFile(t, r)
+			g.Expect(r.openState(t.Context(), old)).To(Succeed())
+			write(g, old, twoResources)
+
+			run := newExecution()
+			run.request.State = tc.known
+			run.session = &command.Session{Root: old.session.Root}
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			if tc.want != "" {
+				g.Expect(a.saved(g)).To(Equal(tc.want))
+				return
+			}
+			g.Expect(a.objects).NotTo(HaveKey(secretsPath + "/" + request().Backend.StateSecretName()))
+			content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(content)).To(Equal(twoResources), "it is kept for the user")
+		})
+	}
+}
+
+// TestOpenState_carriesAStateThatIsTooLarge destroys resources whose state exceeds the
+// limit of a Secret.
+func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
+	for _, where := range []string{"file", "Secret"} {
+		t.Run(where, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			a.storeState(g, oneResource)
+			run := onFile(t, r)
+			run.request.State.StateInfo = terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 1}
+			if where == "file" {
+				g.Expect(run.session.WriteState([]byte(oneResource))).To(Succeed())
+				write(g, run, twoResources)
+			} else {
+				name := record.RescueName("hello-r1", []byte(twoResources))
+				g.Expect(r.store(t.Context(), run, name, record.ComponentRescue, []byte(twoResources))).To(Succeed())
+				run.request.Rescued = []string{name}
+			}
+			large := true
+			a.intercept = func(method, path string, _ []byte) *metav1.Status {
+				if large && method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
+					return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
+				}
+				return nil
+			}
+
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+
+			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(twoResources))
+			g.Expect(run.result.State.Serial).To(BeEquivalentTo(8))
+			g.Expect(run.result.Saved).To(BeEmpty())
+			large = false
+			const destroyed = `{"version":4,"serial":9,"lineage":"l","resources":[]}`
+			write(g, run, destroyed)
+			g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(a.saved(g)).To(Equal(destroyed))
+			g.Expect(run.result.Saved).To(HaveLen(1), "the copy is not needed any more")
+		})
+	}
+}
+
+func TestOpenState_restoresOverAnUnreadableState(t *testing.T) {
+	for name, data := range map[string][]byte{"not compressed": []byte("x"), "not a state": nil} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			if data == nil {
+				var err error
+				data, err = record.Compress([]byte("PK not a state"))
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			a.store(g, secretsPath, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.StateSecretName()}, Data: map[string][]byte{stateKey: data},
+			})
+			run := onFile(t, r)
+			g.Expect(r.openState(t.Context(), run)).NotTo(Succeed(), "only a restore replaces it")
+			run.request.Operation = terraform.OperationRestoreState
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(run.result.Rescued).NotTo(BeEmpty())
+			g.Expect(r.replaceState(t.Context(), run, []byte(oneResource))).To(Succeed())
+			g.Expect(a.saved(g)).To(Equal(oneResource))
+		})
+	}
+}
+
+func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, twoResources)
+	down := true
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if down && method == http.MethodPatch {
+			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	}
+	g.Expect(run.state.sync(t.Context())).NotTo(Succeed())
+	// The tool is killed while it writes the next state.
+	write(g, run, twoResources[:20])
+	down = false
+	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(a.saved(g)).To(Equal(twoResources))
+}
+
+func TestSave_restoresTheLabels(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(run.state.save(t.Context(), []byte(twoResources))).To(Succeed())
+	g.Expect(a.secret(g, request().Backend.StateSecretName()).Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 }

@@ -20,6 +20,18 @@ import (
 // state that does not continue the saved one is outdated, or belongs to a branch
 // that only a user can merge: it is kept in Secrets and does not stop the run.
 func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
+	return r.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool { return state.Continues(saved) })
+}
+
+// saveLeft is saveUnsaved at the begin of a run. A workspace without a known state has
+// left none: such a file belongs to a deleted workspace of the same name.
+func (r *Runner) saveLeft(ctx context.Context, run *execution) error {
+	return r.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool {
+		return (len(saved) > 0 || run.request.State.Exists()) && state.Continues(saved)
+	})
+}
+
+func (r *Runner) saveUnsavedIf(ctx context.Context, run *execution, continues func(state command.UnsavedState, saved []byte) bool) error {
 	unsaved, err := command.UnsavedStates(r.workdir.Dir)
 	if err != nil {
 		return err
@@ -29,9 +41,9 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 		case !json.Valid(content):
 			run.printf("A state of an earlier run is incomplete, because the tool was killed while it wrote it. The run continues from the saved state")
 		case sameState(content, saved):
-		case state.Continues(saved):
+		case continues(state, saved):
 			run.printf("Saving the state that an earlier run could not save")
-			if err := run.state.save(ctx, content); err != nil {
+			if err := r.saveOrCarry(ctx, run, content, ""); err != nil {
 				return err
 			}
 		case hasResources(content):
@@ -50,8 +62,8 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 // saveRescued saves the states that earlier runs stored in Secrets, if they continue
 // the saved one. The working directory of a pod is lost with it.
 func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
-	return r.eachRescued(ctx, run, func(content []byte) (bool, error) {
-		saved := run.state.current()
+	return r.eachRescued(ctx, run, func(name string, content []byte) (bool, error) {
+		saved := run.state.working()
 		if sameState(content, saved) {
 			return true, nil
 		}
@@ -59,13 +71,39 @@ func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
 			return false, nil
 		}
 		run.printf("Saving the state that an earlier run could not save")
-		return true, run.state.save(ctx, content)
+		if err := r.saveOrCarry(ctx, run, content, name); err != nil {
+			return false, err
+		}
+		return run.state.carried == nil, nil
 	})
+}
+
+// saveOrCarry saves a state. A state that is too large for its Secret is kept in
+// others, and the run works with it nevertheless: only a run can make it smaller. The
+// name is that of a state that is stored already.
+func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte, name string) error {
+	err := run.state.save(ctx, content)
+	if err == nil {
+		run.state.carried = nil
+	}
+	if !stateTooLarge(err) {
+		return err
+	}
+	run.printf("The state is too large for its Secret. The run continues with it")
+	if name == "" {
+		name = record.FindRescued(run.request.Rescued, content)
+	}
+	run.state.carried, run.state.carriedName = content, name
+	if name != "" {
+		return nil
+	}
+	run.state.carriedName = record.RescueName(r.RunID, content)
+	return r.storeRescued(ctx, run, content)
 }
 
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
 // those that it saved to the result.
-func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(content []byte) (bool, error)) error {
+func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name string, content []byte) (bool, error)) error {
 	for _, name := range run.request.Rescued {
 		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
 		if apierrors.IsNotFound(err) {
@@ -74,7 +112,7 @@ func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(cont
 		if err != nil {
 			return err
 		}
-		saved, err := save(content)
+		saved, err := save(name, content)
 		if err != nil {
 			return err
 		}
@@ -183,7 +221,7 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 		return nil
 	}
 	if run.result.State.Lineage == "" && run.needsKnownState() {
-		if err := run.session.StatePush(ctx, command.EmptyState(uuid.NewString()), false); err != nil {
+		if err := run.session.StatePush(ctx, command.NewState(uuid.NewString(), run.request.Workspace.Owner()), false); err != nil {
 			return err
 		}
 		// The tool chooses the lineage of a new state.
@@ -209,7 +247,11 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		pushed, err := r.pushState(ctx, run, state.Content)
+		// A workspace without a known state has left none.
+		pushed := false
+		if run.request.State.Exists() || run.result.State.Lineage != "" {
+			pushed, err = r.pushState(ctx, run, state.Content)
+		}
 		if err != nil {
 			return err
 		}
@@ -226,7 +268,7 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	return r.eachRescued(ctx, run, func(content []byte) (bool, error) { return r.pushState(ctx, run, content) })
+	return r.eachRescued(ctx, run, func(_ string, content []byte) (bool, error) { return r.pushState(ctx, run, content) })
 }
 
 // pushState pushes a rescued state if it continues the state in the backend, and
