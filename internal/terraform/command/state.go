@@ -75,7 +75,7 @@ func ParseState(data []byte) (*State, error) {
 	}
 	for name, output := range file.Outputs {
 		if name == ownerOutput {
-			_ = json.Unmarshal(output.Value, &state.Owner) // Another type is no owner.
+			_ = json.Unmarshal(output.Value, &state.Owner) // Any other type is ignored.
 			continue
 		}
 		state.Outputs[name] = terraform.Output{Value: output.Value, Type: output.Type, Sensitive: output.Sensitive}
