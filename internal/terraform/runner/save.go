@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,10 @@ import (
 // which is deleted with the pod. The tool must have ended. The run stays without a
 // result, so that the controller records its loss.
 func Save(ctx context.Context, config Config) error {
+	if found, err := hasAnyUnsaved(config.WorkDir); err != nil || !found {
+		// The rights of a run that changed nothing may already be revoked.
+		return err
+	}
 	kube, err := newKube(config.API)
 	if err != nil {
 		return err
@@ -47,6 +52,20 @@ func Save(ctx context.Context, config Config) error {
 		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 	}
 	return retry(ctx, saveTimeout, "saving the state", isMissing, func(ctx context.Context) error { return r.saveAfterCrash(ctx, run) })
+}
+
+// hasAnyUnsaved reports whether a runner left a state in any working directory.
+func hasAnyUnsaved(workDir string) (bool, error) {
+	workspaces, err := filepath.Glob(workspaceDir(workDir, "*", "*"))
+	if err != nil {
+		return false, fmt.Errorf("listing the working directories: %w", err)
+	}
+	for _, dir := range workspaces {
+		if unsaved, err := command.UnsavedStates(dir); err != nil || len(unsaved) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
