@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/dev/gomod"
 )
 
 // maxBytes limits a ConfigMap to the size that kubectl apply can store in an
@@ -51,15 +52,11 @@ func (b *builder) manifests(ctx context.Context) (map[string]func() (string, err
 // kwokCRDs returns the CRDs of Karpenter's kwok provider, from the module that the
 // program is built from.
 func (b *builder) kwokCRDs(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "sigs.k8s.io/karpenter")
-	cmd.Dir = b.karpenter
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	out, runErr := cmd.Output()
-	var module struct{ Dir, Error string }
-	if err := json.Unmarshal(out, &module); runErr != nil || err != nil || module.Error != "" {
-		return "", fmt.Errorf("downloading Karpenter: %w", errors.Join(runErr, err, errors.New(module.Error)))
+	source, err := gomod.Download(ctx, b.karpenter, "sigs.k8s.io/karpenter")
+	if err != nil {
+		return "", err
 	}
-	paths, err := filepath.Glob(filepath.Join(module.Dir, "kwok", "apis", "crds", "*.yaml"))
+	paths, err := filepath.Glob(filepath.Join(source, "kwok", "apis", "crds", "*.yaml"))
 	if err != nil || len(paths) == 0 {
 		return "", fmt.Errorf("reading the CRDs of Karpenter's kwok provider: %w", errors.Join(err, errors.New("no files found")))
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,12 +10,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/appthrust/capt/dev/gomod"
 )
 
 // Terraform's AWS provider contains some 260 services, and linking them all requires
@@ -40,7 +39,7 @@ func (s store) source(ctx context.Context, p pinned) (dir, pkg string, done func
 	if len(p.services) == 0 {
 		return module, p.pkg, func() {}, nil
 	}
-	original, err := download(ctx, module, p.versionOf, p.version)
+	original, err := gomod.Download(ctx, module, p.versionOf+"@"+p.version)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -62,26 +61,6 @@ func (s store) source(ctx context.Context, p pinned) (dir, pkg string, done func
 		return "", "", nil, fmt.Errorf("trimming the source of %s: %w", p.name, err)
 	}
 	return dir, ".", done, nil
-}
-
-// download returns the directory of a module's source. Its checksum is verified with
-// the go.sum of the tool-only module.
-func download(ctx context.Context, module, modulePath, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", modulePath+"@"+version)
-	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-		return "", fmt.Errorf("downloading %s@%s: %w\n%s%s", modulePath, version, err, out, exit.Stderr)
-	}
-	if err != nil {
-		return "", fmt.Errorf("downloading %s@%s: %w", modulePath, version, err)
-	}
-	var info struct{ Dir string }
-	if err := json.Unmarshal(out, &info); err != nil {
-		return "", fmt.Errorf("reading the directory of %s@%s: %w", modulePath, version, err)
-	}
-	return info.Dir, nil
 }
 
 // copySource copies the files of a build, without tests and documentation.

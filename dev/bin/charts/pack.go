@@ -221,7 +221,8 @@ func setImage(values []byte, tag string) ([]byte, error) {
 	return image.ReplaceAll(values, []byte("${1} "+tag+"${2}\n    digest: \"\"")), nil
 }
 
-// moduleDir downloads a Go module and returns its directory.
+// moduleDir downloads a Go module and returns its directory. dev/bin/fluxgen has the same
+// function: programs with separate go.mod files share no packages.
 func moduleDir(ctx context.Context, module, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir()

@@ -113,7 +113,8 @@ func copyFiles(from, to string) error {
 	})
 }
 
-// moduleDir downloads a Go module and returns its directory.
+// moduleDir downloads a Go module and returns its directory. dev/bin/charts has the same
+// function: programs with separate go.mod files share no packages.
 func moduleDir(ctx context.Context, module, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir()
@@ -127,6 +128,9 @@ func moduleDir(ctx context.Context, module, version string) (string, error) {
 	}
 	if runErr != nil {
 		return "", fmt.Errorf("downloading %s@%s: %w: %s", module, version, runErr, stderr.String())
+	}
+	if answer.Dir == "" {
+		return "", fmt.Errorf("downloading %s@%s: go mod download returned no directory", module, version)
 	}
 	return answer.Dir, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/kube"
 	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
@@ -111,9 +112,6 @@ func addError(diagnostics *diag.Diagnostics, summary string, err error) {
 // install installs the release, or upgrades an existing one if upgrade_install is set.
 // It returns a failed release together with the error.
 func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, error) {
-	if err := m.refuseUnused(); err != nil {
-		return nil, err
-	}
 	if m.UpgradeInstall.ValueBool() {
 		if _, err := r.get(m); err == nil {
 			return r.upgrade(ctx, m)
@@ -121,15 +119,7 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 			return nil, err
 		}
 	}
-	helm, err := r.settings.helm(m.Namespace.ValueString())
-	if err != nil {
-		return nil, err
-	}
-	chart, err := m.load(ctx, r.settings)
-	if err != nil {
-		return nil, err
-	}
-	values, err := m.values()
+	helm, loaded, values, err := r.inputs(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +133,7 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 	install.TakeOwnership = m.TakeOwnership.ValueBool()
 	// The real provider uses Helm 3, which applies on the client side.
 	install.ServerSideApply = false
-	_, runErr := install.RunWithContext(ctx, chart, values)
+	_, runErr := install.RunWithContext(ctx, loaded, values)
 	installed, err := r.get(m)
 	if runErr != nil {
 		return installed, runErr
@@ -151,19 +141,25 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 	return installed, err
 }
 
-func (r *release) upgrade(ctx context.Context, m *model) (*helmrelease.Release, error) {
+// inputs returns what an installation or upgrade needs.
+func (r *release) inputs(ctx context.Context, m *model) (*action.Configuration, *chart.Chart, map[string]any, error) {
 	if err := m.refuseUnused(); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	helm, err := r.settings.helm(m.Namespace.ValueString())
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	chart, err := m.load(ctx, r.settings)
+	loaded, err := m.load(ctx, r.settings)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	values, err := m.values()
+	return helm, loaded, values, err
+}
+
+func (r *release) upgrade(ctx context.Context, m *model) (*helmrelease.Release, error) {
+	helm, loaded, values, err := r.inputs(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +173,7 @@ func (r *release) upgrade(ctx context.Context, m *model) (*helmrelease.Release, 
 	upgrade.SubNotes, upgrade.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
 	upgrade.MaxHistory = int(m.MaxHistory.ValueInt64())
 	upgrade.ServerSideApply = "false"
-	if _, err := upgrade.RunWithContext(ctx, m.Name.ValueString(), chart, values); err != nil {
+	if _, err := upgrade.RunWithContext(ctx, m.Name.ValueString(), loaded, values); err != nil {
 		return nil, err
 	}
 	return r.get(m)

@@ -32,7 +32,9 @@ var refusedSettings = []string{
 type profiles map[string]map[string]string
 
 // read adds a file in the format of ~/.aws/credentials or ~/.aws/config. Errors
-// contain line numbers and never the content of a line.
+// contain line numbers and never the content of a line. A library does not replace
+// it: gopkg.in/ini.v1 quotes lines in its errors and interprets values differently
+// from AWS, and the AWS SDK reads profiles from files only.
 func (p profiles) read(text string) error {
 	var current map[string]string
 	for i, line := range strings.Split(text, "\n") {
