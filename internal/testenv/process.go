@@ -4,12 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -71,14 +69,4 @@ func stopProcess(p *os.Process, exited <-chan error) error {
 	case <-time.After(20 * time.Second):
 		return errors.Join(fmt.Errorf("process %d did not exit in time", p.Pid), p.Kill())
 	}
-}
-
-// freePort returns an unused port.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }

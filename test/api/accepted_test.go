@@ -1,10 +1,8 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +18,8 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 func TestGoodManifests_areAccepted(t *testing.T) {
@@ -118,20 +117,11 @@ func documents(t *testing.T, path string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		switch {
-		case errors.Is(err, io.EOF):
-			return objects
-		case err != nil:
-			t.Fatalf("%s: %v", path, err)
-		case len(obj.Object) > 0:
-			objects = append(objects, obj)
-		}
+	objects, err := manifest.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
+	return objects
 }
 
 // inNamespace replaces every namespace in a value.

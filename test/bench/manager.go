@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -45,7 +44,7 @@ func (h *harness) startManager(ctx context.Context, o options) (*managerProcess,
 	if err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +96,6 @@ func (m *managerProcess) stop() {
 		logf("the manager did not exit; killing it")
 		_ = m.cmd.Process.Kill()
 	}
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // administrator returns the token of a service account with cluster-admin.

@@ -6,10 +6,7 @@ package charts
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,12 +17,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/addons"
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // testTimeout is how long an operation may take.
@@ -95,28 +93,17 @@ func tail(text string) string {
 // port returns an address with a free port.
 func (h *harness) port() string {
 	h.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	h.Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // objects returns the objects of manifests.
 func (h *harness) objects(text string) []*unstructured.Unstructured {
 	h.t.Helper()
-	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	var all []*unstructured.Unstructured
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		h.Expect(err).NotTo(HaveOccurred())
-		if len(obj.Object) > 0 {
-			all = append(all, obj)
-		}
-	}
+	all, err := manifest.Parse([]byte(text))
+	h.Expect(err).NotTo(HaveOccurred())
+	return all
 }
 
 // create creates the objects of manifests as soon as their kinds exist.

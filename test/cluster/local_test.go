@@ -1,27 +1,23 @@
 package cluster
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // install creates the objects of a file of the repository.
@@ -31,17 +27,10 @@ func (h *harness) install(path string) {
 	h.Expect(err).NotTo(HaveOccurred())
 	content, err := os.ReadFile(filepath.Join(root, path))
 	h.Expect(err).NotTo(HaveOccurred())
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		h.Expect(err).NotTo(HaveOccurred(), path)
-		if len(obj.Object) > 0 {
-			h.create(obj)
-		}
+	objects, err := manifest.Parse(content)
+	h.Expect(err).NotTo(HaveOccurred(), path)
+	for _, obj := range objects {
+		h.create(obj)
 	}
 }
 
@@ -112,18 +101,5 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 
 	h.delete(cluster)
 	h.waitDeleted(cluster)
-	h.Expect(processesOf("capt-local-"+name)).To(BeEmpty(), "no process is still running")
-}
-
-// processesOf returns the command lines that contain a text.
-func processesOf(part string) []string {
-	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if line := strings.ReplaceAll(string(text), "\x00", " "); err == nil && strings.Contains(line, part) {
-			found = append(found, line)
-		}
-	}
-	return found
+	h.Expect(testenv.ProcessesOf("capt-local-"+name)).To(BeEmpty(), "no process is still running")
 }

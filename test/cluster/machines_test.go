@@ -15,6 +15,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // localCluster creates a cluster whose nodes KWOK simulates.
@@ -105,7 +107,7 @@ func TestMachines_deploymentRollsScalesAndIsDeletedFirst(t *testing.T) {
 	cluster := h.cluster(name)
 	h.delete(cluster)
 	h.waitDeleted(cluster)
-	h.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
+	h.Expect(testenv.ProcessesOf("capt-local-" + name)).To(BeEmpty())
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 

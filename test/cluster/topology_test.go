@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // topology returns a Cluster of the class local with one worker of each kind.
@@ -80,7 +82,7 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 
 	h.delete(cluster)
 	h.waitDeleted(cluster)
-	h.Expect(processesOf("capt-local-" + name)).To(BeEmpty())
+	h.Expect(testenv.ProcessesOf("capt-local-" + name)).To(BeEmpty())
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 

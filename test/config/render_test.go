@@ -4,8 +4,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/appthrust/capt/internal/testenv"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 const (
@@ -53,16 +53,9 @@ func render(t *testing.T) []*unstructured.Unstructured {
 	g.Expect(err).NotTo(HaveOccurred(), problems.String())
 	g.Expect(problems.String()).To(BeEmpty(), "kustomize warns of nothing")
 
-	var objects []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(out), 1<<16); ; {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(obj)
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		objects = append(objects, obj)
-	}
+	objects, err := manifest.Parse(out)
+	g.Expect(err).NotTo(HaveOccurred())
+	return objects
 }
 
 // lookup returns the object of a kind and a name.

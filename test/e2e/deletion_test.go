@@ -21,6 +21,8 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/local/environment"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // observation is when something was first observed: the time, and the resource version
@@ -171,7 +173,7 @@ func (h *harness) leftovers() []string {
 // leavesNothing checks that no objects, processes and files are left.
 func (h *harness) leavesNothing() {
 	h.Eventually(h.leftovers).Should(BeEmpty(), "objects of the cluster")
-	h.Eventually(func() []string { return processes(filepath.Join(h.env.Dir, "clusters")) }).
+	h.Eventually(func() []string { return testenv.ProcessesOf(filepath.Join(h.env.Dir, "clusters")) }).
 		Should(BeEmpty(), "processes of the cluster")
 	dirs, err := filepath.Glob(filepath.Join(h.env.Dir, "clusters", "*"))
 	h.Expect(err).NotTo(HaveOccurred())

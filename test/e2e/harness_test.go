@@ -28,6 +28,8 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/local/environment"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 const (
@@ -101,7 +103,7 @@ func (h *harness) cleanUp(base string) {
 	if err := h.env.Down(ctx, func(environment.Step) {}); err != nil {
 		h.t.Errorf("stopping the environment: %v", err)
 	}
-	if left := processes(base); len(left) > 0 {
+	if left := testenv.ProcessesOf(base); len(left) > 0 {
 		h.t.Errorf("processes are left: %v", left)
 	}
 	if err := os.RemoveAll(base); err != nil {
@@ -132,20 +134,6 @@ func (h *harness) keepLogs() {
 func (h *harness) logf(format string, args ...any) {
 	h.t.Helper()
 	h.t.Logf("%6.1fs  %s", time.Since(h.began).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// processes returns the processes with a directory in their arguments or environment.
-func processes(dir string) []string {
-	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*")
-	for _, path := range paths {
-		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline"))
-		environ, _ := os.ReadFile(filepath.Join(path, "environ"))
-		if path != fmt.Sprintf("/proc/%d", os.Getpid()) && strings.Contains(string(arguments)+string(environ), dir) {
-			found = append(found, strings.ReplaceAll(string(arguments), "\x00", " "))
-		}
-	}
-	return found
 }
 
 // kill kills a process of the management cluster.

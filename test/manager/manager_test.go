@@ -5,9 +5,7 @@ package manager
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -35,13 +33,6 @@ var env *testenv.Environment
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
 
 const testTimeout = 40 * time.Second
-
-func freePort(g *WithT) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // command returns the manager with the programs it needs.
 func command(g *WithT, work string, args ...string) *exec.Cmd {
@@ -103,19 +94,21 @@ func status(url, token string) func() int {
 
 func TestManager_answersProbes(t *testing.T) {
 	g := NewWithT(t)
-	health := freePort(g)
-	start(t, fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
+	health, err := testenv.FreeAddress()
+	g.Expect(err).NotTo(HaveOccurred())
+	start(t, "--health-addr="+health)
 	for _, path := range []string{"healthz", "readyz"} {
-		g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/%s", health, path), ""), testTimeout).Should(Equal(http.StatusOK), path)
+		g.Eventually(status("http://"+health+"/"+path, ""), testTimeout).Should(Equal(http.StatusOK), path)
 	}
 }
 
 func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)
-	port := freePort(g)
-	start(t, fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", port))
-	url := fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
+	address, err := testenv.FreeAddress()
+	g.Expect(err).NotTo(HaveOccurred())
+	start(t, "--diagnostics-address="+address)
+	url := "https://" + address + "/metrics"
 
 	reader, stranger := account(g, ns, "reader"), account(g, ns, "stranger")
 	role := &rbacv1.ClusterRole{
@@ -152,10 +145,11 @@ func TestManager_servesWebhooks(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	hooks := &envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}}
 	g.Expect(hooks.PrepWithoutInstalling()).To(Succeed())
-	health := freePort(g)
+	health, err := testenv.FreeAddress()
+	g.Expect(err).NotTo(HaveOccurred())
 	start(t, "--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
-		fmt.Sprintf("--health-addr=127.0.0.1:%d", health))
-	g.Eventually(status(fmt.Sprintf("http://127.0.0.1:%d/readyz", health), ""), testTimeout).Should(Equal(http.StatusOK), "ready means that webhooks are served")
+		"--health-addr="+health)
+	g.Eventually(status("http://"+health+"/readyz", ""), testTimeout).Should(Equal(http.StatusOK), "ready means that webhooks are served")
 	g.Expect(hooks.Install(env.Config)).To(Succeed())
 	t.Cleanup(func() { g.Expect(removeWebhooks(hooks)).To(Succeed()) })
 

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +46,7 @@ func newUser(t *testing.T) *user {
 		if err != nil {
 			t.Errorf("stopping the environment: %v: %s", err, out)
 		}
-		if left := u.processes(); len(left) > 0 {
+		if left := testenv.ProcessesOf(u.base); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
 		}
 		if err := os.RemoveAll(u.base); err != nil {
@@ -56,20 +54,6 @@ func newUser(t *testing.T) *user {
 		}
 	})
 	return u
-}
-
-// processes returns the processes with the directory in their arguments or environment.
-func (u *user) processes() []string {
-	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*")
-	for _, path := range paths {
-		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline"))
-		environ, _ := os.ReadFile(filepath.Join(path, "environ"))
-		if strings.Contains(string(arguments)+string(environ), u.base) {
-			found = append(found, strings.ReplaceAll(string(arguments), "\x00", " "))
-		}
-	}
-	return found
 }
 
 // up runs the command of make quickstart.

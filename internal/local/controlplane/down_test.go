@@ -9,6 +9,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestDown_removesProcessesAndFiles(t *testing.T) {
@@ -30,10 +32,10 @@ func TestDown_removesProcessesAndFiles(t *testing.T) {
 	g.Expect(first.Endpoint).NotTo(Equal(second.Endpoint))
 	note(t, one, "only-here")
 	g.Expect(findNote(t, other, "only-here")).NotTo(Succeed())
-	g.Expect(processesOf(one.Dir)).NotTo(BeEmpty(), "the search finds running processes")
+	g.Expect(testenv.ProcessesOf(one.Dir)).NotTo(BeEmpty(), "the search finds running processes")
 
 	g.Expect(one.Down(t.Context())).To(Succeed())
-	g.Expect(processesOf(one.Dir + "/")).To(BeEmpty())
+	g.Expect(testenv.ProcessesOf(one.Dir + "/")).To(BeEmpty())
 	g.Expect(first.Supervisor.alive()).To(BeFalse())
 	_, err := os.Lstat(one.Dir)
 	g.Expect(err).To(MatchError(os.ErrNotExist))
@@ -53,13 +55,13 @@ func TestDown_stopsProcessesOfARemovedDirectory(t *testing.T) {
 	mustUp(t, cluster, spec())
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
-	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+	g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
 
 	t.Run("the supervisor exits without Down", func(t *testing.T) {
 		g := NewWithT(t)
 		mustUp(t, cluster, spec())
 		g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
-		g.Eventually(processesOf).WithArguments(cluster.Dir).WithTimeout(testTimeout).Should(BeEmpty(), "the directory was removed")
+		g.Eventually(testenv.ProcessesOf).WithArguments(cluster.Dir).WithTimeout(testTimeout).Should(BeEmpty(), "the directory was removed")
 		g.Expect(cluster.Dir).NotTo(BeADirectory(), "nothing created it again")
 	})
 }
@@ -71,7 +73,7 @@ func TestDown_killsASupervisorThatHangs(t *testing.T) {
 	status := mustUp(t, cluster, spec())
 	g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGSTOP)).To(Succeed())
 	g.Expect(cluster.Down(t.Context())).To(Succeed())
-	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+	g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
 }
 
 // unrelatedProcess starts a process that a stale file may name.

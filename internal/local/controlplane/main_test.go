@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +52,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("building localcluster: %w", err)
 	}
 	code = m.Run()
-	if left := processesOf(scratch); len(left) > 0 {
+	if left := testenv.ProcessesOf(scratch); len(left) > 0 {
 		return 1, fmt.Errorf("processes are still running after the tests: %v", left)
 	}
 	return code, nil
@@ -79,7 +77,7 @@ func newCluster(t *testing.T) *Cluster {
 		if err := cluster.Down(context.Background()); err != nil {
 			t.Errorf("stopping the cluster: %v", err)
 		}
-		if left := processesOf(cluster.Dir); len(left) > 0 {
+		if left := testenv.ProcessesOf(cluster.Dir); len(left) > 0 {
 			t.Errorf("processes are still running: %v", left)
 		}
 	})
@@ -156,23 +154,6 @@ func part(t *testing.T, cluster *Cluster, name string) PartStatus {
 	}
 	t.Fatalf("no part %s in %+v", name, status.Parts)
 	return PartStatus{}
-}
-
-// processesOf returns the running processes whose arguments contain a directory.
-func processesOf(dir string) []string {
-	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		arguments, err := os.ReadFile(path)
-		if err != nil || pid == os.Getpid() || !strings.Contains(string(arguments), dir) {
-			continue
-		}
-		if _, err := processStarted(pid); err == nil {
-			found = append(found, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(arguments), "\x00", " ")))
-		}
-	}
-	return found
 }
 
 func read(t *testing.T, path string) string {

@@ -185,7 +185,7 @@ func TestClusterModule(t *testing.T) {
 
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
 	w.destroy(t)
-	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+	g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
 	expectNoKeys(t, w, first["kubeconfig"].(string))
 }
 
@@ -230,5 +230,5 @@ func TestClusterModule_survivesAKilledApply(t *testing.T) {
 	w.settled(t)
 	w.destroy(t)
 	g.Expect(cluster.Dir).NotTo(BeADirectory())
-	g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+	g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestUp_isIdempotent(t *testing.T) {
@@ -47,7 +49,7 @@ func TestUp_isIdempotent(t *testing.T) {
 	t.Run("Stop keeps the data for the next Up", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Stop(t.Context())).To(Succeed())
-		g.Expect(processesOf(cluster.Dir)).To(BeEmpty())
+		g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
 		stopped, err := cluster.Status(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(stopped.Exists).To(BeTrue())

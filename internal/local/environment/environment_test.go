@@ -22,6 +22,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/message"
+
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // testTimeout is long because other tests keep the machine busy.
@@ -48,7 +50,7 @@ func newEnvironment(t *testing.T, name string) *Environment {
 		if err := environment.Down(context.Background(), func(Step) {}); err != nil {
 			t.Errorf("stopping the environment: %v", err)
 		}
-		if left := processesOf(base); len(left) > 0 {
+		if left := testenv.ProcessesOf(base); len(left) > 0 {
 			t.Errorf("processes are still running: %v", left)
 		}
 		if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) > 0 {
@@ -59,21 +61,6 @@ func newEnvironment(t *testing.T, name string) *Environment {
 		}
 	})
 	return environment
-}
-
-// processesOf returns the processes whose arguments or environment contain a
-// directory.
-func processesOf(dir string) []string {
-	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*")
-	for _, path := range paths {
-		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline"))
-		environ, _ := os.ReadFile(filepath.Join(path, "environ"))
-		if strings.Contains(string(arguments)+string(environ), dir) {
-			found = append(found, strings.ReplaceAll(string(arguments), "\x00", " "))
-		}
-	}
-	return found
 }
 
 func mustUp(t *testing.T, environment *Environment) *Status {
