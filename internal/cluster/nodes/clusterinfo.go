@@ -14,6 +14,22 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
+// FindWorkspace returns the workspace of a machine or pool, or nil if it has none, and
+// what is known about the cluster. It waits for the preconditions of a new workspace.
+func FindWorkspace(ctx context.Context, c client.Reader, workspaces *workspace.Keeper, owner client.Object, preconditions Preconditions) (*infrav1.WorkspaceTemplateApply, *desired.ClusterInfo, error) {
+	apply, err := workspaces.Find(ctx, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	if apply == nil {
+		if err := preconditions.Check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	info, err := ClusterInfo(ctx, c, workspaces, preconditions.Cluster)
+	return apply, info, err
+}
+
 // ClusterInfo reads what is known about the cluster that nodes join. Objects of
 // other providers are not read.
 func ClusterInfo(ctx context.Context, c client.Reader, workspaces *workspace.Keeper, cluster *clusterv1.Cluster) (*desired.ClusterInfo, error) {

@@ -26,6 +26,20 @@ func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.Tem
 	return template, nil
 }
 
+// EnsureFrom reads the template that an owner refers to, and ensures the workspace
+// that desired returns for it.
+func (k *Keeper) EnsureFrom(ctx context.Context, owner client.Object, ref infrav1.TemplateReference, desired func(*infrav1.WorkspaceTemplate) (Desired, error)) (*infrav1.WorkspaceTemplateApply, error) {
+	template, err := k.Template(ctx, owner.GetNamespace(), ref)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := desired(template)
+	if err != nil {
+		return nil, err
+	}
+	return k.Ensure(ctx, owner, wanted)
+}
+
 // credentialsRetryInterval is the delay before a missing Secret with credentials is
 // read again. Secrets of users are not watched.
 const credentialsRetryInterval = 30 * time.Second

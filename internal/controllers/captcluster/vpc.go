@@ -23,15 +23,8 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	if s.infra.Spec.ExistingVPCID != "" {
 		return r.existingVPC(ctx, s)
 	}
-	template, err := r.Workspaces.Template(ctx, s.infra.Namespace, *s.infra.Spec.VPCTemplateRef)
-	if err != nil {
-		return err
-	}
-	wanted, err := (&desired.Network{Cluster: s.cluster, Infra: s.infra}).Workspace(template)
-	if err != nil {
-		return err
-	}
-	apply, err := r.Workspaces.Ensure(ctx, s.infra, wanted)
+	network := &desired.Network{Cluster: s.cluster, Infra: s.infra}
+	apply, err := r.Workspaces.EnsureFrom(ctx, s.infra, *s.infra.Spec.VPCTemplateRef, network.Workspace)
 	if err != nil {
 		return err
 	}

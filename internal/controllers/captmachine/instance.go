@@ -18,29 +18,13 @@ import (
 // instance runs the template and reports the instance.
 func (r *Reconciler) instance(ctx context.Context, s *scope) error {
 	var err error
-	if s.apply, err = r.Workspaces.Find(ctx, s.machine); err != nil {
-		return err
-	}
-	if s.apply == nil {
-		if err := s.preconditions().Check(); err != nil {
-			return err
-		}
-	}
-	if s.info, err = nodes.ClusterInfo(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
+	if s.apply, s.info, err = nodes.FindWorkspace(ctx, r.Client, r.Workspaces, s.machine, s.preconditions()); err != nil {
 		return err
 	}
 	if err := r.readPool(ctx, s); err != nil {
 		return err
 	}
-	template, err := r.Workspaces.Template(ctx, s.machine.Namespace, s.machine.Spec.WorkspaceTemplateRef)
-	if err != nil {
-		return err
-	}
-	wanted, err := s.desired().Workspace(template)
-	if err != nil {
-		return err
-	}
-	if s.apply, err = r.Workspaces.Ensure(ctx, s.machine, wanted); err != nil {
+	if s.apply, err = r.Workspaces.EnsureFrom(ctx, s.machine, s.machine.Spec.WorkspaceTemplateRef, s.desired().Workspace); err != nil {
 		return err
 	}
 	s.machine.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}

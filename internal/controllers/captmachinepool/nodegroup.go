@@ -14,26 +14,10 @@ import (
 // nodeGroup runs the template and reports the nodes.
 func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	var err error
-	if s.apply, err = r.Workspaces.Find(ctx, s.pool); err != nil {
+	if s.apply, s.info, err = nodes.FindWorkspace(ctx, r.Client, r.Workspaces, s.pool, s.preconditions()); err != nil {
 		return err
 	}
-	if s.apply == nil {
-		if err := s.preconditions().Check(); err != nil {
-			return err
-		}
-	}
-	if s.info, err = nodes.ClusterInfo(ctx, r.Client, r.Workspaces, s.cluster); err != nil {
-		return err
-	}
-	template, err := r.Workspaces.Template(ctx, s.pool.Namespace, s.pool.Spec.WorkspaceTemplateRef)
-	if err != nil {
-		return err
-	}
-	wanted, err := s.desired().Workspace(template)
-	if err != nil {
-		return err
-	}
-	if s.apply, err = r.Workspaces.Ensure(ctx, s.pool, wanted); err != nil {
+	if s.apply, err = r.Workspaces.EnsureFrom(ctx, s.pool, s.pool.Spec.WorkspaceTemplateRef, s.desired().Workspace); err != nil {
 		return err
 	}
 	s.pool.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
