@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -245,7 +246,10 @@ func runNode(t *testing.T, command, kubeconfig, name string) (string, error) {
 	cmd.Env = []string{"LOCALCLUSTER_KUBECONFIG=" + kubeconfig}
 	cmd.Stdin = strings.NewReader(`{"name":"` + name + `","providerID":"local:///a/` + name + `"}`)
 	out, err := cmd.CombinedOutput()
-	return string(out), err
+	if err != nil {
+		return string(out), fmt.Errorf("%w: %s", err, out)
+	}
+	return string(out), nil
 }
 
 func serverOf(t *testing.T, kubeconfig string) string {
