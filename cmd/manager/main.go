@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/appthrust/capt/internal/manager"
+	"github.com/appthrust/capt/internal/version"
 )
 
 func main() {
@@ -25,7 +26,12 @@ func run() error {
 	options.AddFlags(pflag.CommandLine)
 	// --kubeconfig is controller-runtime's.
 	pflag.CommandLine.AddGoFlagSet(flag.CommandLine)
+	printVersion := pflag.Bool("version", false, "Print the version and exit.")
 	pflag.Parse()
+	if *printVersion {
+		fmt.Println("manager", version.Get())
+		return nil
+	}
 	if err := options.Validate(); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/appthrust/capt/internal/terraform/runner"
+	"github.com/appthrust/capt/internal/version"
 )
 
 // saveFlag is the flag with which the init process starts the runner after a crash.
@@ -45,7 +46,12 @@ func run(ctx context.Context) error {
 	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
 	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
 	save := flag.Bool(saveFlag, false, "Save the state that a crashed runner left, instead of executing the run.")
+	printVersion := flag.Bool("version", false, "Print the version and exit.")
 	flag.Parse()
+	if *printVersion {
+		fmt.Println("runner", version.Get())
+		return nil
+	}
 	if config.Namespace == "" || config.RunID == "" || config.WorkDir == "" {
 		return fmt.Errorf("--namespace, --run and --work-dir are required")
 	}

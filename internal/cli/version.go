@@ -2,23 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/version"
 )
-
-// Version is the version of CAPT. Release builds set it with -ldflags.
-var Version = ""
-
-// versionInfo is the structured output of captctl version.
-type versionInfo struct {
-	Version  string `json:"version"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
 
 func newVersionCommand(o *Options) *cobra.Command {
 	var output text.Output
@@ -28,25 +17,14 @@ func newVersionCommand(o *Options) *cobra.Command {
 		Example: "  captctl version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{Version: version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			info := version.Get()
 			if output.Structured() {
-				return output.Print(o.Out, v)
+				return output.Print(o.Out, info)
 			}
-			fmt.Fprintf(o.Out, "captctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+			fmt.Fprintf(o.Out, "captctl %s\n", info)
 			return nil
 		},
 	}
 	addOutput(cmd, &output)
 	return cmd
-}
-
-// version returns the version of the release, else that of the Go module.
-func version() string {
-	if Version != "" {
-		return Version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "development"
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/version"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -39,7 +40,7 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	if err := setup(ctx, mgr, o); err != nil {
 		return err
 	}
-	logger.Info("Starting manager", "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
+	logger.Info("Starting manager", "version", version.Get().String(), "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}

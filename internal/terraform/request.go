@@ -66,9 +66,17 @@ const (
 	BackendLocal = "local"
 )
 
+// Protocol is the version of the request and the result. It increases when a runner of
+// an earlier version would misunderstand a request.
+const Protocol = 1
+
 // Request contains all inputs of a run. It contains credentials, so it is stored
 // only in Secrets and is never logged.
 type Request struct {
+	// Protocol and Manager are the versions of the request and of the manager that
+	// wrote it. They are empty in requests of versions before 0.1.0.
+	Protocol int    `json:"protocol,omitempty"`
+	Manager  string `json:"manager,omitempty"`
 	// RunID identifies the run. It is recorded in the lock of the state.
 	RunID string `json:"runID"`
 	// Workspace is the workspace that the run belongs to.

@@ -14,6 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/version"
 )
 
 // Limits of the annotation values that the status records.
@@ -60,6 +61,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request := s.inputs.Request
 	request.RunID = record.NewRunID(s.apply.Name, s.nextNumber())
 	request.Operation = next.operation
+	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Unprotected = s.unprotected()
 	if next.plan != "" {
 		request.Plan = &terraform.PlanRef{ID: next.plan}

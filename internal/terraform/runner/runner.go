@@ -17,6 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/version"
 )
 
 // Config configures a runner. It contains no secrets.
@@ -92,6 +93,9 @@ func Run(ctx context.Context, config Config) error {
 // execute executes the run between the claim and the result.
 func (r *Runner) execute(ctx context.Context, run *execution) error {
 	request := run.request
+	if request.Protocol > terraform.Protocol {
+		return terminal("Runner outdated", fmt.Errorf("the manager has version %s and the runner %s, which does not understand its requests. Use the runner image of the manager's version: set --runner-image of the manager, or spec.runner.image of the WorkspaceProviderConfig", request.Manager, version.Version()))
+	}
 	if err := request.Validate(); err != nil {
 		return terminal("Invalid request", err)
 	}

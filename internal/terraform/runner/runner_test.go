@@ -347,3 +347,15 @@ func TestRemoveWorkspace_removesOnlyThatWorkspace(t *testing.T) {
 	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
 	g.Expect(filepath.Join(dir, "workspaces", "n", "b")).To(BeADirectory())
 }
+
+func TestExecute_refusesRequestsOfALaterVersion(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	run := newExecution()
+	run.request.Protocol, run.request.Manager = terraform.Protocol+1, "v9.0.0"
+	run.conclude(r.execute(t.Context(), run))
+	g.Expect(run.result.Outcome).To(Equal(terraform.OutcomeFailed))
+	g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
+	g.Expect(run.result.Diagnostics.Short()).To(And(ContainSubstring("the manager has version v9.0.0"), ContainSubstring("--runner-image")))
+	g.Expect(a.count(http.MethodPatch)+a.count(http.MethodPost)).To(BeZero(), "nothing was locked or changed")
+}
