@@ -24,6 +24,8 @@ type process struct {
 	workspace string
 	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
 	run, pod string
+	// changes reports whether a tool applies or destroys.
+	changes bool
 }
 
 // name identifies a tool in the journal.
@@ -128,8 +130,13 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 	if !found || len(path) < 2 {
 		return process{}, false
 	}
+	arguments, err := proc.CmdLine()
+	if err != nil {
+		return process{}, false
+	}
 	p, ok := newProcess(proc)
 	p.workspace = path[0] + "/" + path[1]
+	p.changes = slices.Contains(arguments, "apply") || slices.Contains(arguments, "destroy")
 	return p, ok
 }
 

@@ -39,7 +39,11 @@ func (r runProcesses) victim(f fault) *process {
 
 // injectRun waits for a run of the workspace and disrupts it after a delay.
 func (a *actor) injectRun(ctx context.Context, m injection) error {
-	for a.runProcesses().victim(m.Fault) == nil {
+	for {
+		found := a.runProcesses()
+		if found.victim(m.Fault) != nil && (!m.Changing || found.tool != nil && found.tool.changes) {
+			break
+		}
 		if !sleep(ctx, scanInterval) {
 			return errNoTarget
 		}

@@ -163,8 +163,11 @@ type injection struct {
 	Fault fault
 	// At is when a part is disrupted, from the start of the schedule.
 	At time.Duration
-	// Delay is how long after its start a run is disrupted.
-	Delay time.Duration
+	// Delay is how long after its start a run is disrupted, or after the start of its
+	// apply or destroy if Changing is set: on a busy machine, planning takes longer
+	// than any delay.
+	Delay    time.Duration
+	Changing bool
 	// For is how long a process is suspended.
 	For time.Duration
 }
@@ -214,7 +217,11 @@ func newSchedule(seed uint64, f form) schedule {
 }
 
 func newInjection(random *rand.Rand, from []weightedFault, at time.Duration) injection {
-	return injection{Fault: chooseFault(random, from), At: at, Delay: randomDuration(random, maxDelay), For: time.Second + randomDuration(random, 5*time.Second)}
+	m := injection{Fault: chooseFault(random, from), At: at, Delay: randomDuration(random, maxDelay), For: time.Second + randomDuration(random, 5*time.Second)}
+	if m.Changing = random.IntN(2) == 0; m.Changing {
+		m.Delay /= 2
+	}
+	return m
 }
 
 func randomDuration(random *rand.Rand, limit time.Duration) time.Duration {

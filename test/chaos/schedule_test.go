@@ -101,7 +101,7 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 	t.Parallel()
 	for _, f := range forms() {
 		g := NewWithT(t)
-		operations, faults, overlapping := map[operation]bool{}, map[fault]bool{}, 0
+		operations, faults, changing, overlapping := map[operation]bool{}, map[fault]bool{}, map[bool]bool{}, 0
 		for seed := range uint64(manySeeds) {
 			s := newSchedule(seed, f)
 			for _, scenario := range s.Scenarios {
@@ -114,6 +114,7 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 				}
 				for _, m := range scenario.Injections {
 					faults[m.Fault] = true
+					changing[m.Changing] = true
 				}
 			}
 			for i, m := range s.Injections {
@@ -125,6 +126,7 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 			}
 		}
 		g.Expect(operations).To(HaveLen(8))
+		g.Expect(changing).To(HaveLen(2))
 		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
 		g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
 	}
