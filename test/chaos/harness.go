@@ -84,7 +84,7 @@ func newHarness(ctx context.Context, o options) (*harness, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(base))
 	}
-	logf("Remove the environment, if this program is killed, with: %s", w.removal())
+	logf("If this program is killed now, remove the environment with: %s", w.removal())
 	return w, w.start(ctx, o)
 }
 

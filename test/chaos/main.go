@@ -133,7 +133,7 @@ func run(ctx context.Context) error {
 		}
 		return err
 	}
-	logf("The environment is running after %s: %s", time.Since(start).Round(time.Second), w.dir())
+	logf("The environment is running after %s: %s. If this program is killed, remove it with: %s", time.Since(start).Round(time.Second), w.dir(), w.removal())
 	r := newReport(o)
 	err = runRounds(ctx, w, o, r)
 	r.Seconds, r.BusySeconds = time.Since(start).Seconds(), machine.busy().Seconds()

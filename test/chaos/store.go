@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http/httputil"
 	"net/url"
 
@@ -197,7 +198,10 @@ func newS3Store(ctx context.Context, server, address string) (*s3Store, error) {
 		return nil, errors.New("backend s3 requires --s3 with the address of an S3 server")
 	}
 	s := &s3Store{S3: &statetest.S3{Address: server, Bucket: "chaos"}}
-	s.gate = &statetest.Gate{Handler: httputil.NewSingleHostReverseProxy(target)}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	// Clients that are killed cancel their requests.
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	s.gate = &statetest.Gate{Handler: proxy}
 	if s.proxy, err = serve(address, s.gate); err != nil {
 		return nil, err
 	}
