@@ -16,7 +16,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// chartLayer is the media type of a chart archive.
+// chartLayer is the media type of a chart archive, as Helm defines it. The package
+// render has the same constant: the manager does not link this registry client.
 const chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // maxManifest limits the size of an OCI manifest.
