@@ -14,11 +14,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
-)
 
-// chartLayer is the media type of a chart archive, as Helm defines it. The package
-// render has the same constant: the manager does not link this registry client.
-const chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	"github.com/appthrust/capt/internal/addon/render"
+)
 
 // maxManifest limits the size of an OCI manifest.
 const maxManifest = 1 << 20
@@ -36,7 +34,7 @@ func (s source) pull(ctx context.Context, reference, version string) (*Chart, er
 		return nil, err
 	}
 	for _, layer := range manifest.Layers {
-		if layer.MediaType != chartLayer {
+		if layer.MediaType != render.ChartMediaType {
 			continue
 		}
 		if layer.Size > maxArchive {

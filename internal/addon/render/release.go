@@ -28,8 +28,8 @@ const (
 
 	helmAPI   = "helm.toolkit.fluxcd.io/v2"
 	sourceAPI = "source.toolkit.fluxcd.io/v1"
-	// chartLayer is the media type of a chart in an OCI registry.
-	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	// ChartMediaType is the media type of a chart in an OCI registry.
+	ChartMediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 	defaultInterval = 5 * time.Minute
 	// releaseRetries is the number of retries of Flux. CAPT retries after Flux has
@@ -165,7 +165,7 @@ func (in *Input) chartSource(spec map[string]any) *unstructured.Unstructured {
 			"interval": interval(helm), "url": "oci://" + strings.TrimSuffix(registry, "/") + "/" + chart.Name,
 			// A tag cannot contain a plus sign.
 			"ref":           map[string]any{"tag": strings.ReplaceAll(chart.Version, "+", "_")},
-			"layerSelector": map[string]any{"mediaType": chartLayer, "operation": "copy"},
+			"layerSelector": map[string]any{"mediaType": ChartMediaType, "operation": "copy"},
 		}
 		if insecure {
 			repository["insecure"] = true
