@@ -165,3 +165,27 @@ scale: parts-test build ## Create 200 clusters at once and count the writes of t
 .PHONY: bench
 bench: parts-test build ## Compare the engine with running the binary directly, and measure a restart and the idle manager; numbers go to out/bench.json.
 	go run ./test/bench -out out/bench.json
+
+##@ Release
+
+VERSION ?=
+DRY_RUN ?=
+
+# Each target takes VERSION=X.Y.Z and can be repeated. DRY_RUN=1 shows what it would do.
+RELEASE = cd dev && go run ./release -root .. $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
+
+.PHONY: update-version
+update-version: ## Write VERSION=X.Y.Z into the files that contain it.
+	@$(RELEASE) version "$(VERSION)"
+
+.PHONY: update-changelog
+update-changelog: ## Move the unreleased changes of CHANGELOG.md to VERSION=X.Y.Z.
+	@$(RELEASE) changelog "$(VERSION)"
+
+.PHONY: check-release
+check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
+	@$(RELEASE) check "$(VERSION)"
+
+.PHONY: create-github-release
+create-github-release: ## Publish dist/ as release VERSION=X.Y.Z on GitHub; needs GITHUB_TOKEN.
+	@$(RELEASE) github "$(VERSION)"

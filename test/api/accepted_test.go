@@ -17,9 +17,8 @@ import (
 	"github.com/appthrust/capt/addons"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv"
-
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestGoodManifests_areAccepted(t *testing.T) {

@@ -21,9 +21,8 @@ import (
 
 	"github.com/appthrust/capt/addons"
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/testenv"
-
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // testTimeout is how long an operation may take.

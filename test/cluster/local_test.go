@@ -15,9 +15,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv"
-
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // install creates the objects of a file of the repository.

@@ -21,9 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/appthrust/capt/internal/testenv"
-
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 const (

@@ -21,7 +21,6 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/local/environment"
-
 	"github.com/appthrust/capt/internal/testenv"
 )
 

@@ -28,7 +28,6 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/local/environment"
-
 	"github.com/appthrust/capt/internal/testenv"
 )
 

@@ -22,7 +22,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/message"
-
 	"github.com/appthrust/capt/internal/testenv"
 )
 

@@ -1,0 +1,67 @@
+// Command release performs the steps of a release that do not build anything.
+//
+//	release [-root DIR] [-dry-run] version|changelog|check|github X.Y.Z
+//
+// Each step can be repeated. It refuses an invalid version and a working tree with
+// other changes than its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	root := flags.String("root", ".", "root of the repository")
+	dryRun := flags.Bool("dry-run", false, "print what would be done")
+	date := flags.String("date", time.Now().UTC().Format(time.DateOnly), "date of the release")
+	dist := flags.String("dist", "dist", "directory of the files of the release, below the root")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 2 {
+		return errors.New("usage: release [-root DIR] [-dry-run] version|changelog|check|github X.Y.Z")
+	}
+	version, err := parseVersion(flags.Arg(1))
+	if err != nil {
+		return err
+	}
+	r := &release{root: *root, version: version, date: *date, dist: *dist, dryRun: *dryRun, out: out}
+	switch step := flags.Arg(0); step {
+	case "version":
+		return r.updateVersion(ctx)
+	case "changelog":
+		return r.updateChangelog(ctx)
+	case "check":
+		return r.check(ctx)
+	case "github":
+		return r.publish(ctx)
+	default:
+		return fmt.Errorf("step %q is unknown: use version, changelog, check or github", step)
+	}
+}
+
+// release is a release of CAPT.
+type release struct {
+	root, version, date, dist string
+	dryRun                    bool
+	out                       io.Writer
+}
+
+// tag returns the Git tag of the release.
+func (r *release) tag() string { return "v" + r.version }
+
+func (r *release) printf(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
