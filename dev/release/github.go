@@ -30,6 +30,9 @@ var required = []string{
 
 // publish creates the release on GitHub, or completes it.
 func (r *release) publish(ctx context.Context) error {
+	if r.dryRun {
+		return r.preview(ctx)
+	}
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -45,14 +48,6 @@ func (r *release) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.dryRun {
-		r.printf("Release %s of commit %s would be created on GitHub with %d files:", r.tag(), strings.TrimSpace(commit), len(assets))
-		for _, asset := range assets {
-			r.printf("  %s", filepath.Base(asset))
-		}
-		r.printf("\n%s", notes)
-		return nil
-	}
 	client, err := newClient()
 	if err != nil {
 		return err
@@ -67,6 +62,32 @@ func (r *release) publish(ctx context.Context) error {
 		}
 	}
 	r.printf("Release %s: %s", r.tag(), published.GetHTMLURL())
+	return nil
+}
+
+// preview prints what publish would do, and what is missing for it.
+func (r *release) preview(ctx context.Context) error {
+	if err := r.requireClean(ctx, nil); err != nil {
+		return err
+	}
+	commit, err := r.git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	r.printf("Release %s of commit %s would be created on GitHub", r.tag(), strings.TrimSpace(commit))
+	if err := r.check(ctx); err != nil {
+		r.printf("First: %v", err)
+	}
+	assets, err := r.assets()
+	if err != nil {
+		r.printf("First: %v", err)
+	}
+	for _, asset := range assets {
+		r.printf("  %s", filepath.Base(asset))
+	}
+	if notes, err := r.notes(); err == nil {
+		r.printf("\n%s", notes)
+	}
 	return nil
 }
 

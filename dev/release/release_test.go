@@ -194,6 +194,7 @@ func (h *hub) answer(w http.ResponseWriter) {
 
 func TestGitHub_createsAReleaseOnce(t *testing.T) {
 	r := newTree(t)
+	r.Expect(r.succeed("-dry-run", "github", "0.2.0")).To(And(ContainSubstring("First: the version of the working tree is v0.1.0-dev"), ContainSubstring("First: dist/install.yaml is missing")))
 	r.succeed("version", "0.2.0")
 	r.succeed("changelog", "0.2.0")
 	r.commit()
