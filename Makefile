@@ -4,10 +4,12 @@ include versions.mk
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
-PARTS    := bin/parts
-CRD_OPTS := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
-PROGRAMS := dev/bin/charts dev/bin/fluxgen dev/bin/provider-helm-standin
-MODULES  := . api dev $(PROGRAMS)
+PARTS       := bin/parts
+CRD_OPTS    := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
+RBAC_OPTS   := rbac:roleName=manager-role
+RBAC_SHARED := ./internal/manager/...
+PROGRAMS    := dev/bin/charts dev/bin/fluxgen dev/bin/provider-helm-standin
+MODULES     := . api dev $(PROGRAMS)
 .DEFAULT_GOAL := help
 
 ##@ General
@@ -49,7 +51,12 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	cd api && ../$(PARTS)/controller-gen object paths=./...
 	cd api && ../$(PARTS)/controller-gen $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
 	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
-	$(PARTS)/controller-gen rbac:roleName=manager-role paths="./internal/controllers/...;./internal/manager/..." output:rbac:dir=config/rbac
+	cd dev && go run ./manifests webhooks
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/...;$(RBAC_SHARED);./internal/terraform/job" output:rbac:dir=config/rbac
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captcluster;./internal/controllers/captmachine...;./internal/controllers/workspace...;./internal/terraform/job;$(RBAC_SHARED)" output:rbac:dir=config/providers/infrastructure
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captcontrolplane;$(RBAC_SHARED)" output:rbac:dir=config/providers/control-plane
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captbootstrapconfig;$(RBAC_SHARED)" output:rbac:dir=config/providers/bootstrap
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captaddon;$(RBAC_SHARED)" output:rbac:dir=config/providers/addon
 	cd dev && go run ./modules -write-readmes
 	cd dev && go run ./templates
 
@@ -185,6 +192,10 @@ update-changelog: ## Move the unreleased changes of CHANGELOG.md to VERSION=X.Y.
 .PHONY: check-release
 check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
 	@$(RELEASE) check "$(VERSION)"
+
+.PHONY: build-installer
+build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates. DRY_RUN=1 allows uncommitted changes.
+	@cd dev && go run ./manifests build -version "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
 
 .PHONY: create-github-release
 create-github-release: ## Publish dist/ as release VERSION=X.Y.Z on GitHub; needs GITHUB_TOKEN.

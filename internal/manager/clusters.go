@@ -21,12 +21,9 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captcontrolplane"
 )
 
-// setupClusters adds the controllers of clusters, control planes, machines and
-// add-ons.
+// setupClusters adds the controllers of the manager's providers that need
+// connections to workload clusters: clusters, control planes, machines and add-ons.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
-	if err := workspace.Index(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:     mgr.GetAPIReader(),
@@ -42,28 +39,47 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 	if err != nil {
 		return err
 	}
+	if o.runs(providerInfrastructure) || o.runs(providerControlPlane) {
+		if err := setupWorkspaces(ctx, mgr, o, reader, clusters, matrix); err != nil {
+			return err
+		}
+	}
+	if o.runs(providerAddon) {
+		return setupAddons(ctx, mgr, o, objects, reader, clusters, matrix)
+	}
+	return nil
+}
+
+// setupWorkspaces adds the controllers that own workspaces.
+func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader client.Reader, clusters clustercache.ClusterCache, matrix *versions.Matrix) error {
+	if err := workspace.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
 	cloud := aws.Cloud{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
+	if o.runs(providerControlPlane) {
+		if err := (&captcontrolplane.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: cloud,
+			Workload: workload.Connector{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options); err != nil {
+			return fmt.Errorf("adding CAPTControlPlane: %w", err)
+		}
+	}
+	if !o.runs(providerInfrastructure) {
+		return nil
+	}
 	if err := (&captcluster.Reconciler{
 		Client: mgr.GetClient(), Workspaces: workspaces, Cloud: cloud,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-cluster"),
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTCluster: %w", err)
 	}
-	if err := (&captcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: cloud,
-		Workload: workload.Connector{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTControlPlane: %w", err)
-	}
 	if err := setupMachines(ctx, mgr, o, workspaces, clusters); err != nil {
 		return err
 	}
-	if err := setupMachineSets(ctx, mgr, o); err != nil {
-		return err
-	}
-	return setupAddons(ctx, mgr, o, objects, reader, clusters, matrix)
+	return setupMachineSets(ctx, mgr, o)
 }
 
 // hasControlPlane reports whether there is a CAPT control plane to connect to.

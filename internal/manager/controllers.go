@@ -29,7 +29,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
-// setupControllers adds every controller.
+// setupControllers adds the controllers of the manager's providers.
 func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	objects, err := metadataCache(mgr, o)
 	if err != nil {
@@ -39,6 +39,24 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		return fmt.Errorf("watching Secrets and ConfigMaps: %w", err)
 	}
 	reader := cachedreader.NewReader(mgr.GetAPIReader(), objects)
+	if o.runs(providerInfrastructure) {
+		if err := setupEngine(ctx, mgr, o, objects, reader); err != nil {
+			return err
+		}
+	}
+	if o.runs(providerBootstrap) {
+		if err := setupBootstrap(mgr, o); err != nil {
+			return err
+		}
+	}
+	if o.runs(providerInfrastructure) || o.runs(providerControlPlane) || o.runs(providerAddon) {
+		return setupClusters(ctx, mgr, o, objects, reader)
+	}
+	return nil
+}
+
+// setupEngine adds the controllers of workspaces, templates and provider configs.
+func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	exits := make(chan event.GenericEvent, 1<<16)
 	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, exits)
 	if err != nil {
@@ -55,10 +73,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
 	}
-	if err := setupTemplates(ctx, mgr, o, objects, reader); err != nil {
-		return err
-	}
-	return setupClusters(ctx, mgr, o, objects, reader)
+	return setupTemplates(ctx, mgr, o, objects, reader)
 }
 
 // setupTemplates adds the controllers of templates and provider configs.
@@ -82,11 +97,6 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 	}
 	return nil
 }
-
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
-// +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
 
 // runners returns the executors that this manager can use. The job executor is
 // always one of them, because a WorkspaceProviderConfig can name the image.

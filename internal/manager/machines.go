@@ -15,8 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captmachinepool"
 )
 
-// setupMachines adds the controllers of machines, machine pools and bootstrap
-// data.
+// setupMachines adds the controllers of machines and machine pools.
 func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachine.Reconciler{
@@ -31,10 +30,15 @@ func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachinePool: %w", err)
 	}
+	return nil
+}
+
+// setupBootstrap adds the controller of bootstrap data.
+func setupBootstrap(mgr ctrl.Manager, o *Options) error {
 	if err := (&captbootstrapconfig.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-bootstrap"),
-	}).SetupWithManager(mgr, options); err != nil {
+	}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding CAPTBootstrapConfig: %w", err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	if err := setup(ctx, mgr, o); err != nil {
 		return err
 	}
-	logger.Info("Starting manager", "version", version.Get().String(), "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
+	logger.Info("Starting manager", "version", version.Get().String(), "providers", o.Providers, "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
@@ -65,7 +65,7 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 		Metrics:                       *metricsOptions,
 		HealthProbeBindAddress:        o.HealthAddress,
 		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              "capt-manager-leader",
+		LeaderElectionID:              o.leaderElectionID(),
 		LeaderElectionNamespace:       o.LeaderElectNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &o.LeaseDuration,
@@ -94,7 +94,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	}
 	ready := healthz.Ping
 	if o.WebhookPort != 0 {
-		if err := webhooks.Setup(mgr); err != nil {
+		if err := webhooks.SetupGroups(mgr, o.groups()...); err != nil {
 			return fmt.Errorf("setting up the webhooks: %w", err)
 		}
 		ready = mgr.GetWebhookServer().StartedChecker()

@@ -13,6 +13,8 @@ import (
 
 // Options are the settings of the manager's command line.
 type Options struct {
+	// Providers are the providers whose controllers and webhooks the manager runs.
+	Providers []string
 	// Namespace restricts the manager to one namespace.
 	Namespace string
 	// WatchFilter restricts the manager to objects with this value of the label
@@ -70,6 +72,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &o.Diagnostics)
 	o.Engine.AddFlags(fs)
 
+	fs.StringSliceVar(&o.Providers, "providers", allProviders, "Providers whose controllers and webhooks run in this manager.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
 	fs.StringVar(&o.WatchFilter, "watch-filter", "", "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.")
 	fs.IntVar(&o.Concurrency, "concurrency", 10, "Number of objects of each kind that are reconciled at once.")
@@ -91,7 +94,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 // Validate returns an error for each invalid option.
 func (o *Options) Validate() error {
-	var errs []error
+	errs := []error{o.validateProviders()}
 	if err := logsv1.ValidateAndApply(o.Logs, nil); err != nil {
 		errs = append(errs, fmt.Errorf("configuring the logs: %w", err))
 	}
@@ -107,5 +110,8 @@ func (o *Options) Validate() error {
 	if o.LeaderElect && (o.RetryPeriod >= o.RenewDeadline || o.RenewDeadline >= o.LeaseDuration) {
 		errs = append(errs, errors.New("leader election requires --leader-elect-retry-period < --leader-elect-renew-deadline < --leader-elect-lease-duration"))
 	}
-	return errors.Join(append(errs, o.Engine.Validate())...)
+	if o.runs(providerInfrastructure) {
+		errs = append(errs, o.Engine.Validate())
+	}
+	return errors.Join(errs...)
 }

@@ -2,13 +2,10 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -21,15 +18,15 @@ func (d defaulter[T]) Default(_ context.Context, obj T) error {
 	return nil
 }
 
-func registerDefaulter[T client.Object](mgr ctrl.Manager, obj T, d defaulter[T]) error {
-	gvk, err := apiutil.GVKForObject(obj, mgr.GetScheme())
-	if err != nil {
-		return fmt.Errorf("finding the kind of %T: %w", obj, err)
+func registerDefaulter[T client.Object](in registry, obj T, d defaulter[T]) error {
+	gvk, registered, err := in.kind(obj)
+	if err != nil || !registered {
+		return err
 	}
-	hook := admission.WithDefaulter(mgr.GetScheme(), admission.Defaulter[T](d))
+	hook := admission.WithDefaulter(in.mgr.GetScheme(), admission.Defaulter[T](d))
 	hook.Handler = allowUndecodable(hook.Handler)
 	path := "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
-	mgr.GetWebhookServer().Register(path, hook)
+	in.mgr.GetWebhookServer().Register(path, hook)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,26 +24,32 @@ import (
 
 // Setup registers the webhooks of all kinds with the webhook server of a manager.
 func Setup(mgr ctrl.Manager) error {
-	return errors.Join(
-		registerValidator(mgr, &infrav1.CAPTCluster{}, captClusterRules),
-		registerValidator(mgr, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
-		registerValidator(mgr, &infrav1.CAPTMachine{}, captMachineRules),
-		registerValidator(mgr, &infrav1.CAPTMachineTemplate{}, captMachineTemplateRules),
-		registerValidator(mgr, &infrav1.CAPTMachineSet{}, captMachineSetRules),
-		registerValidator(mgr, &infrav1.CAPTMachineDeployment{}, captMachineDeploymentRules),
-		registerValidator(mgr, &infrav1.CAPTMachinePool{}, captMachinePoolRules),
-		registerValidator(mgr, &infrav1.CAPTMachinePoolTemplate{}, captMachinePoolTemplateRules),
-		registerValidator(mgr, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
-		registerValidator(mgr, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
-		registerValidator(mgr, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
-		registerValidator(mgr, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
-		registerValidator(mgr, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
-		registerValidator(mgr, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
-		registerValidator(mgr, &addonsv1.CAPTAddon{}, captAddonRules),
+	return SetupGroups(mgr, infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, addonsv1.GroupVersion.Group)
+}
 
-		registerDefaulter(mgr, &infrav1.CAPTMachineSet{}, defaultMachineSet),
-		registerDefaulter(mgr, &infrav1.CAPTMachineDeployment{}, defaultMachineDeployment),
-		registerDefaulter(mgr, &controlplanev1.CAPTControlPlane{}, defaultControlPlane),
+// SetupGroups registers the webhooks of the kinds of some API groups.
+func SetupGroups(mgr ctrl.Manager, groups ...string) error {
+	r := registry{mgr: mgr, groups: groups}
+	return errors.Join(
+		registerValidator(r, &infrav1.CAPTCluster{}, captClusterRules),
+		registerValidator(r, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
+		registerValidator(r, &infrav1.CAPTMachine{}, captMachineRules),
+		registerValidator(r, &infrav1.CAPTMachineTemplate{}, captMachineTemplateRules),
+		registerValidator(r, &infrav1.CAPTMachineSet{}, captMachineSetRules),
+		registerValidator(r, &infrav1.CAPTMachineDeployment{}, captMachineDeploymentRules),
+		registerValidator(r, &infrav1.CAPTMachinePool{}, captMachinePoolRules),
+		registerValidator(r, &infrav1.CAPTMachinePoolTemplate{}, captMachinePoolTemplateRules),
+		registerValidator(r, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
+		registerValidator(r, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
+		registerValidator(r, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
+		registerValidator(r, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
+		registerValidator(r, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
+		registerValidator(r, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
+		registerValidator(r, &addonsv1.CAPTAddon{}, captAddonRules),
+
+		registerDefaulter(r, &infrav1.CAPTMachineSet{}, defaultMachineSet),
+		registerDefaulter(r, &infrav1.CAPTMachineDeployment{}, defaultMachineDeployment),
+		registerDefaulter(r, &controlplanev1.CAPTControlPlane{}, defaultControlPlane),
 	)
 }
 
@@ -60,13 +67,28 @@ type validator[T client.Object] struct {
 	rules rules[T]
 }
 
-func registerValidator[T client.Object](mgr ctrl.Manager, obj T, r rules[T]) error {
-	gvk, err := apiutil.GVKForObject(obj, mgr.GetScheme())
+// registry registers the webhooks of some API groups.
+type registry struct {
+	mgr    ctrl.Manager
+	groups []string
+}
+
+// kind returns the kind of an object, and whether its webhooks are registered.
+func (r registry) kind(obj client.Object) (gvk schema.GroupVersionKind, registered bool, err error) {
+	gvk, err = apiutil.GVKForObject(obj, r.mgr.GetScheme())
 	if err != nil {
-		return fmt.Errorf("finding the kind of %T: %w", obj, err)
+		return gvk, false, fmt.Errorf("finding the kind of %T: %w", obj, err)
+	}
+	return gvk, slices.Contains(r.groups, gvk.Group), nil
+}
+
+func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
+	gvk, registered, err := in.kind(obj)
+	if err != nil || !registered {
+		return err
 	}
 	v := &validator[T]{kind: gvk.GroupKind(), rules: r}
-	if err := ctrl.NewWebhookManagedBy(mgr, obj).WithValidator(v).Complete(); err != nil {
+	if err := ctrl.NewWebhookManagedBy(in.mgr, obj).WithValidator(v).Complete(); err != nil {
 		return fmt.Errorf("registering the validating webhook of %s: %w", gvk.Kind, err)
 	}
 	return nil

@@ -20,6 +20,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
+// +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
+
 // Options configures an Executor.
 type Options struct {
 	// Client writes objects.

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// release writes the manifests of a version.
+type release struct {
+	// version is the version without v.
+	version string
+	// root is the root of the project, out the directory that is written.
+	root, out string
+	// dryRun allows uncommitted changes.
+	dryRun   bool
+	warnings io.Writer
+}
+
+// build checks the version and the tree, renders every file, and then writes them. It
+// writes nothing if a file cannot be rendered.
+func (r *release) build() error {
+	if err := checkVersion(r.version); err != nil {
+		return err
+	}
+	switch changes, err := uncommitted(r.root); {
+	case err != nil:
+		return err
+	case changes != "" && !r.dryRun:
+		return fmt.Errorf("the tree has uncommitted changes: commit or remove them, or set DRY_RUN=1 to try the build\n%s", changes)
+	case changes != "":
+		fmt.Fprintf(r.warnings, "manifests: the tree has uncommitted changes, so these files cannot be released\n%s\n", changes)
+	}
+	files, err := r.files()
+	if err != nil {
+		return err
+	}
+	return replace(r.out, files)
+}
+
+// files returns the content of each file.
+func (r *release) files() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	if err := errors.Join(r.addComponents(files), r.addMetadata(files), r.addTemplates(files)); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+func (r *release) addComponents(files map[string][]byte) error {
+	c, err := loadConfig(r.root, "v"+r.version)
+	if err != nil {
+		return err
+	}
+	all, err := c.render("config/default")
+	if err != nil {
+		return err
+	}
+	if files["install.yaml"], err = all.AsYaml(); err != nil {
+		return fmt.Errorf("encoding config/default: %w", err)
+	}
+	for _, p := range providers {
+		objects, err := c.render("config/providers/" + p.name)
+		if err != nil {
+			return err
+		}
+		if files[p.name+"-components.yaml"], err = components(objects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addMetadata adds metadata.yaml, which must contain the series of the version:
+// clusterctl refuses a version of an unknown series.
+func (r *release) addMetadata(files map[string][]byte) error {
+	text, err := os.ReadFile(filepath.Join(r.root, "metadata.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the release series: %w", err)
+	}
+	var metadata struct {
+		ReleaseSeries []struct{ Major, Minor int } `json:"releaseSeries"`
+	}
+	if err := yaml.Unmarshal(text, &metadata); err != nil {
+		return fmt.Errorf("parsing metadata.yaml: %w", err)
+	}
+	for _, series := range metadata.ReleaseSeries {
+		if strings.HasPrefix(r.version, fmt.Sprintf("%d.%d.", series.Major, series.Minor)) {
+			files["metadata.yaml"] = text
+			return nil
+		}
+	}
+	return fmt.Errorf("metadata.yaml has no releaseSeries for %s: add its major and minor version with the contract", r.version)
+}
+
+// addTemplates adds the templates of clusters and the ClusterClasses, and the
+// WorkspaceTemplates that those for EKS use.
+func (r *release) addTemplates(files map[string][]byte) error {
+	for pattern, name := range map[string]func(base string) string{
+		"flavors/cluster-template*.yaml": func(base string) string { return base },
+		"clusterclasses/*.yaml":          func(base string) string { return "clusterclass-" + base },
+	} {
+		found, err := filepath.Glob(filepath.Join(r.root, filepath.FromSlash(pattern)))
+		if err != nil || len(found) == 0 {
+			return fmt.Errorf("no file matches %s: %w", pattern, errors.Join(err, os.ErrNotExist))
+		}
+		for _, path := range found {
+			if files[name(filepath.Base(path))], err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("reading a template: %w", err)
+			}
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(r.root, "templates", "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("finding templates: %w", err)
+	}
+	var templates [][]byte
+	for _, path := range found {
+		// These run programs of a checkout, so they are of no use in a cluster.
+		if strings.HasPrefix(filepath.Base(path), "local-") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading a template: %w", err)
+		}
+		templates = append(templates, text)
+	}
+	files["workspace-templates.yaml"] = bytes.Join(templates, []byte("---\n"))
+	return nil
+}
+
+// replace writes the files to a directory. It removes other manifests, which belong to
+// an earlier build; files of other tools are kept.
+func replace(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("creating the directory: %w", err)
+	}
+	old, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the directory: %w", err)
+	}
+	for _, path := range old {
+		if _, known := files[filepath.Base(path)]; !known {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("removing an old file: %w", err)
+			}
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}

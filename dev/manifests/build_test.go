@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// object has the fields of an object that the tests use.
+type object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name, Namespace string
+		Labels          map[string]string
+	} `json:"metadata"`
+	Spec struct {
+		Group    string
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Name, Image string
+					Args        []string
+				}
+			}
+		}
+	} `json:"spec"`
+	Rules    []struct{ APIGroups, Resources []string }
+	Webhooks []webhook
+}
+
+var (
+	first  = sync.OnceValues((&release{version: "0.1.0", root: "../.."}).files)
+	second = sync.OnceValues((&release{version: "0.1.7-rc.1", root: "../.."}).files)
+)
+
+// built returns the files of a release of this tree.
+func built(t *testing.T, build func() (map[string][]byte, error)) map[string][]byte {
+	t.Helper()
+	files, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func parse(t *testing.T, text []byte) []object {
+	t.Helper()
+	var objects []object
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var o object
+		if err := yaml.Unmarshal(document, &o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+func TestBuild_writesEveryFile(t *testing.T) {
+	files := built(t, first)
+	for _, name := range []string{
+		"install.yaml", "infrastructure-components.yaml", "control-plane-components.yaml", "bootstrap-components.yaml", "addon-components.yaml",
+		"metadata.yaml", "cluster-template.yaml", "cluster-template-local.yaml", "clusterclass-local.yaml", "workspace-templates.yaml",
+	} {
+		if len(files[name]) == 0 {
+			t.Errorf("%s is missing or empty", name)
+		}
+	}
+}
+
+func TestBuild_isReproducible(t *testing.T) {
+	files := built(t, first)
+	if !maps.EqualFunc(files, built(t, (&release{version: "0.1.0", root: "../.."}).files), bytes.Equal) {
+		t.Error("two builds differ")
+	}
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "stale.yaml")
+	other := filepath.Join(dir, "capt-0.1.0.tgz")
+	for _, path := range []string{stale, other} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := replace(dir, files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(stale); err == nil {
+		t.Error("a manifest of an earlier build is left")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error("a file of another tool was removed")
+	}
+}
+
+func TestBuild_usesImagesOfTheVersion(t *testing.T) {
+	for name, text := range built(t, second) {
+		for _, match := range regexp.MustCompile(`ghcr\.io/appthrust/[a-z-]+:(\S+)`).FindAllSubmatch(text, -1) {
+			if string(match[1]) != "v0.1.7-rc.1" && !strings.HasPrefix(name, "workspace-templates") {
+				t.Errorf("%s contains %s", name, match[0])
+			}
+		}
+	}
+}
+
+func TestProviders_haveOnlyTheirOwnKinds(t *testing.T) {
+	files := built(t, first)
+	names := map[string]string{}
+	for _, p := range providers {
+		t.Run(p.name, func(t *testing.T) {
+			crds, namespaces, hooks := 0, 0, 0
+			for _, o := range parse(t, files[p.name+"-components.yaml"]) {
+				id := o.Kind + " " + o.Metadata.Name
+				if other, found := names[id]; found {
+					t.Errorf("%s is in the components of %s, too", id, other)
+				}
+				names[id] = p.name
+				if o.Metadata.Labels["cluster.x-k8s.io/provider"] != p.name+"-capt" {
+					t.Errorf("%s has the labels %v", id, o.Metadata.Labels)
+				}
+				switch o.Kind {
+				case "Namespace":
+					namespaces++
+				case "CustomResourceDefinition":
+					crds++
+					if o.Spec.Group != p.group {
+						t.Errorf("%s belongs to another provider", id)
+					}
+				case "Deployment":
+					checkManager(t, p, o)
+				}
+				for _, w := range o.Webhooks {
+					hooks++
+					if !slices.Equal(w.groups(), []string{p.group}) {
+						t.Errorf("webhook %s belongs to another provider", w["name"])
+					}
+				}
+			}
+			if crds == 0 || namespaces != 1 || hooks == 0 {
+				t.Errorf("found %d CRDs, %d namespaces, %d webhooks", crds, namespaces, hooks)
+			}
+		})
+	}
+}
+
+func checkManager(t *testing.T, p provider, o object) {
+	t.Helper()
+	containers := o.Spec.Template.Spec.Containers
+	if len(containers) != 1 || containers[0].Name != "manager" {
+		t.Fatalf("clusterctl requires a container with the name manager, found %v", containers)
+	}
+	args := strings.Join(containers[0].Args, " ")
+	if !slices.Contains(containers[0].Args, "--providers="+p.name) {
+		t.Errorf("the manager has the arguments %s", args)
+	}
+	if strings.Contains(args, "--runner-image") != (p.name == "infrastructure") {
+		t.Errorf("only the infrastructure provider runs Terraform: %s", args)
+	}
+}
+
+// Only the infrastructure provider creates Jobs and roles for them.
+func TestProviders_haveOnlyTheirOwnPermissions(t *testing.T) {
+	files := built(t, first)
+	for _, p := range providers {
+		resources := map[string]bool{}
+		for _, o := range parse(t, files[p.name+"-components.yaml"]) {
+			for _, rule := range o.Rules {
+				for _, resource := range rule.Resources {
+					resources[resource] = true
+				}
+			}
+		}
+		for _, resource := range []string{"jobs", "roles", "serviceaccounts"} {
+			if resources[resource] != (p.name == "infrastructure") {
+				t.Errorf("%s provider: permission for %s is %t", p.name, resource, resources[resource])
+			}
+		}
+	}
+}
+
+// clusterctl asks for the value of every variable without a default, and expands
+// placeholders of CAPT that are not escaped.
+func TestComponents_haveOnlyVariablesOfCAPT(t *testing.T) {
+	placeholders := regexp.MustCompile(`(\$*)\$\{([^}]*)\}`)
+	for name, text := range built(t, first) {
+		if !strings.HasSuffix(name, "-components.yaml") {
+			continue
+		}
+		for _, match := range placeholders.FindAllStringSubmatch(string(text), -1) {
+			escaped, known := match[1] == "$", regexp.MustCompile(`^CAPT_[A-Z_]+:=\w+$`).MatchString(match[2])
+			if escaped == known {
+				t.Errorf("%s contains %s: escape it in CRDs, or give the variable a default", name, match[0])
+			}
+		}
+	}
+	if text := built(t, first)["install.yaml"]; !bytes.Contains(text, []byte("default: ${WORKSPACE_NAME}-eks-connection")) || bytes.Contains(text, []byte("$${")) {
+		t.Error("kubectl expands nothing, so install.yaml must not be escaped")
+	}
+}
+
+func TestCheckVersion(t *testing.T) {
+	for _, version := range []string{"0.1.0", "1.20.300", "0.2.0-rc.1", "1.0.0-alpha.1.beta-2"} {
+		if err := checkVersion(version); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	for version, want := range map[string]string{
+		"":           "set VERSION=X.Y.Z",
+		"v0.1.0":     "write it without v, VERSION=0.1.0",
+		"0.1":        "not of the form X.Y.Z",
+		"01.0.0":     "not of the form X.Y.Z",
+		"0.1.0+abc":  "not of the form X.Y.Z",
+		"0.1.0\n":    "not of the form X.Y.Z",
+		"0.1.0; rm":  "not of the form X.Y.Z",
+		"0.1.0-rc.":  "not of the form X.Y.Z",
+		"0.1.0-01.1": "not of the form X.Y.Z",
+	} {
+		if err := checkVersion(version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", version, err, want)
+		}
+	}
+}
+
+func TestBuild_refusesUnknownSeries(t *testing.T) {
+	_, err := (&release{version: "7.0.0", root: "../.."}).files()
+	if err == nil || !strings.Contains(err.Error(), "metadata.yaml has no releaseSeries for 7.0.0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBuild_refusesUncommittedChanges(t *testing.T) {
+	root := t.TempDir()
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "--allow-empty", "-m", "x"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if changes, err := uncommitted(root); err != nil || changes != "" {
+		t.Errorf("got %q, %v", changes, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "new"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(root, "dist")
+	err := (&release{version: "0.1.0", root: root, out: out, warnings: io.Discard}).build()
+	if err == nil || !strings.Contains(err.Error(), "?? new") || !strings.Contains(err.Error(), "DRY_RUN=1") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("files were written")
+	}
+	var warnings strings.Builder
+	err = (&release{version: "0.1.0", root: root, out: out, warnings: &warnings, dryRun: true}).build()
+	if !strings.Contains(warnings.String(), "?? new") || err == nil || strings.Contains(err.Error(), "uncommitted") {
+		t.Errorf("a dry run only warns: %q, %v", warnings.String(), err)
+	}
+}
