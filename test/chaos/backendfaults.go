@@ -153,12 +153,13 @@ func (a *actor) leaveLock(ctx context.Context) error {
 	})
 }
 
-// created returns the number of resources that were created so far.
+// created returns the number of resources that were created so far by tools that were
+// not killed: a child process of a killed tool may still create one.
 func (a *actor) created() (int, error) {
 	entries, err := a.journal.read(a.workspace())
-	count := 0
+	killed, count := killedTools(entries), 0
 	for _, e := range entries {
-		if e.word == wordCreated {
+		if e.word == wordCreated && !killed[e.tool] {
 			count++
 		}
 	}
@@ -177,7 +178,11 @@ func (a *actor) awaitReason(ctx context.Context, reason, text string) error {
 		if c != nil && c.Reason == reason && strings.Contains(c.Message, text) {
 			return nil
 		}
-		err := errors.New("waiting for " + reason + ": " + conditions(observed))
-		return errors.Join(err, a.assist(ctx, observed))
+		err := errors.Join(errors.New("waiting for "+reason+": "+conditions(observed)), a.assist(ctx, observed))
+		if a.scenario.Manual && isWaiting(observed) {
+			// A requested run does not replace a plan that waits.
+			err = errors.Join(err, a.approve(ctx, observed))
+		}
+		return err
 	})
 }

@@ -106,13 +106,7 @@ type audit struct {
 // items by name. It returns the violations. If wanted is nil, the state need not be
 // complete.
 func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
-	l := &audit{entries: entries, killed: map[string]bool{}, created: map[string]entry{}, destroyed: map[string]entry{}}
-	for _, e := range entries {
-		// The parent of a process whose parent has exited is process 1.
-		if e.word == wordKilled || strings.HasPrefix(e.tool, "1@") {
-			l.killed[e.tool] = true
-		}
-	}
+	l := &audit{entries: entries, killed: killedTools(entries), created: map[string]entry{}, destroyed: map[string]entry{}}
 	l.checkDestroys()
 	l.checkDuplicates()
 	l.checkConcurrency()
@@ -121,6 +115,18 @@ func examine(entries []entry, state map[string]resource, wanted map[string]item)
 		l.compareDesired(state, wanted)
 	}
 	return l.found, l.tally
+}
+
+// killedTools returns the tools that were killed.
+func killedTools(entries []entry) map[string]bool {
+	killed := map[string]bool{}
+	for _, e := range entries {
+		// The parent of a process whose parent has exited is process 1.
+		if e.word == wordKilled || strings.HasPrefix(e.tool, "1@") {
+			killed[e.tool] = true
+		}
+	}
+	return killed
 }
 
 func (l *audit) addViolation(format string, args ...any) {
