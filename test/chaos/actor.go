@@ -40,8 +40,9 @@ type actor struct {
 	// requested run.
 	locks     int
 	requested time.Time
-	// stuck reports whether the workspace did not settle.
-	stuck bool
+	// deleted reports whether the workspace was deleted with its resources, and stuck
+	// whether it did not settle.
+	deleted, stuck bool
 }
 
 func (a *actor) key() client.ObjectKey {
@@ -97,6 +98,11 @@ func (a *actor) perform(ctx context.Context, s step) error {
 
 // create creates the workspace once a previous one of the same name is deleted.
 func (a *actor) create(ctx context.Context) error {
+	if a.deleted {
+		if err := a.awaitDeletion(ctx); err != nil {
+			return err
+		}
+	}
 	items, err := infrav1.NewValue(a.items)
 	if err != nil {
 		return fmt.Errorf("encoding the items: %w", err)
@@ -120,8 +126,8 @@ func (a *actor) create(ctx context.Context) error {
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// The existing object is either the previous one, which is being deleted, or
-		// this one: the response of a killed API server is lost.
+		// The existing object is either the previous one, which is retained and being
+		// deleted, or this one: the response of a killed API server is lost.
 		observed := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
@@ -135,6 +141,30 @@ func (a *actor) create(ctx context.Context) error {
 		return err
 	}
 	return a.awaitAdoption(ctx)
+}
+
+// awaitDeletion waits until a deleted workspace does not exist, and checks that its
+// resources do not either: a new workspace of the same name may adopt what is left.
+func (a *actor) awaitDeletion(ctx context.Context) error {
+	err := await(ctx, func(ctx context.Context) error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		err := a.client.Get(ctx, a.key(), observed)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, a.assist(ctx, observed), errors.New("the workspace is not deleted: "+conditions(observed)))
+	})
+	if err != nil {
+		return err
+	}
+	a.deleted = false
+	entries, err := a.journal.read(a.workspace())
+	if err != nil {
+		return err
+	}
+	found, _ := examine(entries, nil, nil)
+	a.addViolation(a.scenario.Name, found...)
+	return nil
 }
 
 // awaitAdoption waits until the workspace uses the state that an earlier one of its
@@ -273,6 +303,7 @@ func (a *actor) destroy(ctx context.Context) error {
 	if err := a.journal.write(a.workspace(), deletedLine(a.number)); err != nil {
 		return err
 	}
+	a.deleted = true
 	return a.deleteObject(ctx)
 }
 

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -243,12 +240,5 @@ func (a *actor) finish(ctx context.Context) error {
 	if err := a.destroy(ctx); err != nil {
 		return err
 	}
-	return await(ctx, func(ctx context.Context) error {
-		observed := &infrav1.WorkspaceTemplateApply{}
-		err := a.client.Get(ctx, a.key(), observed)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(err, a.assist(ctx, observed), errors.New("the workspace is not deleted: "+conditions(observed)))
-	})
+	return a.awaitDeletion(ctx)
 }
