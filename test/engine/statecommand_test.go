@@ -2,15 +2,22 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
 // once creates each directory only once: creating it again fails.
@@ -277,4 +284,244 @@ func (w *harness) killMove(point, target, to string) {
 	w.Expect(a.Spec.ProviderConfigRef.Name).To(Equal(to))
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(w.directories()).To(Equal(4))
+}
+
+// confidential has a resource with a sensitive value.
+const confidential = `
+variable "secret" {
+  type      = string
+  default   = "hunter2hunter2"
+  sensitive = true
+}
+resource "terraform_data" "key" { triggers_replace = { public = "open", private = var.secret } }
+output "x" { value = 1 }`
+
+// encrypted creates a provider config that encrypts the state, with the fewest
+// iterations that OpenTofu accepts.
+func (w *harness) encrypted(name, passphrase string, backend *infrav1.BackendConfig) func(*infrav1.WorkspaceSpec) {
+	w.t.Helper()
+	configuration := fmt.Sprintf(`
+key_provider "pbkdf2" "key" {
+  passphrase = %q
+  iterations = 200000
+}
+method "aes_gcm" "method" { keys = key_provider.pbkdf2.key }
+state { method = method.aes_gcm.method }
+plan { method = method.aes_gcm.method }
+`, passphrase)
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{"hcl": configuration}})
+	w.create(&infrav1.WorkspaceProviderConfig{
+		ObjectMeta: w.meta(name),
+		Spec: infrav1.WorkspaceProviderConfigSpec{Backend: backend, StateEncryption: &infrav1.StateEncryption{
+			ConfigurationSecretRef: &infrav1.KeyReference{Name: name, Key: "hcl"},
+		}},
+	})
+	return func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: name} }
+}
+
+// succeed runs captctl and expects success.
+func (w *harness) succeed(args ...string) string {
+	w.t.Helper()
+	done := w.captctl(args...)
+	w.Expect(done.code).To(Equal(0), done.err)
+	return done.out
+}
+
+func TestStateCommands_ofAnEncryptedState(t *testing.T) {
+	for _, backend := range []string{"kubernetes", "http"} {
+		t.Run(backend, func(t *testing.T) {
+			h := newHarness(t)
+			server := statetest.New(t)
+			var config *infrav1.BackendConfig
+			stored := func() string { return string(server.State("key")) }
+			if backend == "http" {
+				config = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
+			} else {
+				stored = func() string {
+					text, err := json.Marshal(h.state("hello"))
+					h.Expect(err).NotTo(HaveOccurred())
+					return string(text)
+				}
+			}
+			uses := h.encrypted("encrypted", "correct horse battery staple", config)
+			h.template("confidential", confidential, uses)
+			h.template("renamed", replaceAll(confidential, `"terraform_data" "key"`, `"terraform_data" "renamed"`), uses)
+			h.apply("hello", "confidential")
+			h.waitReady("hello")
+
+			h.Expect(h.succeed("state", "list", "hello")).To(Equal("terraform_data.key\n"))
+			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key")).NotTo(ContainSubstring("hunter2"))
+			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "--show-sensitive")).To(ContainSubstring("hunter2"))
+			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "json")).To(And(ContainSubstring("open"), ContainSubstring("(sensitive value)"), Not(ContainSubstring("hunter2"))))
+			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "yaml", "--show-sensitive")).To(ContainSubstring("private: hunter2hunter2"))
+			h.Expect(h.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")))
+
+			file := filepath.Join(t.TempDir(), "state")
+			h.Expect(os.WriteFile(file, []byte(h.succeed("state", "pull", "hello")), 0o600)).To(Succeed())
+			h.Expect(h.succeed("state", "push", "hello", file, "--yes", "--wait")).To(ContainSubstring("hello is applied"))
+			h.succeed("state", "mv", "hello", "terraform_data.key", "terraform_data.renamed", "--yes", "--hold", "--wait")
+			h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "renamed" })
+			a := h.waitReady("hello")
+			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+			h.Expect(stored()).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
+
+			removed := h.succeed("state", "rm", "hello", "terraform_data.renamed", "--yes", "--wait")
+			snapshot := regexp.MustCompile(`capt-snapshot-\S+`).FindString(removed)
+			h.Expect(snapshot).NotTo(BeEmpty(), removed)
+			text, err := record.Join([]*corev1.Secret{h.secret(snapshot)})
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(string(text)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
+			h.succeed("state", "restore", "hello", snapshot, "--yes", "--wait")
+			a = h.waitReady("hello")
+			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+			h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+			h.delete("hello")
+			h.waitDeleted("hello")
+		})
+	}
+}
+
+func TestStateMove_ofAnEncryptedState(t *testing.T) {
+	h := newHarness(t)
+	server := h.elsewhere("plain")
+	uses := h.encrypted("here", "correct horse battery staple", nil)
+	h.encrypted("there", "another long passphrase", &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("there")})
+	h.template("confidential", confidential, uses)
+	h.apply("hello", "confidential")
+	lineage := h.waitReady("hello").Status.State.Lineage
+	for _, move := range []struct{ to, backend, key string }{
+		{"there", "http", "there"}, {"elsewhere", "http", "plain"}, {"here", "kubernetes", ""},
+	} {
+		h.Expect(h.succeed("state", "move", "hello", "--to", move.to, "--yes", "--wait")).To(ContainSubstring("to backend " + move.backend))
+		a := h.waitReady("hello")
+		h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+		h.Expect(a.Status.State.Lineage).To(Equal(lineage))
+		h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+		if move.key != "" {
+			h.Expect(strings.Contains(string(server.State(move.key)), "hunter2")).To(Equal(move.to == "elsewhere"))
+		}
+	}
+	h.Expect(h.state("hello")).To(HaveKey("encrypted_data"))
+	h.delete("hello")
+	h.waitDeleted("hello")
+}
+
+// A user copies the state with the tool, which gives it a new lineage.
+func TestState_movedByTheUser(t *testing.T) {
+	h := newHarness(t)
+	server := h.elsewhere("key")
+	h.template("once", once)
+	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+	h.waitReady("hello")
+	var state map[string]any
+	h.Expect(json.Unmarshal([]byte(h.succeed("state", "pull", "hello")), &state)).To(Succeed())
+	state["lineage"], state["serial"] = "11111111-2222-3333-4444-555555555555", 1
+	text, err := json.Marshal(state)
+	h.Expect(err).NotTo(HaveOccurred())
+	server.SetState("key", text)
+
+	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "elsewhere"}
+	})
+	changed := h.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
+	h.annotate("hello", infrav1.BackendMovedAnnotation, regexp.MustCompile(`http-[0-9a-f]{8}$`).FindString(changed.Message))
+	foreign := h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateForeignReason)
+	h.Expect(foreign.Message).To(ContainSubstring("if this is the copy"))
+	h.annotate("hello", infrav1.AdoptStateAnnotation, regexp.MustCompile(`[^ ]+$`).FindString(foreign.Message))
+	h.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	a := h.waitReady("hello")
+	h.Expect(a.Status.State.Backend).To(Equal("http"))
+	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	h.Expect(h.directories()).To(Equal(4))
+}
+
+// A state that is lost without a snapshot can be given up.
+func TestState_missingIsGivenUp(t *testing.T) {
+	for _, backend := range []string{"kubernetes", "http"} {
+		t.Run(backend, func(t *testing.T) {
+			h := newHarness(t)
+			server := h.elsewhere("key")
+			lose := func() { server.SetState("key", nil) }
+			if backend == "kubernetes" {
+				h.template("several", several)
+				lose = func() { h.Expect(env.Client.Delete(h.ctx, h.secret("tfstate-default-hello-ws"))).To(Succeed()) }
+			} else {
+				h.template("several", several, usesElsewhere)
+			}
+			h.apply("hello", "several", variables(map[string]string{"dir": h.dir}))
+			h.waitReady("hello")
+			lose()
+			h.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+			missing := h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
+			value := regexp.MustCompile(`adopt-state to (none/\S+)$`).FindStringSubmatch(missing.Message)
+			h.Expect(value).To(HaveLen(2), missing.Message)
+			h.annotate("hello", infrav1.AdoptStateAnnotation, value[1])
+			h.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+			a := h.waitReady("hello")
+			h.Expect(a.Status.State.Resources).To(BeEquivalentTo(4))
+
+			// The annotation stays, but the next state is not given up.
+			lose()
+			h.annotate("hello", infrav1.RunRequestedAnnotation, "3")
+			missing = h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
+			h.annotate("hello", infrav1.AdoptStateAnnotation, regexp.MustCompile(`none/\S+$`).FindString(missing.Message))
+			h.delete("hello")
+			h.waitDeleted("hello")
+			h.Expect(h.directories()).To(Equal(4), "the resources of a lost state are left to the user")
+		})
+	}
+}
+
+// docs/operations.md lists these permissions.
+func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
+	h := newHarness(t)
+	h.elsewhere("key")
+	h.template("once", once)
+	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+	h.waitReady("hello")
+	workspaces := []string{"get", "list", "watch", "patch"}
+	file := filepath.Join(t.TempDir(), "state")
+	for _, test := range []struct {
+		secrets, configs, templates []string
+		commands                    [][]string
+	}{
+		{
+			secrets:  []string{"get", "list", "delete"},
+			commands: [][]string{{"list"}, {"show", "terraform_data.thing[0]"}, {"pull", "--out", file}},
+		},
+		{
+			secrets: []string{"get", "list", "create", "delete"}, templates: []string{"get"},
+			commands: [][]string{{"push", file, "--yes"}},
+		},
+		{
+			secrets: []string{"get", "list"}, templates: []string{"get"},
+			commands: [][]string{{"mv", "terraform_data.thing[0]", "terraform_data.x", "--yes", "--hold"}, {"mv", "terraform_data.x", "terraform_data.thing[0]", "--yes"}},
+		},
+		{
+			secrets: []string{"get", "list"}, templates: []string{"get"}, configs: []string{"get", "list"},
+			commands: [][]string{{"move", "--to", "elsewhere", "--yes"}},
+		},
+	} {
+		user := h.namespace + "-" + test.commands[0][0]
+		meta := metav1.ObjectMeta{Namespace: h.namespace, Name: test.commands[0][0]}
+		group := []string{infrav1.GroupVersion.Group}
+		rules := []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: []string{"workspacetemplateapplies"}, Verbs: workspaces},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: test.secrets},
+		}
+		for resource, verbs := range map[string][]string{"workspacetemplates": test.templates, "workspaceproviderconfigs": test.configs} {
+			if verbs != nil {
+				rules = append(rules, rbacv1.PolicyRule{APIGroups: group, Resources: []string{resource}, Verbs: verbs})
+			}
+		}
+		h.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules})
+		h.create(&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		})
+		for _, command := range test.commands {
+			args := append([]string{"state", command[0], "hello", "--as", user}, command[1:]...)
+			h.succeed(args...)
+		}
+	}
 }

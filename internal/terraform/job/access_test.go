@@ -97,6 +97,19 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			reads: []string{"capt-snapshot-x-3-0"}, creates: true, state: true,
 		},
 		{
+			name: "list", change: func(r *terraform.Request) {
+				r.Operation, r.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{ID: "1", Command: terraform.StateList}
+			},
+			creates: true, state: true,
+		},
+		{
+			name: "rm-elsewhere", change: func(r *terraform.Request) {
+				r.Operation, r.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{ID: "1", Command: terraform.StateRm, Args: []string{"a.b"}}
+				r.Backend = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}
+			},
+			creates: true,
+		},
+		{
 			name: "push", change: func(r *terraform.Request) {
 				r.Operation, r.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{ID: "1", Command: terraform.StatePush, Input: "input-1"}
 			},
@@ -108,6 +121,19 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 				r.Backend = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}
 			},
 			reads: []string{"capt-rescue-1-0"}, creates: true, state: true,
+		},
+		{
+			name: "move-back", change: func(r *terraform.Request) {
+				r.Operation, r.From = terraform.OperationMoveState, &terraform.Request{Backend: terraform.Backend{Type: "s3", HCL: `bucket = "b"`}, Workspace: r.Workspace}
+			},
+			creates: true, state: true,
+		},
+		{
+			name: "move-elsewhere", change: func(r *terraform.Request) {
+				r.Backend = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}
+				r.Operation, r.From = terraform.OperationMoveState, &terraform.Request{Backend: terraform.Backend{Type: "s3", HCL: `bucket = "c"`}, Workspace: r.Workspace}
+			},
+			creates: true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -136,6 +162,15 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			for _, name := range test.reads {
 				f.Expect(allowed[name]).To(ConsistOf("get"))
 			}
+			expected := 1 + len(test.reads)
+			if test.creates {
+				expected++
+			}
+			if test.state {
+				// The state and its lock.
+				expected += 2
+			}
+			f.Expect(allowed).To(HaveLen(expected), "and nothing else")
 		})
 	}
 }

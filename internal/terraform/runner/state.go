@@ -255,8 +255,10 @@ func (r *Runner) snapshot(ctx context.Context, run *execution) error {
 	case state.Resources == 0:
 		return nil
 	case run.request.Encryption != "":
-		run.printf("No snapshot is taken, because the encrypted state can only be read decrypted")
-		return nil
+		// The tool decrypts the state of another backend.
+		if text, err = run.session.EncryptState(ctx, text); err != nil {
+			return fmt.Errorf("taking a snapshot of the state: %w", err)
+		}
 	}
 	name := record.SnapshotName(r.RunID, text)
 	if err := r.store(ctx, run, name, record.ComponentSnapshot, text); err != nil {
@@ -282,12 +284,27 @@ func (r *Runner) rawState(ctx context.Context, run *execution) ([]byte, error) {
 // replaceState writes a raw state to the backend.
 func (r *Runner) replaceState(ctx context.Context, run *execution, raw []byte) error {
 	if run.state == nil {
+		var err error
+		if raw, err = run.decrypted(ctx, raw); err != nil {
+			return err
+		}
+		if run.result.State.Lineage == "" {
+			return run.session.StateCreate(ctx, raw)
+		}
 		return run.session.StatePush(ctx, raw, true)
 	}
 	if err := run.state.save(ctx, raw); err != nil {
 		return err
 	}
 	return run.session.WriteState(raw)
+}
+
+// decrypted returns a stored state as the tool pushes it.
+func (run *execution) decrypted(ctx context.Context, state []byte) ([]byte, error) {
+	if _, err := command.ParseState(state); errors.Is(err, command.ErrEncrypted) {
+		return run.session.DecryptState(ctx, state)
+	}
+	return state, nil
 }
 
 // store writes content to as many Secrets as it requires. Existing Secrets remain

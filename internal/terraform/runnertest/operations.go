@@ -1,8 +1,6 @@
 package runnertest
 
 import (
-	"strings"
-
 	"github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +78,7 @@ func (f *fixture) checksDriftRestoresAndDestroys() {
 	f.Expect(extended.Snapshot).NotTo(gomega.BeEmpty(), "a snapshot is stored before the state changes")
 	f.Expect(f.state().Resources).To(gomega.Equal(2))
 	restore := f.request(terraform.OperationRestoreState, module)
-	restore.Snapshot = strings.TrimSuffix(strings.TrimPrefix(extended.Snapshot, "capt-"), "-0")
+	restore.Snapshot = snapshotOf(extended)
 	f.succeed(restore)
 	f.Expect(f.state().Resources).To(gomega.Equal(1))
 

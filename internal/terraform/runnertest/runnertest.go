@@ -46,6 +46,8 @@ func RunBackends(t *testing.T, harness func(t *testing.T) Harness) {
 			{"appliesTheStoredPlan", (*fixture).appliesTheStoredPlan},
 			{"checksDriftRestoresAndDestroys", (*fixture).checksDriftRestoresAndDestroys},
 			{"refusesAnotherState", (*fixture).refusesAnotherState},
+			{"changesAndRestoresTheState", (*fixture).changesAndRestoresTheState},
+			{"movesTheState", (*fixture).movesTheState},
 		} {
 			t.Run(name+"/"+test.name, func(t *testing.T) {
 				t.Parallel()
