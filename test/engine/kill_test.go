@@ -15,8 +15,8 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// pausingTofu wraps OpenTofu and pauses it before or after a subcommand, such as plan
-// or state-push, while a file exists.
+// pausingTofu wraps OpenTofu and pauses it before or after a subcommand, such as plan,
+// state-push or state-push.2 for the second call, while a file exists.
 const pausingTofu = `#!/bin/sh
 hold() {
   [ -e "$DIR/hold-$1" ] || return 0
@@ -25,13 +25,17 @@ hold() {
 }
 name=$1
 [ "$1" != state ] || name=state-$2
-hold "before-$name"
-if [ -e "$DIR/hold-after-$name" ]; then
-  TOFU "$@"
-  code=$?
-  hold "after-$name"
-  exit $code
-fi
+count=$(($(cat "$DIR/count-$name" 2>/dev/null || echo 0) + 1))
+echo $count > "$DIR/count-$name"
+for point in "$name" "$name.$count"; do
+  hold "before-$point"
+  if [ -e "$DIR/hold-after-$point" ]; then
+    TOFU "$@"
+    code=$?
+    hold "after-$point"
+    exit $code
+  fi
+done
 exec TOFU "$@"
 `
 

@@ -237,9 +237,15 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 // The runner or the manager is killed at each point of a move, in both directions. The
 // move is repeated and succeeds, and no resource is created again.
 func TestStateMove_survivesAKill(t *testing.T) {
-	for _, point := range []string{"before-state-pull", "before-state-push", "after-state-push"} {
+	for name, points := range map[string][2]string{
+		"before the state is read":       {"before-state-pull.1", "before-state-pull.1"},
+		"before the copy is written":     {"before-state-push.1", "before-state-push.1"},
+		"while the copy is empty":        {"before-state-push.2", "before-state-push.2"},
+		"before the copy is verified":    {"before-state-pull.3", "before-state-pull.4"},
+		"before the success is recorded": {"after-state-pull.3", "after-state-pull.4"},
+	} {
 		for _, target := range []string{"runner", "manager"} {
-			t.Run(point+"/"+target, func(t *testing.T) {
+			t.Run(name+"/"+target, func(t *testing.T) {
 				t.Parallel()
 				h := newPausingHarness(t)
 				h.elsewhere("key")
@@ -248,8 +254,8 @@ func TestStateMove_survivesAKill(t *testing.T) {
 				h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
 				before := h.waitReady("hello").Status.State
 
-				h.killMove(point, target, "elsewhere")
-				h.killMove(point, target, "here")
+				h.killMove(points[0], target, "elsewhere")
+				h.killMove(points[1], target, "here")
 
 				h.Expect(h.get("hello").Status.State.Lineage).To(Equal(before.Lineage))
 				h.delete("hello")
@@ -264,6 +270,8 @@ func TestStateMove_survivesAKill(t *testing.T) {
 // killMove moves the state and kills a process at the given point.
 func (w *harness) killMove(point, target, to string) {
 	w.t.Helper()
+	w.Expect(os.RemoveAll(filepath.Join(w.control, "count-state-pull"))).To(Succeed())
+	w.Expect(os.RemoveAll(filepath.Join(w.control, "count-state-push"))).To(Succeed())
 	w.hold(point)
 	done := make(chan result, 1)
 	go func() { done <- w.captctl("state", "move", "hello", "--to", to, "--yes", "--wait") }()

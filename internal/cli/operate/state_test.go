@@ -1,0 +1,120 @@
+package operate
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func config(name string) *infrav1.WorkspaceProviderConfig {
+	return &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
+}
+
+// templated returns a workspace and its template, which uses the config aws.
+func templated() (*infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceTemplate) {
+	apply := workspace("net")
+	apply.Spec.TemplateRef.Name = "vpc"
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "vpc"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	return apply, template
+}
+
+func TestRequestMove(t *testing.T) {
+	g := NewWithT(t)
+	apply, template := templated()
+	c := newClient(apply, template, config("aws"), config("aws-s3"))
+
+	_, err := RequestMove(t.Context(), c, apply, "aws-s4", false)
+	g.Expect(err).To(MatchError(`namespace team has no WorkspaceProviderConfig aws-s4: did you mean "aws-s3"?`))
+
+	move, err := RequestMove(t.Context(), c, apply, "aws-s3", true)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(move.From).To(Equal("aws"))
+	g.Expect(move.To).To(Equal("aws-s3"))
+	g.Expect(apply.Spec.ProviderConfigRef.Name).To(Equal("aws-s3"))
+	g.Expect(apply.Spec.Approval).To(Equal(infrav1.ApprovalManual))
+
+	// The first move has not been executed: the state is still in the first backend.
+	back, err := RequestMove(t.Context(), c, apply, "", false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(back.From).To(Equal("aws"))
+	g.Expect(back.To).To(Equal("aws"))
+	g.Expect(apply.Spec.ProviderConfigRef).To(BeNil())
+
+	apply.Status.HandledMove = move.ID
+	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","command":"list"}`
+	_, err = RequestMove(t.Context(), c, apply, "aws-s3", false)
+	g.Expect(err).To(MatchError(ContainSubstring("net has not executed an earlier command yet (state list)")))
+}
+
+func TestMoved(t *testing.T) {
+	const id = "1"
+	for name, test := range map[string]struct {
+		change func(*infrav1.WorkspaceTemplateApply)
+		moved  bool
+		err    string
+	}{
+		"requested": {change: func(*infrav1.WorkspaceTemplateApply) {}},
+		"handled":   {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.HandledMove = id }, moved: true},
+		"running": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Run, a.Status.Failure = &infrav1.RunStatus{}, &infrav1.FailureStatus{Inputs: "move 1"}
+		}},
+		"failed": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Failure = &infrav1.FailureStatus{Inputs: "move 1", Reason: "RunFailed", Message: "It is full."}
+		}, err: "the state was not moved and is still in backend kubernetes: RunFailed: It is full. Fix the cause and run captctl retry net, or give up with captctl state move net --to-default"},
+		"retried": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.Failure = &infrav1.FailureStatus{Inputs: "move 1", NextAt: metav1.Now()}
+		}},
+		"failed before": {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.Failure = &infrav1.FailureStatus{Inputs: "hash"} }},
+		"refused": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Generation = 2
+			a.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: "False", Reason: infrav1.InvalidStateCommandReason, Message: "No.", ObservedGeneration: 2}}
+		}, err: "InvalidStateCommand: No."},
+		"refused before": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Generation = 2
+			a.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: "False", Reason: infrav1.InvalidStateCommandReason, Message: "No.", ObservedGeneration: 1}}
+		}},
+		"replaced": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Annotations[infrav1.MoveStateAnnotation] = `{"id":"2"}`
+		}, err: "another request replaced this one"},
+		"reverted": {change: func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ProviderConfigRef.Name = "aws" }, err: "spec.providerConfigRef was changed to aws"},
+		"deleted": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			now := metav1.Now()
+			a.DeletionTimestamp = &now
+		}, err: "net is being deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := workspace("net")
+			apply.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws-s3"}
+			apply.Annotations[infrav1.MoveStateAnnotation] = `{"id":"1","to":"aws-s3"}`
+			apply.Status.State = &infrav1.StateStatus{Backend: terraform.BackendKubernetes}
+			test.change(apply)
+			moved, err := Moved(apply, &terraform.Move{ID: id, To: "aws-s3"})
+			g.Expect(moved).To(Equal(test.moved))
+			if test.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(test.err)))
+		})
+	}
+}
+
+func TestCommandExecuted(t *testing.T) {
+	g := NewWithT(t)
+	command := &terraform.StateCommand{ID: "1", Command: terraform.StateList}
+	apply := workspace("net")
+	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","command":"list"}`
+	g.Expect(CommandExecuted(apply, command)).To(BeFalse())
+	apply.Status.HandledStateCommand = "1"
+	g.Expect(CommandExecuted(apply, command)).To(BeTrue())
+	apply.Status.HandledStateCommand = ""
+	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"2","command":"list"}`
+	_, err := CommandExecuted(apply, command)
+	g.Expect(err).To(MatchError(ContainSubstring("another command replaced this one")))
+}
