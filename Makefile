@@ -193,6 +193,24 @@ update-changelog: ## Move the unreleased changes of CHANGELOG.md to VERSION=X.Y.
 check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
 	@$(RELEASE) check "$(VERSION)"
 
+# The images of a release have all platforms, those of "make images" this machine's.
+REGISTRY          ?= ghcr.io/appthrust
+PLATFORMS         ?=
+RELEASE_PLATFORMS := linux/amd64,linux/arm64,linux/s390x,linux/ppc64le
+IMAGE              = cd dev && go run ./image build -registry $(REGISTRY)
+
+.PHONY: docker-buildx
+docker-buildx: check-release ## Build the container images of VERSION=X.Y.Z to dist/images, and push them unless DRY_RUN=1; PLATFORMS=linux/amd64,… builds fewer.
+	@$(IMAGE) -platforms $(or $(PLATFORMS),$(RELEASE_PLATFORMS)) $(if $(filter-out 0,$(DRY_RUN)),,-push)
+
+.PHONY: images
+images: ## Build the container images of this commit to dist/images, as an OCI layout and as archives; PLATFORMS=linux/amd64,… (default: this machine's).
+	@$(IMAGE) $(if $(PLATFORMS),-platforms $(PLATFORMS)) -archives
+
+.PHONY: debian-lock
+debian-lock: ## Pin the current versions of the Debian packages in the images, in dev/image/debian.lock.
+	@cd dev && go run ./image lock
+
 .PHONY: build-installer
 build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates. DRY_RUN=1 allows uncommitted changes.
 	@cd dev && go run ./manifests build -version "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),-dry-run)

@@ -1,51 +1,258 @@
-// Command image packs programs into a container image without a base image, a daemon
-// or a network. Its output is a docker-archive for `ctr images import`, `docker load`
-// and `podman load`.
+// Command image builds container images without a daemon.
 //
-//	image -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...
+//	image build [-platforms linux/amd64,…] [-push] [-archives]
+//	image lock
+//	image pack -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...
 //
-// The programs must be static. The image runs as an unprivileged user. The same files
-// result in the same image, byte for byte.
+// "build" builds the images of a release: programs that are cross-compiled here, on a
+// base of pinned Debian packages. The same commit, built with the same version of Go,
+// results in the same images, byte for byte. "lock" pins the current packages. "pack"
+// packs static programs into an image without a base, for tests.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
+	"os/signal"
 	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/appthrust/capt/dev/image/debian"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{"build": runBuild, "lock": runLock, "pack": runPack}
+	if len(args) == 0 || commands[args[0]] == nil {
+		return errors.New("the first argument must be build, lock or pack")
+	}
+	return commands[args[0]](ctx, args[1:])
+}
+
+const defaultMirror = "http://deb.debian.org"
+
+func mirrorFlag(flags *flag.FlagSet) *string {
+	mirror := os.Getenv("CAPT_DEBIAN_MIRROR")
+	if mirror == "" {
+		mirror = defaultMirror
+	}
+	return flags.String("mirror", mirror, "address of a mirror of Debian, with the directories debian and debian-security (CAPT_DEBIAN_MIRROR)")
+}
+
+func runLock(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("image lock", flag.ContinueOnError)
+	mirror := mirrorFlag(flags)
+	keyring := flags.String("keyring", "/usr/share/keyrings/debian-archive-keyring.gpg", "keys that sign Debian's archives")
+	suites := flags.String("suites", debianSuites, "suites, separated by commas")
+	list := flags.String("architectures", "amd64,arm64,ppc64el,s390x", "architectures of Debian to pin, separated by commas; the others stay as they are")
+	out := flags.String("o", lockFile, "file to write")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	parsed, err := parseSuites(*suites)
+	if err != nil {
+		return err
+	}
+	source := debian.Source{Mirror: strings.TrimSuffix(*mirror, "/"), Keyring: *keyring, Client: http.DefaultClient, Now: time.Now()}
+	return locker{source: source, suites: parsed, architectures: strings.Split(*list, ",")}.write(ctx, *out)
+}
+
+// buildOptions are the flags of "build".
+type buildOptions struct {
+	root, out, cache, mirror, registry, platforms, images string
+	push, archives                                        bool
+}
+
+func runBuild(ctx context.Context, args []string) error {
+	var o buildOptions
+	flags := flag.NewFlagSet("image build", flag.ContinueOnError)
+	flags.StringVar(&o.root, "root", "..", "directory of the repository")
+	flags.StringVar(&o.out, "o", "../dist/images", "directory of the OCI layout, which is replaced")
+	flags.StringVar(&o.cache, "cache", defaultCache(), "directory of downloads and layers (CAPT_IMAGE_CACHE)")
+	mirror := mirrorFlag(flags)
+	flags.StringVar(&o.registry, "registry", "ghcr.io/appthrust", "registry and namespace of the images")
+	flags.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms, separated by commas")
+	flags.StringVar(&o.images, "images", "capt,capt-runner", "images, separated by commas")
+	flags.BoolVar(&o.push, "push", false, "push the images to the registry")
+	flags.BoolVar(&o.archives, "archives", false, "write the image of each platform as a tar archive too")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	o.mirror = strings.TrimSuffix(*mirror, "/")
+	return o.run(ctx)
+}
+
+func (o buildOptions) run(ctx context.Context) error {
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return err
+	}
+	commit, err := readSource(ctx, root)
+	if err != nil {
+		return err
+	}
+	platforms, err := parsePlatforms(o.platforms)
+	if err != nil {
+		return err
+	}
+	chosen, err := chooseImages(o.images)
+	if err != nil {
+		return err
+	}
+	var wanted []string
+	for _, p := range platforms {
+		wanted = append(wanted, architectures[p.Architecture])
+	}
+	lock, err := readLock(filepath.Join(root, "dev", lockFile), wanted)
+	if err != nil {
+		return err
+	}
+	for _, architecture := range wanted {
+		if old := outdated(lock, architecture); len(old) > 0 {
+			fmt.Fprintf(os.Stderr, "image: packages for %s lack updates, run `make debian-lock`: %s\n", architecture, strings.Join(old, ", "))
+		}
+	}
+	work, err := os.MkdirTemp("", "capt-images-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	b := &builder{
+		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, version: commit.version, source: commit,
+		lock: lock, progress: os.Stderr, debs: map[string]map[string]*debian.Deb{},
+	}
+	var outputs []output
+	for _, d := range chosen {
+		image, err := b.build(ctx, d, platforms)
+		if err != nil {
+			return err
+		}
+		finished, err := image.output(o.registry, b)
+		if err != nil {
+			return err
+		}
+		outputs = append(outputs, finished)
+	}
+	return o.write(ctx, outputs)
+}
+
+// write writes the results, and pushes them if that is requested.
+func (o buildOptions) write(ctx context.Context, outputs []output) error {
+	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
+		return err
+	}
+	if err := writeLayout(o.out, outputs); err != nil {
+		return fmt.Errorf("writing %s: %w", o.out, err)
+	}
+	for _, result := range outputs {
+		digest, err := result.built.index.Digest()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s@%s\n", result.tag, digest)
+		if !o.archives {
+			continue
+		}
+		for _, p := range result.built.platforms {
+			if err := writeArchive(filepath.Join(o.out, archiveName(result, p.platform)), result.tag, p.image); err != nil {
+				return fmt.Errorf("writing the archive of %s: %w", result.tag, err)
+			}
+		}
+	}
+	if !o.push {
+		return nil
+	}
+	return push(ctx, outputs)
+}
+
+// output names the image and attaches its attestations.
+func (b *built) output(registry string, from *builder) (output, error) {
+	tag, err := name.NewTag(registry+"/"+b.name+":"+from.version, name.StrictValidation)
+	if err != nil {
+		return output{}, err
+	}
+	attestations, err := b.attestations(from.source.time.Format(time.RFC3339))
+	return output{tag: tag, built: b, attestations: attestations}, err
+}
+
+func parsePlatforms(list string) ([]v1.Platform, error) {
+	var platforms []v1.Platform
+	for text := range strings.SplitSeq(list, ",") {
+		p, err := v1.ParsePlatform(text)
+		if err != nil || p.OS != "linux" || architectures[p.Architecture] == "" || p.Variant != "" {
+			return nil, fmt.Errorf("platform %q is not supported: use linux/amd64, linux/arm64, linux/s390x or linux/ppc64le", text)
+		}
+		platforms = append(platforms, *p)
+	}
+	return platforms, nil
+}
+
+func chooseImages(list string) ([]definition, error) {
+	var chosen []definition
+	for text := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(definitions, func(d definition) bool { return d.name == text })
+		if i < 0 {
+			return nil, fmt.Errorf("image %q does not exist", text)
+		}
+		chosen = append(chosen, definitions[i])
+	}
+	return chosen, nil
+}
+
+func runPack(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("image pack", flag.ContinueOnError)
 	tag := flags.String("tag", "", "name and tag of the image")
 	out := flags.String("o", "", "file to write")
 	entrypoint := flags.String("entrypoint", "", "program that the image starts")
-	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "Usage: image -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...\n\n")
-		flags.PrintDefaults()
-	}
+	cache := flags.String("cache", defaultCache(), "directory of layers (CAPT_IMAGE_CACHE)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *tag == "" || *out == "" || flags.NArg() == 0 {
 		return errors.New("-tag, -o and at least one /IN/IMAGE=FILE are required")
 	}
-	img := image{tag: *tag, entrypoint: *entrypoint}
+	reference, err := name.NewTag(*tag)
+	if err != nil {
+		return err
+	}
+	epoch := time.Unix(0, 0)
+	files := tree{}
+	files.addDirectory("tmp", 0o1777, epoch)
+	// Git and ssh look up their user.
+	files.add("etc/passwd", passwd, epoch)
 	for _, arg := range flags.Args() {
 		target, source, found := strings.Cut(arg, "=")
 		if !found || !path.IsAbs(target) {
 			return fmt.Errorf("%q is not of the form /IN/IMAGE=FILE", arg)
 		}
-		img.files = append(img.files, file{target: path.Clean(target)[1:], source: source})
+		files.addProgram(path.Clean(target)[1:], source, epoch)
 	}
-	return img.write(*out)
+	files.addParents(epoch)
+	platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	config := imageConfig{entrypoint: *entrypoint, created: epoch, cache: filepath.Join(*cache, "layers")}
+	image, err := assemble(platform, []namedTree{{"programs", files}}, config)
+	if err != nil {
+		return err
+	}
+	return writeArchive(*out, reference, image)
 }

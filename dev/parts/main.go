@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -33,6 +34,7 @@ func run(ctx context.Context, args []string) error {
 	root := flags.String("modules", "bin", "directory of the tool-only modules")
 	cache := flags.String("cache", defaultCache(), "directory of the built programs")
 	link := flags.String("link", "", "directory to fill with a link to each program")
+	target := flags.String("platform", runtime.GOOS+"/"+runtime.GOARCH, "platform to build for; if it is given, only programs of the cache are used")
 	list := flags.Bool("list", false, "print each program with its version and its path, and build nothing")
 	flags.Usage = func() {
 		fmt.Fprintf(flags.Output(), "Usage: parts [flags] [PROGRAM|GROUP...]\n\nGroups: %s (default: all)\n\n", strings.Join(groupNames(), ", "))
@@ -54,6 +56,11 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("resolving %s: %w", *cache, err)
 	}
 	s := store{modules: absRoot, cache: absCache}
+	var valid bool
+	if s.goos, s.goarch, valid = strings.Cut(*target, "/"); !valid {
+		return fmt.Errorf("platform %q is not of the form OS/ARCHITECTURE", *target)
+	}
+	flags.Visit(func(f *flag.Flag) { s.reproducible = s.reproducible || f.Name == "platform" })
 	if *list {
 		return s.list(ctx, os.Stdout, chosen)
 	}

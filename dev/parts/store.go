@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,11 @@ import (
 type store struct {
 	modules string
 	cache   string
+	// goos and goarch are the platform of the programs.
+	goos, goarch string
+	// reproducible accepts only programs that this version of Go has built from the
+	// pinned module.
+	reproducible bool
 }
 
 // pinned is a part with its version and its cache key.
@@ -44,7 +50,7 @@ func (s store) pin(p part) (pinned, error) {
 		return pinned{}, fmt.Errorf("%s/go.mod: %w", dir, err)
 	}
 	digest := sha256.New()
-	fmt.Fprintf(digest, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", mod, sum, p.pkg, p.stamp, runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(digest, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", mod, sum, p.pkg, p.stamp, s.goos, s.goarch)
 	if len(p.services) > 0 {
 		fmt.Fprintf(digest, "\x00%s", strings.Join(p.services, ","))
 	}
@@ -105,10 +111,10 @@ func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p
 
 // find returns the path of an existing program, or "".
 func (s store) find(ctx context.Context, p pinned) string {
-	if path := s.cached(p); executable(path) {
+	if path := s.cached(p); s.usable(path) {
 		return path
 	}
-	if len(p.versionArgs) == 0 {
+	if len(p.versionArgs) == 0 || s.reproducible {
 		return ""
 	}
 	for _, dir := range searchPath(p.version) {
@@ -122,6 +128,15 @@ func (s store) find(ctx context.Context, p pinned) string {
 		}
 	}
 	return ""
+}
+
+// usable reports whether a program of the cache can be used.
+func (s store) usable(path string) bool {
+	if !executable(path) || !s.reproducible {
+		return executable(path)
+	}
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && info.GoVersion == runtime.Version()
 }
 
 // searchPath returns the directories that may contain a program of a version.
@@ -216,7 +231,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 			return "", fmt.Errorf("locking the cache: %w", err)
 		}
 	}
-	if executable(target) {
+	if s.usable(target) {
 		return target, nil
 	}
 
@@ -229,7 +244,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 	defer os.Remove(partial)
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "GOOS="+s.goos, "GOARCH="+s.goarch, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 

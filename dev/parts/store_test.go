@@ -233,7 +233,7 @@ func TestRun_acceptsRelativeCache(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		pin, err := store{modules: modules}.pin(p)
+		pin, err := store{modules: modules, goos: runtime.GOOS, goarch: runtime.GOARCH}.pin(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,9 +247,33 @@ func TestRun_acceptsRelativeCache(t *testing.T) {
 	}
 }
 
+func TestFind_usesOnlyReproducibleProgramsForAPlatform(t *testing.T) {
+	root := t.TempDir()
+	s := store{cache: root, goos: "linux", goarch: "s390x", reproducible: true}
+	p := pinned{part: part{name: "thing", versionArgs: []string{"version"}}, version: "v1.2.3", key: "key"}
+	script(t, filepath.Join(root, "thing", "key"), "thing", "v1.2.3")
+	t.Setenv("PATH", filepath.Join(root, "thing", "key"))
+	if found := s.find(t.Context(), p); found != "" {
+		t.Errorf("found %s, which Go has not built", found)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.cached(p)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, s.cached(p)); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.find(t.Context(), p); found != s.cached(p) {
+		t.Errorf("found %q instead of the program that this version of Go has built", found)
+	}
+}
+
 func TestPin_changesItsKeyWithTheModule(t *testing.T) {
 	root := t.TempDir()
-	s := store{modules: root}
+	s := store{modules: root, goos: "linux", goarch: "amd64"}
 	p := part{name: "thing", module: "m", pkg: "example.com/thing/cmd", versionOf: "example.com/thing"}
 	write := func(file, text string) {
 		t.Helper()
@@ -287,6 +311,8 @@ func TestPin_changesItsKeyWithTheModule(t *testing.T) {
 	pin("another stamp")
 	p.pkg = "example.com/thing/other"
 	pin("another package")
+	s.goarch = "s390x"
+	pin("another platform")
 }
 
 func TestStamped_containsVersion(t *testing.T) {

@@ -194,7 +194,7 @@ func (n *Node) Build(out, pkg string) error {
 func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error {
 	archive := filepath.Join(n.dir, "image.tar")
 	defer os.Remove(archive)
-	args := []string{"run", "./image", "-tag", tag, "-entrypoint", entrypoint, "-o", archive}
+	args := []string{"run", "./image", "pack", "-tag", tag, "-entrypoint", entrypoint, "-o", archive}
 	for target, source := range files {
 		args = append(args, target+"="+source)
 	}

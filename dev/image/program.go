@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+const versionPackage = "github.com/appthrust/capt/internal/version"
+
+// programs provides the programs of images. Both methods may take minutes.
+type programs interface {
+	// compile builds a program of this repository.
+	compile(ctx context.Context, platform v1.Platform, name string) (string, error)
+	// part returns a third-party program that is built from its pinned module.
+	part(ctx context.Context, platform v1.Platform, name string) (string, error)
+}
+
+// toolchain builds programs with Go.
+type toolchain struct {
+	// root is the directory of the repository, work that of the programs.
+	root, work string
+	source     source
+}
+
+func (t toolchain) compile(ctx context.Context, platform v1.Platform, name string) (string, error) {
+	out := filepath.Join(t.work, platform.Architecture, name)
+	flags := fmt.Sprintf("-s -w -X %[1]s.Commit=%[2]s -X %[1]s.Date=%[3]s", versionPackage, t.source.description(), t.source.time.Format(time.RFC3339))
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags="+flags, "-o", out, "./cmd/"+name)
+	cmd.Dir = t.root
+	cmd.Env = append(os.Environ(), "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("building %s for %s: %w", name, platform, err)
+	}
+	return out, nil
+}
+
+func (t toolchain) part(ctx context.Context, platform v1.Platform, name string) (string, error) {
+	dir := filepath.Join(t.work, platform.Architecture)
+	cmd := exec.CommandContext(ctx, "go", "run", "./parts", "-platform", platform.OS+"/"+platform.Architecture, "-link", dir, name)
+	cmd.Dir = filepath.Join(t.root, "dev")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("building %s for %s: %w", name, platform, err)
+	}
+	return filepath.Join(dir, name), nil
+}
