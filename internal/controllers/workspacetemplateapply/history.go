@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
@@ -57,6 +60,9 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 				return err
 			}
 		}
+		if err := r.unblockMove(ctx, run); err != nil {
+			return err
+		}
 		s.recordResult(run, result)
 		s.recordModule(run, result)
 		if err := s.recordState(run, result); err != nil {
@@ -70,6 +76,18 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
 			"duration", duration(result).String())
 		r.queue.Release(s.slot())
+	}
+	return nil
+}
+
+// unblockMove lets clusterctl move a run that has ended.
+func (r *Reconciler) unblockMove(ctx context.Context, run *runRecord) error {
+	if _, blocked := run.secret.Annotations[record.BlockMoveAnnotation]; !blocked {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, record.BlockMoveAnnotation)
+	if err := r.Client.Patch(ctx, run.secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("allowing the move of run %s: %w", run.id, err)
 	}
 	return nil
 }

@@ -22,6 +22,13 @@ const (
 	moveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
 
+// BlockMoveAnnotation makes clusterctl wait before it moves anything, and fail in the
+// end. A run has it until the controller has recorded its result: the copy of a state
+// that changes would be outdated, and clusterctl does not find a state that is created
+// after it has listed the objects. The controller is paused during a move, so a move
+// that began during a run does not succeed.
+const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+
 // LockInfoAnnotation is the annotation of the lock's Lease in which OpenTofu and
 // Terraform record the holder. Users who run them manually see the running run there.
 const LockInfoAnnotation = "app.terraform.io/lock-info"

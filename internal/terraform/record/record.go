@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,6 +109,9 @@ func NewRun(request *terraform.Request, meta metav1.ObjectMeta) (*corev1.Secret,
 		return nil, fmt.Errorf("compressing request: %w", err)
 	}
 	meta.Name = SecretName(request.RunID)
+	annotations := map[string]string{BlockMoveAnnotation: ""}
+	maps.Copy(annotations, meta.Annotations)
+	meta.Annotations = annotations
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{keyRequest: data}}, nil
 }
 

@@ -277,3 +277,13 @@ func TestShorten_isValidForEachLimit(t *testing.T) {
 		g.Expect([]byte(record.Shorten(strings.Repeat("grüße ", 20), limit))).To(Satisfy(validUTF8), "no incomplete character")
 	}
 }
+
+// clusterctl must not copy a state that a run changes.
+func TestNewRun_blocksMove(t *testing.T) {
+	g := NewWithT(t)
+	meta := metav1.ObjectMeta{Annotations: map[string]string{"other": "x"}}
+	secret, err := record.NewRun(&terraform.Request{RunID: "w-r1"}, meta)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(secret.Annotations).To(And(HaveKey("clusterctl.cluster.x-k8s.io/block-move"), HaveKeyWithValue("other", "x")))
+	g.Expect(meta.Annotations).To(HaveLen(1), "the argument is not changed")
+}
