@@ -3,6 +3,7 @@
 //
 //	manifests build -version X.Y.Z [-dry-run]   write the files of a release to dist/
 //	manifests webhooks                          divide the webhooks between the providers
+//	manifests chart                             write the generated templates of charts/capt
 //
 // The same commit and version result in the same files, byte for byte.
 package main
@@ -18,7 +19,9 @@ const usage = `Usage:
   manifests build -version X.Y.Z [-root DIR] [-out DIR] [-dry-run]
         write the files of a release
   manifests webhooks [-root DIR]
-        write config/providers/*/webhooks.yaml from config/webhook/manifests.yaml`
+        write config/providers/*/webhooks.yaml from config/webhook/manifests.yaml
+  manifests chart [-root DIR]
+        write the templates of charts/capt that are generated from config/`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -34,9 +37,12 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("manifests "+args[0], flag.ContinueOnError)
 	root := flags.String("root", "..", "root of the project")
 	switch args[0] {
-	case "webhooks":
+	case "webhooks", "chart":
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
+		}
+		if args[0] == "chart" {
+			return writeChart(*root)
 		}
 		return splitWebhooks(*root)
 	case "build":

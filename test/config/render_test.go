@@ -125,7 +125,7 @@ func TestDefault_probesAndLimitsTheManager(t *testing.T) {
 
 	g.Expect(deployment.Spec.Template.Spec.ServiceAccountName).To(Equal(serviceAccount))
 	g.Expect(container.Image).To(HavePrefix("ghcr.io/appthrust/capt:"))
-	g.Expect(container.Env).To(ContainElement(And(HaveField("Name", "RUNNER_IMAGE"), HaveField("Value", container.Image))), "runs happen in the manager's image")
+	g.Expect(container.Env).To(ContainElement(And(HaveField("Name", "RUNNER_IMAGE"), HaveField("Value", strings.Replace(container.Image, "/capt:", "/capt-runner:", 1)))), "the runner has the manager's version")
 	g.Expect(container.Resources.Limits.Cpu().String()).To(Equal("500m"))
 	g.Expect(container.Resources.Limits.Memory().String()).To(Equal("128Mi"))
 	g.Expect(container.Resources.Requests.Cpu().String()).To(Equal("10m"))

@@ -1,6 +1,7 @@
 // Command charts packs the Helm charts of the built-in add-ons from Go modules,
 // and serves them to Flux: at the same address as a plain Helm repository and as
-// an OCI registry. It is used for clusters without internet access.
+// an OCI registry. It is used for clusters without internet access. It also checks,
+// renders and packs the chart of CAPT itself.
 package main
 
 import (
@@ -17,6 +18,10 @@ const usage = `Usage:
         pack every chart into DIR
   charts serve --dir DIR [--address HOST:PORT] [--address-file FILE]
         serve the charts in DIR at http://HOST:PORT and oci://HOST:PORT/charts
+  charts package --chart DIR --version X.Y.Z --out DIR
+        check a chart of this repository and pack it
+  charts render --chart DIR [--namespace NAME] [--values FILE]
+        print the objects of a chart of this repository
 `
 
 func main() {
@@ -56,9 +61,39 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("serve requires --dir DIR: create it with charts pack --out DIR")
 		}
 		return s.run(ctx)
+	case "package":
+		return runPackage(flags, args)
+	case "render":
+		return runRender(flags, args)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil
 	}
 	return fmt.Errorf("unknown command %q\n%s", command, usage)
+}
+
+func runPackage(flags *flag.FlagSet, args []string) error {
+	dir := flags.String("chart", "", "directory of the chart")
+	version := flags.String("version", "", "version of the package; default is that of the chart")
+	out := flags.String("out", "", "output directory")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" || *out == "" {
+		return fmt.Errorf("package requires --chart DIR and --out DIR")
+	}
+	return packOwn(*dir, *version, *out)
+}
+
+func runRender(flags *flag.FlagSet, args []string) error {
+	dir := flags.String("chart", "", "directory of the chart")
+	namespace := flags.String("namespace", "capt-system", "namespace of the release")
+	values := flags.String("values", "", "file of values")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return fmt.Errorf("render requires --chart DIR")
+	}
+	return printOwn(os.Stdout, *dir, *namespace, *values)
 }

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	chartcommon "helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/yaml"
+)
+
+// loadOwn reads a chart of this repository. A version other than "" replaces its own.
+func loadOwn(dir, version string) (*chart.Chart, error) {
+	files, err := chartFiles(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the chart: %w", err)
+	}
+	c, err := loader.LoadFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("reading the chart: %w", err)
+	}
+	c.ModTime = epoch
+	if version != "" {
+		c.Metadata.Version, c.Metadata.AppVersion = version, "v"+version
+	}
+	return c, nil
+}
+
+// packOwn packs a chart of this repository after it has checked it.
+func packOwn(dir, version, out string) error {
+	if err := lintOwn(dir); err != nil {
+		return err
+	}
+	c, err := loadOwn(dir, version)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("creating the directory of charts: %w", err)
+	}
+	old, err := filepath.Glob(filepath.Join(out, c.Name()+"-*.tgz"))
+	if err != nil {
+		return fmt.Errorf("finding earlier packages: %w", err)
+	}
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("removing an earlier package: %w", err)
+		}
+	}
+	_, err = save(c, out)
+	return err
+}
+
+// lintOwn does what helm lint --strict does.
+func lintOwn(dir string) error {
+	linter := lint.RunAll(dir, map[string]any{}, "capt-system")
+	var problems []string
+	for _, m := range linter.Messages {
+		if m.Severity >= support.WarningSev {
+			problems = append(problems, m.Error())
+		}
+	}
+	if len(problems) > 0 {
+		return errors.New("linting the chart: " + strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// renderOwn returns the objects of a chart of this repository, sorted by the names of
+// their templates.
+func renderOwn(c *chart.Chart, namespace string, values map[string]any) (string, error) {
+	all, err := commonutil.ToRenderValues(c, values, chartcommon.ReleaseOptions{Name: c.Name(), Namespace: namespace, Revision: 1, IsInstall: true}, chartcommon.DefaultCapabilities)
+	if err != nil {
+		return "", fmt.Errorf("checking the values: %w", err)
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return "", fmt.Errorf("rendering the chart: %w", err)
+	}
+	var names []string
+	for name := range rendered {
+		if strings.HasSuffix(name, ".yaml") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&text, "---\n%s\n", strings.TrimSpace(rendered[name]))
+	}
+	return text.String(), nil
+}
+
+// printOwn renders a chart with the values of a file, if any.
+func printOwn(out io.Writer, dir, namespace, valuesFile string) error {
+	values := map[string]any{}
+	if valuesFile != "" {
+		text, err := os.ReadFile(valuesFile)
+		if err != nil {
+			return fmt.Errorf("reading the values: %w", err)
+		}
+		if err := yaml.Unmarshal(text, &values); err != nil {
+			return fmt.Errorf("parsing the values: %w", err)
+		}
+	}
+	c, err := loadOwn(dir, "")
+	if err != nil {
+		return err
+	}
+	text, err := renderOwn(c, namespace, values)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const captChart = "../../../charts/capt"
+
+type manifest map[string]any
+
+func (m manifest) id() string {
+	metadata, _ := m["metadata"].(map[string]any)
+	return fmt.Sprint(m["kind"], " ", metadata["name"])
+}
+
+func parse(t *testing.T, text string) map[string]manifest {
+	t.Helper()
+	objects := map[string]manifest{}
+	for document := range strings.SplitSeq("\n"+text, "\n---\n") {
+		var m manifest
+		if err := yaml.Unmarshal([]byte(document), &m); err != nil {
+			t.Fatalf("%v:\n%s", err, document)
+		}
+		if len(m) > 0 {
+			objects[m.id()] = m
+		}
+	}
+	return objects
+}
+
+func renderCAPT(t *testing.T, values map[string]any) (map[string]manifest, error) {
+	t.Helper()
+	c, err := loadOwn(captChart, "0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := renderOwn(c, "capt-system", values)
+	return parse(t, text), err
+}
+
+func container(t *testing.T, objects map[string]manifest) map[string]any {
+	t.Helper()
+	deployment, found := objects["Deployment capt-controller-manager"]
+	if !found {
+		t.Fatal("no Deployment is rendered")
+	}
+	pod := deployment["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	return pod["containers"].([]any)[0].(map[string]any)
+}
+
+func argsOf(t *testing.T, objects map[string]manifest) []string {
+	t.Helper()
+	var args []string
+	for _, arg := range container(t, objects)["args"].([]any) {
+		args = append(args, fmt.Sprint(arg))
+	}
+	slices.Sort(args)
+	return args
+}
+
+func TestCAPT_lints(t *testing.T) {
+	if err := lintOwn(captChart); err != nil {
+		t.Error(err)
+	}
+}
+
+// The chart must not drift from config/default, which the other tests install.
+func TestCAPT_equalsConfigDefault(t *testing.T) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../config/default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := parse(t, string(text))
+	// Helm creates the namespace.
+	delete(want, "Namespace capt-system")
+	have, err := renderCAPT(t, map[string]any{"crds": map[string]any{"keep": false}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range have {
+		if want[id] == nil {
+			t.Errorf("config/default has no %s", id)
+		}
+	}
+	for id, w := range want {
+		h := have[id]
+		if h == nil {
+			t.Errorf("the chart has no %s", id)
+			continue
+		}
+		if strings.HasPrefix(id, "Deployment ") {
+			_, tag, _ := strings.Cut(fmt.Sprint(container(t, want)["image"]), ":")
+			normalize(t, h, ":v0.1.0")
+			normalize(t, w, ":"+tag)
+		}
+		if !reflect.DeepEqual(map[string]any(h), map[string]any(w)) {
+			hText, _ := yaml.Marshal(h)
+			wText, _ := yaml.Marshal(w)
+			t.Errorf("%s differs:\n--- chart\n%s\n--- config/default\n%s", id, hText, wText)
+		}
+	}
+}
+
+// normalize removes what a chart and a kustomization express differently: the tag of
+// the image, and the order of the arguments.
+func normalize(t *testing.T, deployment manifest, tag string) {
+	t.Helper()
+	text, err := json.Marshal(deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte(tag+"\""), []byte(":TAG\""))
+	clear(deployment)
+	if err := json.Unmarshal(text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	c := container(t, map[string]manifest{"Deployment capt-controller-manager": deployment})
+	delete(c, "imagePullPolicy")
+	args := c["args"].([]any)
+	slices.SortFunc(args, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}
+
+// Every flag of the schema, which a test of test/config compares with the manager,
+// arrives as an argument.
+func TestCAPT_setsEveryFlag(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(captChart, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Flags struct {
+				Properties map[string]struct{ Type string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	flags, want := map[string]any{}, []string{}
+	for name, property := range schema.Properties.Flags.Properties {
+		value, text := any("x"), "x"
+		switch property.Type {
+		case "boolean":
+			value, text = true, "true"
+		case "integer", "number":
+			value, text = float64(1234567), "1234567"
+		case "array":
+			value, text = []any{"a", "b"}, "a,b"
+		}
+		switch name {
+		case "health-addr", "diagnostics-address":
+			value, text = ":1234", ":1234"
+		}
+		flags[name] = value
+		want = append(want, "--"+name+"="+text)
+	}
+	if len(flags) < 20 {
+		t.Fatalf("the schema has only %d flags", len(flags))
+	}
+	objects, err := renderCAPT(t, map[string]any{"flags": flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	if have := argsOf(t, objects); !slices.Equal(have, want) {
+		t.Errorf("got  %v\nwant %v", have, want)
+	}
+}
+
+func TestCAPT_rejectsUnknownValues(t *testing.T) {
+	for _, values := range []map[string]any{
+		{"replica": 3},
+		{"flags": map[string]any{"max-run": 3}},
+		{"flags": map[string]any{"max-runs": "many"}},
+		{"image": map[string]any{"digest": "latest"}},
+	} {
+		if _, err := renderCAPT(t, values); err == nil {
+			t.Errorf("%v is accepted", values)
+		}
+	}
+}
+
+func TestCAPT_takesOptions(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0", 64)
+	objects, err := renderCAPT(t, map[string]any{
+		"image": map[string]any{"repository": "registry.example.com/capt", "digest": digest}, "replicas": 3, "priorityClassName": "system-cluster-critical",
+		"podDisruptionBudget": map[string]any{"enabled": false}, "crds": map[string]any{"enabled": false}, "certManager": map[string]any{"enabled": false},
+		"webhook": map[string]any{"caBundle": "Zm9v"}, "serviceAccount": map[string]any{"annotations": map[string]any{"a": "b"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range objects {
+		if strings.HasPrefix(id, "CustomResourceDefinition") || strings.HasPrefix(id, "Certificate") || strings.HasPrefix(id, "PodDisruptionBudget") {
+			t.Errorf("%s is rendered", id)
+		}
+	}
+	text, err := yaml.Marshal(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image: registry.example.com/capt@" + digest, "priorityClassName: system-cluster-critical", "caBundle: Zm9v", "replicas: 3", "a: b"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+func TestPackOwn_isReproducible(t *testing.T) {
+	var packages [][]byte
+	for range 2 {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "capt-0.0.9.tgz"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := packOwn(captChart, "0.1.0", dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "capt-0.0.9.tgz")); err == nil {
+			t.Error("the package of another version is left")
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "capt-0.1.0.tgz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, text)
+	}
+	if !bytes.Equal(packages[0], packages[1]) {
+		t.Error("two packages differ")
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/kustomize/api/resource"
+)
+
+// chartFiles maps the kinds of config/default to the templates of the chart that are
+// generated. The other kinds have templates that are written by hand, and the tests of
+// dev/bin/charts compare them with config/default.
+var chartFiles = map[string]string{
+	"CustomResourceDefinition":       "crds.yaml",
+	"ClusterRole":                    "rbac.yaml",
+	"ClusterRoleBinding":             "rbac.yaml",
+	"Role":                           "rbac.yaml",
+	"RoleBinding":                    "rbac.yaml",
+	"Service":                        "services.yaml",
+	"MutatingWebhookConfiguration":   "webhooks.yaml",
+	"ValidatingWebhookConfiguration": "webhooks.yaml",
+	"Issuer":                         "certificates.yaml",
+	"Certificate":                    "certificates.yaml",
+}
+
+// conditions are the values on which a template depends.
+var conditions = map[string]string{
+	"crds.yaml":         ".Values.crds.enabled",
+	"certificates.yaml": ".Values.certManager.enabled",
+}
+
+// writeChart writes the generated templates of charts/capt.
+func writeChart(root string) error {
+	c, err := loadConfig(root, "chart")
+	if err != nil {
+		return err
+	}
+	objects, err := c.render("config/default")
+	if err != nil {
+		return err
+	}
+	files := map[string]*bytes.Buffer{}
+	for _, object := range objects.Resources() {
+		name, generated := chartFiles[object.GetKind()]
+		if !generated {
+			continue
+		}
+		text, err := chartTemplate(object)
+		if err != nil {
+			return err
+		}
+		if files[name] == nil {
+			files[name] = bytes.NewBufferString("# Generated from config/ by `make generate`.\n")
+			if condition := conditions[name]; condition != "" {
+				fmt.Fprintf(files[name], "{{- if %s }}\n", condition)
+			}
+		}
+		files[name].WriteString("---\n")
+		files[name].Write(text)
+	}
+	for name, text := range files {
+		if conditions[name] != "" {
+			text.WriteString("{{- end }}\n")
+		}
+		if err := os.WriteFile(filepath.Join(root, "charts", "capt", "templates", name), text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("writing the chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// chartTemplate returns an object as a template of Helm.
+func chartTemplate(object *resource.Resource) ([]byte, error) {
+	text, err := object.AsYAML()
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", object.CurId(), err)
+	}
+	text = bytes.ReplaceAll(text, []byte("{{"), []byte(`{{ "{{" }}`))
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		// Helm deletes objects of a release that is uninstalled, and with the CRDs
+		// everything of their kinds.
+		text = bytes.Replace(text, []byte("\n  annotations:\n"), []byte("\n  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n"), 1)
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		text = bytes.ReplaceAll(text, []byte("  clientConfig:\n"), []byte("  clientConfig:\n    {{- with $.Values.webhook.caBundle }}\n    caBundle: {{ . }}\n    {{- end }}\n"))
+	}
+	return bytes.ReplaceAll(text, []byte("capt-system"), []byte("{{ .Release.Namespace }}")), nil
+}
