@@ -57,6 +57,7 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captcontrolplane;$(RBAC_SHARED)" output:rbac:dir=config/providers/control-plane
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captbootstrapconfig;$(RBAC_SHARED)" output:rbac:dir=config/providers/bootstrap
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captaddon;$(RBAC_SHARED)" output:rbac:dir=config/providers/addon
+	cd dev && go run ./manifests chart
 	cd dev && go run ./modules -write-readmes
 	cd dev && go run ./templates
 
@@ -72,8 +73,8 @@ lint: parts-lint ## Run the linters over every module with code of CAPT.
 verify: generate ## Check that generated files, modules and versions are current.
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
 	@cd dev && go run ./verify -root ..
-	@git diff --exit-code -- api config templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- api config templates modules)" || { git ls-files --others --exclude-standard -- api config templates modules; echo "generated files are not committed"; exit 1; }
+	@git diff --exit-code -- api config charts templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- api config charts templates modules)" || { git ls-files --others --exclude-standard -- api config charts templates modules; echo "generated files are not committed"; exit 1; }
 
 .PHONY: addons
 addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
@@ -114,11 +115,12 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
 .PHONY: e2e
-e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts and test-state. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-state and test-clusterctl. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
 	@$(MAKE) --no-print-directory test-state
+	@$(MAKE) --no-print-directory test-clusterctl
 	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
@@ -133,6 +135,10 @@ test-migration: parts build addons ## Move a running Karpenter from Terraform to
 .PHONY: test-state
 test-state: parts-test build ## Test that no state is lost, with the S3 backend on an emulator too; needs Python 3 and PyPI.
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL go test $(TEST_FLAGS) -count=1 -timeout 30m ./internal/terraform/process ./internal/testenv/statetest'
+
+.PHONY: test-clusterctl
+test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the real clusterctl, from a repository on disk.
+	CAPT_TEST_CLUSTERCTL=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/clusterctl
 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node; needs root, containerd, runc and the CNI plugins.
@@ -212,8 +218,9 @@ debian-lock: ## Pin the current versions of the Debian packages in the images, i
 	@cd dev && go run ./image lock
 
 .PHONY: build-installer
-build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates. DRY_RUN=1 allows uncommitted changes.
+build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates, the chart. DRY_RUN=1 allows uncommitted changes.
 	@cd dev && go run ./manifests build -version "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
+	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$(VERSION)" -out ../../../dist
 
 .PHONY: create-github-release
 create-github-release: ## Publish dist/ as release VERSION=X.Y.Z on GitHub; needs GITHUB_TOKEN.

@@ -56,7 +56,7 @@ func (t *trial) injectPart(ctx context.Context, m injection) error {
 	case fillDisk:
 		return fill(ctx, t.disk(), m.For)
 	case expireProvider:
-		defer t.journal.expire()()
+		defer t.journal.gate.Expire()()
 		sleep(ctx, m.For)
 		return nil
 	case expireBackend:

@@ -17,8 +17,6 @@ const (
 	wordUnwanted  = "unwanted"
 	wordDeleted   = "deleted"
 	wordKilled    = "killed"
-	// wordTerminated is written shortly before a tool is stopped gracefully.
-	wordTerminated = "terminated"
 )
 
 // entry is one line of a journal.
@@ -34,10 +32,9 @@ type entry struct {
 	tool string
 }
 
-func unwantedLine(number int) string    { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
-func deletedLine(number int) string     { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
-func terminatedLine(tool string) string { return fmt.Sprintf("%s %s\n", wordTerminated, tool) }
-func killedLine(tool string) string     { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
+func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
+func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
+func killedLine(tool string) string  { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
 
 // parseJournal reads a journal.
 func parseJournal(text string) ([]entry, error) {
@@ -55,7 +52,7 @@ func parseJournal(text string) ([]entry, error) {
 			e.number, err = strconv.Atoi(fields[2])
 		case (e.word == wordUnwanted || e.word == wordDeleted) && len(fields) == 2:
 			e.number, err = strconv.Atoi(fields[1])
-		case (e.word == wordKilled || e.word == wordTerminated) && len(fields) == 2:
+		case e.word == wordKilled && len(fields) == 2:
 			e.tool = fields[1]
 		default:
 			err = fmt.Errorf("unknown form")
@@ -101,17 +98,15 @@ type audit struct {
 	// entries of resources by id.
 	killed             map[string]bool
 	created, destroyed map[string]entry
-	// tainted are the resources that a tool created while it was stopped.
-	tainted map[string]bool
-	tally   tally
-	found   []string
+	tally              tally
+	found              []string
 }
 
 // examine compares a journal with the state by id, and the state with the desired
 // items by name. It returns the violations. If wanted is nil, the state need not be
 // complete.
 func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
-	l := &audit{entries: entries, killed: killedTools(entries), created: map[string]entry{}, destroyed: map[string]entry{}, tainted: taintedResources(entries)}
+	l := &audit{entries: entries, killed: killedTools(entries), created: map[string]entry{}, destroyed: map[string]entry{}}
 	l.checkDestroys()
 	l.checkDuplicates()
 	l.checkConcurrency()
@@ -132,20 +127,6 @@ func killedTools(entries []entry) map[string]bool {
 		}
 	}
 	return killed
-}
-
-// taintedResources returns the resources that a tool created after it was terminated.
-func taintedResources(entries []entry) map[string]bool {
-	terminated, tainted := map[string]bool{}, map[string]bool{}
-	for _, e := range entries {
-		switch {
-		case e.word == wordTerminated:
-			terminated[e.tool] = true
-		case e.word == wordCreated && terminated[e.tool]:
-			tainted[e.id] = true
-		}
-	}
-	return tainted
 }
 
 func (l *audit) addViolation(format string, args ...any) {
@@ -185,7 +166,7 @@ func (l *audit) checkDuplicates() {
 		if e.word != wordCreated {
 			continue
 		}
-		if before, again := makers[e.number]; again && !l.killed[before.tool] && !l.tainted[before.id] {
+		if before, again := makers[e.number]; again && !l.killed[before.tool] {
 			l.addViolation("%s number %d was created twice (%s, then %s), and the first run was not killed", e.name, e.number, before.id, e.id)
 		}
 		makers[e.number] = e
@@ -217,7 +198,7 @@ func (l *audit) compareState(state map[string]resource) {
 		_, known := state[id]
 		switch {
 		case gone || known:
-		case l.killed[e.tool] || l.tainted[id]:
+		case l.killed[e.tool]:
 			l.tally.Interrupted++
 		default:
 			l.addViolation("%s number %d (%s) exists and is not in the state", e.name, e.number, id)

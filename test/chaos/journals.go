@@ -1,27 +1,29 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
 // journals are the files with what happened to the resources of each workspace, outside
-// of any state. The recorder sends its lines over TCP, because pods have their own file
-// system.
+// of any state. The recorder writes to them over HTTP.
 type journals struct {
-	dir      string
-	listener net.Listener
-	// expirations is more than 0 while the provider's credentials are expired.
-	expirations atomic.Int32
+	dir string
+	// url is the address of the server.
+	url string
+	// gate refuses to create and destroy resources while the provider's credentials
+	// are expired.
+	gate *statetest.Gate
 
 	mu sync.Mutex
 }
@@ -30,49 +32,11 @@ func newJournals(dir, address string) (*journals, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the journals: %w", err)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	j := &journals{dir: dir, listener: listener}
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go j.receive(connection)
-		}
-	}()
-	return j, nil
-}
-
-// receive writes the line of a recorder to its journal.
-func (j *journals) receive(connection net.Conn) {
-	defer connection.Close()
-	if j.expirations.Load() > 0 {
-		_, _ = connection.Write([]byte("ExpiredToken: the token of the provider has expired\n"))
-		return
-	}
-	if _, err := connection.Write([]byte("ok\n")); err != nil {
-		return
-	}
-	line, err := bufio.NewReader(connection).ReadString('\n')
-	workspace, entry, found := strings.Cut(line, " ")
-	if err != nil || !found {
-		// The recorder was killed.
-		return
-	}
-	if err := j.write(workspace, entry); err != nil {
-		logf("The journal of %s is incomplete: %v", workspace, err)
-	}
-}
-
-// expire makes the journals refuse to create and destroy resources until the returned
-// function is called.
-func (j *journals) expire() (renew func()) {
-	j.expirations.Add(1)
-	return func() { j.expirations.Add(-1) }
+	j := &journals{dir: dir}
+	j.gate = &statetest.Gate{Handler: j}
+	var err error
+	j.url, err = serve(address, j.gate)
+	return j, err
 }
 
 // serve starts a server that runs as long as this process, and returns its URL.
@@ -91,9 +55,18 @@ func (j *journals) path(workspace string) string {
 	return filepath.Join(j.dir, strings.ReplaceAll(workspace, "/", "-"))
 }
 
-// address returns the address of the journal of a workspace.
-func (j *journals) address(workspace string) string {
-	return j.listener.Addr().String() + "/" + workspace
+// address returns the URL of the journal of a workspace.
+func (j *journals) address(workspace string) string { return j.url + "/" + workspace }
+
+// ServeHTTP appends the body of a request to the journal that its path names.
+func (j *journals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = j.write(strings.TrimPrefix(r.URL.Path, "/"), string(body))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }
 
 // write appends lines to the journal of a workspace.

@@ -67,7 +67,7 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	case stopRunner:
 		return suspend(ctx, run.runner.target, m.For)
 	case termTofu:
-		return a.terminateTool(ctx, run.tool)
+		return run.tool.signal(syscall.SIGTERM)
 	case stopTofu:
 		return suspend(ctx, run.tool.target, m.For)
 	case killTofu:
@@ -89,20 +89,6 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 		return a.client.Delete(ctx, secret)
 	}
 }
-
-// terminateTool stops a tool gracefully. A resource whose creation is not complete is
-// then tainted, and later destroyed without a line in the journal, even if it was just
-// recorded. So such resources count as interrupted.
-func (w *harness) terminateTool(ctx context.Context, tool *process) error {
-	if err := w.journal.write(tool.workspace, terminatedLine(tool.name())); err != nil {
-		return err
-	}
-	sleep(ctx, recordTime)
-	return tool.signal(syscall.SIGTERM)
-}
-
-// recordTime is how long a recorder may take to exit after it has sent its line.
-const recordTime = 100 * time.Millisecond
 
 func (w *harness) killTool(tool *process) error {
 	if err := w.journal.write(tool.workspace, killedLine(tool.name())); err != nil {

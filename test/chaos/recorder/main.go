@@ -2,26 +2,20 @@
 // executes it to create or destroy a resource. It waits, and then sends a line to the
 // journal, which is the only record of what exists.
 //
-//	recorder 'ADDRESS/WORKSPACE SECONDS WORD NAME NUMBER ID'
-//
-// A tool that is stopped kills it, and then considers the resource as failed. So it must
-// exit at once after it has sent the line, without waiting for a response.
+//	recorder 'JOURNAL SECONDS WORD NAME NUMBER ID'
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
 )
-
-// accepted is the first line of the server if it accepts a line.
-const accepted = "ok"
 
 func main() {
 	if err := run(strings.Fields(strings.Join(os.Args[1:], " "))); err != nil {
@@ -32,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 6 {
-		return errors.New("usage: recorder ADDRESS/WORKSPACE SECONDS WORD NAME NUMBER ID")
+		return errors.New("usage: recorder JOURNAL SECONDS WORD NAME NUMBER ID")
 	}
 	// The tool may be killed during the pause.
 	tool := parent()
@@ -41,23 +35,18 @@ func run(args []string) error {
 		return fmt.Errorf("reading the pause: %w", err)
 	}
 	time.Sleep(pause)
-	address, workspace, _ := strings.Cut(args[0], "/")
-	connection, err := net.DialTimeout("tcp", address, time.Minute)
+	line := strings.Join(append(args[2:], tool), " ") + "\n"
+	// Do not use the proxy of the environment.
+	client := http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+	response, err := client.Post(args[0], "text/plain", strings.NewReader(line))
 	if err != nil {
-		return fmt.Errorf("connecting to the journal: %w", err)
-	}
-	greeting, err := bufio.NewReader(connection).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("connecting to the journal: %w", err)
-	}
-	if greeting = strings.TrimSpace(greeting); greeting != accepted {
-		return errors.New(greeting)
-	}
-	line := []byte(workspace + " " + strings.Join(append(args[2:], tool), " ") + "\n")
-	if _, err := connection.Write(line); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	os.Exit(0)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(response.Body)
+		return fmt.Errorf("writing the journal: %s: %s", response.Status, body)
+	}
 	return nil
 }
 

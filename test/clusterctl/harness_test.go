@@ -1,0 +1,284 @@
+// Package clusterctl tests the files of a release with the real clusterctl, on real API
+// servers, against a repository on disk.
+//
+// There are no nodes, and no cert-manager runs: only its CRDs are installed. The tests
+// do what these would do. They start the programs of the Deployments as processes, with
+// the arguments and the service accounts of the Deployments, and connect the webhooks
+// to them.
+package clusterctl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 3 * time.Minute
+
+// server is a management cluster.
+type server struct {
+	*WithT
+	t          *testing.T
+	ctx        context.Context
+	client     client.Client
+	env        *envtest.Environment
+	kubeconfig string
+	// dir contains logs, certificates and the working directories of the managers.
+	dir string
+	// config is the configuration of clusterctl.
+	config string
+	// logs are the logs of CAPT's managers.
+	logs []string
+}
+
+// newServer starts an API server without any CRDs.
+func newServer(t *testing.T, config string) *server {
+	t.Helper()
+	g := NewWithT(t)
+	assets, err := testenv.Assets()
+	g.Expect(err).NotTo(HaveOccurred())
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	t.Cleanup(func() { _ = env.Stop() })
+	rest, err := env.Start()
+	g.Expect(err).NotTo(HaveOccurred())
+	rest.QPS = -1
+	s := &server{WithT: g, t: t, ctx: t.Context(), env: env, dir: t.TempDir(), config: config}
+	known := scheme.New()
+	g.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
+	g.Expect(admissionv1.AddToScheme(known)).To(Succeed())
+	g.Expect(appsv1.AddToScheme(known)).To(Succeed())
+	s.client, err = client.New(rest, client.Options{Scheme: known})
+	g.Expect(err).NotTo(HaveOccurred())
+	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
+	g.Expect(os.WriteFile(s.kubeconfig, env.KubeConfig, 0o600)).To(Succeed())
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, path := range s.logs {
+			text, _ := os.ReadFile(path)
+			t.Logf("%s:\n%s", path, text[max(0, len(text)-4000):])
+		}
+	})
+	return s
+}
+
+// clusterctl runs clusterctl and returns its output.
+func (s *server) clusterctl(args ...string) string {
+	s.t.Helper()
+	program, err := testenv.Part("clusterctl")
+	s.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.CommandContext(s.ctx, program, append(args, "--config", s.config)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1")
+	out, err := cmd.CombinedOutput()
+	s.Expect(err).NotTo(HaveOccurred(), "clusterctl %s: %s", strings.Join(args, " "), out)
+	s.t.Logf("clusterctl %s\n%s", strings.Join(args, " "), out[:min(len(out), 3000)])
+	return string(out)
+}
+
+// program is a process that stands in for the pods of a Deployment.
+type program struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func (p *program) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(testTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+func (s *server) start(name string, cmd *exec.Cmd) *program {
+	s.t.Helper()
+	path := filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", name, len(s.logs)))
+	log, err := os.Create(path)
+	s.Expect(err).NotTo(HaveOccurred())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
+	s.logs = append(s.logs, path)
+	p := &program{cmd: cmd, done: make(chan struct{})}
+	go func() { _ = cmd.Wait(); _ = log.Close(); close(p.done) }()
+	s.t.Cleanup(p.stop)
+	return p
+}
+
+// serving is an address of a webhook server with its certificate.
+type serving struct {
+	port, dir string
+	ca        []byte
+}
+
+func (s *server) newServing() serving {
+	s.t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	s.Expect(err).NotTo(HaveOccurred())
+	dir, err := os.MkdirTemp(s.dir, "certs-")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
+	s.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
+	_, port, err := net.SplitHostPort(s.address())
+	s.Expect(err).NotTo(HaveOccurred())
+	return serving{port: port, dir: dir, ca: certificate}
+}
+
+func (s *server) address() string {
+	s.t.Helper()
+	address, err := testenv.FreeAddress()
+	s.Expect(err).NotTo(HaveOccurred())
+	return address
+}
+
+// connect does what a Service and cert-manager do: it routes the webhooks of a
+// namespace to a process, and makes the API server trust it.
+func (s *server) connect(namespace string, to serving) {
+	s.t.Helper()
+	route := func(c *admissionv1.WebhookClientConfig) {
+		if c.Service != nil && c.Service.Namespace == namespace {
+			url := "https://127.0.0.1:" + to.port + *c.Service.Path
+			*c = admissionv1.WebhookClientConfig{URL: &url, CABundle: to.ca}
+		}
+	}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	s.Expect(s.client.List(s.ctx, &validating)).To(Succeed())
+	for i := range validating.Items {
+		for j := range validating.Items[i].Webhooks {
+			route(&validating.Items[i].Webhooks[j].ClientConfig)
+		}
+		s.Expect(s.client.Update(s.ctx, &validating.Items[i])).To(Succeed())
+	}
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	s.Expect(s.client.List(s.ctx, &mutating)).To(Succeed())
+	for i := range mutating.Items {
+		for j := range mutating.Items[i].Webhooks {
+			route(&mutating.Items[i].Webhooks[j].ClientConfig)
+		}
+		s.Expect(s.client.Update(s.ctx, &mutating.Items[i])).To(Succeed())
+	}
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	s.Expect(s.client.List(s.ctx, &crds)).To(Succeed())
+	for i := range crds.Items {
+		conversion := crds.Items[i].Spec.Conversion
+		if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig.Service == nil || conversion.Webhook.ClientConfig.Service.Namespace != namespace {
+			continue
+		}
+		url := "https://127.0.0.1:" + to.port + *conversion.Webhook.ClientConfig.Service.Path
+		conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: to.ca}
+		s.Expect(s.client.Update(s.ctx, &crds.Items[i])).To(Succeed())
+	}
+}
+
+// startClusterAPI runs the core provider.
+func (s *server) startClusterAPI() {
+	s.t.Helper()
+	path, err := testenv.Part("cluster-api")
+	s.Expect(err).NotTo(HaveOccurred())
+	to := s.newServing()
+	s.connect("capi-system", to)
+	cmd := exec.Command(path, "--leader-elect=false", "--webhook-port="+to.port, "--webhook-cert-dir="+to.dir,
+		"--health-addr="+s.address(), "--diagnostics-address="+s.address(), "--insecure-diagnostics=true", "--feature-gates=ClusterTopology=true")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "POD_NAMESPACE=capi-system", "POD_NAME=capi", "POD_UID=0")
+	s.start("cluster-api", cmd)
+}
+
+// providers are CAPT's providers with their namespaces.
+var providers = map[string]string{
+	"infrastructure": "capt-system", "control-plane": "capt-control-plane-system", "bootstrap": "capt-bootstrap-system", "addon": "capt-addon-system",
+}
+
+// startCAPT runs the managers of the four Deployments, and returns a function that
+// stops them.
+func (s *server) startCAPT() (stop func()) {
+	s.t.Helper()
+	var started []*program
+	for name, namespace := range providers {
+		started = append(started, s.startManager(name, namespace))
+	}
+	return func() {
+		for _, p := range started {
+			p.stop()
+		}
+	}
+}
+
+func (s *server) startManager(name, namespace string) *program {
+	s.t.Helper()
+	deployment := s.deployment(namespace)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployment.Spec.Template.Spec.ServiceAccountName}}
+	token := &authenticationv1.TokenRequest{}
+	s.Expect(s.client.SubResource("token").Create(s.ctx, account, token)).To(Succeed())
+	kubeconfig := filepath.Join(s.dir, name+".kubeconfig")
+	s.Expect(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: s.env.Config.Host, CertificateAuthorityData: s.env.Config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}, kubeconfig)).To(Succeed())
+	manager, err := testenv.Built("manager")
+	s.Expect(err).NotTo(HaveOccurred())
+	tofu, err := testenv.Part("tofu")
+	s.Expect(err).NotTo(HaveOccurred())
+	to := s.newServing()
+	s.connect(namespace, to)
+	args := append(deployment.Spec.Template.Spec.Containers[0].Args,
+		"--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+s.address(), "--diagnostics-address="+s.address(),
+		"--leader-elect-namespace="+namespace)
+	if name == "infrastructure" {
+		// There are no nodes for Jobs.
+		args = append(args, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+filepath.Join(s.dir, "work"))
+	}
+	cmd := exec.Command(manager, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	return s.start(name, cmd)
+}
+
+func (s *server) deployment(namespace string) *appsv1.Deployment {
+	s.t.Helper()
+	var list appsv1.DeploymentList
+	s.Expect(s.client.List(s.ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	s.Expect(list.Items).To(HaveLen(1), namespace)
+	return &list.Items[0]
+}
+
+// forbidden returns the requests of the managers that RBAC denied.
+func (s *server) forbidden() []string {
+	var lines []string
+	for _, path := range s.logs {
+		text, err := os.ReadFile(path)
+		s.Expect(err).NotTo(HaveOccurred())
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "forbidden") {
+				lines = append(lines, filepath.Base(path)+": "+line)
+			}
+		}
+	}
+	return lines
+}
