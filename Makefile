@@ -222,6 +222,11 @@ build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: insta
 	@cd dev && go run ./manifests build -version "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
 	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$(VERSION)" -out ../../../dist
 
+.PHONY: push-chart
+push-chart: check-release ## Push the chart of VERSION=X.Y.Z in dist/ to oci://$(REGISTRY)/charts, unless DRY_RUN=1.
+	@test -f "dist/capt-$(VERSION).tgz" || { echo "dist/capt-$(VERSION).tgz is missing: run make build-installer VERSION=$(VERSION)"; exit 1; }
+	@cd dev/bin/charts && $(if $(filter-out 0,$(DRY_RUN)),echo would run:) go run . push -package ../../../dist/capt-$(VERSION).tgz -registry $(REGISTRY)
+
 .PHONY: create-github-release
 create-github-release: ## Publish dist/ as release VERSION=X.Y.Z on GitHub; needs GITHUB_TOKEN.
 	@$(RELEASE) github "$(VERSION)"

@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"sigs.k8s.io/yaml"
 )
 
@@ -59,6 +60,22 @@ func packOwn(dir, version, out string) error {
 	}
 	_, err = save(c, out)
 	return err
+}
+
+// pushOwn pushes a packed chart to a registry.
+func pushOwn(path, registry string, plainHTTP bool) error {
+	options := []helmregistry.ClientOption{helmregistry.ClientOptWriter(io.Discard)}
+	if plainHTTP {
+		options = append(options, helmregistry.ClientOptPlainHTTP())
+	}
+	client, err := helmregistry.NewClient(options...)
+	if err != nil {
+		return fmt.Errorf("creating a registry client: %w", err)
+	}
+	if err := push(client, path, registry); err != nil {
+		return fmt.Errorf("pushing %s: %w", filepath.Base(path), err)
+	}
+	return nil
 }
 
 // lintOwn does what helm lint --strict does.

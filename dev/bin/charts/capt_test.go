@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	ociregistry "github.com/google/go-containerregistry/pkg/registry"
+	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -244,5 +249,32 @@ func TestPackOwn_isReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(packages[0], packages[1]) {
 		t.Error("two packages differ")
+	}
+}
+
+func TestPushOwn_canBePulled(t *testing.T) {
+	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	dir := t.TempDir()
+	if err := packOwn(captChart, "0.1.0", dir); err != nil {
+		t.Fatal(err)
+	}
+	// A release can be repeated.
+	for range 2 {
+		if err := run(t.Context(), []string{"push", "--package", filepath.Join(dir, "capt-0.1.0.tgz"), "--registry", host + "/appthrust", "--plain-http"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pulled, err := client.Pull(host + "/appthrust/charts/capt:0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if meta := pulled.Chart.Meta; meta.Name != "capt" || meta.AppVersion != "v0.1.0" {
+		t.Errorf("pulled %s %s", meta.Name, meta.AppVersion)
 	}
 }

@@ -20,6 +20,8 @@ const usage = `Usage:
         serve the charts in DIR at http://HOST:PORT and oci://HOST:PORT/charts
   charts package --chart DIR --version X.Y.Z --out DIR
         check a chart of this repository and pack it
+  charts push --package FILE --registry HOST/PATH [--plain-http]
+        push a packed chart to oci://HOST/PATH/charts, with the credentials of Docker or Helm
   charts render --chart DIR [--namespace NAME] [--values FILE]
         print the objects of a chart of this repository
 `
@@ -63,6 +65,8 @@ func run(ctx context.Context, args []string) error {
 		return s.run(ctx)
 	case "package":
 		return runPackage(flags, args)
+	case "push":
+		return runPush(flags, args)
 	case "render":
 		return runRender(flags, args)
 	case "help", "-h", "--help":
@@ -83,6 +87,19 @@ func runPackage(flags *flag.FlagSet, args []string) error {
 		return fmt.Errorf("package requires --chart DIR and --out DIR")
 	}
 	return packOwn(*dir, *version, *out)
+}
+
+func runPush(flags *flag.FlagSet, args []string) error {
+	file := flags.String("package", "", "packed chart")
+	registry := flags.String("registry", "", "registry and path, for example ghcr.io/appthrust")
+	plain := flags.Bool("plain-http", false, "use HTTP without TLS")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *file == "" || *registry == "" {
+		return fmt.Errorf("push requires --package FILE and --registry HOST/PATH")
+	}
+	return pushOwn(*file, *registry, *plain)
 }
 
 func runRender(flags *flag.FlagSet, args []string) error {
