@@ -143,6 +143,7 @@ test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node; needs root, containerd, runc and the CNI plugins.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
+	@$(IMAGE) -images capt-runner -o ../bin/images -archives
 	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 30m ./internal/testenv ./internal/terraform/job ./test/job
 
 # The packages that decide and touch nothing: no API server, no process, no clock.

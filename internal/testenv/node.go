@@ -203,8 +203,14 @@ func (n *Node) LoadImage(tag, entrypoint string, files map[string]string) error 
 	if err := runCommand(cmd); err != nil {
 		return fmt.Errorf("building image %s: %w", tag, err)
 	}
+	return n.ImportImage(archive)
+}
+
+// ImportImage imports the archive of an image into containerd. Pods refer to it by the
+// name in the archive.
+func (n *Node) ImportImage(archive string) error {
 	if err := n.ctr("images", "import", archive); err != nil {
-		return fmt.Errorf("importing image %s: %w", tag, err)
+		return fmt.Errorf("importing %s: %w", archive, err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -27,12 +28,13 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/version"
 )
 
-const (
-	image       = "capt.test/runner:1"
-	testTimeout = 2 * time.Minute
-)
+const testTimeout = 2 * time.Minute
+
+// image is the runner's image, which "make test-job" builds.
+var image = "ghcr.io/appthrust/capt-runner:" + version.Version()
 
 const module = `
 variable "name" { type = string }
@@ -53,8 +55,8 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	testenv.NeedsNode(t)
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
-	files := map[string]string{"/runner": h.found(testenv.Built("runner")), "/usr/local/bin/tofu": h.found(testenv.Part("tofu"))}
-	h.Expect(h.env.Node().LoadImage(image, "/runner", files)).To(Succeed())
+	archive := filepath.Join("images", "capt-runner_linux_"+goruntime.GOARCH+".tar")
+	h.Expect(h.env.Node().ImportImage(h.found(testenv.Built(archive)))).To(Succeed())
 	h.namespace = h.env.Namespace(t)
 	h.startManager()
 	return h
