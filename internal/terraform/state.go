@@ -38,13 +38,22 @@ func (k KnownState) inUse() bool { return k.Resources > 0 || k.Unconfirmed }
 // Exists reports whether earlier runs reported a state, or may have written one.
 func (k KnownState) Exists() bool { return k.Lineage != "" || k.inUse() || k.Adopt != "" }
 
-// UnknownOwner is the owner of a state that has outputs but no resources.
-const UnknownOwner = "another workspace"
+const (
+	// UnknownOwner is the owner of a state without resources that another run has
+	// changed.
+	UnknownOwner = "another workspace"
+	// NoOwner is the owner of a state whose workspace has destroyed its resources.
+	NoOwner = "none"
+)
+
+// IsFree reports whether a state has nothing that belongs to another workspace than the
+// owner.
+func (s StateInfo) IsFree(owner string) bool {
+	return s.Resources == 0 && (s.Owner == NoOwner || s.Owner == owner)
+}
 
 // isFree reports whether a state has nothing that belongs to another workspace.
-func (k KnownState) isFree(found StateInfo) bool {
-	return found.Resources == 0 && (found.Owner == "" || found.Owner == k.Owner)
-}
+func (k KnownState) isFree(found StateInfo) bool { return found.IsFree(k.Owner) }
 
 // StateProblem is a difference between the known state and the one in the backend.
 type StateProblem string
@@ -81,7 +90,7 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 		}
 		return StateForeign
 	case k.Lineage != found.Lineage:
-		if k.isFree(found) && !k.inUse() {
+		if (own && found.Resources == 0 || k.isFree(found)) && !k.inUse() {
 			return ""
 		}
 		if found.Resources == 0 && k.Resources > 0 {

@@ -156,7 +156,7 @@ func CheckPush(pushed, found StateInfo, known KnownState) string {
 	if pushed.Lineage == "" {
 		return "the pushed state has no lineage, so that it cannot be compared with the state of the workspace"
 	}
-	if found.Resources == 0 && known.Lineage != "" && found.Lineage != known.Lineage {
+	if known.Lineage != "" && found.Lineage != known.Lineage && known.isFree(found) {
 		found = StateInfo{}
 	}
 	for _, current := range []struct {
@@ -198,10 +198,12 @@ func ParseMove(text string) (*Move, error) {
 // CheckTarget returns why the state must not move to a backend that has another
 // state, or an empty string. A target of the same lineage is a copy that an earlier
 // move left. A push increments the serial by one.
-func CheckTarget(source, target StateInfo) string {
+func CheckTarget(source, target StateInfo, owner string) string {
 	switch {
-	case target.Lineage == "" || target.Lineage != source.Lineage && target.Resources == 0:
+	case target.Lineage == "" || target.Lineage != source.Lineage && target.IsFree(owner):
 		return ""
+	case target.Lineage != source.Lineage && target.Resources == 0:
+		return fmt.Sprintf("it has an empty state of another lineage, which belongs to %s. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration, or delete that state", target.Owner)
 	case target.Lineage != source.Lineage:
 		return fmt.Sprintf("it has a state of another lineage with %d resources. Use ${WORKSPACE_NAMESPACE} and ${WORKSPACE_NAME} in the backend configuration", target.Resources)
 	case target.Serial > source.Serial+1:

@@ -69,13 +69,14 @@ func TestCheckPush(t *testing.T) {
 		{"another lineage than the lost state", StateInfo{Lineage: "b", Serial: 9}, none, StateInfo{Lineage: "a", Serial: 2}, "the last known state has lineage a"},
 		{"older than the lost state", StateInfo{Lineage: "a", Serial: 1}, none, StateInfo{Lineage: "a", Serial: 2}, "the last known state has serial 2"},
 		{"the lost state", StateInfo{Lineage: "a", Serial: 2}, none, StateInfo{Lineage: "a", Serial: 2}, ""},
-		{"the lost state after an interrupted push", StateInfo{Lineage: "a", Serial: 2}, StateInfo{Lineage: "x", Serial: 1}, StateInfo{Lineage: "a", Serial: 2}, ""},
+		{"the lost state after an interrupted push", StateInfo{Lineage: "a", Serial: 2}, StateInfo{Lineage: "x", Serial: 1, Owner: "me"}, StateInfo{Lineage: "a", Serial: 2}, ""},
+		{"the first state of another workspace", StateInfo{Lineage: "a", Serial: 2}, StateInfo{Lineage: "x", Serial: 1, Owner: "other"}, StateInfo{Lineage: "a", Serial: 2}, "lineage x"},
 		{"another lineage than the first, empty state", StateInfo{Lineage: "b", Serial: 9}, StateInfo{Lineage: "a", Serial: 1}, StateInfo{Lineage: "a", Serial: 1}, "lineage a"},
 		{"no lineage", StateInfo{Serial: 2}, none, none, "has no lineage"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			problem := CheckPush(tt.pushed, tt.found, KnownState{StateInfo: tt.known})
+			problem := CheckPush(tt.pushed, tt.found, KnownState{StateInfo: tt.known, Owner: "me"})
 			NewWithT(t).Expect(problem != "").To(Equal(tt.refused != ""), problem)
 			NewWithT(t).Expect(problem).To(ContainSubstring(tt.refused))
 		})
@@ -90,7 +91,9 @@ func TestCheckTarget(t *testing.T) {
 		refused string
 	}{
 		{"no state", StateInfo{}, ""},
-		{"an empty state of another lineage", StateInfo{Lineage: "b", Serial: 9}, ""},
+		{"the first state of the workspace", StateInfo{Lineage: "b", Serial: 1, Owner: "me"}, ""},
+		{"a state that was freed", StateInfo{Lineage: "b", Serial: 9, Owner: NoOwner}, ""},
+		{"an empty state of another workspace", StateInfo{Lineage: "b", Serial: 9, Owner: "other"}, "belongs to other"},
 		{"another lineage with resources", StateInfo{Lineage: "b", Serial: 1, Resources: 1}, "another lineage with 1 resources"},
 		{"an older copy", StateInfo{Lineage: "a", Serial: 2, Resources: 1}, ""},
 		{"the copy of a move that failed", StateInfo{Lineage: "a", Serial: 6, Resources: 3}, ""},
@@ -98,7 +101,7 @@ func TestCheckTarget(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			problem := CheckTarget(source, tt.target)
+			problem := CheckTarget(source, tt.target, "me")
 			NewWithT(t).Expect(problem != "").To(Equal(tt.refused != ""), problem)
 			NewWithT(t).Expect(problem).To(ContainSubstring(tt.refused))
 		})

@@ -62,6 +62,13 @@ type ModuleStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs"`
+
+	// request is the value of the run-requested annotation for which the content was
+	// resolved.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Request string `json:"request,omitempty"`
 }
 
 // PlanStatus summarises a saved plan.

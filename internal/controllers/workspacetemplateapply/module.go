@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,9 +15,11 @@ import (
 // pinModule makes a run use the module content that was resolved for its inputs. New
 // inputs and a run that the user requests use what the addresses resolve to now. A
 // saved plan is applied with the content that it was created from.
-func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs string, requested bool) {
+func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs, userRequest string) {
 	switch {
-	case requested && (resolvesModule(request.Operation) || request.Operation == terraform.OperationDestroy):
+	case userRequest != "" && (resolved == nil || userRequest != resolved.Request) &&
+		(resolvesModule(request.Operation) || request.Operation == terraform.OperationDestroy):
+		// Also if a run for the request failed before it resolved the addresses.
 		request.Module.Refetch = true
 	case resolved == nil:
 	case isPinned(resolved, request, inputs):
@@ -24,6 +27,15 @@ func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, input
 	default:
 		request.Module.Refetch = true
 	}
+}
+
+// moduleRequest returns the user's latest run request, unless it was handled and no
+// module was resolved.
+func (s *scope) moduleRequest() string {
+	if current := s.situation(); s.apply.Status.Module != nil || current.requested() {
+		return current.request
+	}
+	return ""
 }
 
 // isPinned reports whether a run uses the content that was resolved. Runs that do not
@@ -51,13 +63,30 @@ func moduleSource(module terraform.Module) string {
 // recordModule records the module content that a run resolved for its inputs.
 func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
 	source := run.secret.Annotations[record.SourceAnnotation]
-	if result.Module == nil || source == "" || !resolvesModule(result.Operation) {
+	switch {
+	case source == "" || !resolvesModule(result.Operation):
+		return
+	case result.Module == nil:
+		if slices.Contains(settledOutcomes, result.Outcome) || result.Outcome == terraform.OutcomePlanned {
+			// The module does not fetch anything any more.
+			s.apply.Status.Module = nil
+		}
 		return
 	}
-	s.apply.Status.Module = &infrav1.ModuleStatus{
-		Digest: result.Module.Digest, Revision: record.Shorten(result.Module.Revision, maxRevision), Archive: result.Module.Archive,
-		Source: source, Inputs: run.inputs(),
+	module := &infrav1.ModuleStatus{
+		Digest: record.Shorten(result.Module.Digest, maxRevision), Revision: record.Shorten(result.Module.Revision, maxRevision),
+		Source: source, Inputs: run.inputs(), Request: run.secret.Annotations[record.RequestAnnotation],
 	}
+	if name := record.ModuleName(s.workspaceRef(), result.Module.Digest); result.Module.Archive == name {
+		// A run must not choose which Secret later runs read.
+		module.Archive = name
+	}
+	s.apply.Status.Module = module
+}
+
+// workspaceRef returns the reference to the workspace in its runs.
+func (s *scope) workspaceRef() terraform.WorkspaceRef {
+	return terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 }
 
 // maxRevision is the size of the revision of a module, in bytes.

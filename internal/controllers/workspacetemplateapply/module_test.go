@@ -14,7 +14,7 @@ import (
 
 func TestPinModule(t *testing.T) {
 	module := terraform.Module{Source: terraform.SourceRemote, Address: "git::https://example.com/x.git?ref=main"}
-	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: moduleSource(module), Inputs: "i"}
+	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: moduleSource(module), Inputs: "i", Request: "before"}
 	other := resolved.DeepCopy()
 	other.Source = "other"
 	pin := &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: "a"}
@@ -22,24 +22,25 @@ func TestPinModule(t *testing.T) {
 		operation terraform.Operation
 		resolved  *infrav1.ModuleStatus
 		inputs    string
-		requested bool
+		request   string
 		want      *terraform.ModuleContent
 		refetch   bool
 	}{
-		"the first run":                      {terraform.OperationPlan, nil, "i", false, nil, false},
-		"the same inputs":                    {terraform.OperationPlanAndApply, resolved, "i", false, pin, false},
-		"other inputs":                       {terraform.OperationPlan, resolved, "j", false, nil, true},
-		"the same inputs on request":         {terraform.OperationPlanAndApply, resolved, "i", true, nil, true},
-		"a saved plan":                       {terraform.OperationApply, resolved, "i", false, pin, false},
-		"a saved plan on request":            {terraform.OperationApply, resolved, "i", true, pin, false},
-		"a drift check":                      {terraform.OperationCheckDrift, resolved, "j", false, pin, false},
-		"a destroy after the inputs changed": {terraform.OperationDestroy, resolved, "j", false, pin, false},
-		"a destroy after the module changed": {terraform.OperationDestroy, other, "i", false, nil, true},
-		"a state command on request":         {terraform.OperationStateCommand, resolved, "i", true, pin, false},
-		"a destroy on request":               {terraform.OperationDestroy, resolved, "i", true, nil, true},
+		"the first run":                      {terraform.OperationPlan, nil, "i", "", nil, false},
+		"the same inputs":                    {terraform.OperationPlanAndApply, resolved, "i", "", pin, false},
+		"other inputs":                       {terraform.OperationPlan, resolved, "j", "", nil, true},
+		"the same inputs on request":         {terraform.OperationPlanAndApply, resolved, "i", "now", nil, true},
+		"a request that was handled":         {terraform.OperationPlanAndApply, resolved, "i", "before", pin, false},
+		"a saved plan":                       {terraform.OperationApply, resolved, "i", "", pin, false},
+		"a saved plan on request":            {terraform.OperationApply, resolved, "i", "now", pin, false},
+		"a drift check":                      {terraform.OperationCheckDrift, resolved, "j", "", pin, false},
+		"a destroy after the inputs changed": {terraform.OperationDestroy, resolved, "j", "", pin, false},
+		"a destroy after the module changed": {terraform.OperationDestroy, other, "i", "", nil, true},
+		"a state command on request":         {terraform.OperationStateCommand, resolved, "i", "now", pin, false},
+		"a destroy on request":               {terraform.OperationDestroy, resolved, "i", "now", nil, true},
 	} {
 		request := &terraform.Request{Operation: tc.operation, Module: module}
-		pinModule(request, tc.resolved, tc.inputs, tc.requested)
+		pinModule(request, tc.resolved, tc.inputs, tc.request)
 		g := NewWithT(t)
 		g.Expect(request.Module.Pin).To(Equal(tc.want), name)
 		g.Expect(request.Module.Refetch).To(Equal(tc.refetch), name)
@@ -47,23 +48,36 @@ func TestPinModule(t *testing.T) {
 }
 
 func TestRecordModule(t *testing.T) {
-	content := &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: "a"}
+	ref := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
+	archive := record.ModuleName(ref, "d")
+	before := &infrav1.ModuleStatus{Digest: "before"}
+	stored := func(archive string) *infrav1.ModuleStatus {
+		return &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: archive, Source: "s", Inputs: "i", Request: "q"}
+	}
+	content := func(archive string) *terraform.ModuleContent {
+		return &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: archive}
+	}
 	for name, tc := range map[string]struct {
 		operation terraform.Operation
+		outcome   terraform.Outcome
 		content   *terraform.ModuleContent
 		source    string
 		want      *infrav1.ModuleStatus
 	}{
-		"a plan":                     {terraform.OperationPlan, content, "s", &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: "s", Inputs: "i"}},
-		"nothing fetched":            {terraform.OperationPlan, nil, "s", nil},
-		"a run of an earlier CAPT":   {terraform.OperationPlan, content, "", nil},
-		"a destroy resolves nothing": {terraform.OperationDestroy, content, "s", nil},
+		"a plan":        {terraform.OperationPlan, terraform.OutcomePlanned, content(archive), "s", stored(archive)},
+		"a failed plan": {terraform.OperationPlan, terraform.OutcomeFailed, content(archive), "s", stored(archive)},
+		"an archive that the run must not choose": {terraform.OperationPlan, terraform.OutcomePlanned, content("snapshot-other-r1"), "s", stored("")},
+		"nothing fetched any more":                {terraform.OperationPlanAndApply, terraform.OutcomeSucceeded, nil, "s", nil},
+		"a failure before the fetch":              {terraform.OperationPlan, terraform.OutcomeFailed, nil, "s", before},
+		"a run of an earlier CAPT":                {terraform.OperationPlan, terraform.OutcomePlanned, content(archive), "", before},
+		"a destroy resolves nothing":              {terraform.OperationDestroy, terraform.OutcomeSucceeded, content(archive), "s", before},
 	} {
-		s := &scope{apply: &infrav1.WorkspaceTemplateApply{}}
+		s := &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}}
+		s.apply.Status.Module = before
 		run := &runRecord{secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i",
+			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i", record.RequestAnnotation: "q",
 		}}}}
-		s.recordModule(run, &terraform.Result{Operation: tc.operation, Module: tc.content})
+		s.recordModule(run, &terraform.Result{Operation: tc.operation, Outcome: tc.outcome, Module: tc.content})
 		NewWithT(t).Expect(s.apply.Status.Module).To(Equal(tc.want), name)
 	}
 }

@@ -106,7 +106,7 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 }
 
 // surplusRuns returns the runs beyond the history limit, except the run whose
-// outputs are in use, and a lost run, which may hold the lock.
+// outputs are in use, and lost runs, which may hold the lock.
 func (s *scope) surplusRuns() ([]*runRecord, error) {
 	limit := historyLimit(s.apply)
 	if len(s.runs) <= limit {
@@ -116,8 +116,30 @@ func (s *scope) surplusRuns() ([]*runRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost := s.lostRun()
-	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || run == lost }), nil
+	lost, err := s.lostRuns()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) }), nil
+}
+
+// lostRuns returns the runs that ended without a result after the last run that ended
+// with a complete state.
+func (s *scope) lostRuns() ([]*runRecord, error) {
+	var lost []*runRecord
+	for _, run := range s.runs {
+		result, err := record.Result(run.secret)
+		switch {
+		case err != nil:
+			return nil, err
+		case result == nil:
+		case result.Outcome == outcomeLost && !result.Unclaimed:
+			lost = append(lost, run)
+		case slices.Contains(settledOutcomes, result.Outcome):
+			return lost, nil
+		}
+	}
+	return lost, nil
 }
 
 // surplusPlans returns the Secrets of plans, except those of the plan that waits

@@ -81,7 +81,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		request.From, request.Rescued = s.from(), nil
 	}
 	request.Pod = s.podSettings()
-	pinModule(&request, s.apply.Status.Module, s.inputs.Hash, s.situation().requested())
+	pinModule(&request, s.apply.Status.Module, s.inputs.Hash, s.moduleRequest())
 	for _, run := range s.runs {
 		// A run that has ended cannot hold the lock.
 		request.GoneRuns = append(request.GoneRuns, run.id)

@@ -182,7 +182,7 @@ func (s *scope) lostRun() *runRecord {
 		switch {
 		case err != nil || result == nil:
 			return nil
-		case result.Outcome == outcomeLost && mayHaveChanged(result):
+		case result.Outcome == outcomeLost && mayHaveChanged(result) && !changesNothing(run.operation(), run.inputs()):
 			return run
 		case slices.Contains(settledOutcomes, result.Outcome):
 			return nil

@@ -26,8 +26,8 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 		return err
 	}
 	s.apply.Status.State = previous
-	if run.operation() == terraform.OperationMoveState && result.Outcome != terraform.OutcomeSucceeded {
-		// The backend that had the state has it still.
+	if replacesState(run.operation()) && result.Outcome != terraform.OutcomeSucceeded {
+		s.keepState(run, result)
 		return nil
 	}
 	backend, configuration := run.secret.Annotations[record.BackendAnnotation], run.secret.Annotations[record.ConfigurationAnnotation]
@@ -47,6 +47,9 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 		recorded, err := record.State(run.secret)
 		if err != nil {
 			return err
+		}
+		if recorded != nil && recorded.Lineage == "" {
+			recorded = nil
 		}
 		if recorded == nil && uncertain && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
 			// The run records the state before it changes anything.
@@ -77,6 +80,29 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	}
 	s.apply.Status.State = state
 	return nil
+}
+
+// replacesState reports whether an operation replaces the state by another one. If it
+// fails, what it found or left in the backend is not the state of the workspace.
+func replacesState(operation terraform.Operation) bool {
+	switch operation {
+	case terraform.OperationMoveState, terraform.OperationStateCommand, terraform.OperationRestoreState:
+		return true
+	default:
+		return false
+	}
+}
+
+// keepState keeps the known state after a failed run that may have replaced it. A move
+// has not changed the backend that had the state.
+func (s *scope) keepState(run *runRecord, result *terraform.Result) {
+	if s.apply.Status.State == nil || run.operation() == terraform.OperationMoveState ||
+		!mayHaveChanged(result) || changesNothing(run.operation(), run.inputs()) {
+		return
+	}
+	kept := s.apply.Status.State.DeepCopy()
+	kept.Confirmation = infrav1.StateUnconfirmed
+	s.apply.Status.State = kept
 }
 
 // previousState returns what was known about the state before a run.
@@ -145,6 +171,10 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
 		return false, err
 	}
+	// A state that could not be saved may have resources.
+	if rescued, err := r.rescuedStates(ctx, s); err != nil || len(rescued) > 0 && len(s.runs) > 0 {
+		return false, err
+	}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
 		// Only a run can read the state.
 		return !inUse(s.apply.Status.State) && recordsStates(s.runs), nil
@@ -162,9 +192,8 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	if err != nil || !empty || !inUse(s.apply.Status.State) {
 		return empty, err
 	}
-	rescued, err := r.rescuedStates(ctx, s)
-	if err != nil || len(rescued) > 0 || !isSuccessor(version, s.apply.Status.State) {
-		return false, err
+	if !isSuccessor(version, s.apply.Status.State) {
+		return false, nil
 	}
 	// Nothing but the status shows this after the state is deleted.
 	s.apply.Status.State.Resources, s.apply.Status.State.Confirmation = 0, infrav1.StateConfirmed
@@ -206,7 +235,7 @@ func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, err
 	}
 	var names []string
 	for i := range secrets {
-		if name, first := record.FirstChunk(secrets[i].Name); first {
+		if name, first := record.FirstChunk(secrets[i].Name); first && secrets[i].Type == corev1.SecretTypeOpaque {
 			names = append(names, name)
 		}
 	}

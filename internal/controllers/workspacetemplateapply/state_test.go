@@ -187,3 +187,40 @@ func TestIsSuccessor(t *testing.T) {
 		NewWithT(t).Expect(isSuccessor(tt.version, tt.known)).To(Equal(tt.want), name)
 	}
 }
+
+// TestRecordState_afterAReplacementFailed fails commands that replace the state. What
+// they found in the backend, or left there, is not the state of the workspace.
+func TestRecordState_afterAReplacementFailed(t *testing.T) {
+	before := &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 40, Resources: 50, Confirmation: infrav1.StateConfirmed}
+	unconfirmed := before.DeepCopy()
+	unconfirmed.Confirmation = infrav1.StateUnconfirmed
+	writing := []terraform.PhaseTime{{Name: terraform.PhaseWritingState}}
+	foreign, empty := terraform.StateInfo{Lineage: "other", Serial: 30, Resources: 200}, terraform.StateInfo{Lineage: "new", Serial: 1}
+	for name, tt := range map[string]struct {
+		operation terraform.Operation
+		result    terraform.Result
+		want      *infrav1.StateStatus
+	}{
+		"a refused push":               {terraform.OperationStateCommand, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign}, before},
+		"a push that failed half-way":  {terraform.OperationStateCommand, terraform.Result{Outcome: terraform.OutcomeFailed, State: empty, Phases: writing}, unconfirmed},
+		"a restore that failed":        {terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign}, unconfirmed},
+		"a snapshot that is missing":   {terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign, SnapshotMissing: true}, before},
+		"a push that was lost":         {terraform.OperationStateCommand, terraform.Result{Outcome: outcomeLost}, unconfirmed},
+		"a move that failed":           {terraform.OperationMoveState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign, Phases: writing}, before},
+		"a restore that never started": {terraform.OperationRestoreState, terraform.Result{Outcome: outcomeLost, Unclaimed: true}, before},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Status.State = before.DeepCopy()
+			annotations := onS3()
+			annotations[record.OperationAnnotation] = string(tt.operation)
+			tt.result.Operation = tt.operation
+			g.Expect(s.recordState(runWith(annotations), &tt.result)).To(Succeed())
+			g.Expect(s.apply.Status.State).To(Equal(tt.want))
+			known := terraform.KnownState{StateInfo: stateInfo(s.apply.Status.State), Unconfirmed: s.apply.Status.State.Confirmation == infrav1.StateUnconfirmed}
+			g.Expect(known.Compare(foreign, false)).To(Equal(terraform.StateForeign))
+			g.Expect(known.Compare(empty, false)).To(Equal(terraform.StateMissing))
+		})
+	}
+}

@@ -59,7 +59,7 @@ var (
 	tooLarge = anyOf(
 		`too long: (must have|may not be)`, `request entity too large`, `etcdserver: request is too large`, `trying to send message larger than max`,
 	)
-	stalePlan = anyOf(`saved plan is stale`, `saved plan does not match`, `the given plan file can no longer be applied`)
+	stalePlan = anyOf(`saved plan is stale`, `saved plan does not match`, `the given plan file can no longer be applied`, `plan file was created with a different set of external dependency selections`)
 	needsInit = anyOf(
 		`backend initialization required`, `inconsistent dependency lock file`, `required plugins are not installed`, `module not installed`,
 		`module source has changed`, `module version requirements have changed`, `missing required provider`, `unavailable provider`, `please run "(tofu|terraform) init"`,

@@ -109,8 +109,9 @@ func (c *contentWriter) addLink(name, target string, count *int) error {
 		return err
 	}
 	*count++
-	c.sum(target, []byte("link "+destination))
-	return c.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: target, Linkname: destination})
+	header := &tar.Header{Typeflag: tar.TypeSymlink, Name: target, Linkname: destination}
+	c.sums = append(c.sums, sumOf(header, nil))
+	return c.tar.WriteHeader(header)
 }
 
 func (c *contentWriter) addContent(name, target string) error {
@@ -130,13 +131,9 @@ func (c *contentWriter) addFile(header *tar.Header, content []byte) error {
 	if err := c.tar.WriteHeader(header); err != nil {
 		return err
 	}
-	c.sum(header.Name, content)
+	c.sums = append(c.sums, sumOf(header, content))
 	_, err := c.tar.Write(content)
 	return err
-}
-
-func (c *contentWriter) sum(name string, content []byte) {
-	c.sums = append(c.sums, sumLine(name, content))
 }
 
 // close completes the archive and returns the digest of the content.
@@ -147,12 +144,14 @@ func (c *contentWriter) close() (string, error) {
 	return contentDigest(c.sums), nil
 }
 
-func sumLine(name string, content []byte) string {
-	if path.Base(name) == manifestName && path.Dir(name) == modulesDir {
+// sumOf returns a line that identifies an entry: its type, whether it is executable,
+// its name and its content. Quotes keep names with line breaks apart.
+func sumOf(header *tar.Header, content []byte) string {
+	if header.Name == path.Join(modulesDir, manifestName) {
 		content = sortManifest(content)
 	}
 	sum := sha256.Sum256(content)
-	return name + " " + hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%t %t %q %q %s", header.Typeflag == tar.TypeSymlink, header.Mode&0o100 != 0, header.Name, header.Linkname, hex.EncodeToString(sum[:]))
 }
 
 func contentDigest(sums []string) string {
@@ -208,10 +207,7 @@ func eachEntry(archive []byte, handle func(*tar.Header, []byte) error) error {
 func archiveDigest(archive []byte) (string, error) {
 	var sums []string
 	err := eachEntry(archive, func(header *tar.Header, content []byte) error {
-		if header.Typeflag == tar.TypeSymlink {
-			content = []byte("link " + header.Linkname)
-		}
-		sums = append(sums, sumLine(header.Name, content))
+		sums = append(sums, sumOf(header, content))
 		return nil
 	})
 	return contentDigest(sums), err

@@ -226,3 +226,42 @@ func TestSortManifest(t *testing.T) {
 		To(Equal(sortManifest([]byte(`{"Modules":[{"Dir":"1","Key":"a"},{"Dir":"2","Key":"b"}]}`))))
 	g.Expect(sortManifest([]byte("{"))).To(BeEquivalentTo("{"))
 }
+
+// TestArchiveDigest_hasNoCollisions compares archives that differ only in what a digest
+// may overlook.
+func TestArchiveDigest_hasNoCollisions(t *testing.T) {
+	g := NewWithT(t)
+	pack := func(entries ...any) []byte {
+		var buffer bytes.Buffer
+		zip := gzip.NewWriter(&buffer)
+		writer := tar.NewWriter(zip)
+		for i := 0; i < len(entries); i += 2 {
+			header, content := entries[i].(tar.Header), entries[i+1].(string)
+			header.Size, header.Format = int64(len(content)), tar.FormatPAX
+			g.Expect(writer.WriteHeader(&header)).To(Succeed())
+			_, err := writer.Write([]byte(content))
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		g.Expect(writer.Close()).To(Succeed())
+		g.Expect(zip.Close()).To(Succeed())
+		return buffer.Bytes()
+	}
+	digest := func(archive []byte) string {
+		d, err := archiveDigest(archive)
+		g.Expect(err).NotTo(HaveOccurred())
+		return d
+	}
+	sum := sumOf(&tar.Header{Name: "package/a.tf"}, []byte("1"))
+	seen := map[string]string{}
+	for name, archive := range map[string][]byte{
+		"two files":       pack(tar.Header{Name: "package/a.tf"}, "1", tar.Header{Name: "package/b.tf"}, "2"),
+		"one merged file": pack(tar.Header{Name: sum + "\npackage/b.tf"}, "2"),
+		"executable":      pack(tar.Header{Name: "package/a.tf", Mode: 0o700}, "1", tar.Header{Name: "package/b.tf"}, "2"),
+		"a link":          pack(tar.Header{Name: "package/a.tf", Typeflag: tar.TypeSymlink, Linkname: "1"}, "", tar.Header{Name: "package/b.tf"}, "2"),
+		"a file like it":  pack(tar.Header{Name: "package/a.tf"}, "link 1", tar.Header{Name: "package/b.tf"}, "2"),
+	} {
+		d := digest(archive)
+		g.Expect(seen).NotTo(HaveKey(d), name)
+		seen[d] = name
+	}
+}

@@ -55,6 +55,17 @@ func placeInline(module terraform.Module, dir string) error {
 // module may refer to other modules of it. It returns the root module's path relative
 // to the directory, and the revision that the address resolved to.
 func (w *Workdir) fetch(ctx context.Context, request *terraform.Request, dir string) (root, revision string, err error) {
+	root, revision, err = w.fetchOnce(ctx, request, dir)
+	if err == nil || request.Module.Pin == nil || request.NeedsPin() || AsFailure(err) == nil {
+		return root, revision, err
+	}
+	// The revision may not exist any more. The run can use another one.
+	latest := *request
+	latest.Module.Pin = nil
+	return w.fetchOnce(ctx, &latest, dir)
+}
+
+func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir string) (root, revision string, err error) {
 	scratch := filepath.Join(w.Dir, "fetch")
 	if err := os.RemoveAll(scratch); err != nil {
 		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)

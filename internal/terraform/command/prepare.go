@@ -126,7 +126,8 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if prepared.Content, err = w.recordContent(request, content); err != nil {
 		return nil, err
 	}
-	if shared {
+	// Pinned content may be older than what other workspaces should get.
+	if shared && content.pinned == nil {
 		if err := w.toTemplate(prepared, request); err != nil {
 			return nil, err
 		}

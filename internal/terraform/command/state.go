@@ -99,7 +99,7 @@ func ParseState(data []byte) (*State, error) {
 	switch {
 	case state.Resources > 0:
 		state.Owner = ""
-	case state.Owner == "" && len(state.Outputs) > 0:
+	case state.Owner == "" && state.Lineage != "":
 		state.Owner = terraform.UnknownOwner
 	}
 	return state, nil
@@ -118,17 +118,20 @@ func index(key any) string {
 
 // ownerOutput is the output of a new state that names the workspace which created it.
 // The first apply removes it.
-const ownerOutput = "capt_workspace"
-
-// EmptyState returns a state without resources and outputs.
-func EmptyState(lineage string) []byte {
-	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{},"resources":[],"check_results":null}`+"\n", stateVersion, lineage)
-}
+const ownerOutput = "zz_capt_workspace"
 
 // NewState returns the first state of a workspace. It names its owner, because two new
 // workspaces may use the same backend by mistake.
-func NewState(lineage, owner string) []byte {
-	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":1,"lineage":%q,"outputs":{%q:{"value":%q,"type":"string"}},"resources":[],"check_results":null}`+"\n", stateVersion, lineage, ownerOutput, owner)
+func NewState(lineage, owner string) []byte { return ownedState(lineage, 1, owner) }
+
+// FreeState returns the last state of a workspace: another one may use it.
+func FreeState(last terraform.StateInfo) []byte {
+	return ownedState(last.Lineage, last.Serial+1, terraform.NoOwner)
+}
+
+func ownedState(lineage string, serial uint64, owner string) []byte {
+	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":%d,"lineage":%q,"outputs":{%q:{"value":%q,"type":"string"}},"resources":[],"check_results":null}`+"\n",
+		stateVersion, serial, lineage, ownerOutput, owner)
 }
 
 // Identify returns the lineage and serial of a state, which may be encrypted, and

@@ -38,8 +38,8 @@ func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error
 
 // StateCreate pushes a state into a backend that has none. The tool gives the first
 // state of a backend a new lineage, so that an empty one has to precede it.
-func (s *Session) StateCreate(ctx context.Context, state []byte) error {
-	if err := s.StatePush(ctx, EmptyState(uuid.NewString()), false); err != nil {
+func (s *Session) StateCreate(ctx context.Context, state []byte, owner string) error {
+	if err := s.StatePush(ctx, NewState(uuid.NewString(), owner), false); err != nil {
 		return err
 	}
 	return s.StatePush(ctx, state, true)

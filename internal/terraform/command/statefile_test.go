@@ -74,14 +74,14 @@ func TestStateFile_isThatOfASavedPlanInAnotherDirectory(t *testing.T) {
 		first, _ := workdir(t, tool)
 		session, err := Prepare(ctx, first, request)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.WriteState(EmptyState("l"))).To(Succeed())
+		g.Expect(session.WriteState(NewState("l", "o"))).To(Succeed())
 		_, err = session.Plan(ctx, PlanOptions{Out: first.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())
 
 		second, _ := workdir(t, tool)
 		session, err = Prepare(ctx, second, request)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.WriteState(EmptyState("l"))).To(Succeed())
+		g.Expect(session.WriteState(NewState("l", "o"))).To(Succeed())
 		_, err = session.Apply(ctx, first.PlanFile(), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		state := parsed(g, session)
@@ -169,7 +169,7 @@ func TestStateFile_isEncrypted(t *testing.T) {
 }
 
 func TestUnsavedStates(t *testing.T) {
-	one := EmptyState("l")
+	one := NewState("l", "o")
 	two := []byte(`{"version":4,"serial":5,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{}]}]}`)
 	branch := []byte(`{"version":4,"serial":4,"lineage":"l","resources":[]}`)
 	prepared := func(g Gomega, dir string) *Session {

@@ -160,23 +160,32 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 // storedSecrets returns the names of the Secrets of the module, the plan, the
 // snapshot, the input and the rescued states that the run reads.
 func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
-	stored := slices.Clone(request.Rescued)
+	type content struct {
+		name       string
+		components []string
+	}
+	var stored []content
+	rescued := request.Rescued
+	if request.From != nil {
+		rescued = slices.Concat(rescued, request.From.Rescued)
+	}
+	for _, name := range rescued {
+		stored = append(stored, content{name, []string{record.ComponentRescue}})
+	}
 	if pin := request.Module.Pin; pin != nil && pin.Archive != "" {
-		stored = append(stored, pin.Archive)
+		stored = append(stored, content{pin.Archive, []string{record.ComponentModule}})
 	}
 	switch {
 	case request.Operation == terraform.OperationApply && request.Plan != nil:
-		stored = append(stored, request.Plan.ID)
+		stored = append(stored, content{request.Plan.ID, []string{record.ComponentPlan}})
 	case request.Operation == terraform.OperationRestoreState:
-		stored = append(stored, request.Snapshot)
+		stored = append(stored, content{request.Snapshot, []string{record.ComponentSnapshot, record.ComponentRescue}})
 	case request.Operation == terraform.OperationStateCommand && request.StateCommand.Input != "":
-		stored = append(stored, request.StateCommand.Input)
-	case request.From != nil:
-		stored = append(stored, request.From.Rescued...)
+		stored = append(stored, content{request.StateCommand.Input, []string{record.ComponentTransfer}})
 	}
 	var names []string
-	for _, name := range stored {
-		chunks, err := e.chunkNames(ctx, request, name)
+	for _, content := range stored {
+		chunks, err := e.chunkNames(ctx, request.Workspace, content.name, content.components)
 		if err != nil {
 			return nil, err
 		}
@@ -185,24 +194,30 @@ func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request
 	return names, nil
 }
 
-// chunkNames returns the names of the Secrets with a stored plan or state.
-func (e *Executor) chunkNames(ctx context.Context, request *terraform.Request, stored string) ([]string, error) {
-	first := &corev1.Secret{}
-	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: request.Workspace.Namespace, Name: record.ChunkName(stored, 0)}, first)
-	if apierrors.IsNotFound(err) {
-		// The run reports the missing plan or snapshot.
-		return []string{record.ChunkName(stored, 0)}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", stored, err)
-	}
-	count, err := record.ChunkCount(first)
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, count)
-	for i := range names {
-		names[i] = record.ChunkName(stored, i)
+// chunkNames returns the names of the Secrets with a stored plan or state. A run can
+// create Secrets, so it must not choose which ones a later run reads: each must exist,
+// be a part of the expected content of the workspace, and hold plain data.
+func (e *Executor) chunkNames(ctx context.Context, workspace terraform.WorkspaceRef, stored string, components []string) ([]string, error) {
+	var names []string
+	for i, count := 0, 1; i < count; i++ {
+		secret := &corev1.Secret{}
+		err := e.Reader.Get(ctx, client.ObjectKey{Namespace: workspace.Namespace, Name: record.ChunkName(stored, i)}, secret)
+		if apierrors.IsNotFound(err) {
+			// The run reports what is missing.
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", stored, err)
+		}
+		if secret.Type != corev1.SecretTypeOpaque || !slices.ContainsFunc(components, func(component string) bool { return record.BelongsTo(secret, workspace, component) }) {
+			return nil, nil
+		}
+		if i == 0 {
+			if count, err = record.ChunkCount(secret); err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, secret.Name)
 	}
 	return names, nil
 }

@@ -3,6 +3,7 @@ package job_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -69,11 +70,30 @@ func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
 	}
 }
 
+// tokenComponent stands for a Secret that a module created to read the token of a
+// service account.
+const tokenComponent = "token"
+
+// stored returns a part of the stored content of a workspace.
+func stored(namespace, workspace, name, component string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: record.Meta(terraform.WorkspaceRef{Namespace: namespace, Name: workspace}, component, "")}
+	secret.Name, secret.OwnerReferences = name, nil
+	secret.Annotations = map[string]string{record.ChunksAnnotation: "2"}
+	if component == tokenComponent {
+		secret.Labels["capt.appthrust.io/component"] = record.ComponentRescue
+		secret.Type = corev1.SecretTypeServiceAccountToken
+		secret.Annotations[corev1.ServiceAccountNameKey] = "default"
+	}
+	return secret
+}
+
 func TestAccess_dependsOnTheOperation(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*terraform.Request)
-		// reads are Secrets other than those of the run and the state.
+		// stored are the Secrets that exist, with their component. reads are those that
+		// the run may read, other than those of the run and the state.
+		stored  map[string]string
 		reads   []string
 		creates bool
 		state   bool
@@ -88,13 +108,34 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			name: "plan", change: func(r *terraform.Request) {
 				r.Operation, r.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-1"}
 			},
-			reads: []string{"capt-plan-1-0", "capt-plan-1-1"}, creates: true, state: true,
+			stored: map[string]string{"capt-plan-1-0": record.ComponentPlan, "capt-plan-1-1": record.ComponentPlan},
+			reads:  []string{"capt-plan-1-0", "capt-plan-1-1"}, creates: true, state: true,
 		},
 		{
 			name: "missing", change: func(r *terraform.Request) {
 				r.Operation, r.Snapshot = terraform.OperationRestoreState, "snapshot-x-3"
 			},
-			reads: []string{"capt-snapshot-x-3-0"}, creates: true, state: true,
+			creates: true, state: true,
+		},
+		{
+			name: "mismatched", change: func(r *terraform.Request) {
+				r.Operation, r.Snapshot = terraform.OperationRestoreState, "plan-1"
+				r.Module.Pin = &terraform.ModuleContent{Digest: "d", Archive: "snapshot-other-r1"}
+			},
+			stored:  map[string]string{"capt-plan-1-0": record.ComponentPlan, "capt-plan-1-1": record.ComponentPlan, "capt-snapshot-other-r1-0": record.ComponentSnapshot},
+			creates: true, state: true,
+		},
+		{
+			name: "token", change: func(r *terraform.Request) { r.Rescued = []string{"rescue-1"} },
+			stored:  map[string]string{"capt-rescue-1-0": tokenComponent},
+			creates: true, state: true,
+		},
+		{
+			name: "module", change: func(r *terraform.Request) {
+				r.Module.Pin = &terraform.ModuleContent{Digest: "d", Archive: "module-x-1"}
+			},
+			stored: map[string]string{"capt-module-x-1-0": record.ComponentModule, "capt-module-x-1-1": record.ComponentModule},
+			reads:  []string{"capt-module-x-1-0", "capt-module-x-1-1"}, creates: true, state: true,
 		},
 		{
 			name: "list", change: func(r *terraform.Request) {
@@ -113,14 +154,16 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			name: "push", change: func(r *terraform.Request) {
 				r.Operation, r.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{ID: "1", Command: terraform.StatePush, Input: "input-1"}
 			},
-			reads: []string{"capt-input-1-0"}, creates: true, state: true,
+			stored: map[string]string{"capt-input-1-0": record.ComponentTransfer, "capt-input-1-1": record.ComponentTransfer},
+			reads:  []string{"capt-input-1-0", "capt-input-1-1"}, creates: true, state: true,
 		},
 		{
 			name: "move", change: func(r *terraform.Request) {
 				r.Operation, r.From = terraform.OperationMoveState, &terraform.Request{Backend: r.Backend, Workspace: r.Workspace, Rescued: []string{"rescue-1"}}
 				r.Backend = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}
 			},
-			reads: []string{"capt-rescue-1-0"}, creates: true, state: true,
+			stored: map[string]string{"capt-rescue-1-0": record.ComponentRescue, "capt-rescue-1-1": record.ComponentRescue},
+			reads:  []string{"capt-rescue-1-0", "capt-rescue-1-1"}, creates: true, state: true,
 		},
 		{
 			name: "move-back", change: func(r *terraform.Request) {
@@ -138,9 +181,9 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.Expect(env.Client.Create(f.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: f.namespace, Name: "capt-plan-1-0", Annotations: map[string]string{record.ChunksAnnotation: "2"},
-			}})).To(Succeed())
+			for name, component := range test.stored {
+				f.Expect(env.Client.Create(f.ctx, stored(f.namespace, test.name, name, component))).To(Succeed())
+			}
 			run := f.run(f.workspace(test.name), test.change)
 			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 			var role rbacv1.Role
@@ -171,6 +214,9 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 				expected += 2
 			}
 			f.Expect(allowed).To(HaveLen(expected), "and nothing else")
+			for name := range test.stored {
+				f.Expect(allowed[name] != nil).To(Equal(slices.Contains(test.reads, name)), name)
+			}
 		})
 	}
 }

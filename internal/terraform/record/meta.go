@@ -123,10 +123,11 @@ func shortSum(content []byte) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// ModuleName returns the name of the stored content of a workspace's module.
-func ModuleName(workspace, digest string) string {
-	_, sum, _ := strings.Cut(digest, ":")
-	return "module-" + Shorten(workspace, 45) + "-" + sum[:min(12, len(sum))]
+// ModuleName returns the name of the stored content of a workspace's module. A later
+// workspace of the same name has others.
+func ModuleName(workspace terraform.WorkspaceRef, digest string) string {
+	sum := sha256.Sum256([]byte(workspace.UID + " " + digest))
+	return "module-" + Shorten(workspace.Name, 45) + "-" + hex.EncodeToString(sum[:8])
 }
 
 // IsStoredState reports whether a Secret is a snapshot or a rescued state of a

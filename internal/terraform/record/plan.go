@@ -19,6 +19,13 @@ import (
 const chunkSize = 900 << 10
 
 const (
+	// maxChunks limits how many Secrets hold a plan or a state, maxChunkedContent what
+	// they expand to.
+	maxChunks         = 256
+	maxChunkedContent = 1 << 30
+)
+
+const (
 	keyChunk  = "chunk"
 	keyDigest = "sha256"
 	// PlanFormatAnnotation is the format of a stored plan. A plan records its backend,
@@ -119,8 +126,8 @@ func Chunks(name string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secr
 // of them.
 func ChunkCount(first *corev1.Secret) (int, error) {
 	n, err := strconv.Atoi(first.Annotations[ChunksAnnotation])
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("reading Secret %s: annotation %s is not a positive number", first.Name, ChunksAnnotation)
+	if err != nil || n < 1 || n > maxChunks {
+		return 0, fmt.Errorf("reading Secret %s: annotation %s is not a number from 1 to %d", first.Name, ChunksAnnotation, maxChunks)
 	}
 	return n, nil
 }
@@ -134,7 +141,8 @@ func Join(secrets []*corev1.Secret) ([]byte, error) {
 	for _, s := range secrets {
 		compressed = append(compressed, s.Data[keyChunk]...)
 	}
-	content, err := Decompress(compressed)
+	// Only a run reads them.
+	content, err := decompress(compressed, maxChunkedContent)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing Secret %s: %w", secrets[0].Name, err)
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -20,7 +18,7 @@ const maxArchive = 4 << 20
 func (r *Runner) loadContent(namespace string) func(ctx context.Context, name string) ([]byte, error) {
 	return func(ctx context.Context, name string) ([]byte, error) {
 		content, _, err := r.load(ctx, namespace, name)
-		if apierrors.IsNotFound(err) {
+		if isMissingContent(err) {
 			return nil, nil
 		}
 		return content, err
@@ -47,7 +45,7 @@ func (r *Runner) storeContent(ctx context.Context, run *execution) error {
 		// A drift check must not create objects.
 		return nil
 	}
-	name := record.ModuleName(run.request.Workspace.Name, content.Digest)
+	name := record.ModuleName(run.request.Workspace, content.Digest)
 	if err := r.store(ctx, run, name, record.ComponentModule, archive); err != nil {
 		return fmt.Errorf("storing the module: %w", err)
 	}

@@ -102,7 +102,7 @@ func (r *Runner) writeTarget(ctx context.Context, run *execution, content []byte
 	}
 	location := "backend " + run.request.Backend.Type
 	if target.Lineage != source.Lineage || target.Serial < source.Serial || !sameResources(text, content) {
-		if problem := terraform.CheckTarget(source.StateInfo, target.StateInfo); problem != "" {
+		if problem := terraform.CheckTarget(source.StateInfo, target.StateInfo, run.request.Workspace.Owner()); problem != "" {
 			return terminal("State not moved", fmt.Errorf("the state cannot be moved to %s: %s", location, problem))
 		}
 		run.printf("Writing state %s to %s", source.Version(), location)
@@ -146,7 +146,7 @@ func (r *Runner) readTarget(ctx context.Context, run *execution) (*command.State
 func (r *Runner) pushTarget(ctx context.Context, run *execution, content []byte, first bool) error {
 	var err error
 	if first {
-		err = run.session.StateCreate(ctx, content)
+		err = run.session.StateCreate(ctx, content, run.request.Workspace.Owner())
 	} else {
 		err = run.session.StatePush(ctx, content, true)
 	}

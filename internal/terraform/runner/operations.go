@@ -59,6 +59,10 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	return plan, nil
 }
 
+// isMissingContent reports whether a stored plan or state does not exist. A run in a
+// pod has access only to what existed when it started.
+func isMissingContent(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+
 // planArgs returns the arguments of the request's plan. Arguments of an apply that
 // change its plan are passed to the plan.
 func planArgs(request *terraform.Request) []string {
@@ -85,12 +89,14 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
 	run.result.Outcome = terraform.OutcomePlanned
-	return nil
+	// The plan can be applied only with the same providers.
+	run.result.LockFile, err = run.session.LockFile()
+	return err
 }
 
 func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
-	if apierrors.IsNotFound(err) {
+	if isMissingContent(err) {
 		// As with a stale plan, the controller creates another one.
 		run.result.StalePlan = true
 		return terminal("Plan not found", err)
@@ -163,7 +169,22 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	run.result.Diagnostics = append(run.result.Diagnostics, applied.Diagnostics...)
 	run.result.Outcome = terraform.OutcomeSucceeded
 	// The changes are applied, so a cancellation must not prevent their record.
-	return r.readOutputs(context.WithoutCancel(ctx), run)
+	if err := r.readOutputs(context.WithoutCancel(ctx), run); err != nil {
+		return err
+	}
+	r.freeState(context.WithoutCancel(ctx), run)
+	return nil
+}
+
+// freeState marks the state in a backend whose resources are destroyed, so that a new
+// workspace may use it.
+func (r *Runner) freeState(ctx context.Context, run *execution) {
+	if run.request.Operation != terraform.OperationDestroy || run.state != nil || run.result.State.Resources > 0 {
+		return
+	}
+	if err := run.session.StatePush(ctx, command.FreeState(run.result.State), false); err != nil {
+		run.printf("The empty state could not be marked as free: %v", err)
+	}
 }
 
 // concludeUnchanged completes a run whose plan has no changes.
@@ -210,7 +231,7 @@ func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 // state.
 func (r *Runner) restore(ctx context.Context, run *execution) error {
 	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
-	if apierrors.IsNotFound(err) {
+	if isMissingContent(err) {
 		run.result.SnapshotMissing = true
 		return terminal("Snapshot not found", err)
 	}
@@ -239,7 +260,8 @@ func (r *Runner) restore(ctx context.Context, run *execution) error {
 // checkSize returns an error if the state after the plan would not fit into its
 // Secret.
 func (r *Runner) checkSize(run *execution) error {
-	if run.request.Backend.Type != terraform.BackendKubernetes {
+	if run.request.Backend.Type != terraform.BackendKubernetes || run.state != nil && run.state.carried != nil {
+		// A state that is already too large may become smaller.
 		return nil
 	}
 	archive, err := zip.OpenReader(r.workdir.PlanFile())

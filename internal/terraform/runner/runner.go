@@ -54,6 +54,9 @@ type execution struct {
 	locked  bool
 	// state is the state of the Kubernetes backend, nil for other backends.
 	state *savedState
+	// incomplete is set if the tool was killed while it wrote the state, and no complete
+	// version of that state exists.
+	incomplete bool
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 }

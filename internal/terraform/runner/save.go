@@ -18,9 +18,9 @@ import (
 // which is deleted with the pod. The tool must have ended. The run stays without a
 // result, so that the controller records its loss.
 func Save(ctx context.Context, config Config) error {
-	if found, err := hasAnyUnsaved(config.WorkDir); err != nil || !found {
+	if found, err := hasAnyUnsaved(config.WorkDir); err == nil && !found {
 		// The rights of a run that changed nothing may already be revoked.
-		return err
+		return nil
 	}
 	kube, err := newKube(config.API)
 	if err != nil {

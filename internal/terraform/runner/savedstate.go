@@ -3,11 +3,11 @@ package runner
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +21,8 @@ import (
 const (
 	// syncInterval is how often a running run saves a changed state file.
 	syncInterval = 250 * time.Millisecond
+	// maxSyncInterval is how often it tries to save a state that it could not save.
+	maxSyncInterval = 10 * time.Second
 	// syncTimeout is how long one such save may take.
 	syncTimeout = 30 * time.Second
 	// saveTimeout is how long a run tries to save its state. Without it, resources
@@ -45,9 +47,9 @@ type savedState struct {
 	// state. A Secret without a resource version does not exist.
 	secret  *corev1.Secret
 	content []byte
-	// sent are the compressed states that this run has tried to save. The API server
-	// may have stored one although its response was lost.
-	sent [][]byte
+	// sent are the digests of the compressed states that this run has tried to save.
+	// The API server may have stored one although its response was lost.
+	sent map[[sha256.Size]byte]bool
 	// carried is a state that is too large to be saved and that the run works with. It
 	// is stored as carriedName.
 	carried     []byte
@@ -160,7 +162,10 @@ func (s *savedState) save(ctx context.Context, content []byte) error {
 	// Without the base, a later run would not continue from the file, but keep both.
 	// That is better than a state that is not saved because of a full disk.
 	_ = s.session.AddBase(content)
-	s.sent = append(s.sent, data)
+	if s.sent == nil {
+		s.sent = map[[sha256.Size]byte]bool{}
+	}
+	s.sent[sha256.Sum256(data)] = true
 	for {
 		updated, err := s.write(ctx, data)
 		if err == nil {
@@ -192,9 +197,7 @@ func (s *savedState) save(ctx context.Context, content []byte) error {
 }
 
 // hasSent reports whether this run has tried to save a state.
-func (s *savedState) hasSent(data []byte) bool {
-	return slices.ContainsFunc(s.sent, func(sent []byte) bool { return bytes.Equal(sent, data) })
-}
+func (s *savedState) hasSent(data []byte) bool { return s.sent[sha256.Sum256(data)] }
 
 // write creates or updates the Secret.
 func (s *savedState) write(ctx context.Context, data []byte) (*corev1.Secret, error) {
@@ -224,7 +227,8 @@ func (s *savedState) start(ctx context.Context) (stop func()) {
 		defer close(done)
 		ticker := time.NewTicker(syncInterval)
 		defer ticker.Stop()
-		var last time.Time
+		var last, next time.Time
+		wait := syncInterval
 		for {
 			select {
 			case <-stopping:
@@ -232,13 +236,16 @@ func (s *savedState) start(ctx context.Context) (stop func()) {
 			case <-ticker.C:
 			}
 			info, err := os.Stat(s.session.StateFile())
-			if err != nil || info.ModTime().Equal(last) {
+			if err != nil || info.ModTime().Equal(last) || time.Now().Before(next) {
 				continue
 			}
 			attempt, cancel := context.WithTimeout(ctx, syncTimeout)
 			if s.sync(attempt) == nil {
-				last = info.ModTime()
+				last, wait = info.ModTime(), syncInterval
+			} else {
+				wait = min(2*wait, maxSyncInterval)
 			}
+			next = time.Now().Add(wait - syncInterval)
 			cancel()
 		}
 	}()

@@ -30,7 +30,7 @@ func (r *Runner) performOnFile(ctx context.Context, run *execution) error {
 	err := r.perform(ctx, run)
 	stop()
 	closeErr := r.closeState(ctx, run, err)
-	run.result.StateUncertain = closeErr != nil
+	run.result.StateUncertain = closeErr != nil || run.incomplete
 	if err != nil && closeErr != nil {
 		// The failure of the tool determines the outcome.
 		run.result.Diagnostics = append(run.result.Diagnostics, diagnostic("State not saved", closeErr.Error())...)
@@ -83,6 +83,13 @@ func (r *Runner) readForRun(ctx context.Context, run *execution) error {
 	return r.saveLeft(ctx, run)
 }
 
+// known returns what earlier runs reported about the state.
+func (run *execution) known() terraform.KnownState {
+	known := run.request.State
+	known.Owner = run.request.Workspace.Owner()
+	return known
+}
+
 // verifyState returns an error if the state in the backend is not the state that
 // the workspace used before.
 func (run *execution) verifyState(content []byte, location string) error {
@@ -99,8 +106,7 @@ func (run *execution) verifyState(content []byte, location string) error {
 		}
 		return nil
 	}
-	known := run.request.State
-	known.Owner = run.request.Workspace.Owner()
+	known := run.known()
 	if problem := known.Compare(found, run.state != nil); problem != "" {
 		run.result.StateProblem = problem
 		return terminal("Unexpected state", errors.New(problem.Explain(known, found, location)))
@@ -126,6 +132,7 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 	case err == nil:
 		if run.state.carriedName != "" {
 			run.result.Saved = append(run.result.Saved, run.state.carriedName)
+			run.state.carried, run.state.carriedName = nil, ""
 		}
 	case errors.Is(err, errIncomplete):
 		if err := r.saveIncomplete(ctx, run); err != nil {
@@ -140,6 +147,10 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 	if err := r.saveUnsaved(context.WithoutCancel(ctx), run); err != nil {
 		return err
 	}
+	if run.state.carried != nil {
+		run.result.StateTooLarge = true
+		return terminal("State too large", fmt.Errorf("the state is only in Secret %s", record.ChunkName(run.state.carriedName, 0)))
+	}
 	if !run.readsOnly() {
 		run.observeState(context.WithoutCancel(ctx))
 	}
@@ -152,6 +163,7 @@ func (r *Runner) saveIncomplete(ctx context.Context, run *execution) error {
 	run.printf("The tool was killed while it wrote the state. The state is that of %d s before at most", statePersistSeconds)
 	restored, err := run.state.restoreUnsaved()
 	if err != nil || !restored {
+		run.incomplete = true
 		return err
 	}
 	if err := run.state.sync(context.WithoutCancel(ctx)); err != nil {
@@ -289,7 +301,7 @@ func (r *Runner) replaceState(ctx context.Context, run *execution, raw []byte) e
 			return err
 		}
 		if run.result.State.Lineage == "" {
-			return run.session.StateCreate(ctx, raw)
+			return run.session.StateCreate(ctx, raw, run.request.Workspace.Owner())
 		}
 		return run.session.StatePush(ctx, raw, true)
 	}

@@ -513,3 +513,76 @@ func TestSave_restoresTheLabels(t *testing.T) {
 	g.Expect(run.state.save(t.Context(), []byte(twoResources))).To(Succeed())
 	g.Expect(a.secret(g, request().Backend.StateSecretName()).Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 }
+
+// TestSavedState_remembersOneCopy fails to save one state many times. The memory of a
+// pod is limited.
+func TestSavedState_remembersOneCopy(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if method == http.MethodPatch {
+			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	}
+	write(g, run, twoResources)
+	for range 100 {
+		g.Expect(run.state.sync(t.Context())).NotTo(Succeed())
+	}
+	g.Expect(run.state.sent).To(HaveLen(1))
+}
+
+// TestOpenState_rescuedOfADeletedWorkspace finds the rescued state of a deleted
+// workspace of the same name.
+func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		known   terraform.KnownState
+		adopted bool
+	}{
+		"a new workspace":              {},
+		"another lineage":              {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "x"}}},
+		"the lineage of the workspace": {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "l"}}, adopted: true},
+		"a first run that was lost":    {known: terraform.KnownState{Unconfirmed: true}, adopted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			a, r := newAPI(t)
+			run := onFile(t, r)
+			rescued := record.RescueName("hello-r1", []byte(twoResources))
+			g.Expect(r.store(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources))).To(Succeed())
+			run.request.Rescued, run.request.State = []string{rescued}, tc.known
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			if tc.adopted {
+				g.Expect(a.saved(g)).To(Equal(twoResources))
+				g.Expect(run.result.Saved).To(ConsistOf(rescued))
+				return
+			}
+			g.Expect(run.result.Saved).To(BeEmpty(), "it stays for the user")
+			g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
+		})
+	}
+}
+
+// TestCloseState_isNotDoneWithACarriedState applies a change that leaves the state too
+// large.
+func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	a.intercept = func(method, path string, _ []byte) *metav1.Status {
+		if method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
+			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
+		}
+		return nil
+	}
+	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(twoResources), 0o600)).To(Succeed())
+	err := r.closeState(t.Context(), run, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("State too large")))
+	g.Expect(run.result.StateTooLarge).To(BeTrue())
+	g.Expect(run.result.Rescued).NotTo(BeEmpty())
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -100,7 +98,7 @@ func (r *Runner) output(ctx context.Context, run *execution, read func() (string
 func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 	cmd := run.request.StateCommand
 	content, first, err := r.load(ctx, run.request.Workspace.Namespace, cmd.Input)
-	if apierrors.IsNotFound(err) {
+	if isMissingContent(err) {
 		return terminal("Input not found", err)
 	}
 	if err != nil {
@@ -116,12 +114,12 @@ func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 	if err != nil {
 		return terminal("Invalid state", err)
 	}
-	if problem := terraform.CheckPush(pushed.StateInfo, run.result.State, run.request.State); problem != "" && !cmd.Force {
+	if problem := terraform.CheckPush(pushed.StateInfo, run.result.State, run.known()); problem != "" && !cmd.Force {
 		return terminal("Push refused", errors.New(problem+". Nothing was changed. To replace the state nevertheless, push with --force"))
 	}
 	return r.changeState(ctx, run, func() error {
 		if run.result.State.Lineage == "" {
-			return run.session.StateCreate(ctx, content)
+			return run.session.StateCreate(ctx, content, run.request.Workspace.Owner())
 		}
 		// An empty state of another lineage is replaced as well.
 		return run.session.StatePush(ctx, content, cmd.Force || run.result.State.Lineage != pushed.Lineage)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,9 +66,9 @@ func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
 	return r.eachRescued(ctx, run, func(name string, content []byte) (bool, error) {
 		saved := run.state.working()
 		if sameState(content, saved) {
-			return true, nil
+			return run.state.carried == nil, nil
 		}
-		if !command.IsLater(content, saved) {
+		if !command.IsLater(content, saved) || len(saved) == 0 && !run.mayHaveLeft(content) {
 			return false, nil
 		}
 		run.printf("Saving the state that an earlier run could not save")
@@ -99,6 +100,15 @@ func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte
 	}
 	run.state.carriedName = record.RescueName(r.RunID, content)
 	return r.storeRescued(ctx, run, content)
+}
+
+// mayHaveLeft reports whether an earlier run of the workspace may have left a state,
+// and not one of a deleted workspace of the same name. It decides only if the backend
+// has no state.
+func (run *execution) mayHaveLeft(content []byte) bool {
+	known := run.request.State
+	left, err := command.Identify(content)
+	return err == nil && known.Exists() && (known.Lineage == "" || known.Lineage == left.Lineage)
 }
 
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
@@ -134,13 +144,23 @@ func sameState(a, b []byte) bool {
 }
 
 func equalJSON(a, b []byte) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+	x, xErr := decodeNumbers(a)
+	y, yErr := decodeNumbers(b)
+	if xErr != nil || yErr != nil {
 		return false
 	}
 	left, leftErr := json.Marshal(x)
 	right, rightErr := json.Marshal(y)
 	return leftErr == nil && rightErr == nil && string(left) == string(right)
+}
+
+// decodeNumbers decodes JSON without rounding its numbers.
+func decodeNumbers(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
 }
 
 // hasResources reports whether a state has resources. An encrypted or invalid state
@@ -232,6 +252,9 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
+	if run.result.State.Lineage == "" {
+		return nil
+	}
 	patch, err := record.StatePatch(run.result.State)
 	if err != nil {
 		return err
@@ -247,11 +270,7 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		// A workspace without a known state has left none.
-		pushed := false
-		if run.request.State.Exists() || run.result.State.Lineage != "" {
-			pushed, err = r.pushState(ctx, run, state.Content)
-		}
+		pushed, err := r.pushState(ctx, run, state.Content)
 		if err != nil {
 			return err
 		}
@@ -294,6 +313,9 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) 
 		return false, terminal("Rescued state is encrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: decrypt and push it", rescued.Version()))
 	}
 	switch {
+	case current.Lineage == "" && run.result.State.Lineage == "" && !run.mayHaveLeft(content):
+		run.printf("The rescued state %s is not that of this workspace", rescued.Version())
+		return false, nil
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
 		return true, nil
 	case current.Lineage != "" && (current.Lineage != rescued.Lineage || current.Serial >= rescued.Serial):
