@@ -8,6 +8,7 @@ PARTS       := bin/parts
 CRD_OPTS    := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
 RBAC_OPTS   := rbac:roleName=manager-role
 RBAC_SHARED := ./internal/manager/...
+RBAC_INFRA  := $(foreach dir,$(wildcard internal/controllers/captmachine* internal/controllers/workspace*),./$(dir);)
 PROGRAMS    := dev/bin/charts dev/bin/fluxgen dev/bin/provider-helm-standin
 MODULES     := . api dev $(PROGRAMS)
 .DEFAULT_GOAL := help
@@ -53,7 +54,7 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
 	cd dev && go run ./manifests webhooks
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/...;$(RBAC_SHARED);./internal/terraform/job" output:rbac:dir=config/rbac
-	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captcluster;./internal/controllers/captmachine...;./internal/controllers/workspace...;./internal/terraform/job;$(RBAC_SHARED)" output:rbac:dir=config/providers/infrastructure
+	$(PARTS)/controller-gen $(RBAC_OPTS) paths="$(subst ; ,;,$(RBAC_INFRA))./internal/controllers/captcluster;./internal/terraform/job;$(RBAC_SHARED)" output:rbac:dir=config/providers/infrastructure
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captcontrolplane;$(RBAC_SHARED)" output:rbac:dir=config/providers/control-plane
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captbootstrapconfig;$(RBAC_SHARED)" output:rbac:dir=config/providers/bootstrap
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/captaddon;$(RBAC_SHARED)" output:rbac:dir=config/providers/addon
