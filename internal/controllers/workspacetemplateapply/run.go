@@ -114,6 +114,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	run := &runRecord{id: request.RunID, number: s.nextNumber(), secret: secret}
 	s.apply.Status.Runs = run.number
+	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
 	if err := runner.Start(ctx, run.ref()); err != nil {
 		return fmt.Errorf("starting run %s: %w", run.id, err)

@@ -82,6 +82,43 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	return nil
 }
 
+// startState records that a run may change the state, before it ends: its record may
+// be lost.
+func (s *scope) startState(request *terraform.Request) {
+	switch request.Operation {
+	case terraform.OperationPlanAndApply, terraform.OperationApply, terraform.OperationDestroy:
+	default:
+		return
+	}
+	state := s.apply.Status.State.DeepCopy()
+	if state == nil {
+		state = &infrav1.StateStatus{Backend: request.Backend.Type}
+		if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
+			state.Configuration = configuration
+		}
+		if state.Backend == terraform.BackendKubernetes {
+			state.SecretName = s.kubernetesBackend().StateSecretName()
+		}
+	}
+	state.Confirmation = infrav1.StateUnconfirmed
+	s.apply.Status.State = state
+}
+
+// leftLock reports whether a run could not release the lock of its backend, and no
+// later run has broken it.
+func leftLock(results []*terraform.Result) bool {
+	for _, result := range results {
+		switch {
+		case result == nil:
+		case result.LockLeft:
+			return true
+		case slices.Contains(settledOutcomes, result.Outcome):
+			return false
+		}
+	}
+	return false
+}
+
 // replacesState reports whether an operation replaces the state by another one. If it
 // fails, what it found or left in the backend is not the state of the workspace.
 func replacesState(operation terraform.Operation) bool {
@@ -107,12 +144,10 @@ func (s *scope) keepState(run *runRecord, result *terraform.Result) {
 
 // previousState returns what was known about the state before a run.
 func (s *scope) previousState(run *runRecord) (*infrav1.StateStatus, error) {
-	if s.apply.Status.State != nil {
-		return s.apply.Status.State, nil
-	}
 	text := run.secret.Annotations[record.StateAnnotation]
 	if text == "" {
-		return nil, nil
+		// The run is from a version of CAPT that did not record it.
+		return s.apply.Status.State, nil
 	}
 	var state *infrav1.StateStatus
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
@@ -165,8 +200,15 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if len(results) > 0 && isDestroyed(results[0]) {
+	switch {
+	case len(results) > 0 && isDestroyed(results[0]):
 		return true, nil
+	case len(results) > 0 && results[0] != nil && results[0].StateProblem != "":
+		// The run has seen a state with resources, or knows of one that is missing.
+		return false, nil
+	case leftLock(results):
+		// Only a run can break the lock, which would stop the next workspace.
+		return false, nil
 	}
 	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
 		return false, err

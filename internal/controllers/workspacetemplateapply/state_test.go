@@ -48,7 +48,9 @@ func TestRecordState(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			s.apply.Status.State = tt.before.DeepCopy()
-			run := runWith(onS3())
+			annotations := onS3()
+			annotations[record.StateAnnotation] = string(mustJSON(tt.before))
+			run := runWith(annotations)
 			if tt.recorded != nil {
 				patch, err := record.StatePatch(*tt.recorded)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -214,6 +216,7 @@ func TestRecordState_afterAReplacementFailed(t *testing.T) {
 			s := newScope("hello")
 			s.apply.Status.State = before.DeepCopy()
 			annotations := onS3()
+			annotations[record.StateAnnotation] = string(mustJSON(before))
 			annotations[record.OperationAnnotation] = string(tt.operation)
 			tt.result.Operation = tt.operation
 			g.Expect(s.recordState(runWith(annotations), &tt.result)).To(Succeed())
@@ -222,5 +225,43 @@ func TestRecordState_afterAReplacementFailed(t *testing.T) {
 			g.Expect(known.Compare(foreign, false)).To(Equal(terraform.StateForeign))
 			g.Expect(known.Compare(empty, false)).To(Equal(terraform.StateMissing))
 		})
+	}
+}
+
+// TestStartState records that the state may change before a run reports anything.
+func TestStartState(t *testing.T) {
+	known := &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 4, Resources: 2, Confirmation: infrav1.StateConfirmed}
+	unconfirmed := known.DeepCopy()
+	unconfirmed.Confirmation = infrav1.StateUnconfirmed
+	for name, tt := range map[string]struct {
+		operation terraform.Operation
+		before    *infrav1.StateStatus
+		want      *infrav1.StateStatus
+	}{
+		"the first run": {terraform.OperationPlanAndApply, nil, &infrav1.StateStatus{Backend: "http", Confirmation: infrav1.StateUnconfirmed}},
+		"a known state": {terraform.OperationDestroy, known, unconfirmed},
+		"a plan":        {terraform.OperationPlan, known, known},
+		"a drift check": {terraform.OperationCheckDrift, nil, nil},
+	} {
+		s := newScope("hello")
+		s.apply.Status.State = tt.before.DeepCopy()
+		s.startState(&terraform.Request{Operation: tt.operation, Backend: terraform.Backend{Type: "http"}})
+		NewWithT(t).Expect(s.apply.Status.State).To(Equal(tt.want), name)
+	}
+}
+
+func TestLeftLock(t *testing.T) {
+	left, settled, failed := &terraform.Result{LockLeft: true, Outcome: terraform.OutcomeFailed}, &terraform.Result{Outcome: terraform.OutcomeSucceeded}, &terraform.Result{Outcome: terraform.OutcomeFailed}
+	for name, tt := range map[string]struct {
+		results []*terraform.Result
+		want    bool
+	}{
+		"no run":                     {nil, false},
+		"the last run":               {[]*terraform.Result{left, settled}, true},
+		"a run before a failed one":  {[]*terraform.Result{failed, left}, true},
+		"a run before a settled one": {[]*terraform.Result{settled, left}, false},
+		"a run that has not ended":   {[]*terraform.Result{nil, failed}, false},
+	} {
+		NewWithT(t).Expect(leftLock(tt.results)).To(Equal(tt.want), name)
 	}
 }

@@ -49,6 +49,12 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%s failed: %s", f.Command, reason)
 }
 
+// lockLeft matches the error of a tool that could not release its lock.
+var lockLeft = regexp.MustCompile(`(?i)error (releasing|unlocking) the state`)
+
+// LockLeft reports whether the tool may have left its lock in the backend.
+func (f *Failure) LockLeft() bool { return f.Killed || matches(f.Diagnostics, lockLeft) }
+
 // Outcome returns the outcome of a run that ends with this failure.
 func (f *Failure) Outcome() terraform.Outcome {
 	switch {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -248,6 +249,22 @@ func (u UnsavedState) Remove() error {
 		}
 	}
 	return nil
+}
+
+// ownerFile contains the UID of the workspace whose runs used a working directory.
+const ownerFile = "workspace"
+
+// Owner returns the UID of the workspace whose runs used the working directory, or an
+// empty string if it is unknown.
+func (w *Workdir) Owner() string { return readLine(filepath.Join(w.Dir, ownerFile)) }
+
+// SetOwner records the workspace that uses the working directory. What an earlier
+// workspace of the same name left must have been removed.
+func (w *Workdir) SetOwner(uid string) error {
+	if uid == "" || w.Owner() == uid {
+		return nil
+	}
+	return host.WriteFile(filepath.Join(w.Dir, ownerFile), []byte(uid+"\n"), 0o600)
 }
 
 // UnsavedStates returns the unsaved states in a working directory, oldest first.

@@ -45,6 +45,7 @@ func (run *execution) conclude(err error) {
 		result.Outcome, result.Class = failure.Outcome(), failure.Class
 		result.Diagnostics = slices.Concat(failure.Diagnostics, result.Diagnostics)
 		result.Lock, result.StalePlan = failure.Lock, failure.StalePlan
+		result.LockLeft = run.state == nil && failure.LockLeft()
 		result.StateTooLarge = result.StateTooLarge || failure.StateTooLarge
 	case errors.As(err, &final):
 		result.Class = terraform.ClassTerminal

@@ -80,7 +80,10 @@ func (r *Runner) readForRun(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	return r.saveLeft(ctx, run)
+	if err := r.saveLeft(ctx, run); err != nil {
+		return err
+	}
+	return r.workdir.SetOwner(run.request.Workspace.UID)
 }
 
 // known returns what earlier runs reported about the state.

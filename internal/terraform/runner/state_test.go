@@ -388,11 +388,13 @@ func TestSnapshot_isNotThatOfAnEarlierWorkspace(t *testing.T) {
 // directory that a deleted workspace of the same name left on this machine.
 func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 	for name, tc := range map[string]struct {
+		uid   string
 		known terraform.KnownState
 		want  string
 	}{
-		"a new workspace":                        {},
-		"the first run of the workspace lost it": {known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
+		"a new workspace":                        {uid: "another"},
+		"the first run of the workspace lost it": {uid: "another", known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
+		"the record of the first run is lost":    {uid: "u", want: twoResources},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -403,6 +405,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 
 			run := newExecution()
 			run.request.State = tc.known
+			run.request.Workspace.UID = tc.uid
 			run.session = &command.Session{Root: old.session.Root}
 			g.Expect(r.openState(t.Context(), run)).To(Succeed())
 			if tc.want != "" {

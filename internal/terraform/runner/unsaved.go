@@ -28,8 +28,15 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 // left none: such a file belongs to a deleted workspace of the same name.
 func (r *Runner) saveLeft(ctx context.Context, run *execution) error {
 	return r.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool {
-		return (len(saved) > 0 || run.request.State.Exists()) && state.Continues(saved)
+		return (len(saved) > 0 || run.request.State.Exists() || r.ownsDirectory(run)) && state.Continues(saved)
 	})
+}
+
+// ownsDirectory reports whether an earlier run of the same workspace used the working
+// directory. Its record may be lost.
+func (r *Runner) ownsDirectory(run *execution) bool {
+	uid := run.request.Workspace.UID
+	return uid != "" && r.workdir.Owner() == uid
 }
 
 func (r *Runner) saveUnsavedIf(ctx context.Context, run *execution, continues func(state command.UnsavedState, saved []byte) bool) error {
@@ -188,6 +195,9 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		if err := r.pushRescued(ctx, run); err != nil {
 			return err
 		}
+		if err := r.workdir.SetOwner(run.request.Workspace.UID); err != nil {
+			return err
+		}
 		if err := r.verifyBackend(ctx, run); err != nil {
 			return err
 		}
@@ -270,7 +280,7 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		pushed, err := r.pushState(ctx, run, state.Content)
+		pushed, err := r.pushState(ctx, run, state.Content, r.ownsDirectory(run))
 		if err != nil {
 			return err
 		}
@@ -287,13 +297,13 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	return r.eachRescued(ctx, run, func(_ string, content []byte) (bool, error) { return r.pushState(ctx, run, content) })
+	return r.eachRescued(ctx, run, func(_ string, content []byte) (bool, error) { return r.pushState(ctx, run, content, false) })
 }
 
 // pushState pushes a rescued state if it continues the state in the backend, and
-// reports whether the backend has it now. A push increments the serial, so that a
+// reports whether the backend has it now. Own means that the workspace has left it. A push increments the serial, so that a
 // state that was pushed before has a lower serial than the one in the backend.
-func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) (bool, error) {
+func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, own bool) (bool, error) {
 	text, err := run.session.StatePull(ctx)
 	if err != nil {
 		return false, err
@@ -313,7 +323,7 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte) 
 		return false, terminal("Rescued state is encrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: decrypt and push it", rescued.Version()))
 	}
 	switch {
-	case current.Lineage == "" && run.result.State.Lineage == "" && !run.mayHaveLeft(content):
+	case current.Lineage == "" && run.result.State.Lineage == "" && !own && !run.mayHaveLeft(content):
 		run.printf("The rescued state %s is not that of this workspace", rescued.Version())
 		return false, nil
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
