@@ -11,8 +11,11 @@ import (
 //go:embed VERSION
 var file string
 
-// Commit and Date identify the source of a release. The build sets them with -ldflags.
-var Commit, Date string
+// Commit is the commit of a release. The build sets it with -ldflags.
+var Commit string
+
+// Date is the date of the commit of a release. The build sets it with -ldflags.
+var Date string
 
 // Info describes a build of CAPT.
 type Info struct {

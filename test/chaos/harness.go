@@ -109,7 +109,7 @@ func (w *harness) start(ctx context.Context, o options) error {
 		return err
 	}
 	if w.form.managers > 1 {
-		w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.form.managers, w.managerArgs())
+		w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.form.managers, w.managerArgs()) //nolint:contextcheck // The process outlives the call.
 	}
 	return err
 }

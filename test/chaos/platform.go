@@ -13,7 +13,7 @@ import (
 )
 
 // platform runs an API server and CAPT with one of the executors.
-type platform interface {
+type platform interface { //nolint:interfacebloat // Both executors have the same faults.
 	// start starts the API server and all programs, for the first time.
 	start(ctx context.Context) error
 	// up restarts what has stopped. It retries, because faults may be injected

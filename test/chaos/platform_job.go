@@ -49,7 +49,7 @@ func (p *jobPlatform) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.env, err = testenv.Start(testenv.WithNode()); err != nil {
+	if p.env, err = testenv.Start(testenv.WithNode()); err != nil { //nolint:contextcheck // The environment outlives the call.
 		return fmt.Errorf("starting the node: %w", err)
 	}
 	if p.mounted, err = mountDisk(p.env.Node().PodsDir()); err != nil {
@@ -63,7 +63,7 @@ func (p *jobPlatform) start(ctx context.Context) error {
 	if err := p.env.Node().LoadImage(runnerImage, "/runner", files); err != nil {
 		return err
 	}
-	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), p.kubeconfig(), p.managers, p.managerArgs()); err != nil {
+	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), p.kubeconfig(), p.managers, p.managerArgs()); err != nil { //nolint:contextcheck // The process outlives the call.
 		return err
 	}
 	return p.up(ctx)

@@ -114,7 +114,7 @@ func (p *processPlatform) process(ctx context.Context, part string) (target, err
 	if i < 0 || !status.Parts[i].Running {
 		return target{}, errNoTarget
 	}
-	return newTarget(status.Parts[i].Process.PID)
+	return newTarget(status.Parts[i].PID)
 }
 
 func (p *processPlatform) dir() string        { return p.env.Dir }

@@ -28,7 +28,7 @@ const (
 )
 
 // store is the backend that has the states. It reads and changes them without the tool.
-type store interface {
+type store interface { //nolint:interfacebloat // One method more than usual.
 	// config returns the backend of the workspaces, or nil for the default one.
 	config() *infrav1.BackendConfig
 	// read returns a state, or nothing.

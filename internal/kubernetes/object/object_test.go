@@ -49,7 +49,7 @@ func TestCycle(t *testing.T) {
 			calls := map[string]int{}
 			cycle, err := object.Cycle("a", func(name string) ([]string, error) {
 				calls[name]++
-				for _, word := range strings.Fields(test.objects) {
+				for word := range strings.FieldsSeq(test.objects) {
 					if strings.HasPrefix(word, name) {
 						return strings.Split(word[1:], ""), nil
 					}

@@ -105,7 +105,7 @@ func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 		return err
 	}
 	if !record.BelongsTo(first, run.request.Workspace, record.ComponentTransfer) {
-		return terminal("Input not found", fmt.Errorf("Secret %s is not an input of this workspace", first.Name))
+		return terminal("Input not found", fmt.Errorf("%s is not an input of this workspace", first.Name))
 	}
 	pushed, err := command.ParseState(content)
 	if errors.Is(err, command.ErrEncrypted) {
