@@ -203,8 +203,7 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	switch {
 	case len(results) > 0 && isDestroyed(results[0]):
 		return true, nil
-	case len(results) > 0 && results[0] != nil && results[0].StateProblem != "":
-		// The run has seen a state with resources, or knows of one that is missing.
+	case len(results) > 0 && results[0] != nil && s.needsState(results[0].StateProblem):
 		return false, nil
 	case leftLock(results):
 		// Only a run can break the lock, which would stop the next workspace.
@@ -241,6 +240,13 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	s.apply.Status.State.Resources, s.apply.Status.State.Confirmation = 0, infrav1.StateConfirmed
 	s.statusChanged = true
 	return true, nil
+}
+
+// needsState reports whether a problem with the state must be solved before the
+// workspace is deleted: its own state is missing or outdated. The state of another
+// workspace stays as it is if this one never had a state of its own.
+func (s *scope) needsState(problem terraform.StateProblem) bool {
+	return problem != "" && (problem != terraform.StateForeign || inUse(s.apply.Status.State))
 }
 
 // isSuccessor reports whether an empty state is a later version of the known one, so

@@ -265,3 +265,24 @@ func TestLeftLock(t *testing.T) {
 		NewWithT(t).Expect(leftLock(tt.results)).To(Equal(tt.want), name)
 	}
 }
+
+func TestNeedsState(t *testing.T) {
+	used := &infrav1.StateStatus{Backend: "http", Resources: 2, Confirmation: infrav1.StateConfirmed}
+	unconfirmed := &infrav1.StateStatus{Backend: "http", Confirmation: infrav1.StateUnconfirmed}
+	for name, tt := range map[string]struct {
+		state   *infrav1.StateStatus
+		problem terraform.StateProblem
+		want    bool
+	}{
+		"no problem":                        {used, "", false},
+		"the state is missing":              {used, terraform.StateMissing, true},
+		"an outdated state with resources":  {nil, terraform.StateOutdated, true},
+		"another state, and no own one":     {nil, terraform.StateForeign, false},
+		"another state instead of its own":  {used, terraform.StateForeign, true},
+		"another state after a lost record": {unconfirmed, terraform.StateForeign, true},
+	} {
+		s := newScope("hello")
+		s.apply.Status.State = tt.state
+		NewWithT(t).Expect(s.needsState(tt.problem)).To(Equal(tt.want), name)
+	}
+}
