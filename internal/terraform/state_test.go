@@ -44,6 +44,7 @@ func TestKnownState_compare(t *testing.T) {
 		{"found in an own backend after a first run that was lost early", KnownState{Unconfirmed: true}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
 		{"missing, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{}, false, ""},
 		{"replaced by an empty state, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "x"}, true, ""},
+		{"replaced by that of another new workspace, and given up", KnownState{StateInfo: info, Adopt: "none/l", Owner: "me"}, StateInfo{Lineage: "x", Owner: "other"}, false, StateMissing},
 		{"replaced by another state, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
 		{"an earlier version, and given up", KnownState{StateInfo: info, Adopt: "none/l"}, StateInfo{Lineage: "l", Serial: 4}, false, StateOutdated},
 		{"missing after an earlier state was given up", KnownState{StateInfo: info, Adopt: "none/k"}, StateInfo{}, false, StateMissing},

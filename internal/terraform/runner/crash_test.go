@@ -85,12 +85,37 @@ func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			_, r := newAPI(t)
-			run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
+			run := scripted(t, r, `[ -e terraform.tfstate ] && exit 1; [ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
+			run.request.State.Lineage = "l"
 			g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(errored), 0o600)).To(Succeed())
 			_, _ = r.rescueAfter(t.Context(), run, nil)
 			g.Expect(run.result.Saved).To(BeEmpty(), "the controller deletes the Secrets of saved states")
 		})
 	}
+}
+
+func TestRescueAfter_pushesAnEncryptedState(t *testing.T) {
+	g := NewWithT(t)
+	_, r := newAPI(t)
+	pushed := filepath.Join(t.TempDir(), "pushed")
+	run := scripted(t, r, `
+case "$1 $2" in
+"state pull") if [ -e terraform.tfstate ]; then echo '`+threeResources+`'; else echo '`+twoResources+`'; fi;;
+"state push") cat > `+pushed+`;;
+esac`)
+	run.request.State.Lineage = "l"
+	encrypted := strings.Replace(encryptedState, `"serial":7`, `"serial":9`, 1)
+	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(encrypted), 0o600)).To(Succeed())
+
+	saved, err := r.rescueAfter(t.Context(), run, nil)
+
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(saved).To(BeTrue())
+	g.Expect(os.ReadFile(pushed)).To(MatchJSON(threeResources), "the tool pushes only decrypted states")
+	g.Expect(run.result.Saved).To(ConsistOf(run.result.Rescued))
+	left, err := filepath.Glob(filepath.Join(run.session.RunDir, "encryption-*"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(left).To(BeEmpty(), "no copy of the state is left")
 }
 
 func TestScrub_keepsTheInterruptOfARunningTool(t *testing.T) {

@@ -317,10 +317,11 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, 
 		run.printf("A rescued state cannot be read: %v", err)
 		return false, nil
 	}
-	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) && rescued.Lineage == current.Lineage && rescued.Serial > current.Serial {
-		// The tool pushes only decrypted states. A plan without this one would create
-		// its resources again.
-		return false, terminal("Rescued state is encrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: decrypt and push it", rescued.Version()))
+	if decrypted, err := run.decrypted(ctx, content); err == nil {
+		content = decrypted
+	} else if rescued.Lineage == current.Lineage && rescued.Serial > current.Serial {
+		// A plan without this state would create its resources again.
+		return false, terminal("Rescued state cannot be decrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: restore its encryption key, or decrypt it and run captctl state push: %w", rescued.Version(), err))
 	}
 	switch {
 	case current.Lineage == "" && run.result.State.Lineage == "" && !own && !run.mayHaveLeft(content):
@@ -333,6 +334,9 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, 
 		return false, nil
 	}
 	run.printf("Saving the state that an earlier run could not save")
+	if current.Lineage == "" {
+		return true, run.session.StateCreate(ctx, content, run.request.Workspace.Owner())
+	}
 	return true, run.session.StatePush(ctx, content, false)
 }
 
