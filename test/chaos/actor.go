@@ -40,9 +40,10 @@ type actor struct {
 	// requested run.
 	locks     int
 	requested time.Time
-	// deleted reports whether the workspace was deleted with its resources, and stuck
-	// whether it did not settle.
-	deleted, stuck bool
+	// deleted reports whether the workspace was deleted with its resources, inherits
+	// whether the last one was deleted and left its state, and stuck whether the
+	// workspace did not settle.
+	deleted, inherits, stuck bool
 }
 
 func (a *actor) key() client.ObjectKey {
@@ -86,7 +87,7 @@ func (a *actor) perform(ctx context.Context, s step) error {
 	case opFault:
 		return a.injectBackend(ctx, s.Fault)
 	case opRetain:
-		a.retained = true
+		a.retained, a.inherits = true, true
 		if err := a.patch(ctx, `{"spec":{"retainWorkspaceOnDelete":true}}`); err != nil {
 			return err
 		}
@@ -303,7 +304,7 @@ func (a *actor) destroy(ctx context.Context) error {
 	if err := a.journal.write(a.workspace(), deletedLine(a.number)); err != nil {
 		return err
 	}
-	a.deleted = true
+	a.deleted, a.inherits = true, false
 	return a.deleteObject(ctx)
 }
 

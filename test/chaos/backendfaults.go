@@ -59,7 +59,14 @@ func (a *actor) deleteState(ctx context.Context) error {
 	if after != before {
 		a.addViolation(a.scenario.Name, fmt.Sprintf("%d resources were created while the state was deleted", after-before))
 	}
-	restored := await(ctx, restore)
+	restored := await(ctx, func(ctx context.Context) error {
+		err := restore(ctx)
+		if errors.Is(err, errWritten) {
+			a.addViolation(a.scenario.Name, err.Error())
+			return nil
+		}
+		return err
+	})
 	if reported != nil {
 		return fmt.Errorf("waiting until the deleted state is reported: %w", errors.Join(reported, restored))
 	}
@@ -145,8 +152,8 @@ func (a *actor) leaveLock(ctx context.Context) error {
 		return fmt.Errorf("waiting until the lock is reported: %w", reported)
 	}
 	return await(ctx, func(ctx context.Context) error {
-		holder, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
-		if err == nil && holder == id {
+		held, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
+		if err == nil && held.ID == id {
 			return errors.New("the lock is not broken")
 		}
 		return err

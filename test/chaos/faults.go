@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -50,6 +51,7 @@ func (t *trial) injectParts(ctx context.Context) {
 }
 
 func (t *trial) injectPart(ctx context.Context, m injection) error {
+	defer t.windows.begin(m.Fault)()
 	switch m.Fault {
 	case useCPU:
 		return burn(ctx, 2*runtime.NumCPU(), 2*m.For)
@@ -66,6 +68,39 @@ func (t *trial) injectPart(ctx context.Context, m injection) error {
 	default:
 		return t.injectProcess(ctx, m)
 	}
+}
+
+// windows records when faults of parts were active.
+type windows struct {
+	mu     sync.Mutex
+	active map[fault]int
+	ended  map[fault]time.Time
+}
+
+// aftermath is how long a fault may be the cause of the failure of a run.
+const aftermath = time.Minute
+
+// begin records that a fault is active until the returned function is called.
+func (w *windows) begin(f fault) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.active == nil {
+		w.active, w.ended = map[fault]int{}, map[fault]time.Time{}
+	}
+	w.active[f]++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.active[f]--
+		w.ended[f] = time.Now()
+	}
+}
+
+// recent reports whether one of the faults is active or was so shortly before.
+func (w *windows) recent(faults ...fault) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(faults, func(f fault) bool { return w.active[f] > 0 || time.Since(w.ended[f]) < aftermath })
 }
 
 // injectProcess disrupts the process of a part.
@@ -206,7 +241,7 @@ func (t *trial) loseNode(ctx context.Context, kubelet target, d time.Duration) e
 	list := t.processes()
 	for _, init := range list.inits {
 		// Its processes may have exited.
-		_ = t.killContainer(list.of(init.workspace), true)
+		_ = t.killContainer(ctx, list.of(init.workspace), true)
 	}
 	sleep(ctx, d)
 	return nil

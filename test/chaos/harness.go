@@ -66,6 +66,8 @@ type harness struct {
 	second *manager
 	// parts is held while parts of the environment are killed or restarted.
 	parts sync.Mutex
+	// windows are those of all schedules, which share the environment.
+	windows windows
 }
 
 // newHarness starts the environment. If it returns a harness with an error, the caller

@@ -70,7 +70,8 @@ func TestInterrupt_removesTheEnvironment(t *testing.T) {
 	g.Expect(cmd.ProcessState.ExitCode()).To(Equal(exitFailure), text.String())
 	g.Expect(text.String()).To(ContainSubstring("Interrupted: removing the environment"))
 	g.Expect(os.ReadDir(temp)).To(BeEmpty(), text.String())
-	g.Expect(processesIn(temp)).To(BeEmpty())
+	// A supervisor exits when all of its processes have stopped.
+	g.Eventually(func() ([]string, error) { return processesIn(temp) }, 10*time.Second).Should(BeEmpty())
 }
 
 // processesIn returns the command lines of processes that contain a directory.

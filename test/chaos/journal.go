@@ -17,6 +17,8 @@ const (
 	wordUnwanted  = "unwanted"
 	wordDeleted   = "deleted"
 	wordKilled    = "killed"
+	// wordSaved names a resource that was in the state when a tool was killed.
+	wordSaved = "saved"
 )
 
 // entry is one line of a journal.
@@ -35,6 +37,7 @@ type entry struct {
 func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
 func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
 func killedLine(tool string) string  { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
+func savedLine(id string) string     { return fmt.Sprintf("%s %s\n", wordSaved, id) }
 
 // parseJournal reads a journal.
 func parseJournal(text string) ([]entry, error) {
@@ -54,6 +57,8 @@ func parseJournal(text string) ([]entry, error) {
 			e.number, err = strconv.Atoi(fields[1])
 		case e.word == wordKilled && len(fields) == 2:
 			e.tool = fields[1]
+		case e.word == wordSaved && len(fields) == 2:
+			e.id = fields[1]
 		default:
 			err = fmt.Errorf("unknown form")
 		}
@@ -94,9 +99,9 @@ func (t *tally) add(other tally) {
 // audit finds violations in a journal.
 type audit struct {
 	entries []entry
-	// killed are the processes that were killed. created and destroyed are the
-	// entries of resources by id.
-	killed             map[string]bool
+	// killed are the processes that were killed, and saved the ids that the state had
+	// at that time. created and destroyed are the entries of resources by id.
+	killed, saved      map[string]bool
 	created, destroyed map[string]entry
 	tally              tally
 	found              []string
@@ -106,7 +111,7 @@ type audit struct {
 // items by name. It returns the violations. If wanted is nil, the state need not be
 // complete.
 func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
-	l := &audit{entries: entries, killed: killedTools(entries), created: map[string]entry{}, destroyed: map[string]entry{}}
+	l := &audit{entries: entries, killed: killedTools(entries), saved: savedIDs(entries), created: map[string]entry{}, destroyed: map[string]entry{}}
 	l.checkDestroys()
 	l.checkDuplicates()
 	l.checkConcurrency()
@@ -128,6 +133,21 @@ func killedTools(entries []entry) map[string]bool {
 	}
 	return killed
 }
+
+// savedIDs returns the resources that were in the state when a tool was killed.
+func savedIDs(entries []entry) map[string]bool {
+	saved := map[string]bool{}
+	for _, e := range entries {
+		if e.word == wordSaved {
+			saved[e.id] = true
+		}
+	}
+	return saved
+}
+
+// isLost reports whether a resource may be in no state, because its tool was killed
+// before it saved it.
+func (l *audit) isLost(e entry) bool { return l.killed[e.tool] && !l.saved[e.id] }
 
 func (l *audit) addViolation(format string, args ...any) {
 	l.found = append(l.found, fmt.Sprintf(format, args...))
@@ -159,15 +179,15 @@ func (l *audit) checkDestroys() {
 }
 
 // checkDuplicates finds resources that were created again although the tool that
-// created them first was not killed.
+// created them first was not killed, or had saved them before.
 func (l *audit) checkDuplicates() {
 	makers := map[int]entry{}
 	for _, e := range l.entries {
 		if e.word != wordCreated {
 			continue
 		}
-		if before, again := makers[e.number]; again && !l.killed[before.tool] {
-			l.addViolation("%s number %d was created twice (%s, then %s), and the first run was not killed", e.name, e.number, before.id, e.id)
+		if before, again := makers[e.number]; again && !l.isLost(before) {
+			l.addViolation("%s number %d was created twice (%s, then %s), and the first one was not lost in a kill", e.name, e.number, before.id, e.id)
 		}
 		makers[e.number] = e
 	}
@@ -198,7 +218,7 @@ func (l *audit) compareState(state map[string]resource) {
 		_, known := state[id]
 		switch {
 		case gone || known:
-		case l.killed[e.tool]:
+		case l.isLost(e):
 			l.tally.Interrupted++
 		default:
 			l.addViolation("%s number %d (%s) exists and is not in the state", e.name, e.number, id)

@@ -26,6 +26,14 @@ func TestExamine_findsViolations(t *testing.T) {
 		"an orphan, retained":            {journal: createdLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
 		"a create that was killed":       {journal: killedLine("10@7") + createdLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
 		"a create whose tool had exited": {journal: createdLine("a", 1, "id1", 1), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
+		"a create that was saved before the kill": {
+			journal: createdLine("a", 1, "id1", 10) + killedLine("10@7") + savedLine("id1"), wanted: map[string]item{},
+			found: []string{"exists and is not in the state"}, tally: tally{Created: 1},
+		},
+		"created again although it was saved": {
+			journal: createdLine("a", 1, "id0", 10) + killedLine("10@7") + savedLine("id0") + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne,
+			found: []string{"was created twice", "(id0) exists and is not in the state"}, tally: tally{Created: 2},
+		},
 		"created again after a kill": {
 			journal: createdLine("a", 1, "id0", 10) + killedLine("10@7") + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne,
 			tally: tally{Created: 2, Interrupted: 1},

@@ -135,7 +135,9 @@ func run(ctx context.Context) error {
 	}
 	logf("The environment is running after %s: %s. If this program is killed, remove it with: %s", time.Since(start).Round(time.Second), w.dir(), w.removal())
 	r := newReport(o)
-	err = runRounds(ctx, w, o, r)
+	if err = runRounds(ctx, w, o, r); err == nil {
+		err = r.missing(w.disk() != "")
+	}
 	r.Seconds, r.BusySeconds = time.Since(start).Seconds(), machine.busy().Seconds()
 	if err != nil {
 		r.Errors = append(r.Errors, err.Error())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/host"
 )
 
 // platform runs an API server and CAPT with one of the executors.
@@ -84,7 +84,7 @@ type target struct {
 }
 
 func newTarget(pid int) (target, error) {
-	started, err := record.ProcessStartTime(pid)
+	started, err := host.ProcessStartTime(pid)
 	if err != nil {
 		return target{}, errors.Join(errNoTarget, err)
 	}
@@ -93,7 +93,7 @@ func newTarget(pid int) (target, error) {
 
 // signal signals the process unless its PID has been reused.
 func (t target) signal(signal syscall.Signal) error {
-	started, err := record.ProcessStartTime(t.pid)
+	started, err := host.ProcessStartTime(t.pid)
 	if err != nil || started != t.started {
 		return errNoTarget
 	}

@@ -11,12 +11,14 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/host"
 )
 
 // process is a process of a run.
 type process struct {
 	target
+	// since is the time of its start.
+	since  time.Time
 	parent int
 	// inner is its PID in its container. It is the PID of a process without container.
 	inner int
@@ -24,8 +26,10 @@ type process struct {
 	workspace string
 	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
 	run, pod string
-	// changes reports whether a tool applies or destroys.
+	// changes reports whether a tool applies or destroys, and dir is its working
+	// directory.
 	changes bool
+	dir     string
 }
 
 // name identifies a tool in the journal.
@@ -85,7 +89,11 @@ func newProcess(proc procfs.Proc) (process, bool) {
 	if err != nil || len(status.NSpids) == 0 {
 		return process{}, false
 	}
-	return process{target: id, parent: stat.PPID, inner: int(status.NSpids[len(status.NSpids)-1])}, true
+	since, err := stat.StartTime()
+	if err != nil {
+		return process{}, false
+	}
+	return process{target: id, since: time.UnixMilli(int64(since * 1000)), parent: stat.PPID, inner: int(status.NSpids[len(status.NSpids)-1])}, true
 }
 
 func (w *harness) runner(proc procfs.Proc) (process, bool) {
@@ -135,7 +143,7 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 		return process{}, false
 	}
 	p, ok := newProcess(proc)
-	p.workspace = path[0] + "/" + path[1]
+	p.workspace, p.dir = path[0]+"/"+path[1], cwd
 	p.changes = slices.Contains(arguments, "apply") || slices.Contains(arguments, "destroy")
 	return p, ok
 }
@@ -159,10 +167,19 @@ func (l processList) of(workspace string) runProcesses {
 // runProcesses returns the processes of the current run.
 func (a *actor) runProcesses() runProcesses { return a.processes().of(a.workspace()) }
 
-// guard checks that no workspace has two tools at the same time.
+// guard checks that no workspace has two tools at the same time, and records when each
+// run was started.
 type guard struct {
 	mu    sync.Mutex
 	found map[string]string
+	// runs are the runs of each workspace, by ID and time of their start.
+	runs map[string]map[startedRun]bool
+}
+
+// startedRun is a run. Runs of two workspaces of the same name may have the same ID.
+type startedRun struct {
+	id    string
+	since time.Time
 }
 
 // scanInterval is how often the machine's processes are scanned.
@@ -171,7 +188,9 @@ const scanInterval = 60 * time.Millisecond
 func (g *guard) watch(ctx context.Context, w *harness) {
 	for sleep(ctx, scanInterval) {
 		first := map[string]process{}
-		for _, tool := range w.processes().tools {
+		list := w.processes()
+		g.record(list.runners)
+		for _, tool := range list.tools {
 			if other, two := first[tool.workspace]; two {
 				g.add(tool.workspace, other, tool)
 			}
@@ -180,10 +199,38 @@ func (g *guard) watch(ctx context.Context, w *harness) {
 	}
 }
 
+func (g *guard) record(runners []process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.runs == nil {
+		g.runs = map[string]map[startedRun]bool{}
+	}
+	for _, p := range runners {
+		if g.runs[p.workspace] == nil {
+			g.runs[p.workspace] = map[startedRun]bool{}
+		}
+		g.runs[p.workspace][startedRun{p.run, p.since}] = true
+	}
+}
+
+// runAt returns the last run of a workspace that was started before a time, or an empty
+// string.
+func (g *guard) runAt(workspace string, at time.Time) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var last startedRun
+	for run := range g.runs[workspace] {
+		if !run.since.After(at) && run.since.After(last.since) {
+			last = run
+		}
+	}
+	return last.id
+}
+
 func (g *guard) add(workspace string, one, other process) {
 	// The list was not read at one point in time, so both must still be running.
 	for _, p := range []process{one, other} {
-		if started, err := record.ProcessStartTime(p.pid); err != nil || started != p.started {
+		if started, err := host.ProcessStartTime(p.pid); err != nil || started != p.started {
 			return
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,9 +30,11 @@ type report struct {
 	Missed     map[fault]int     `json:"missedFaults"`
 	Operations map[operation]int `json:"operations"`
 	Resources  tally             `json:"resources"`
-	// ForcedUnlocks is how often the user had to force an unlock, RequestedRuns how
+	// ForcedUnlocks is how often the user had to force an unlock, AdoptedStates how
+	// often to adopt a state that a workspace could not know, and RequestedRuns how
 	// often to request a run after a failure that is not retried.
 	ForcedUnlocks int `json:"forcedUnlocks"`
+	AdoptedStates int `json:"adoptedStates"`
 	RequestedRuns int `json:"requestedRuns"`
 	// SlowestSettle is the longest time that workspaces took to settle, in seconds.
 	SlowestSettle float64     `json:"slowestSettleSeconds"`
@@ -69,10 +73,33 @@ func (r *report) add(t *trial) {
 	}
 	r.Resources.add(t.tally)
 	r.ForcedUnlocks += t.unlocks
+	r.AdoptedStates += t.adoptions
 	r.RequestedRuns += t.requests
 	r.SlowestSettle = max(r.SlowestSettle, t.settled.Seconds())
 	r.Details = append(r.Details, t.violations...)
 	r.Violations = len(r.Details)
+}
+
+// enoughSchedules is the number of schedules in which each possible fault must occur.
+const enoughSchedules = 50
+
+// missing returns an error if a fault was never injected in many schedules: a test
+// without it proves less than it claims. Only root can fill a disk.
+func (r *report) missing(hasDisk bool) error {
+	if r.Schedules < enoughSchedules {
+		return nil
+	}
+	var missing []string
+	for f, n := range r.Faults {
+		if n == 0 && (f != fillDisk || hasDisk) {
+			missing = append(missing, string(f))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("faults that were never injected in %d schedules: %s", r.Schedules, strings.Join(missing, ", "))
 }
 
 func (t *trial) summary() string {
@@ -109,6 +136,6 @@ func (r *report) write(path string) error {
 }
 
 func (r *report) print() {
-	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, settled in at most %.1fs, %.0fs in total (machine busy for %.0fs): %d violations",
-		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.SlowestSettle, r.Seconds, r.BusySeconds, r.Violations)
+	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, %d adopted states, settled in at most %.1fs, %.0fs in total (machine busy for %.0fs): %d violations",
+		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.AdoptedStates, r.SlowestSettle, r.Seconds, r.BusySeconds, r.Violations)
 }

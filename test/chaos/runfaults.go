@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -71,18 +75,18 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	case stopTofu:
 		return suspend(ctx, run.tool.target, m.For)
 	case killTofu:
-		return a.killTool(run.tool)
+		return a.killTool(ctx, run.tool)
 	case killBoth:
 		err := run.runner.signal(syscall.SIGKILL)
 		if run.tool != nil {
-			err = errors.Join(err, a.killTool(run.tool))
+			err = errors.Join(err, a.killTool(ctx, run.tool))
 		}
 		return err
 	case deletePod:
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: run.init.pod}}
 		return a.client.Delete(ctx, pod)
 	case killContainer, killShim:
-		return a.killContainer(run, m.Fault == killShim)
+		return a.killContainer(ctx, run, m.Fault == killShim)
 	default:
 		a.recordDeleted(run.runner.run)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: record.SecretName(run.runner.run)}}
@@ -90,16 +94,56 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	}
 }
 
-func (w *harness) killTool(tool *process) error {
-	if err := w.journal.write(tool.workspace, killedLine(tool.name())); err != nil {
+func (w *harness) killTool(ctx context.Context, tool *process) error {
+	if err := w.recordKill(ctx, tool, true); err != nil {
 		return err
 	}
 	return tool.signal(syscall.SIGKILL)
 }
 
+// recordKill records that a tool is killed, and which resources are safe: those in the
+// backend, and those in the working directory, if it outlives the tool.
+func (w *harness) recordKill(ctx context.Context, tool *process, outlived bool) error {
+	namespace, name, _ := strings.Cut(tool.workspace, "/")
+	reading, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	lines := killedLine(tool.name())
+	// Without the API server or the backend nothing is known to be safe.
+	if text, err := w.store.read(reading, namespace, name); err == nil {
+		lines += savedLines(text)
+	}
+	if outlived {
+		// With another backend there is no file.
+		if text, err := os.ReadFile(filepath.Join(tool.dir, stateFile)); err == nil {
+			lines += savedLines(text)
+		}
+	}
+	return w.journal.write(tool.workspace, lines)
+}
+
+// stateFile is the name of the state in a working directory.
+const stateFile = terraform.ReservedFilePrefix + "state.tfstate"
+
+// saveTimeout is how long reading a state before a kill may take.
+const saveTimeout = 300 * time.Millisecond
+
+// savedLines returns the entries of the resources of a state. A file that the tool is
+// writing may be incomplete.
+func savedLines(state []byte) string {
+	resources, err := parseResources(state)
+	if err != nil {
+		return ""
+	}
+	var lines strings.Builder
+	for _, id := range sorted(resources) {
+		lines.WriteString(savedLine(id))
+	}
+	return lines.String()
+}
+
 // killContainer kills all processes of the container of a run, and the shim of its pod
 // too. The processes are suspended first, because the runner may start another tool.
-func (w *harness) killContainer(run runProcesses, shim bool) error {
+func (w *harness) killContainer(ctx context.Context, run runProcesses, shim bool) error {
 	if run.init == nil {
 		return errNoTarget
 	}
@@ -115,7 +159,7 @@ func (w *harness) killContainer(run runProcesses, shim bool) error {
 		if tool.workspace != run.init.workspace {
 			continue
 		}
-		if err := w.journal.write(tool.workspace, killedLine(tool.name())); err != nil {
+		if err := w.recordKill(ctx, &tool, false); err != nil {
 			return err
 		}
 	}

@@ -81,14 +81,22 @@ func (a *actor) assist(ctx context.Context, observed *infrav1.WorkspaceTemplateA
 // requestInterval is the time between two requested runs.
 const requestInterval = 5 * time.Second
 
-// injected matches messages of failures that faults cause and that are not retried,
-// because usually only a user can fix them.
-var injected = regexp.MustCompile(`(?i)ExpiredToken|token has expired|no space left|403|forbidden`)
+// refused and noSpace match messages of failures that faults cause and that are not
+// retried, because usually only a user can fix them.
+var (
+	refused = regexp.MustCompile(`(?i)ExpiredToken|token has expired|\b403\b|forbidden`)
+	noSpace = regexp.MustCompile(`(?i)no space left`)
+)
 
 // retryFailed requests a run if a fault was the cause of the failure of the last one.
 func (a *actor) retryFailed(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 	c := meta.FindStatusCondition(observed.Status.Conditions, infrav1.AppliedCondition)
-	if c == nil || c.Reason != infrav1.RunFailedReason || !injected.MatchString(c.Message) || time.Since(a.requested) < requestInterval {
+	if c == nil || c.Reason != infrav1.RunFailedReason || time.Since(a.requested) < requestInterval {
+		return nil
+	}
+	wasRefused := refused.MatchString(c.Message) && a.windows.recent(expireProvider, expireBackend)
+	wasFull := noSpace.MatchString(c.Message) && a.windows.recent(fillDisk)
+	if !wasRefused && !wasFull {
 		return nil
 	}
 	a.countRequest()
@@ -106,15 +114,15 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if !held {
 		return nil
 	}
-	holder, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
-	if err != nil || holder == "" || observed.Annotations[infrav1.ForceUnlockAnnotation] == holder {
+	found, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
+	if err != nil || found.ID == "" || observed.Annotations[infrav1.ForceUnlockAnnotation] == found.ID {
 		return err
 	}
-	if !a.runProcesses().none() || !a.mayBeDeletedRun(holder) {
+	if !a.runProcesses().none() || !a.holderWasDeleted(found) {
 		return nil
 	}
 	a.countUnlock()
-	return a.breakLock(ctx, holder)
+	return a.breakLock(ctx, found.ID)
 }
 
 func stateName(workspace string) string { return "tfstate-default-" + workspace + "-ws" }
@@ -177,8 +185,16 @@ func (a *actor) checkProcesses(ctx context.Context) []string {
 // state returns the resources of the state by id. A missing state has no resources.
 func (a *actor) state(ctx context.Context) (map[string]resource, error) {
 	text, err := a.store.read(ctx, a.namespace, a.scenario.Name)
-	if err != nil || len(text) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return parseResources(text)
+}
+
+// parseResources returns the resources of a state by id. The text may be empty.
+func parseResources(text []byte) (map[string]resource, error) {
+	if len(text) == 0 {
+		return nil, nil
 	}
 	var state struct {
 		Resources []struct {
@@ -268,12 +284,12 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 
 // checkLock finds a lock whose holder no longer exists.
 func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string, error) {
-	holder, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
+	held, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
 	if err != nil {
 		return nil, err
 	}
-	if holder != "" {
-		return []string{fmt.Sprintf("the lock is held by %s", holder)}, nil
+	if held.ID != "" {
+		return []string{fmt.Sprintf("the lock is held by %s", held.ID)}, nil
 	}
 	leases, ok := a.store.(*kubernetesStore)
 	if !ok || a.exists {
@@ -337,6 +353,13 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 // earlier workspace of its name.
 var adoptedVersion = regexp.MustCompile(`adopt-state to (\S+?)(;|$)`)
 
+// mayAdopt reports whether a workspace cannot know that a state is its own: an earlier
+// workspace retained it, or the record of the run that created it was deleted.
+func (a *actor) mayAdopt(observed *infrav1.WorkspaceTemplateApply) bool {
+	state := observed.Status.State
+	return a.inherits || (state == nil || state.Lineage == "") && a.lostRecord(a.scenario.Name)
+}
+
 // adopt takes over the state that an earlier workspace of this name left in its
 // backend, as the condition of the workspace requests.
 func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
@@ -349,6 +372,10 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 		if version == nil || observed.Annotations[infrav1.AdoptStateAnnotation] == version[1] {
 			return nil
 		}
+		if !a.mayAdopt(observed) {
+			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
+		}
+		a.countAdoption()
 		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
 			infrav1.AdoptStateAnnotation, version[1], infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
 	}

@@ -11,9 +11,11 @@ import (
 	"log"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,9 +35,10 @@ type store interface { //nolint:interfacebloat // One method more than usual.
 	config() *infrav1.BackendConfig
 	// read returns a state, or nothing.
 	read(ctx context.Context, namespace, workspace string) ([]byte, error)
-	// lock returns the ID of the lock of a state, or an empty string.
-	lock(ctx context.Context, namespace, workspace string) (string, error)
-	// remove deletes a state and returns a function that restores it.
+	// lock returns the lock of a state. Its ID is empty if the state is not locked.
+	lock(ctx context.Context, namespace, workspace string) (lock, error)
+	// remove deletes a state and returns a function that restores it. That returns
+	// errWritten if another state was written meanwhile.
 	remove(ctx context.Context, namespace, workspace string) (restore func(context.Context) error, err error)
 	// setLock locks a state in the name of a holder that does not exist. It returns
 	// errNoTarget if the state is locked.
@@ -44,6 +47,17 @@ type store interface { //nolint:interfacebloat // One method more than usual.
 	// called. It returns nil if the backend has no credentials of its own.
 	expire() (renew func())
 }
+
+// lock describes who holds the lock of a state.
+type lock struct {
+	ID string
+	// Who is the user and the host of a tool, and Created when it took the lock.
+	Who     string
+	Created time.Time
+}
+
+// errWritten means that a state was written where one was deleted.
+var errWritten = errors.New("a state was written while the state was deleted")
 
 // newStore returns a backend that listens at the given address if it is a server.
 func newStore(ctx context.Context, o options, c client.Client, address string) (store, error) {
@@ -86,13 +100,13 @@ func (s *kubernetesStore) read(ctx context.Context, namespace, workspace string)
 	return io.ReadAll(r)
 }
 
-func (s *kubernetesStore) lock(ctx context.Context, namespace, workspace string) (string, error) {
+func (s *kubernetesStore) lock(ctx context.Context, namespace, workspace string) (lock, error) {
 	var lease coordinationv1.Lease
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName(workspace)}, &lease)
 	if err != nil || lease.Spec.HolderIdentity == nil {
-		return "", client.IgnoreNotFound(err)
+		return lock{}, client.IgnoreNotFound(err)
 	}
-	return *lease.Spec.HolderIdentity, nil
+	return lock{ID: *lease.Spec.HolderIdentity}, nil
 }
 
 func (s *kubernetesStore) hasLease(ctx context.Context, namespace, workspace string) (bool, error) {
@@ -111,7 +125,28 @@ func (s *kubernetesStore) remove(ctx context.Context, namespace, workspace strin
 	}
 	deleted := secret.DeepCopy()
 	deleted.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations}
-	return func(ctx context.Context) error { return ignoreExists(s.client.Create(ctx, deleted.DeepCopy())) }, nil
+	return func(ctx context.Context) error { return s.restore(ctx, deleted) }, nil
+}
+
+// restore creates a deleted state, or replaces the empty one that a run was given.
+func (s *kubernetesStore) restore(ctx context.Context, deleted *corev1.Secret) error {
+	err := s.client.Create(ctx, deleted.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing := &corev1.Secret{}
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(deleted), existing); err != nil {
+		return err
+	}
+	switch {
+	case bytes.Equal(existing.Data["tfstate"], deleted.Data["tfstate"]):
+		// The response of a killed API server was lost.
+		return nil
+	case len(existing.Data["tfstate"]) > 0:
+		return errWritten
+	}
+	existing.Data = deleted.Data
+	return s.client.Update(ctx, existing)
 }
 
 func (s *kubernetesStore) setLock(ctx context.Context, namespace, workspace, id string) error {
@@ -143,8 +178,8 @@ func (s *httpStore) read(_ context.Context, namespace, workspace string) ([]byte
 	return s.State(httpKey(namespace, workspace)), nil
 }
 
-func (s *httpStore) lock(_ context.Context, namespace, workspace string) (string, error) {
-	return lockID(s.Lock(httpKey(namespace, workspace)))
+func (s *httpStore) lock(_ context.Context, namespace, workspace string) (lock, error) {
+	return parseLock(s.Lock(httpKey(namespace, workspace)))
 }
 
 func (s *httpStore) remove(_ context.Context, namespace, workspace string) (func(context.Context) error, error) {
@@ -154,7 +189,13 @@ func (s *httpStore) remove(_ context.Context, namespace, workspace string) (func
 		return nil, errNoTarget
 	}
 	s.SetState(key, nil)
-	return func(context.Context) error { s.SetState(key, state); return nil }, nil
+	return func(context.Context) error {
+		if s.State(key) != nil {
+			return errWritten
+		}
+		s.SetState(key, state)
+		return nil
+	}, nil
 }
 
 func (s *httpStore) setLock(_ context.Context, namespace, workspace, id string) error {
@@ -172,16 +213,16 @@ func lockText(id, namespace, workspace string) []byte {
 		id, namespace, workspace)
 }
 
-// lockID returns the ID in the description of a lock.
-func lockID(text []byte) (string, error) {
+// parseLock reads the description of a lock, which may be empty.
+func parseLock(text []byte) (lock, error) {
+	var l lock
 	if len(text) == 0 {
-		return "", nil
+		return l, nil
 	}
-	var lock struct{ ID string }
-	if err := json.Unmarshal(text, &lock); err != nil {
-		return "", fmt.Errorf("reading the lock: %w", err)
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, fmt.Errorf("reading the lock: %w", err)
 	}
-	return lock.ID, nil
+	return l, nil
 }
 
 // s3Store is a bucket of an S3 server. Runs reach it through a proxy, which can refuse
@@ -220,12 +261,12 @@ func (s *s3Store) read(ctx context.Context, namespace, workspace string) ([]byte
 	return s.Get(ctx, s3Key(namespace, workspace))
 }
 
-func (s *s3Store) lock(ctx context.Context, namespace, workspace string) (string, error) {
+func (s *s3Store) lock(ctx context.Context, namespace, workspace string) (lock, error) {
 	text, err := s.Get(ctx, statetest.LockKey(s3Key(namespace, workspace)))
 	if err != nil {
-		return "", err
+		return lock{}, err
 	}
-	return lockID(text)
+	return parseLock(text)
 }
 
 func (s *s3Store) remove(ctx context.Context, namespace, workspace string) (func(context.Context) error, error) {
@@ -237,7 +278,18 @@ func (s *s3Store) remove(ctx context.Context, namespace, workspace string) (func
 	if err := s.Delete(ctx, key); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return s.Put(ctx, key, state) }, nil
+	return func(ctx context.Context) error {
+		written, err := s.Get(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case bytes.Equal(written, state):
+			return nil
+		case written != nil:
+			return errWritten
+		}
+		return s.Put(ctx, key, state)
+	}, nil
 }
 
 func (s *s3Store) setLock(ctx context.Context, namespace, workspace, id string) error {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // violation is a violated invariant.
@@ -24,6 +26,7 @@ type counts struct {
 	faults     map[fault]int
 	missed     map[fault]int
 	unlocks    int
+	adoptions  int
 	requests   int
 	tally      tally
 }
@@ -38,7 +41,7 @@ type trial struct {
 
 	mu sync.Mutex
 	counts
-	// deleted are the runs whose Secret was deleted.
+	// deleted are the runs whose Secret was deleted, by ID.
 	deleted    map[string]bool
 	violations []violation
 	// settled is how long the workspaces took to settle.
@@ -69,6 +72,12 @@ func (t *trial) countUnlock() {
 	t.unlocks++
 }
 
+func (t *trial) countAdoption() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.adoptions++
+}
+
 func (t *trial) countRequest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,13 +97,36 @@ func (t *trial) isDeletedRun(run string) bool {
 	return t.deleted[run]
 }
 
-// mayBeDeletedRun reports whether the record of the run that holds a lock may have been
-// deleted. The lock of a tool does not name its run.
-func (t *trial) mayBeDeletedRun(holder string) bool {
+// lostRecord reports whether the record of a run of a workspace was deleted.
+func (t *trial) lostRecord(workspace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, named := t.store.(*kubernetesStore)
-	return t.deleted[holder] || !named && len(t.deleted) > 0
+	for run := range t.deleted {
+		if name, _, err := record.ParseRunID(run); err == nil && name == workspace {
+			return true
+		}
+	}
+	return false
+}
+
+// holderWasDeleted reports whether the record of the run that holds a lock was deleted.
+// The lock of a tool does not name its run, but the host or the time does.
+func (a *actor) holderWasDeleted(l lock) bool {
+	if _, named := a.store.(*kubernetesStore); named {
+		return a.isDeletedRun(l.ID)
+	}
+	if a.form.executor == executorProcess {
+		return a.isDeletedRun(a.guard.runAt(a.workspace(), l.Created))
+	}
+	_, pod, _ := strings.Cut(l.Who, "@")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for run := range a.trial.deleted {
+		if strings.HasPrefix(pod, record.SecretName(run)+"-") {
+			return true
+		}
+	}
+	return false
 }
 
 // countFault counts a fault. One that was not possible, for example because its process

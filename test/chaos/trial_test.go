@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,4 +55,77 @@ func TestReport_listsFaultsThatWereNotInjected(t *testing.T) {
 	g.Expect(r.Faults).To(And(HaveKeyWithValue(loseNode, 2), HaveKeyWithValue(fillDisk, 0)))
 	g.Expect(r.Missed).To(HaveKeyWithValue(fillDisk, 1))
 	g.Expect(r.Seeds).To(Equal([]uint64{9}))
+}
+
+func TestReport_requiresEachFaultInManySchedules(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := &report{Schedules: enoughSchedules, Faults: map[fault]int{killManager: 3, loseNode: 0, fillDisk: 0}}
+	g.Expect(r.missing(false)).To(MatchError(And(ContainSubstring("lose-node"), Not(ContainSubstring("full-disk")))))
+	g.Expect(r.missing(true)).To(MatchError(ContainSubstring("full-disk, lose-node")))
+	r.Schedules--
+	g.Expect(r.missing(true)).To(Succeed())
+}
+
+// TestHolderWasDeleted checks that a lock is broken only if the record of its own run
+// was deleted.
+func TestHolderWasDeleted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	start := time.Unix(1000, 0)
+	guard := &guard{}
+	guard.record([]process{{workspace: "ns/w0", run: "w0-r1", since: start}, {workspace: "ns/w0", run: "w0-r2", since: start.Add(time.Minute)}})
+	for name, tt := range map[string]struct {
+		store    store
+		executor string
+		lock     lock
+		want     bool
+	}{
+		"the Lease of a deleted run":      {&kubernetesStore{}, executorProcess, lock{ID: "w0-r1"}, true},
+		"the Lease of another run":        {&kubernetesStore{}, executorProcess, lock{ID: "w0-r2"}, false},
+		"taken by a deleted run":          {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Second)}, true},
+		"taken by the run after it":       {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Hour)}, false},
+		"taken before the first run":      {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(-time.Hour)}, false},
+		"taken in the pod of a deleted":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r1-abcde"}, true},
+		"taken in the pod of another run": {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde"}, false},
+	} {
+		tr := &trial{harness: &harness{store: tt.store, form: form{executor: tt.executor}}, guard: guard, namespace: "ns", deleted: map[string]bool{"w0-r1": true}}
+		a := &actor{trial: tr, scenario: scenario{Name: "w0"}}
+		g.Expect(a.holderWasDeleted(tt.lock)).To(Equal(tt.want), name)
+	}
+}
+
+func TestMayAdopt(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	known := &infrav1.StateStatus{Lineage: "l"}
+	for name, tt := range map[string]struct {
+		inherits bool
+		deleted  string
+		state    *infrav1.StateStatus
+		want     bool
+	}{
+		"a retained state":                        {inherits: true, state: known, want: true},
+		"the first run was deleted":               {deleted: "w0-r1", want: true},
+		"a run was deleted, the lineage is known": {deleted: "w0-r1", state: known},
+		"a run of another workspace was deleted":  {deleted: "w1-r1"},
+		"no cause":                                {},
+	} {
+		a := &actor{trial: &trial{deleted: map[string]bool{tt.deleted: true}}, scenario: scenario{Name: "w0"}, inherits: tt.inherits}
+		observed := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{State: tt.state}}
+		g.Expect(a.mayAdopt(observed)).To(Equal(tt.want), name)
+	}
+}
+
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var w windows
+	g.Expect(w.recent(fillDisk)).To(BeFalse())
+	end := w.begin(fillDisk)
+	g.Expect(w.recent(expireBackend, fillDisk)).To(BeTrue())
+	end()
+	g.Expect(w.recent(fillDisk)).To(BeTrue(), "a run may fail after it")
+	w.ended[fillDisk] = time.Now().Add(-2 * aftermath)
+	g.Expect(w.recent(fillDisk)).To(BeFalse())
 }

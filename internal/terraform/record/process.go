@@ -17,6 +17,3 @@ func (i *Identity) Alive() bool {
 	// Any other error does not prove that the process has exited.
 	return err != nil || started == i.Started
 }
-
-// ProcessStartTime is host.ProcessStartTime.
-func ProcessStartTime(pid int) (int64, error) { return host.ProcessStartTime(pid) }
