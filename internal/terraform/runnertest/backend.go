@@ -2,6 +2,10 @@ package runnertest
 
 import (
 	"context"
+	"net"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"testing"
 
@@ -97,9 +101,25 @@ type s3Backend struct {
 const s3Key = "team-a/conformance.tfstate"
 
 func newS3(t *testing.T, h Harness) Backend {
-	b := &s3Backend{WithT: gomega.NewWithT(t), bucket: &statetest.S3{Address: os.Getenv(S3Env), Bucket: h.Namespace}}
+	b := &s3Backend{WithT: gomega.NewWithT(t)}
+	b.bucket = &statetest.S3{Address: b.proxy(t, os.Getenv(S3Env), h.ListenAddress), Bucket: h.Namespace}
 	b.Expect(b.bucket.CreateBucket(t.Context())).To(gomega.Succeed())
 	return b
+}
+
+// proxy returns the address of a server that runs can connect to, which forwards
+// requests to the S3 server.
+func (b *s3Backend) proxy(t *testing.T, server, address string) string {
+	target, err := url.Parse(server)
+	b.Expect(err).NotTo(gomega.HaveOccurred())
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	b.Expect(err).NotTo(gomega.HaveOccurred())
+	proxy := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
+	b.Expect(proxy.Listener.Close()).To(gomega.Succeed())
+	proxy.Listener = listener
+	proxy.Start()
+	t.Cleanup(proxy.Close)
+	return proxy.URL
 }
 
 func (b *s3Backend) config() (terraform.Backend, map[string]string) {
