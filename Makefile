@@ -220,8 +220,8 @@ debian-lock: ## Pin the current versions of the Debian packages in the images, i
 	@cd dev && go run ./image lock
 
 .PHONY: build-installer
-build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates, the chart. DRY_RUN=1 allows uncommitted changes.
-	@cd dev && go run ./manifests build -version "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
+build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates, the chart.
+	@cd dev && go run ./manifests build -version "$(VERSION)"
 	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$(VERSION)" -out ../../../dist
 
 .PHONY: push-chart

@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 // source is the commit that images are built from.
@@ -31,11 +31,11 @@ func readSource(ctx context.Context, root string) (source, error) {
 		return s, fmt.Errorf("reading the version: %w", err)
 	}
 	s.version = strings.TrimSpace(string(version))
-	log, err := git(ctx, root, "log", "-1", "--format=%H %ct")
+	log, err := revision.Git(ctx, root, "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return s, err
 	}
-	commit, seconds, _ := strings.Cut(log, " ")
+	commit, seconds, _ := strings.Cut(strings.TrimSpace(log), " ")
 	s.commit = commit
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds = epoch
@@ -45,23 +45,10 @@ func readSource(ctx context.Context, root string) (source, error) {
 		return s, fmt.Errorf("reading the time of the commit (SOURCE_DATE_EPOCH): %w", err)
 	}
 	s.time = time.Unix(unix, 0).UTC()
-	if s.dirty, err = git(ctx, root, "status", "--porcelain"); err != nil {
+	if s.dirty, err = revision.Git(ctx, root, "status", "--porcelain"); err != nil {
 		return s, err
 	}
 	return s, nil
-}
-
-func git(ctx context.Context, root string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-			return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
-		}
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // description returns the commit, and whether the work tree differs from it.

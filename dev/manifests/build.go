@@ -2,14 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 // release writes the manifests of a version.
@@ -18,24 +20,20 @@ type release struct {
 	version string
 	// root is the root of the project, out the directory that is written.
 	root, out string
-	// dryRun allows uncommitted changes.
-	dryRun   bool
-	warnings io.Writer
+	// uncommitted allows changes that are not committed. Tests need it.
+	uncommitted bool
 }
 
 // build checks the version and the tree, renders every file, and then writes them. It
 // writes nothing if a file cannot be rendered.
-func (r *release) build() error {
-	if err := checkVersion(r.version); err != nil {
+func (r *release) build(ctx context.Context) error {
+	if err := revision.CheckVersion(r.version); err != nil {
 		return err
 	}
-	switch changes, err := uncommitted(r.root); {
-	case err != nil:
-		return err
-	case changes != "" && !r.dryRun:
-		return fmt.Errorf("the tree has uncommitted changes: commit or remove them, or set DRY_RUN=1 to try the build\n%s", changes)
-	case changes != "":
-		fmt.Fprintf(r.warnings, "manifests: the tree has uncommitted changes, so these files cannot be released\n%s\n", changes)
+	if !r.uncommitted {
+		if err := revision.RequireClean(ctx, r.root); err != nil {
+			return err
+		}
 	}
 	files, err := r.files()
 	if err != nil {

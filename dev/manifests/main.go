@@ -1,7 +1,7 @@
 // Command manifests writes the manifests of a release from config/, flavors/,
 // clusterclasses/ and templates/.
 //
-//	manifests build -version X.Y.Z [-dry-run]   write the files of a release to dist/
+//	manifests build -version X.Y.Z [-uncommitted]   write the files of a release to dist/
 //	manifests webhooks                          divide the webhooks between the providers
 //	manifests chart                             write the generated templates of charts/capt
 //
@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 const usage = `Usage:
-  manifests build -version X.Y.Z [-root DIR] [-out DIR] [-dry-run]
+  manifests build -version X.Y.Z [-root DIR] [-out DIR] [-uncommitted]
         write the files of a release
   manifests webhooks [-root DIR]
         write config/providers/*/webhooks.yaml from config/webhook/manifests.yaml
@@ -46,15 +47,15 @@ func run(args []string) error {
 		}
 		return splitWebhooks(*root)
 	case "build":
-		r := release{warnings: os.Stderr}
+		var r release
 		flags.StringVar(&r.version, "version", "", "version of the release, X.Y.Z")
 		flags.StringVar(&r.out, "out", "../dist", "directory to write")
-		flags.BoolVar(&r.dryRun, "dry-run", false, "warn of uncommitted changes instead of refusing them")
+		flags.BoolVar(&r.uncommitted, "uncommitted", false, "accept changes that are not committed, in tests")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
 		r.root = *root
-		return r.build()
+		return r.build(context.Background())
 	}
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 const unreleased = "## [Unreleased]"
@@ -14,7 +16,7 @@ var section = regexp.MustCompile(`(?m)^## \[[^\]]+\].*$`)
 
 // updateChangelog moves the changes that are not released to a section of the release.
 func (r *release) updateChangelog(ctx context.Context) error {
-	if err := r.requireClean(ctx, managed()); err != nil {
+	if err := revision.RequireClean(ctx, r.root, managed()...); err != nil {
 		return err
 	}
 	content, err := r.read(changelogFile)

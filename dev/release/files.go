@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 const (
@@ -31,21 +31,6 @@ var stamps = []struct {
 	{"config/manager/kustomization.yaml", regexp.MustCompile(`(?m)^(  newTag:) .*$`), "$1 v%s"},
 	{"charts/capt/Chart.yaml", regexp.MustCompile(`(?m)^(version:) .*$`), "$1 %s"},
 	{"charts/capt/Chart.yaml", regexp.MustCompile(`(?m)^(appVersion:) .*$`), "$1 v%s"},
-}
-
-// parseVersion returns the version if it is a semantic version.
-func parseVersion(text string) (string, error) {
-	switch canonical := semver.Canonical("v" + text); {
-	case text == "":
-		return "", errors.New("VERSION is missing: pass VERSION=X.Y.Z, for example VERSION=0.2.0")
-	case strings.HasPrefix(text, "v") && semver.IsValid(text):
-		return "", fmt.Errorf("VERSION %q starts with v: write VERSION=%s", text, text[1:])
-	case canonical != "v"+text:
-		// Canonical adds missing numbers and drops build metadata.
-		return "", fmt.Errorf("VERSION %q is not a semantic version: write X.Y.Z, for example 0.2.0, or X.Y.Z-rc.1", text)
-	default:
-		return text, nil
-	}
 }
 
 func (r *release) read(path string) (string, error) {
@@ -75,7 +60,7 @@ func (r *release) write(path, previous, content string) error {
 
 // updateVersion writes the version into all files that contain it.
 func (r *release) updateVersion(ctx context.Context) error {
-	if err := r.requireClean(ctx, managed()); err != nil {
+	if err := revision.RequireClean(ctx, r.root, managed()...); err != nil {
 		return err
 	}
 	current, err := r.read(versionFile)
@@ -135,7 +120,7 @@ func managed() []string {
 // check returns an error if the working tree is not the source of the release: every
 // change is committed, and version and changelog are those of the release.
 func (r *release) check(ctx context.Context) error {
-	if err := r.requireClean(ctx, nil); err != nil {
+	if err := revision.RequireClean(ctx, r.root); err != nil {
 		return err
 	}
 	current, err := r.read(versionFile)
@@ -149,41 +134,4 @@ func (r *release) check(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// requireClean returns an error if files have changes that are not committed, except
-// the given ones.
-func (r *release) requireClean(ctx context.Context, except []string) error {
-	output, err := r.git(ctx, "status", "--porcelain", "--untracked-files=all")
-	if err != nil {
-		return err
-	}
-	var changed []string
-	for line := range strings.Lines(output) {
-		// Two letters of status precede the path.
-		path := strings.Trim(strings.TrimRight(line, "\n")[3:], `"`)
-		if !slices.Contains(except, path) {
-			changed = append(changed, path)
-		}
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	more := ""
-	if len(changed) > 5 {
-		more = fmt.Sprintf(" and %d more", len(changed)-5)
-		changed = changed[:5]
-	}
-	return fmt.Errorf("the working tree has changes that are not committed (%s%s): commit or stash them", strings.Join(changed, ", "), more)
-}
-
-func (r *release) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.root}, args...)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	output, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
-	}
-	return string(output), nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-github/v82/github"
 	"golang.org/x/mod/semver"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 const (
@@ -44,7 +46,7 @@ func (r *release) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	commit, err := r.git(ctx, "rev-parse", "HEAD")
+	commit, err := revision.Git(ctx, r.root, "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}
@@ -67,10 +69,10 @@ func (r *release) publish(ctx context.Context) error {
 
 // preview prints what publish would do, and what is missing for it.
 func (r *release) preview(ctx context.Context) error {
-	if err := r.requireClean(ctx, nil); err != nil {
+	if err := revision.RequireClean(ctx, r.root); err != nil {
 		return err
 	}
-	commit, err := r.git(ctx, "rev-parse", "HEAD")
+	commit, err := revision.Git(ctx, r.root, "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 func main() {
@@ -35,8 +37,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if flags.NArg() != 2 {
 		return errors.New("usage: release [-root DIR] [-dry-run] version|changelog|check|github X.Y.Z")
 	}
-	version, err := parseVersion(flags.Arg(1))
-	if err != nil {
+	version := flags.Arg(1)
+	if err := revision.CheckVersion(version); err != nil {
 		return err
 	}
 	r := &release{root: *root, version: version, date: *date, dist: *dist, dryRun: *dryRun, out: out}

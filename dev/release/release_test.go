@@ -15,23 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestParseVersion(t *testing.T) {
-	for text, want := range map[string]string{
-		"0.2.0": "", "1.0.0-rc.1": "", "10.20.30": "",
-		"": "VERSION is missing", "v0.2.0": "write VERSION=0.2.0", "0.2": "is not a semantic version", "latest": "is not a semantic version",
-		"1.2.3+build": "is not a semantic version", "01.2.3": "is not a semantic version", "0.2.0 ": "is not a semantic version",
-	} {
-		g := NewWithT(t)
-		version, err := parseVersion(text)
-		if want != "" {
-			g.Expect(err).To(MatchError(ContainSubstring(want)), text)
-			continue
-		}
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(version).To(Equal(text))
-	}
-}
-
 func TestMoveUnreleased(t *testing.T) {
 	const head = "# Changelog\n\n## [Unreleased]\n"
 	for name, tc := range map[string]struct{ given, want, err string }{

@@ -33,7 +33,7 @@ func newRepository(t *testing.T) (config string) {
 	dir := t.TempDir()
 	for _, version := range []string{previous, current} {
 		dist := filepath.Join(dir, "dist", version)
-		cmd := exec.Command("go", "run", "./manifests", "build", "-dry-run", "-version", strings.TrimPrefix(version, "v"), "-out", dist)
+		cmd := exec.Command("go", "run", "./manifests", "build", "-uncommitted", "-version", strings.TrimPrefix(version, "v"), "-out", dist)
 		cmd.Dir = filepath.Join(root, "dev")
 		out, err := cmd.CombinedOutput()
 		g.Expect(err).NotTo(HaveOccurred(), "%s", out)
