@@ -13,4 +13,7 @@ type PodSettings struct {
 	Resources    []byte            `json:"resources,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []byte            `json:"tolerations,omitempty"`
+	// Template is the JSON of a PodTemplateSpec with further settings, of which the
+	// executor accepts only those that are safe. Its container is the runner's.
+	Template []byte `json:"template,omitempty"`
 }

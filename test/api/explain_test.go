@@ -17,7 +17,10 @@ import (
 )
 
 // foreign are the fields that other projects document.
-var foreign = []string{".apiVersion", ".kind", ".spec.runner.resources", ".spec.runner.tolerations[]"}
+var foreign = []string{
+	".apiVersion", ".kind", ".spec.runner.resources", ".spec.runner.tolerations[]", ".spec.runner.affinity", ".spec.runner.topologySpreadConstraints[]",
+	".spec.runner.env[].valueFrom", ".spec.runner.volumes[].emptyDir", ".spec.runner.volumes[].configMap", ".spec.runner.volumes[].secret", ".spec.runner.volumes[].persistentVolumeClaim",
+}
 
 func TestFields_areDocumented(t *testing.T) {
 	for _, crd := range servedCRDs(t) {

@@ -17,8 +17,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -186,6 +188,54 @@ func TestManager_runsJobs(t *testing.T) {
 	h.Eventually(func() bool {
 		return apierrors.IsNotFound(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: "hello"}, &infrav1.WorkspaceTemplateApply{}))
 	}, testTimeout, 50*time.Millisecond).Should(BeTrue(), "everything is destroyed")
+}
+
+// settingsModule uses the settings of its pod.
+const settingsModule = `
+resource "terraform_data" "region" {
+  provisioner "local-exec" { command = "test \"$AWS_REGION\" = eu-central-1 && ! touch /etc/greeting/file" }
+}
+output "greeting" { value = trimspace(file("/etc/greeting/text")) }
+`
+
+func TestManager_runsJobsWithPodSettings(t *testing.T) {
+	h := newHarness(t)
+	spec := infrav1.WorkspaceSpec{
+		ForProvider:       infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: settingsModule},
+		ProviderConfigRef: &infrav1.LocalReference{Name: "settings"},
+	}
+	h.create(
+		&infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: spec}}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "greeting"}, Data: map[string]string{"text": "hello volume"}},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "runs"}, Value: 1000},
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Spec: infrav1.WorkspaceProviderConfigSpec{Runner: &infrav1.RunnerConfig{
+			PriorityClassName: "runs", PodLabels: map[string]string{"team": "a"}, ImagePullPolicy: corev1.PullNever,
+			Resources: &corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("64Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")},
+			},
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{goruntime.GOARCH}}}}},
+			}}},
+			Env:          []infrav1.RunnerEnvVar{{Name: "AWS_REGION", Value: "eu-central-1"}},
+			Volumes:      []infrav1.RunnerVolume{{Name: "greeting", ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "greeting"}}}},
+			VolumeMounts: []infrav1.RunnerVolumeMount{{Name: "greeting", MountPath: "/etc/greeting", ReadOnly: true}},
+		}}},
+	)
+	h.create(apply("settings", func(s *infrav1.WorkspaceTemplateApplySpec) {
+		s.TemplateRef.Name, s.Variables = "settings", nil
+	}))
+	var pod corev1.Pod
+	h.Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(h.env.Client.List(h.ctx, &pods, client.InNamespace(h.namespace), client.MatchingLabels{"team": "a"})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		pod = pods.Items[0]
+	}, testTimeout, 20*time.Millisecond).Should(Succeed())
+	h.Expect(pod.Spec.Priority).To(HaveValue(BeEquivalentTo(1000)))
+	h.waitMessage("settings", infrav1.ReadyCondition, HavePrefix("True"))
+	output := h.get("settings").Status.Outputs["greeting"]
+	h.Expect(output.String()).To(Equal("hello volume"))
 }
 
 // leftovers returns the objects that runs have left in the namespace.

@@ -1,7 +1,6 @@
 package v1beta1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -22,21 +21,6 @@ const (
 	// PassphraseTooShortReason surfaces when the passphrase of the state
 	// encryption is too short to derive a key from it.
 	PassphraseTooShortReason = "PassphraseTooShort"
-)
-
-// Executor runs Terraform.
-// +kubebuilder:validation:Enum=Process;Job;Crossplane
-type Executor string
-
-// The executors.
-const (
-	// ExecutorProcess runs Terraform as a child of the manager.
-	ExecutorProcess Executor = "Process"
-	// ExecutorJob runs Terraform as a Kubernetes Job.
-	ExecutorJob Executor = "Job"
-	// ExecutorCrossplane is reserved for Crossplane's provider-terraform and is not
-	// implemented.
-	ExecutorCrossplane Executor = "Crossplane"
 )
 
 // WorkspaceProviderConfigSpec holds what runs need in addition to the module.
@@ -149,43 +133,6 @@ type StateEncryption struct {
 	// configurationSecretRef names a complete OpenTofu encryption configuration.
 	// +optional
 	ConfigurationSecretRef *KeyReference `json:"configurationSecretRef,omitempty"`
-}
-
-// RunnerConfig configures where and with which identity Terraform runs.
-// +kubebuilder:validation:XValidation:rule="!has(self.executor) || self.executor == 'Job' || !(has(self.serviceAccountName) || has(self.image) || has(self.resources) || has(self.nodeSelector) || has(self.tolerations))",message="serviceAccountName, image, resources, nodeSelector and tolerations are those of the Job's pod; set executor: Job, or remove them"
-type RunnerConfig struct {
-	// executor is how Terraform is run. Defaults to the manager's setting.
-	// +optional
-	Executor Executor `json:"executor,omitempty"`
-
-	// serviceAccountName is the account of the Job's pod, for example one bound
-	// to a cloud role. Without it CAPT creates one that can access only its
-	// own run and state.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-
-	// image is the runner's image. Defaults to the manager's setting.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	Image string `json:"image,omitempty"`
-
-	// resources are the requests and limits of the Job's pod.
-	// +optional
-	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-
-	// nodeSelector chooses the nodes the Job's pod may run on.
-	// +optional
-	// +kubebuilder:validation:MaxProperties=32
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-
-	// tolerations let the Job's pod run on tainted nodes.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // WorkspaceProviderConfigStatus is the observed state of a provider config.

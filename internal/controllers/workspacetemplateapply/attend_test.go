@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -245,9 +246,56 @@ func TestPodSettings(t *testing.T) {
 	g.Expect(string(s.podSettings().Resources)).To(Equal("{}"))
 	g.Expect(string(s.podSettings().Tolerations)).To(Equal(`[{"key":"k"}]`))
 
+	g.Expect(s.podSettings().Template).To(BeEmpty())
+	s.sources.ProviderConfig.Spec.Runner = fullRunner()
+	var template corev1.PodTemplateSpec
+	g.Expect(json.Unmarshal(s.podSettings().Template, &template)).To(Succeed())
+	g.Expect(template).To(Equal(corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}},
+		Spec: corev1.PodSpec{
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, PriorityClassName: "runs", RuntimeClassName: new("gvisor"),
+			Affinity: &corev1.Affinity{}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}},
+			Volumes: []corev1.Volume{
+				{Name: "e", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
+				{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+				{Name: "p", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "p"}}},
+			},
+			Containers: []corev1.Container{{
+				ImagePullPolicy: corev1.PullAlways,
+				Env: []corev1.EnvVar{
+					{Name: "A", Value: "1"},
+					{Name: "B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "e", MountPath: "/e", SubPath: "sub", ReadOnly: true}},
+			}},
+		},
+	}))
+
 	request, err := s.request(decision{operation: terraform.OperationDestroy})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.Pod).To(Equal(s.podSettings()), "a manager that starts the run after a restart does not know the inputs")
+}
+
+// fullRunner returns a config with all fields that are in the pod template.
+func fullRunner() *infrav1.RunnerConfig {
+	return &infrav1.RunnerConfig{
+		ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []infrav1.LocalReference{{Name: "registry"}},
+		PriorityClassName: "runs", RuntimeClassName: "gvisor",
+		Affinity: &corev1.Affinity{}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}},
+		PodLabels: map[string]string{"l": "1"}, PodAnnotations: map[string]string{"a": "1"},
+		Env: []infrav1.RunnerEnvVar{
+			{Name: "A", Value: "1"},
+			{Name: "B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		},
+		Volumes: []infrav1.RunnerVolume{
+			{Name: "e", EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			{Name: "c", ConfigMap: &corev1.ConfigMapVolumeSource{}},
+			{Name: "s", Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
+			{Name: "p", PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "p"}},
+		},
+		VolumeMounts: []infrav1.RunnerVolumeMount{{Name: "e", MountPath: "/e", SubPath: "sub", ReadOnly: true}},
+	}
 }
 
 // claim records the runner of a run, as the runner does.

@@ -192,24 +192,6 @@ func (s *scope) group() queue.Group {
 	}
 }
 
-// podSettings returns the settings of the pod, for the job executor.
-func (s *scope) podSettings() terraform.PodSettings {
-	var pod terraform.PodSettings
-	config := s.sources.ProviderConfig
-	if config == nil || config.Spec.Runner == nil {
-		return pod
-	}
-	c := config.Spec.Runner
-	pod.Image, pod.ServiceAccountName, pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
-	if c.Resources != nil {
-		pod.Resources = mustJSON(c.Resources)
-	}
-	if len(c.Tolerations) > 0 {
-		pod.Tolerations = mustJSON(c.Tolerations)
-	}
-	return pod
-}
-
 func mustJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil { // API types always marshal.

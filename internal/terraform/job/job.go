@@ -78,13 +78,20 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 		return fmt.Errorf("starting run: %w", err)
 	}
 	job, err := e.job(run, request)
+	if err == nil {
+		err = e.grant(ctx, run, request)
+	}
+	if err == nil {
+		err = e.create(ctx, job)
+	}
+	if _, invalid := errors.AsType[*invalidPodError](err); invalid {
+		// The run has its pod settings since it was created, so it can never start.
+		return e.finish(ctx, run, terraform.OutcomeFailed, terraform.ClassTerminal, terraform.Diagnostic{
+			Severity: terraform.SeverityError, Summary: "Invalid settings of the pod",
+			Detail: err.Error() + ". Correct spec.runner of the WorkspaceProviderConfig, then request a run.",
+		})
+	}
 	if err != nil {
-		return err
-	}
-	if err := e.grant(ctx, run, request); err != nil {
-		return err
-	}
-	if err := e.create(ctx, job); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
@@ -95,6 +102,9 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 // earlier workspace of the same name, which the garbage collector will delete.
 func (e *Executor) create(ctx context.Context, job *batchv1.Job) error {
 	err := e.Client.Create(ctx, job)
+	if apierrors.IsInvalid(err) {
+		return &invalidPodError{err}
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap("creating Job "+job.Name, err)
 	}
@@ -117,10 +127,9 @@ func sameOwner(a, b metav1.Object) bool {
 // Stop terminates the pod gracefully. A run that no runner has claimed is
 // finished, so that it never starts.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
-	err := e.finishUnclaimed(ctx, run)
-	for apierrors.IsConflict(err) {
-		err = e.finishUnclaimed(ctx, run)
-	}
+	err := e.finish(ctx, run, terraform.OutcomeInterrupted, terraform.ClassTransient, terraform.Diagnostic{
+		Severity: terraform.SeverityError, Summary: "Stopped before it started", Detail: "The run was stopped while its pod was starting. Nothing was changed.",
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("stopping run: %w", err)
 	}
@@ -130,24 +139,26 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	return e.delete(ctx, run, metav1.DeletePropagationForeground)
 }
 
-// finishUnclaimed finishes a run that no runner has claimed, so that none will.
-func (e *Executor) finishUnclaimed(ctx context.Context, run terraform.Run) error {
-	secret, err := e.secret(ctx, run)
-	if err != nil || record.Claimed(secret) || record.Finished(secret) {
-		return err
+// finish finishes a run that no runner has claimed, so that none will.
+func (e *Executor) finish(ctx context.Context, run terraform.Run, outcome terraform.Outcome, class terraform.Class, diagnostic terraform.Diagnostic) error {
+	for {
+		secret, err := e.secret(ctx, run)
+		if err != nil || record.Claimed(secret) || record.Finished(secret) {
+			return err
+		}
+		now := time.Now()
+		result := &terraform.Result{
+			RunID: run.ID, Outcome: outcome, Class: class, StartedAt: now, FinishedAt: now,
+			Operation:   terraform.Operation(secret.Annotations[record.OperationAnnotation]),
+			Diagnostics: terraform.Diagnostics{diagnostic},
+		}
+		if err := record.SetResult(secret, result); err != nil {
+			return err
+		}
+		if err := e.Client.Update(ctx, secret); !apierrors.IsConflict(err) {
+			return wrap("finishing run", err)
+		}
 	}
-	now := time.Now()
-	result := &terraform.Result{
-		RunID: run.ID, Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, StartedAt: now, FinishedAt: now,
-		Operation: terraform.Operation(secret.Annotations[record.OperationAnnotation]),
-		Diagnostics: terraform.Diagnostics{{
-			Severity: terraform.SeverityError, Summary: "Stopped before it started", Detail: "The run was stopped while its pod was starting. Nothing was changed.",
-		}},
-	}
-	if err := record.SetResult(secret, result); err != nil {
-		return err
-	}
-	return e.Client.Update(ctx, secret)
 }
 
 func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.DeletionPropagation) error {

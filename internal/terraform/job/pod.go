@@ -47,6 +47,9 @@ func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		"karpenter.sh/do-not-disrupt":                    "true",
 	}
+	if err := customize(pod, request.Pod.Template); err != nil {
+		return nil, err
+	}
 	meta.Name = name(run.ID)
 	once, never := int32(1), int32(0)
 	// A terminating pod is not replaced before it has terminated.
@@ -80,6 +83,8 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		id          = int64(user)
 		yes, no     = true, false
 		gracePeriod = int64((grace + saveTimeout).Seconds())
+		// Without it, each run would change the owner of all files of a volume.
+		onMismatch = corev1.FSGroupChangeOnRootMismatch
 	)
 	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
@@ -89,7 +94,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		TerminationGracePeriodSeconds: &gracePeriod,
 		NodeSelector:                  request.Pod.NodeSelector,
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
+			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id, FSGroupChangePolicy: &onMismatch,
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{*runner},

@@ -1,0 +1,61 @@
+package workspacetemplateapply
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// podSettings returns the settings of the pod, for the job executor.
+func (s *scope) podSettings() terraform.PodSettings {
+	var pod terraform.PodSettings
+	config := s.sources.ProviderConfig
+	if config == nil || config.Spec.Runner == nil {
+		return pod
+	}
+	c := config.Spec.Runner
+	pod.Image, pod.ServiceAccountName, pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
+	if c.Resources != nil {
+		pod.Resources = mustJSON(c.Resources)
+	}
+	if len(c.Tolerations) > 0 {
+		pod.Tolerations = mustJSON(c.Tolerations)
+	}
+	if template := podTemplate(c); !equality.Semantic.DeepEqual(template, podTemplate(&infrav1.RunnerConfig{})) {
+		pod.Template = mustJSON(template)
+	}
+	return pod
+}
+
+// podTemplate returns the settings of the pod that have no field of their own in
+// terraform.PodSettings.
+func podTemplate(c *infrav1.RunnerConfig) *corev1.PodTemplateSpec {
+	runner := corev1.Container{ImagePullPolicy: c.ImagePullPolicy}
+	for _, v := range c.Env {
+		runner.Env = append(runner.Env, corev1.EnvVar{Name: v.Name, Value: v.Value, ValueFrom: v.ValueFrom})
+	}
+	for _, m := range c.VolumeMounts {
+		runner.VolumeMounts = append(runner.VolumeMounts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath, SubPath: m.SubPath, ReadOnly: m.ReadOnly})
+	}
+	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers:                []corev1.Container{runner},
+		Affinity:                  c.Affinity,
+		TopologySpreadConstraints: c.TopologySpreadConstraints,
+		PriorityClassName:         c.PriorityClassName,
+	}}
+	pod.Labels, pod.Annotations = c.PodLabels, c.PodAnnotations
+	if c.RuntimeClassName != "" {
+		pod.Spec.RuntimeClassName = &c.RuntimeClassName
+	}
+	for _, s := range c.ImagePullSecrets {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: s.Name})
+	}
+	for _, v := range c.Volumes {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+			EmptyDir: v.EmptyDir, ConfigMap: v.ConfigMap, Secret: v.Secret, PersistentVolumeClaim: v.PersistentVolumeClaim,
+		}})
+	}
+	return pod
+}
