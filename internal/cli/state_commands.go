@@ -36,6 +36,9 @@ func addHold(cmd *cobra.Command, hold *bool) {
 // confirmStateChange asks the user a question about a change of the state. It warns if
 // the plan that follows is applied without approval.
 func (o *Options) confirmStateChange(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, yes, hold bool, question string) error {
+	if !apply.DeletionTimestamp.IsZero() {
+		return o.confirm(yes, fmt.Sprintf("%s is being deleted: the resources in its state will be destroyed afterwards. %s", apply.Name, question))
+	}
 	policy, err := operate.Policy(ctx, c, apply)
 	if err != nil {
 		return err

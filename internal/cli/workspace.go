@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,12 +53,19 @@ func addWait(cmd *cobra.Command, wait *bool) {
 // an error if the workspace is then neither applied nor waiting for approval.
 func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) error {
 	last, err := o.waitUntil(ctx, c, apply, done)
+	if errors.Is(err, operate.ErrDeleted) && last != nil && !last.DeletionTimestamp.IsZero() {
+		fmt.Fprintf(o.Out, "%s is deleted\n", last.Name)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	applied := meta.FindStatusCondition(last.Status.Conditions, infrav1.AppliedCondition)
+	applied := operate.Progress(last)
 	switch {
 	case applied == nil:
+		return nil
+	case applied.Status == metav1.ConditionTrue && !last.DeletionTimestamp.IsZero():
+		fmt.Fprintf(o.Out, "%s is destroyed\n", last.Name)
 		return nil
 	case applied.Status == metav1.ConditionTrue:
 		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
@@ -83,7 +91,7 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 		}
 		if run := a.Status.Run; run != nil {
 			p.show(describe.Line(describe.RunNode(run), time.Time{}))
-		} else if c := meta.FindStatusCondition(a.Status.Conditions, infrav1.AppliedCondition); c != nil && c.Status != metav1.ConditionTrue {
+		} else if c := operate.Progress(a); c != nil && c.Status != metav1.ConditionTrue {
 			p.show(c.Reason + ": " + message.OneLine(c.Message))
 		}
 		return done(a), nil

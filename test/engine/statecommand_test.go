@@ -480,6 +480,38 @@ func TestState_missingIsGivenUp(t *testing.T) {
 	}
 }
 
+// A deletion that finds no usable state has the same ways out as a run.
+func TestStateCommands_repairTheStateOfADeletion(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason string
+		change func(*infrav1.WorkspaceSpec)
+		lose   func(*harness, *statetest.Server)
+	}{
+		"unreadable": {infrav1.RunFailedReason, func(*infrav1.WorkspaceSpec) {}, func(h *harness, _ *statetest.Server) {
+			secret := h.secret("tfstate-default-hello-ws")
+			secret.Data["tfstate"] = []byte("x")
+			h.Expect(env.Client.Update(h.ctx, secret)).To(Succeed())
+		}},
+		"missing": {infrav1.StateMissingReason, usesElsewhere, func(_ *harness, server *statetest.Server) { server.SetState("key", nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			server := h.elsewhere("key")
+			h.template("several", several, test.change)
+			h.apply("hello", "several", variables(map[string]string{"dir": h.dir}))
+			h.waitReady("hello")
+			file := filepath.Join(t.TempDir(), "state")
+			h.succeed("state", "pull", "hello", "--out", file)
+			test.lose(h, server)
+			h.delete("hello")
+			h.waitReason("hello", infrav1.DestroyedCondition, test.reason)
+			h.succeed("state", "push", "hello", file, "--yes", "--wait")
+			h.waitDeleted("hello")
+			h.Expect(h.directories()).To(BeZero())
+		})
+	}
+}
+
 // docs/operations.md lists these permissions.
 func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 	h := newHarness(t)

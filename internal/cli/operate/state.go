@@ -53,8 +53,8 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 
 // checkPending returns an error if another command was not executed yet.
 func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
-	if !apply.DeletionTimestamp.IsZero() {
-		return fmt.Errorf("%s is being deleted", apply.Name)
+	if !apply.DeletionTimestamp.IsZero() && apply.Spec.RetainWorkspaceOnDelete {
+		return fmt.Errorf("%s is being deleted and retains its resources: it does not use its state any more", apply.Name)
 	}
 	pending, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
 	if err == nil && pending.ID != apply.Status.HandledStateCommand {
@@ -126,9 +126,6 @@ func Transfer(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 func CommandExecuted(apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand) (bool, error) {
 	if apply.Status.HandledStateCommand == command.ID {
 		return true, nil
-	}
-	if !apply.DeletionTimestamp.IsZero() {
-		return false, fmt.Errorf("%s is being deleted: the command was not executed", apply.Name)
 	}
 	requested, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
 	if err != nil || requested.ID != command.ID {
@@ -228,9 +225,6 @@ func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, e
 	if s.HandledMove == move.ID {
 		return true, nil
 	}
-	if !apply.DeletionTimestamp.IsZero() {
-		return false, fmt.Errorf("%s is being deleted: the state was not moved", apply.Name)
-	}
 	requested, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
 	if err != nil || requested.ID != move.ID {
 		return false, fmt.Errorf("another request replaced this one: see captctl history %s", apply.Name)
@@ -244,7 +238,7 @@ func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, e
 	if f := s.Failure; f != nil && f.Inputs == "move "+move.ID && f.NextAt.IsZero() {
 		return false, notMoved(apply, move, f.Reason, f.Message)
 	}
-	c := meta.FindStatusCondition(s.Conditions, infrav1.AppliedCondition)
+	c := Progress(apply)
 	if c != nil && c.Reason == infrav1.InvalidStateCommandReason && c.ObservedGeneration == apply.Generation {
 		return false, notMoved(apply, move, c.Reason, c.Message)
 	}
@@ -277,3 +271,12 @@ func ProviderConfigNames(ctx context.Context, c client.Reader, namespace string)
 	}
 	return names, nil
 }
+// Progress returns the condition that shows what the workspace does, or nil: Applied,
+// or Destroyed if it is being deleted.
+func Progress(apply *infrav1.WorkspaceTemplateApply) *metav1.Condition {
+	if !apply.DeletionTimestamp.IsZero() {
+		return meta.FindStatusCondition(apply.Status.Conditions, infrav1.DestroyedCondition)
+	}
+	return meta.FindStatusCondition(apply.Status.Conditions, infrav1.AppliedCondition)
+}
+

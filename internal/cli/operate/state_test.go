@@ -85,7 +85,12 @@ func TestMoved(t *testing.T) {
 		"deleted": {change: func(a *infrav1.WorkspaceTemplateApply) {
 			now := metav1.Now()
 			a.DeletionTimestamp = &now
-		}, err: "net is being deleted"},
+		}},
+		"refused while it is deleted": {change: func(a *infrav1.WorkspaceTemplateApply) {
+			now := metav1.Now()
+			a.DeletionTimestamp = &now
+			a.Status.Conditions = []metav1.Condition{{Type: infrav1.DestroyedCondition, Status: "False", Reason: infrav1.InvalidStateCommandReason, Message: "No."}}
+		}, err: "InvalidStateCommand: No."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -114,6 +119,9 @@ func TestCommandExecuted(t *testing.T) {
 	apply.Status.HandledStateCommand = "1"
 	g.Expect(CommandExecuted(apply, command)).To(BeTrue())
 	apply.Status.HandledStateCommand = ""
+	now := metav1.Now()
+	apply.DeletionTimestamp = &now
+	g.Expect(CommandExecuted(apply, command)).To(BeFalse(), "a deletion executes it, too")
 	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"2","command":"list"}`
 	_, err := CommandExecuted(apply, command)
 	g.Expect(err).To(MatchError(ContainSubstring("another command replaced this one")))

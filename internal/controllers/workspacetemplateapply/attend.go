@@ -104,7 +104,12 @@ func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness t
 
 // belongsToDeletion reports whether a run is a part of the deletion of a workspace.
 func belongsToDeletion(operation terraform.Operation) bool {
-	return operation == terraform.OperationDestroy || operation == terraform.OperationSaveState || operation == terraform.OperationMoveState
+	switch operation {
+	case terraform.OperationDestroy, terraform.OperationSaveState, terraform.OperationMoveState, terraform.OperationRestoreState, terraform.OperationStateCommand:
+		return true
+	default:
+		return false
+	}
 }
 
 // observeAgain returns the delay before a run is observed again.

@@ -75,15 +75,8 @@ func decide(s situation) (decision, error) {
 	if next, err := s.decideBackend(); err != nil || next != noRun {
 		return next, err
 	}
-	if s.restore != "" && s.restore != s.restored {
-		restore := decision{operation: terraform.OperationRestoreState}
-		if s.requested() {
-			return restore, nil
-		}
-		return s.attempt(restore, restoreInputs(s.restore))
-	}
-	if s.command != nil && s.command.ID != s.handledCommand {
-		return decision{operation: terraform.OperationStateCommand}, nil
+	if next, err := s.decideStateChange(); err != nil || next != noRun {
+		return next, err
 	}
 	if s.inputs == s.appliedInputs && !s.requested() && !s.unfinished() {
 		return s.decideDriftCheck()
@@ -104,6 +97,22 @@ func decide(s situation) (decision, error) {
 		}
 	}
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
+}
+
+// decideStateChange returns the run that restores a snapshot or executes a state
+// command, if the user requested one. It precedes all runs that use the state.
+func (s situation) decideStateChange() (decision, error) {
+	if s.restore != "" && s.restore != s.restored {
+		restore := decision{operation: terraform.OperationRestoreState}
+		if s.requested() {
+			return restore, nil
+		}
+		return s.attempt(restore, restoreInputs(s.restore))
+	}
+	if s.command != nil && s.command.ID != s.handledCommand {
+		return decision{operation: terraform.OperationStateCommand}, nil
+	}
+	return noRun, nil
 }
 
 // decideBackend rejects all runs while the state is in another backend than the

@@ -86,6 +86,13 @@ type expectation struct {
 }
 
 func (e expectation) run(t *testing.T) {
+	t.Helper()
+	e.verify(t, decide)
+}
+
+// verify compares the decision of a function with the expected one.
+func (e expectation) verify(t *testing.T, decide func(situation) (decision, error)) {
+	t.Helper()
 	g := NewWithT(t)
 	next, err := decide(e.situation)
 	g.Expect(next).To(Equal(decision{operation: e.want, plan: e.plan}))

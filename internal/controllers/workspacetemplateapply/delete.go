@@ -97,9 +97,17 @@ const (
 )
 
 // decideDestroy returns the destroy run, or a fault that explains why it does not
-// start. A request of the user overrides failures.
+// start. A request of the user overrides failures. What the user requested for the
+// state comes first: it may be missing, outdated or unreadable.
 func decideDestroy(s situation) (decision, error) {
 	if next, err := s.decideBackend(); err != nil || next != noRun {
+		return next, err
+	}
+	next, err := s.decideStateChange()
+	if stalled, ok := fault.AsStalled(err); ok {
+		return noRun, fault.Stall(stalled.Reason, "%s. To destroy without restoring %s, remove the annotation %s", strings.TrimSuffix(stalled.Message(), "."), s.restore, infrav1.RestoreSnapshotAnnotation)
+	}
+	if err != nil || next != noRun {
 		return next, err
 	}
 	destroy := decision{operation: terraform.OperationDestroy}

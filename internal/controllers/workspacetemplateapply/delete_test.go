@@ -13,6 +13,33 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
+// command is a state command that was not executed.
+func command(s *situation) {
+	s.command = &terraform.StateCommand{ID: "2", Command: terraform.StatePush}
+}
+
+// A deletion that cannot destroy because of its state has the same ways out as a run.
+func TestDecideDestroy_repairsTheStateFirst(t *testing.T) {
+	stuck := func(s *situation) {
+		failed(infrav1.StateMissingReason, 9, time.Minute)(s)
+		s.failure.Inputs = destroyInputs
+	}
+	restore := func(s *situation) { s.restore = "x" }
+	for _, e := range []expectation{
+		{name: "restore", situation: upToDate(stuck, restore), want: terraform.OperationRestoreState},
+		{name: "restored", situation: upToDate(restore, func(s *situation) { s.restored = "x" }), want: terraform.OperationDestroy},
+		{
+			name: "a restore that failed", situation: upToDate(restore, failedForGood, func(s *situation) { s.failure.Inputs = restoreInputs("x") }),
+			reason: infrav1.RunFailedReason, stalled: true, contains: []string{infrav1.RestoreSnapshotAnnotation},
+		},
+		{name: "push", situation: upToDate(stuck, command), want: terraform.OperationStateCommand},
+		{name: "restore before push", situation: upToDate(stuck, command, restore), want: terraform.OperationRestoreState},
+		{name: "move", situation: upToDate(stuck, command, func(s *situation) { s.configuredBackend, s.move = "s3", &terraform.Move{ID: "1"} }), want: terraform.OperationMoveState},
+	} {
+		t.Run(e.name, func(t *testing.T) { e.verify(t, decideDestroy) })
+	}
+}
+
 func TestDecideDestroy(t *testing.T) {
 	failedDestroy := func(next time.Duration) func(*situation) {
 		return func(s *situation) { failed(infrav1.RetryingReason, 1, next)(s); s.failure.Inputs = destroyInputs }
@@ -31,6 +58,8 @@ func TestDecideDestroy(t *testing.T) {
 		{"the destroy run failed, and a run is requested", upToDate(failedDestroy(time.Minute), requested), ""},
 		{"the backend changed", upToDate(func(s *situation) { s.configuredBackend = "s3" }), infrav1.BackendChangedReason},
 		{"the backend changed, and a run is requested", upToDate(requested, func(s *situation) { s.configuredBackend = "s3" }), infrav1.BackendChangedReason},
+		{"a handled state command", upToDate(command, func(s *situation) { s.handledCommand = s.command.ID }), ""},
+		{"an invalid state command", upToDate(func(s *situation) { s.invalidCommand = "It is invalid" }), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

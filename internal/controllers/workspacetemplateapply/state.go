@@ -230,8 +230,12 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("reading the state: %w", err)
 	}
 	empty, version, err := record.StateIsEmpty(&secret)
-	if err != nil || !empty || !inUse(s.apply.Status.State) {
-		return empty, err
+	if err != nil {
+		// A run reports that the state cannot be read, and the user may restore it.
+		return false, nil //nolint:nilerr // An unreadable state is not empty.
+	}
+	if !empty || !inUse(s.apply.Status.State) {
+		return empty, nil
 	}
 	if !isSuccessor(version, s.apply.Status.State) {
 		return false, nil

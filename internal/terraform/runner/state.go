@@ -67,15 +67,19 @@ func (r *Runner) readSaved(ctx context.Context, run *execution) error {
 }
 
 // readForRun reads the saved state at the begin of a run, and saves what earlier runs
-// of the workspace left in the working directory. A restore replaces a state that
-// cannot be read, and keeps a copy of it.
+// of the workspace left in the working directory. A restore or a push replaces a state
+// that cannot be read, and keeps a copy of it.
 func (r *Runner) readForRun(ctx context.Context, run *execution) error {
 	run.state = newSavedState(r.kube, run)
 	err := run.state.read(ctx)
 	var unreadable *unreadableError
-	if run.request.Operation == terraform.OperationRestoreState && errors.As(err, &unreadable) {
+	switch {
+	case !errors.As(err, &unreadable):
+	case run.replacesState():
 		run.printf("The state cannot be read: %v", err)
 		err = r.storeRescued(ctx, run, unreadable.content)
+	default:
+		return terminal("Unreadable state", fmt.Errorf("Secret %s: %w. Restore a snapshot with captctl state restore, or push a copy with captctl state push", run.request.Backend.StateSecretName(), err))
 	}
 	if err != nil {
 		return err

@@ -475,8 +475,10 @@ func TestOpenState_restoresOverAnUnreadableState(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.StateSecretName()}, Data: map[string][]byte{stateKey: data},
 			})
 			run := onFile(t, r)
-			g.Expect(r.openState(t.Context(), run)).NotTo(Succeed(), "only a restore replaces it")
-			run.request.Operation = terraform.OperationRestoreState
+			g.Expect(r.openState(t.Context(), run)).To(MatchError(ContainSubstring("captctl state restore")), "only a restore or a push replaces it")
+			run.request.Operation, run.request.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{Command: terraform.StatePush}
+			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			run.request.Operation, run.request.StateCommand = terraform.OperationRestoreState, nil
 			g.Expect(r.openState(t.Context(), run)).To(Succeed())
 			g.Expect(run.result.Rescued).NotTo(BeEmpty())
 			g.Expect(r.replaceState(t.Context(), run, []byte(oneResource))).To(Succeed())

@@ -19,14 +19,17 @@ func (run *execution) readsOnly() bool {
 
 // needsKnownState reports whether the run stops if the backend does not have the
 // state that the workspace used before. A restore and a push are ways out of that.
-func (run *execution) needsKnownState() bool {
+func (run *execution) needsKnownState() bool { return !run.readsOnly() && !run.replacesState() }
+
+// replacesState reports whether the run replaces the whole state.
+func (run *execution) replacesState() bool {
 	switch run.request.Operation {
 	case terraform.OperationRestoreState:
-		return false
-	case terraform.OperationStateCommand:
-		return run.request.StateCommand.Writes() && run.request.StateCommand.Command != terraform.StatePush
-	default:
 		return true
+	case terraform.OperationStateCommand:
+		return run.request.StateCommand.Command == terraform.StatePush
+	default:
+		return false
 	}
 }
 
