@@ -277,13 +277,17 @@ func (o *Options) readState(cmd *cobra.Command, name string, command *terraform.
 	if err != nil {
 		return nil, err
 	}
+	key, err := record.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	command.PublicKey = key.Public()
 	result, err := o.execute(ctx, c, apply, command, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	output := record.OutputName(result.RunID)
-	text, err := operate.Transfer(ctx, c, apply, output)
-	return text, errors.Join(err, deleteTransfer(ctx, c, apply, output))
+	text, err := operate.Output(ctx, c, apply, command, result, key)
+	return text, errors.Join(err, deleteTransfer(ctx, c, apply, record.OutputName(command.ID)))
 }
 
 // cleanupTimeout is how long captctl tries to delete what a command stored.
@@ -314,6 +318,11 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 	if err = lost; err == nil {
 		result, err = operate.CommandResult(ctx, c, apply, command.ID)
 	}
+	if lost == nil {
+		if err := operate.RemoveCommand(ctx, c, apply, command.ID); err != nil {
+			fmt.Fprintf(o.Err, "Warning: %v\n", err)
+		}
+	}
 	if command.Input != "" {
 		err = errors.Join(err, deleteTransfer(ctx, c, apply, command.Input))
 	}
@@ -329,7 +338,7 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 // snapshotNote says where the state before a change is.
 func snapshotNote(result *terraform.Result) string {
 	if result.Snapshot == "" {
-		return "There is no snapshot: the previous state has no resources, or is encrypted and in another backend than the default one"
+		return "There is no snapshot: the previous state has no resources"
 	}
 	return "The previous state is in snapshot " + result.Snapshot
 }

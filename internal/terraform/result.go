@@ -96,6 +96,8 @@ type Result struct {
 	// CommandOutput is the output of a StateCommand that changes the state. That of
 	// other commands is stored in Secrets, because it may be large and confidential.
 	CommandOutput string `json:"commandOutput,omitempty"`
+	// OutputDigest is the SHA-256 sum of the output that is stored in Secrets.
+	OutputDigest string `json:"outputDigest,omitempty"`
 	// Module is the fetched content of the module, or nil if nothing was fetched.
 	Module *ModuleContent `json:"module,omitempty"`
 	// LockFile is the dependency lock file for the next run.

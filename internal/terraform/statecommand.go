@@ -25,6 +25,9 @@ const (
 type StateCommand struct {
 	// ID identifies the command. Each ID is executed once.
 	ID string `json:"id"`
+	// UID is the UID of the workspace. A copy of the workspace does not execute the
+	// commands of the original. It is optional for commands that only read.
+	UID string `json:"uid,omitempty"`
 	// Command is one of the commands above.
 	Command string `json:"command"`
 	// Args are resource addresses.
@@ -37,6 +40,8 @@ type StateCommand struct {
 	JSON bool `json:"json,omitempty"`
 	// Sensitive makes StateShow include sensitive values.
 	Sensitive bool `json:"sensitive,omitempty"`
+	// PublicKey encrypts the output of a command that only reads.
+	PublicKey string `json:"publicKey,omitempty"`
 }
 
 // InputPrefix is the prefix of the names of stored inputs. It prevents that a
@@ -90,6 +95,9 @@ func (c *StateCommand) Validate() error {
 	}
 	if (c.JSON || c.Sensitive) && c.Command != StateShow {
 		return fmt.Errorf("command %s takes neither json nor sensitive", c.Command)
+	}
+	if c.PublicKey != "" && c.Writes() {
+		return fmt.Errorf("command %s takes no publicKey", c.Command)
 	}
 	if c.Command != StatePush {
 		if c.Input != "" || c.Force {

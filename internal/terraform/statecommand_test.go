@@ -18,6 +18,8 @@ func TestParseStateCommand(t *testing.T) {
 		{"rm", `{"id":"1","command":"rm","args":["a.b","a.c","a.d"]}`, ""},
 		{"pull", `{"id":"1","command":"pull"}`, ""},
 		{"push", `{"id":"1","command":"push","input":"input-1","force":true}`, ""},
+		{"a key", `{"id":"1","uid":"u","command":"pull","publicKey":"AA=="}`, ""},
+		{"a key of a push", `{"id":"1","command":"push","input":"input-1","publicKey":"AA=="}`, "publicKey"},
 		{"nothing", ``, "decoding"},
 		{"no JSON", `list`, "decoding"},
 		{"two objects", `{"id":"1","command":"list"}{}`, "text follows"},

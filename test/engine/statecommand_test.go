@@ -80,6 +80,7 @@ func (w *harness) expectPullAndPush() {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(string(text)).To(ContainSubstring("thing-3"))
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")), "captctl deletes it")
+	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.StateCommandAnnotation), "captctl removes it")
 
 	var state map[string]any
 	w.Expect(json.Unmarshal(text, &state)).To(Succeed())

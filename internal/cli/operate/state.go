@@ -2,6 +2,8 @@ package operate
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -21,13 +24,13 @@ import (
 )
 
 // RequestCommand requests that the workspace executes a state command, and sets its
-// ID. The input is the state to push, nil for other commands. With hold, the plan
+// ID and UID. The input is the state to push, nil for other commands. With hold, the plan
 // that follows waits for approval.
 func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) error {
 	if err := checkPending(apply); err != nil {
 		return err
 	}
-	command.ID = uuid.NewString()
+	command.ID, command.UID = uuid.NewString(), string(apply.UID)
 	if input != nil {
 		command.Input = record.InputName(command.ID)
 	}
@@ -102,8 +105,43 @@ func DeleteTransfer(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	return errors.Join(errs...)
 }
 
-// Transfer returns a state that a command pulled.
-func Transfer(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]byte, error) {
+// RemoveCommand removes an executed command from the workspace, unless another one
+// replaced it. A backup of the workspace then has no command.
+func RemoveCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live := &infrav1.WorkspaceTemplateApply{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil {
+			return err
+		}
+		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
+		if err != nil || command.ID != id {
+			return nil //nolint:nilerr // It is not the command.
+		}
+		before := live.DeepCopy()
+		delete(live.Annotations, infrav1.StateCommandAnnotation)
+		return c.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the annotation %s: %w", infrav1.StateCommandAnnotation, err)
+	}
+	return nil
+}
+
+// Output returns the output of a command, which is decrypted with the key. Any pod of
+// the namespace may create Secrets, so the output must be the one that the run reported.
+func Output(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, result *terraform.Result, key *record.Key) ([]byte, error) {
+	stored, err := transfer(ctx, c, apply, record.OutputName(command.ID))
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(stored); hex.EncodeToString(sum[:]) != result.OutputDigest {
+		return nil, fmt.Errorf("the output in Secret %s is not the one that run %s stored", record.ChunkName(record.OutputName(command.ID), 0), result.RunID)
+	}
+	return key.Open(stored)
+}
+
+// transfer returns what a command stored.
+func transfer(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]byte, error) {
 	var secrets []*corev1.Secret
 	for count := 1; len(secrets) < count; {
 		secret := &corev1.Secret{}
@@ -245,6 +283,15 @@ func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, e
 	return false, nil
 }
 
+// Progress returns the condition that shows what the workspace does, or nil: Applied,
+// or Destroyed if it is being deleted.
+func Progress(apply *infrav1.WorkspaceTemplateApply) *metav1.Condition {
+	if !apply.DeletionTimestamp.IsZero() {
+		return meta.FindStatusCondition(apply.Status.Conditions, infrav1.DestroyedCondition)
+	}
+	return meta.FindStatusCondition(apply.Status.Conditions, infrav1.AppliedCondition)
+}
+
 // notMoved describes a move that failed and how to give it up.
 func notMoved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, reason, message string) error {
 	back := "--to " + move.From
@@ -271,12 +318,3 @@ func ProviderConfigNames(ctx context.Context, c client.Reader, namespace string)
 	}
 	return names, nil
 }
-// Progress returns the condition that shows what the workspace does, or nil: Applied,
-// or Destroyed if it is being deleted.
-func Progress(apply *infrav1.WorkspaceTemplateApply) *metav1.Condition {
-	if !apply.DeletionTimestamp.IsZero() {
-		return meta.FindStatusCondition(apply.Status.Conditions, infrav1.DestroyedCondition)
-	}
-	return meta.FindStatusCondition(apply.Status.Conditions, infrav1.AppliedCondition)
-}
-

@@ -1,13 +1,17 @@
 package operate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func config(name string) *infrav1.WorkspaceProviderConfig {
@@ -125,4 +129,53 @@ func TestCommandExecuted(t *testing.T) {
 	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"2","command":"list"}`
 	_, err := CommandExecuted(apply, command)
 	g.Expect(err).To(MatchError(ContainSubstring("another command replaced this one")))
+}
+
+func TestOutput_isThatOfTheRun(t *testing.T) {
+	g := NewWithT(t)
+	apply := workspace("net")
+	key, err := record.NewKey()
+	g.Expect(err).NotTo(HaveOccurred())
+	sealed, err := record.Seal(key.Public(), []byte("the state"))
+	g.Expect(err).NotTo(HaveOccurred())
+	// Whoever knows the command also knows its public key.
+	forged, err := record.Seal(key.Public(), []byte("another state"))
+	g.Expect(err).NotTo(HaveOccurred())
+	sum := sha256.Sum256(sealed)
+	result := &terraform.Result{RunID: "net-r1", OutputDigest: hex.EncodeToString(sum[:])}
+	for id, content := range map[string][]byte{"a": sealed, "b": forged} {
+		c := newClient(apply)
+		g.Expect(upload(t.Context(), c, apply, record.OutputName(id), content)).To(Succeed())
+		text, err := Output(t.Context(), c, apply, &terraform.StateCommand{ID: id}, result, key)
+		if id == "b" {
+			g.Expect(err).To(MatchError("the output in Secret capt-output-b-0 is not the one that run net-r1 stored"))
+			continue
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(text)).To(Equal("the state"))
+	}
+}
+
+func TestRemoveCommand(t *testing.T) {
+	for name, test := range map[string]struct {
+		requested string
+		removed   bool
+	}{
+		"the command":     {`{"id":"1","command":"list"}`, true},
+		"another command": {`{"id":"2","command":"list"}`, false},
+		"no command":      {`x`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := workspace("net")
+			apply.Annotations[infrav1.StateCommandAnnotation] = test.requested
+			c := newClient(apply)
+			g.Expect(RemoveCommand(t.Context(), c, workspace("net"), "1")).To(Succeed())
+			live := &infrav1.WorkspaceTemplateApply{}
+			g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(apply), live)).To(Succeed())
+			_, found := live.Annotations[infrav1.StateCommandAnnotation]
+			g.Expect(found).To(Equal(!test.removed))
+		})
+	}
+	NewWithT(t).Expect(RemoveCommand(t.Context(), newClient(), workspace("net"), "1")).To(Succeed(), "the workspace was deleted")
 }

@@ -68,6 +68,9 @@ func stateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateComman
 	if err != nil {
 		return nil, "Annotation " + infrav1.StateCommandAnnotation + " is invalid: " + err.Error()
 	}
+	if uid := string(apply.UID); command.ID != apply.Status.HandledStateCommand && command.UID != uid && (command.UID != "" || command.Writes()) {
+		return nil, fmt.Sprintf("Annotation %s has state %s for the workspace with UID %q, but this one has UID %q: it was restored or copied, and the command may have been executed before", infrav1.StateCommandAnnotation, command.Command, command.UID, uid)
+	}
 	return command, ""
 }
 

@@ -41,10 +41,10 @@ func TestRecordResult_ofAStateCommand(t *testing.T) {
 		{"a list", `{"id":"1","command":"list"}`, success, false},
 		{"a list that failed", `{"id":"1","command":"list"}`, failed, false},
 		{"a list that was lost", `{"id":"1","command":"list"}`, terraform.Result{Outcome: outcomeLost}, false},
-		{"a removal", `{"id":"1","command":"rm","args":["a.b"]}`, success, true},
-		{"a removal that failed before it changed the state", `{"id":"1","command":"rm","args":["a.b"]}`, failed, false},
-		{"a removal that may have changed the state", `{"id":"1","command":"rm","args":["a.b"]}`, written, true},
-		{"a removal that was lost", `{"id":"1","command":"rm","args":["a.b"]}`, terraform.Result{Outcome: outcomeLost}, true},
+		{"a removal", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, success, true},
+		{"a removal that failed before it changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, failed, false},
+		{"a removal that may have changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, written, true},
+		{"a removal that was lost", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, terraform.Result{Outcome: outcomeLost}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,10 +62,39 @@ func TestRecordResult_ofAStateCommand(t *testing.T) {
 	}
 }
 
+// A workspace that was restored from a backup has lost what it has executed.
+func TestStateCommand_ofACopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		command, handled string
+		refused          bool
+	}{
+		"its own command":                    {`{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, "", false},
+		"that of the original":               {`{"id":"1","uid":"other","command":"rm","args":["a.b"]}`, "", true},
+		"a list of the original":             {`{"id":"1","uid":"other","command":"list"}`, "", true},
+		"a change without a UID":             {`{"id":"1","command":"rm","args":["a.b"]}`, "", true},
+		"a list without a UID":               {`{"id":"1","command":"list"}`, "", false},
+		"executed before clusterctl move":    {`{"id":"1","uid":"other","command":"rm","args":["a.b"]}`, "1", false},
+		"another one before clusterctl move": {`{"id":"2","uid":"other","command":"rm","args":["a.b"]}`, "1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.apply.Annotations[infrav1.StateCommandAnnotation], s.apply.Status.HandledStateCommand = test.command, test.handled
+			command, problem := stateCommand(s.apply)
+			if !test.refused {
+				g.Expect(problem).To(BeEmpty())
+				return
+			}
+			g.Expect(command).To(BeNil())
+			g.Expect(problem).To(ContainSubstring(`this one has UID "u"`))
+		})
+	}
+}
+
 func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","command":"rm","args":["a.b"]}`
+	s.apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`
 	s.addRun(g, terraform.OperationStateCommand, success)
 	s.recordAll(g)
 	for range 12 {

@@ -95,8 +95,9 @@ func SnapshotName(runID string, state []byte) string {
 	return "snapshot-" + runID + "-" + shortSum(state)
 }
 
-// OutputName returns the name of the output of a state command.
-func OutputName(runID string) string { return "output-" + runID }
+// OutputName returns the name of the output of a state command. It is not predictable
+// if the ID is random.
+func OutputName(commandID string) string { return "output-" + strings.ToLower(commandID) }
 
 // InputName returns the name of a state that a user pushes.
 func InputName(commandID string) string { return terraform.InputPrefix + strings.ToLower(commandID) }

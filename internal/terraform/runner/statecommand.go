@@ -2,9 +2,13 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
@@ -88,13 +92,39 @@ func (r *Runner) reportState(ctx context.Context, run *execution) error {
 	return nil
 }
 
-// output stores the output of a command in Secrets, from which the user reads it.
+// output stores the output of a command in Secrets, from which the user reads it. It is
+// encrypted for the user, if the command has a public key.
 func (r *Runner) output(ctx context.Context, run *execution, read func() (string, error)) error {
+	cmd := run.request.StateCommand
+	if run.request.Encryption != "" && cmd.PublicKey == "" && cmd.Command != terraform.StateList {
+		return terminal("Output not encrypted", fmt.Errorf("the state is encrypted, but the output of state %s would be stored without encryption: use captctl, or set publicKey in the command", cmd.Command))
+	}
 	text, err := read()
 	if err != nil {
 		return err
 	}
-	return r.store(ctx, run, record.OutputName(r.RunID), record.ComponentTransfer, []byte(text))
+	content := []byte(text)
+	if cmd.PublicKey != "" {
+		if content, err = record.Seal(cmd.PublicKey, content); err != nil {
+			return terminal("Invalid public key", err)
+		}
+	}
+	secrets, err := record.Chunks(record.OutputName(cmd.ID), content, record.LocalMeta(run.request.Workspace, record.ComponentTransfer, r.RunID))
+	if err != nil {
+		return err
+	}
+	for _, secret := range secrets {
+		err := r.kube.createSecret(ctx, secret)
+		if apierrors.IsAlreadyExists(err) {
+			return terminal("Output exists", fmt.Errorf("Secret %s exists: repeat the command with another id", secret.Name))
+		}
+		if err != nil {
+			return fmt.Errorf("storing the output: %w", err)
+		}
+	}
+	sum := sha256.Sum256(content)
+	run.result.OutputDigest = hex.EncodeToString(sum[:])
+	return nil
 }
 
 // pushForUser replaces the state by a state that the user stored in Secrets.
