@@ -60,6 +60,11 @@ type Frame[T Object, S any] struct {
 	// is being deleted.
 	Delete []Step[S]
 
+	// Paused, if set, is called while the object is paused, also while it is being
+	// deleted. It removes what must not exist for long, and returns when it has to
+	// run again, or zero. It must not change the object.
+	Paused func(ctx context.Context, obj T) (time.Duration, error)
+
 	// OnTransition, if set, is called for each condition whose status or reason
 	// changed, Ready and Paused included, after the change was written. The scope
 	// is nil if the run ended before Scope returned one. The previous value of a
@@ -123,7 +128,7 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 
 	switch paused, wasPaused := pause(obj, f.kind(obj), cluster); {
 	case paused:
-		return nil, outcome{class: passed}
+		return nil, f.whilePaused(ctx, obj)
 	case wasPaused:
 		// Paused must be False before steps run, so it is written first.
 		return nil, outcome{class: passed, requeueAfter: retryDelay}
@@ -148,6 +153,16 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 		controllerutil.RemoveFinalizer(obj, f.Finalizer)
 	}
 	return s, o
+}
+
+func (f *Frame[T, S]) whilePaused(ctx context.Context, obj T) outcome {
+	if f.Paused == nil {
+		return outcome{class: passed}
+	}
+	after, err := f.Paused(ctx, obj)
+	o := classify(err)
+	o.requeueAfter = sooner(o.requeueAfter, after)
+	return o
 }
 
 // endEarly writes Ready for a run that failed before its first step, and returns

@@ -179,6 +179,24 @@ func TestReconcile_pause(t *testing.T) {
 	}
 }
 
+func TestReconcile_callsPaused(t *testing.T) {
+	for name, obj := range map[string]*thing{"paused": newThing(annotatedPaused), "paused and deleted": newThing(annotatedPaused, deleting)} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			frame := newTestFrame(newAPIServer(t, obj), step(networkReady, returns(nil)))
+			failure := errors.New("refused")
+			frame.Paused = func(context.Context, *thing) (time.Duration, error) { return time.Minute, failure }
+			_, err := frame.reconcile(t)
+			g.Expect(err).To(MatchError(failure))
+			failure = nil
+			result, err := frame.reconcile(t)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(result.RequeueAfter).To(Equal(time.Minute))
+			g.Expect(frame.last).To(BeNil(), "no step runs")
+		})
+	}
+}
+
 func TestReconcile_writesThatItIsNotPausedBeforeItRunsSteps(t *testing.T) {
 	g := NewWithT(t)
 	server := newAPIServer(t, newThing(withCondition(condition{Type: clusterv1.PausedCondition, Status: "True", Reason: "Paused"})))

@@ -113,6 +113,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies)},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
@@ -122,10 +123,13 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.pruneRuns},
+			{Run: r.pruneMoved},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},
 		},
+		Paused:       r.whilePaused,
 		OnTransition: r.announce,
 	}
 }

@@ -46,9 +46,6 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.pruneTransfers(ctx, s); err != nil {
-		return err
-	}
 	if err := r.pruneMoved(ctx, s); err != nil {
 		return err
 	}
@@ -81,9 +78,6 @@ func (s *scope) isUnpruned(snapshots []corev1.Secret) (bool, error) {
 func untilPruned(s *scope) time.Duration {
 	if s.unpruned {
 		return pruneInterval
-	}
-	if !s.transferExpiry.IsZero() {
-		return max(pruneInterval, s.transferExpiry.Sub(s.now))
 	}
 	return 0
 }
@@ -164,6 +158,9 @@ func surplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 	chunks := map[string][]corev1.Secret{}
 	var names []string
 	for _, secret := range secrets {
+		if secret.Annotations[record.KeepAnnotation] != "" {
+			continue
+		}
 		name := record.ChunkedName(secret.Name)
 		if _, seen := chunks[name]; !seen {
 			names = append(names, name)

@@ -1,8 +1,10 @@
 package workspacetemplateapply
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -173,7 +175,8 @@ func (s *scope) from() *terraform.Request {
 // deletes it after the command.
 const transferLifetime = time.Hour
 
-// pruneTransfers deletes the transferred states that captctl left.
+// pruneTransfers deletes the transferred states that captctl left, whatever the
+// workspace does.
 func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
 	transfers, err := r.secrets(ctx, s, record.ComponentTransfer)
 	if err != nil {
@@ -192,12 +195,29 @@ func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
 	return r.deleteAll(ctx, expired)
 }
 
-// pruneMoved deletes the Secret of the default backend that the state was moved away
-// from. A later workspace of the same name, or this one after another change of its
-// backend, would use the outdated state in it.
+// untilTransfersExpire returns when the next transferred state is deleted.
+func untilTransfersExpire(s *scope) time.Duration {
+	if s.transferExpiry.IsZero() {
+		return 0
+	}
+	return max(pruneInterval, s.transferExpiry.Sub(s.now))
+}
+
+// whilePaused deletes the transferred states that captctl left: they are confidential.
+func (r *Reconciler) whilePaused(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (time.Duration, error) {
+	s := &scope{apply: apply, now: r.Now()}
+	err := r.pruneTransfers(ctx, s)
+	return untilTransfersExpire(s), err
+}
+
+// pruneMoved deletes the Secret of the default backend if the state is in another one. A
+// later workspace of the same name, or this one after another change of its backend,
+// would use the outdated state in it. A state that is not an earlier version of the
+// known one is kept as a snapshot: a user moved the state, or an earlier workspace of the
+// same name left it.
 func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 	state := s.apply.Status.State
-	if state == nil || usesKubernetes(state, s.runs) {
+	if s.current() != nil || state == nil || state.Confirmation != infrav1.StateConfirmed || usesKubernetes(state, s.runs) {
 		return nil
 	}
 	cached, err := r.secrets(ctx, s, record.ComponentState)
@@ -212,12 +232,18 @@ func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}
-	if _, version, err := record.StateIsEmpty(&secret); err != nil || !isOutdated(version, state) {
-		return nil //nolint:nilerr // It is not a copy of the state.
+	empty, version, err := record.StateIsEmpty(&secret)
+	if err != nil {
+		return nil //nolint:nilerr // A user must decide about an unreadable state.
 	}
 	// A run that is missing from the cache may move the state back.
 	if err := r.ensureRunsCurrent(ctx, s); err != nil {
 		return err
+	}
+	if !empty && !isOutdated(version, state) {
+		if err := r.keepAsSnapshot(ctx, s, &secret); err != nil {
+			return err
+		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting the outdated copy of a moved state", "secret", klog.KObj(&secret), "backend", state.Backend)
 	err = r.Client.Delete(ctx, &secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
@@ -229,5 +255,41 @@ func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 
 // isOutdated reports whether a version is that of the known state, or precedes it.
 func isOutdated(version terraform.StateInfo, known *infrav1.StateStatus) bool {
-	return known.Confirmation == infrav1.StateConfirmed && version.Lineage != "" && version.Lineage == known.Lineage && version.Serial <= uint64(known.Serial)
+	return version.Lineage != "" && version.Lineage == known.Lineage && version.Serial <= uint64(known.Serial)
+}
+
+// keepAsSnapshot stores the state of the default backend as a snapshot that is not
+// pruned.
+func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1.Secret) error {
+	content, err := record.Decompress(state.Data["tfstate"])
+	if err != nil {
+		return fmt.Errorf("decompressing the state: %w", err)
+	}
+	runID := record.NewRunID(s.apply.Name, s.nextNumber()-1)
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	meta := record.Meta(workspace, record.ComponentSnapshot, runID)
+	meta.Annotations = map[string]string{record.KeepAnnotation: "true"}
+	snapshot, err := record.Chunks(record.SnapshotName(runID, content), content, meta)
+	if err != nil {
+		return err
+	}
+	for _, secret := range snapshot {
+		err := r.Client.Create(ctx, secret.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			// An earlier attempt has created it. Any pod of the namespace may create Secrets.
+			var found corev1.Secret
+			if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(secret), &found); err != nil {
+				return fmt.Errorf("reading snapshot %s: %w", secret.Name, err)
+			}
+			if !maps.EqualFunc(found.Data, secret.Data, bytes.Equal) {
+				return fmt.Errorf("snapshot %s has another content", secret.Name)
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("storing snapshot %s: %w", secret.Name, err)
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("Kept a state that is not used any more as a snapshot", "secret", klog.KObj(snapshot[0]))
+	return nil
 }

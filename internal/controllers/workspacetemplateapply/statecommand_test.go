@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -119,12 +122,41 @@ func TestChangesNothing(t *testing.T) {
 	g.Expect(changesNothing(terraform.OperationMoveState, "move 1")).To(BeFalse())
 }
 
-func TestUntilPruned_deletesTransfersInTime(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	g.Expect(untilPruned(s)).To(BeZero())
-	s.transferExpiry = s.now.Add(time.Hour)
-	g.Expect(untilPruned(s)).To(Equal(time.Hour))
+// transferred returns a state that a user pulled, at a time before noon.
+func transferred(age time.Duration) *corev1.Secret {
+	secret := newSecret(objectMeta("capt-output-1-0"))
+	secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentTransfer}
+	secret.CreationTimestamp = metav1.NewTime(noon.Add(-age))
+	return secret
+}
+
+func TestReconcile_deletesTransfersInTime(t *testing.T) {
+	for name, change := range map[string]func(*testController){
+		"applied":            func(c *testController) { c.finish("hello-r1", outputsResult) },
+		"while a run runs":   func(*testController) {},
+		"paused":             func(c *testController) { c.change(paused) },
+		"being deleted":      func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+		"deleted and paused": func(c *testController) { c.change(paused); c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+	} {
+		for _, age := range []time.Duration{59 * time.Minute, time.Hour} {
+			t.Run(name+" "+age.String(), func(t *testing.T) {
+				c := newTestController(t, append(values(), newApply(), transferred(age))...)
+				c.reconcile()
+				change(c)
+				result := c.reconcile()
+				if age < time.Hour {
+					c.Expect(c.secrets()).To(ContainElement("capt-output-1-0"))
+					c.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Minute)))
+					return
+				}
+				c.Expect(c.secrets()).NotTo(ContainElement("capt-output-1-0"))
+			})
+		}
+	}
+}
+
+func paused(a *infrav1.WorkspaceTemplateApply) {
+	a.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 }
 
 // savedIn returns the Secret of the default backend with a version of a state.
@@ -240,20 +272,21 @@ func TestReconcile_refusesToMoveFromAnotherBackend(t *testing.T) {
 	c.Expect(c.started).To(ConsistOf("hello-r1"))
 }
 
-func TestPruneMoved_keepsOtherStates(t *testing.T) {
+func TestPruneMoved(t *testing.T) {
 	known := infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Resources: 1, Confirmation: infrav1.StateConfirmed}
 	for name, test := range map[string]struct {
 		change  func(*infrav1.StateStatus)
 		lineage string
 		serial  int
-		deleted bool
+		// left is the prefix of the only Secret afterwards.
+		left string
 	}{
-		"an earlier version":                             {nil, "l", 4, true},
-		"the same version":                               {nil, "l", 5, true},
-		"a later version":                                {nil, "l", 6, false},
-		"the retained state of an earlier workspace":     {nil, "x", 1, false},
-		"the state in use":                               {func(s *infrav1.StateStatus) { s.Backend = terraform.BackendKubernetes }, "l", 5, false},
-		"an earlier version, but the other is uncertain": {func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }, "l", 4, false},
+		"an earlier version":                             {nil, "l", 4, ""},
+		"the same version":                               {nil, "l", 5, ""},
+		"a later version":                                {nil, "l", 6, "capt-snapshot-hello-r3-"},
+		"a state that the user moved":                    {nil, "x", 1, "capt-snapshot-hello-r3-"},
+		"the state in use":                               {func(s *infrav1.StateStatus) { s.Backend = terraform.BackendKubernetes }, "l", 5, "tfstate-"},
+		"an earlier version, but the other is uncertain": {func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }, "l", 4, "tfstate-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTestController(t, newApply(), savedIn(NewWithT(t), test.lineage, test.serial))
@@ -263,8 +296,45 @@ func TestPruneMoved_keepsOtherStates(t *testing.T) {
 			if test.change != nil {
 				test.change(s.apply.Status.State)
 			}
+			s.apply.Status.Runs = 3
 			c.Expect(c.reconciler.pruneMoved(t.Context(), s)).To(Succeed())
-			c.Expect(len(c.secrets()) == 0).To(Equal(test.deleted))
+			if test.left == "" {
+				c.Expect(c.secrets()).To(BeEmpty())
+				return
+			}
+			c.Expect(c.secrets()).To(ConsistOf(HavePrefix(test.left)))
+			if strings.HasPrefix(test.left, "capt-snapshot-") {
+				var snapshots corev1.SecretList
+				c.Expect(c.server.List(t.Context(), &snapshots)).To(Succeed())
+				c.Expect(surplusSnapshots(snapshots.Items, 0)).To(BeEmpty(), "it is not pruned")
+				text, err := record.Join([]*corev1.Secret{&snapshots.Items[0]})
+				c.Expect(err).NotTo(HaveOccurred())
+				c.Expect(string(text)).To(ContainSubstring(`"lineage":"` + test.lineage + `"`))
+			}
 		})
 	}
+}
+
+func TestPruneMoved_keepsTheStateIfItsSnapshotIsForged(t *testing.T) {
+	state := savedIn(NewWithT(t), "x", 1)
+	content, err := record.Decompress(state.Data["tfstate"])
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	forged := newSecret(objectMeta("capt-" + record.SnapshotName("hello-r3", content) + "-0"))
+	c := newTestController(t, newApply(), state, forged)
+	s := newScope("hello")
+	s.apply.Status.Runs = 3
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Confirmation: infrav1.StateConfirmed}
+	c.Expect(c.reconciler.pruneMoved(t.Context(), s)).To(MatchError(ContainSubstring("has another content")))
+	c.Expect(c.secrets()).To(ContainElement("tfstate-default-hello-ws"))
+}
+
+// A workspace that is deleted and retained while its state moves leaves no copy.
+func TestReconcile_deletesTheMovedStateOnDeletion(t *testing.T) {
+	c := moved(t, 0)
+	c.Expect(c.server.Create(t.Context(), savedIn(c, "l", 1))).To(Succeed())
+	c.finish("hello-r4", terraform.Result{Outcome: terraform.OutcomeNoChanges, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 1}})
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true })
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.secrets()).NotTo(ContainElement("tfstate-default-hello-ws"))
 }

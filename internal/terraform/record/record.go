@@ -67,6 +67,9 @@ const (
 	CommandAnnotation = "capt.appthrust.io/handled-state-command"
 	// MovedAnnotation is the request that last moved the state before the run.
 	MovedAnnotation = "capt.appthrust.io/handled-move"
+	// KeepAnnotation marks a snapshot that is not pruned: it may be the only copy of
+	// a state.
+	KeepAnnotation = "capt.appthrust.io/keep"
 )
 
 // Identity identifies the runner of a run. It is recorded before the run changes

@@ -79,7 +79,7 @@ func (r *Runner) readForRun(ctx context.Context, run *execution) error {
 		run.printf("The state cannot be read: %v", err)
 		err = r.storeRescued(ctx, run, unreadable.content)
 	default:
-		return terminal("Unreadable state", fmt.Errorf("Secret %s: %w. Restore a snapshot with captctl state restore, or push a copy with captctl state push", run.request.Backend.StateSecretName(), err))
+		return terminal("Unreadable state", fmt.Errorf("the state in Secret %s cannot be read: %w. Restore a snapshot with captctl state restore, or push a copy with captctl state push", run.request.Backend.StateSecretName(), err))
 	}
 	if err != nil {
 		return err

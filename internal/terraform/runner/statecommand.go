@@ -116,7 +116,7 @@ func (r *Runner) output(ctx context.Context, run *execution, read func() (string
 	for _, secret := range secrets {
 		err := r.kube.createSecret(ctx, secret)
 		if apierrors.IsAlreadyExists(err) {
-			return terminal("Output exists", fmt.Errorf("Secret %s exists: repeat the command with another id", secret.Name))
+			return terminal("Output exists", fmt.Errorf("the Secret %s exists: repeat the command with another id", secret.Name))
 		}
 		if err != nil {
 			return fmt.Errorf("storing the output: %w", err)

@@ -50,7 +50,7 @@ func TestStateCommand_refusesOutputThatIsNotSafe(t *testing.T) {
 			run.request.Encryption, run.request.StateCommand.Command = "x", terraform.StateShow
 		}, "would be stored without encryption"},
 		"an invalid key":                     {func(run *execution) { run.request.StateCommand.PublicKey = "?" }, "public key"},
-		"a Secret that somebody else stored": {func(*execution) {}, "Secret capt-output-a1-0 exists"},
+		"a Secret that somebody else stored": {func(*execution) {}, "the Secret capt-output-a1-0 exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
