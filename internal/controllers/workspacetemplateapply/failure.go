@@ -35,7 +35,7 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 		status.Drift = drift
 		return
 	}
-	if result.StalePlan {
+	if result.StalePlan || replacesPlan(result, outcome) && status.Plan != nil && isWaiting(status.Plan) {
 		status.Plan = nil
 	}
 	if result.Operation == terraform.OperationStateCommand {
@@ -62,6 +62,17 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 		failure.NextAt = metav1.NewTime(result.FinishedAt.Add(backoff(s.policy, failure.Attempts)))
 	}
 	status.Failure = failure
+}
+
+// replacesPlan reports whether a failed run was to replace a plan that waits. The user
+// requested it, so it is retried instead of waiting for the approval of that plan.
+func replacesPlan(result *terraform.Result, outcome terraform.Outcome) bool {
+	switch result.Operation {
+	case terraform.OperationPlan, terraform.OperationPlanAndApply:
+		return result.Plan == nil && outcome != outcomeCanceled
+	default:
+		return false
+	}
 }
 
 // retryMode is when a failed run is retried.

@@ -291,6 +291,43 @@ func TestRecordResult_savedPlanWaitsUntilApplied(t *testing.T) {
 
 // The controller starts a blocked plan again only if it considers the resources
 // released. If the runner blocks the same resources again, they were not.
+// A requested run replaces a plan that waits, so it is retried until it succeeds.
+func TestRecordResult_failedRequestReplacesAWaitingPlan(t *testing.T) {
+	for name, test := range map[string]struct {
+		result  terraform.Result
+		cancel  bool
+		planned bool
+	}{
+		"lost":     {terraform.Result{Outcome: outcomeLost}, false, true},
+		"failed":   {terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}, false, true},
+		"canceled": {terraform.Result{Outcome: terraform.OutcomeInterrupted}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.policy.Approval = infrav1.ApprovalManual
+			s.inputs.Policy = s.policy
+			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
+			s.recordAll(g)
+			s.apply.Annotations[infrav1.RunRequestedAnnotation] = "now"
+			g.Expect(decide(s.situation())).To(Equal(decision{operation: terraform.OperationPlan}))
+			run := s.addRun(g, terraform.OperationPlan, test.result)
+			if test.cancel {
+				s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
+			}
+			s.recordAll(g)
+			s.now = s.now.Add(time.Hour)
+			next, err := decide(s.situation())
+			if !test.planned {
+				g.Expect(err).To(MatchError(HavePrefix(infrav1.WaitingForApprovalReason)), "the user still has the plan")
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(next).To(Equal(decision{operation: terraform.OperationPlan}))
+		})
+	}
+}
+
 func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 	blocked := func(addresses ...string) terraform.Result {
 		return terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: addresses}
@@ -504,10 +541,13 @@ func TestRecordResult_limitsListsAndTexts(t *testing.T) {
 	s := newScope("hello")
 	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
 	s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
+	s.recordAll(g)
+	plan := s.apply.Status.Plan
 	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
 	s.recordAll(g)
 
 	status := s.apply.Status
+	status.Plan = plan
 	g.Expect(status.Plan.Changes).To(HaveLen(100))
 	g.Expect(status.Plan.OmittedChanges).To(BeEquivalentTo(150))
 	g.Expect(status.Plan.Blocked).To(HaveLen(100))

@@ -132,11 +132,14 @@ func transferred(age time.Duration) *corev1.Secret {
 
 func TestReconcile_deletesTransfersInTime(t *testing.T) {
 	for name, change := range map[string]func(*testController){
-		"applied":            func(c *testController) { c.finish("hello-r1", outputsResult) },
-		"while a run runs":   func(*testController) {},
-		"paused":             func(c *testController) { c.change(paused) },
-		"being deleted":      func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
-		"deleted and paused": func(c *testController) { c.change(paused); c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+		"applied":          func(c *testController) { c.finish("hello-r1", outputsResult) },
+		"while a run runs": func(*testController) {},
+		"paused":           func(c *testController) { c.change(paused) },
+		"being deleted":    func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+		"deleted and paused": func(c *testController) {
+			c.change(paused)
+			c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed())
+		},
 	} {
 		for _, age := range []time.Duration{59 * time.Minute, time.Hour} {
 			t.Run(name+" "+age.String(), func(t *testing.T) {
