@@ -26,6 +26,9 @@ type journals struct {
 	gate *statetest.Gate
 
 	mu sync.Mutex
+	// receiving is held for reading while a line is received: the recorder exits before
+	// the line is written.
+	receiving sync.RWMutex
 }
 
 func newJournals(dir, address string) (*journals, error) {
@@ -60,6 +63,8 @@ func (j *journals) address(workspace string) string { return j.url + "/" + works
 
 // ServeHTTP appends the body of a request to the journal that its path names.
 func (j *journals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	j.receiving.RLock()
+	defer j.receiving.RUnlock()
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = j.write(strings.TrimPrefix(r.URL.Path, "/"), string(body))
@@ -85,6 +90,8 @@ func (j *journals) write(workspace, lines string) error {
 
 // read returns the entries of the journal of a workspace.
 func (j *journals) read(workspace string) ([]entry, error) {
+	j.receiving.Lock()
+	j.receiving.Unlock() //nolint:staticcheck // It waits for the others.
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	text, err := os.ReadFile(j.path(workspace))

@@ -6,10 +6,12 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -35,19 +37,49 @@ func run(args []string) error {
 		return fmt.Errorf("reading the pause: %w", err)
 	}
 	time.Sleep(pause)
-	line := strings.Join(append(args[2:], tool), " ") + "\n"
-	// Do not use the proxy of the environment.
-	client := http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
-	response, err := client.Post(args[0], "text/plain", strings.NewReader(line))
-	if err != nil {
+	if err := send(args[0], strings.Join(append(args[2:], tool), " ")+"\n"); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(response.Body)
-		return fmt.Errorf("writing the journal: %s: %s", response.Status, body)
-	}
 	return nil
+}
+
+// send sends a line to the journal, once the server has accepted the request, and does
+// not wait for the response. The tool may kill this process at any time, and then takes
+// the resource for one that was not created, and forgets it without destroying it. So
+// this process exits as soon as the line is sent.
+func send(address, line string) error {
+	to, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	// Do not use the proxy of the environment.
+	connection, err := net.DialTimeout("tcp", to.Host, time.Minute)
+	if err != nil {
+		return err
+	}
+	if err := connection.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", to.Path, to.Host, len(line))
+	if err != nil {
+		return err
+	}
+	// The line and the empty line after it.
+	response := bufio.NewReader(connection)
+	status, err := response.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(status, " 100 ") {
+		// The headers and the body of an error are one short text.
+		text, _ := io.ReadAll(io.LimitReader(response, 1000))
+		return fmt.Errorf("%s: %s", strings.TrimSpace(status), text)
+	}
+	if _, err := response.ReadString('\n'); err != nil {
+		return err
+	}
+	_, err = connection.Write([]byte(line))
+	return err
 }
 
 // parent returns the PID and the start time of the tool, separated by @. The PID is that
