@@ -1,5 +1,9 @@
 package terraform
 
+// ProvidersEnv is the environment variable with the runner's directory of installed
+// providers. A runner of an earlier version ignores it.
+const ProvidersEnv = "CAPT_PROVIDERS"
+
 // PodSettings configure the pod in which the job executor runs a run. They are a part
 // of the request, so that a run has the same pod whichever manager starts it.
 type PodSettings struct {

@@ -144,7 +144,7 @@ type RunnerEnvVar struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="name must be the name of an environment variable such as AWS_REGION"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('TF_VAR_')",message="Terraform variables are inputs of a run: use vars of the template"
-	// +kubebuilder:validation:XValidation:rule="!(self in ['POD_NAME', 'POD_NAMESPACE', 'POD_UID', 'HOME', 'TMPDIR', 'TF_DATA_DIR', 'TF_WORKSPACE', 'TF_INPUT', 'TF_IN_AUTOMATION', 'TF_ENCRYPTION', 'TF_PLUGIN_CACHE_DIR', 'TF_REATTACH_PROVIDERS', 'TF_STATE_PERSIST_INTERVAL', 'TF_TEMP_LOG_PATH']) && !self.matches('^TF_(CLI_ARGS|LOG)')",message="CAPT sets this environment variable itself; remove it"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['POD_NAME', 'POD_NAMESPACE', 'POD_UID', 'HOME', 'TMPDIR', 'CAPT_PROVIDERS', 'TF_DATA_DIR', 'TF_WORKSPACE', 'TF_INPUT', 'TF_IN_AUTOMATION', 'TF_ENCRYPTION', 'TF_PLUGIN_CACHE_DIR', 'TF_REATTACH_PROVIDERS', 'TF_STATE_PERSIST_INTERVAL', 'TF_TEMP_LOG_PATH']) && !self.matches('^TF_(CLI_ARGS|LOG)')",message="CAPT sets this environment variable itself; remove it"
 	Name string `json:"name"`
 
 	// value is the value of the variable.
@@ -188,7 +188,9 @@ type RunnerVolume struct {
 	PersistentVolumeClaim *corev1.PersistentVolumeClaimVolumeSource `json:"persistentVolumeClaim,omitempty"`
 }
 
-// RunnerVolumeMount is a directory at which the runner has a volume.
+// RunnerVolumeMount is a directory at which the runner has a volume. The runner uses
+// the providers in /providers instead of downloading them.
+// +kubebuilder:validation:XValidation:rule="!self.mountPath.matches('^/providers(/|$)') || (has(self.readOnly) && self.readOnly)",fieldPath=".readOnly",message="providers that several runs execute must not be writable by one of them; set readOnly: true"
 type RunnerVolumeMount struct {
 	// name is the name of the volume.
 	// +required

@@ -81,15 +81,20 @@ func (s *Session) init(ctx context.Context, options InitOptions, events bool) er
 	return nil
 }
 
-// lockPlugins locks the shared plugin cache for an init of Terraform, because
-// concurrent inits of Terraform may write the same provider. OpenTofu has its own
-// lock.
+// lockPlugins adds the installed providers to the shared plugin cache, and locks it for
+// an init of Terraform, because concurrent inits of Terraform may write the same
+// provider. OpenTofu has its own lock.
 func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 	if s.plugins == "" {
 		return func() {}, nil
 	}
 	if err := os.MkdirAll(s.plugins, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the plugin cache: %w", err)
+	}
+	if s.providers != "" {
+		if err := linkProviders(s.providers, s.plugins); err != nil {
+			return nil, err
+		}
 	}
 	version, err := s.tool.Version(ctx)
 	if err != nil {

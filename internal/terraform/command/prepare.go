@@ -38,6 +38,9 @@ type Workdir struct {
 	Cache string
 	// PluginCache is the cache of downloaded providers for requests that use it.
 	PluginCache string
+	// Providers is a directory with installed providers, which requests that use the
+	// cache do not download. It may be empty.
+	Providers string
 	// CLIConfig is the operator's CLI configuration file.
 	CLIConfig string
 	// Inherit names variables of the engine's environment that the tool inherits,
@@ -239,7 +242,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
 		backend: request.Backend,
-		plugins: w.pluginCache(request),
+		plugins: w.pluginCache(request), providers: w.Providers,
 	}, nil
 }
 

@@ -37,6 +37,8 @@ type Session struct {
 	backend terraform.Backend
 	// plugins is the shared plugin cache.
 	plugins string
+	// providers is the directory with installed providers.
+	providers string
 	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }

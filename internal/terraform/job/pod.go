@@ -21,6 +21,9 @@ const (
 	program = "/runner"
 	workDir = "/work"
 	tempDir = "/tmp"
+	// providersDir has the providers of the image, or of a volume that is mounted
+	// there.
+	providersDir = "/providers"
 	// user is an unprivileged user ID, which need not exist in the image.
 	user = 65532
 	// defaultGrace is how long a run may take to stop if its request sets no
@@ -144,6 +147,7 @@ func (e *Executor) container(run terraform.Run, request *terraform.Request) (*co
 			field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_UID", "metadata.uid"),
 			{Name: "HOME", Value: tempDir},
 			{Name: "TMPDIR", Value: tempDir},
+			{Name: terraform.ProvidersEnv, Value: providersDir},
 		}, e.Env),
 		Resources:    resources,
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}, {Name: "tmp", MountPath: tempDir}},

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // invalidPodError is an error in the settings of a pod, which no retry corrects.
@@ -78,7 +80,7 @@ func checkTemplate(template *corev1.PodTemplateSpec) error {
 }
 
 // fixedEnv are the variables of the runner that a template does not override.
-var fixedEnv = []string{"POD_NAME", "POD_NAMESPACE", "POD_UID", "HOME", "TMPDIR"}
+var fixedEnv = []string{"POD_NAME", "POD_NAMESPACE", "POD_UID", "HOME", "TMPDIR", terraform.ProvidersEnv}
 
 // override returns the variables with those of the template instead of others of the
 // same name.

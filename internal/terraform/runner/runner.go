@@ -20,6 +20,9 @@ import (
 	"github.com/appthrust/capt/internal/version"
 )
 
+// ProvidersEnv is the environment variable with the default of Config.Providers.
+const ProvidersEnv = terraform.ProvidersEnv
+
 // Config configures a runner. It contains no secrets.
 type Config struct {
 	// Namespace and RunID identify the run.
@@ -32,6 +35,8 @@ type Config struct {
 	// WorkDir contains the working directories of all workspaces and their shared
 	// caches.
 	WorkDir string
+	// Providers is a directory with installed providers.
+	Providers string
 	// CLIConfig is the operator's CLI configuration of the tool.
 	CLIConfig string
 	// Inherit names variables of the runner's environment that the tool inherits.
@@ -115,7 +120,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		Tool:  tool,
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
-		CLIConfig: r.CLIConfig, Inherit: r.Inherit,
+		Providers: r.Providers, CLIConfig: r.CLIConfig, Inherit: r.Inherit,
 		Archive: r.loadContent(request.Workspace.Namespace),
 		Others:  r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
 	}
