@@ -14,7 +14,8 @@ import (
 // Failure is the error of a command that ran and failed.
 type Failure struct {
 	// Command is the subcommand, such as plan or apply.
-	Command  string
+	Command string
+	// ExitCode is negative if a signal ended the tool.
 	ExitCode int
 	// Diagnostics are the diagnostics of the tool, including warnings.
 	Diagnostics terraform.Diagnostics
@@ -52,8 +53,9 @@ func (f *Failure) Error() string {
 // lockLeft matches the error of a tool that could not release its lock.
 var lockLeft = regexp.MustCompile(`(?i)error (releasing|unlocking) the state`)
 
-// LockLeft reports whether the tool may have left its lock in the backend.
-func (f *Failure) LockLeft() bool { return f.Killed || matches(f.Diagnostics, lockLeft) }
+// LockLeft reports whether the tool may have left its lock in the backend: it could not
+// release it, or a signal ended it, for example because the memory was used up.
+func (f *Failure) LockLeft() bool { return f.Killed || f.ExitCode < 0 || matches(f.Diagnostics, lockLeft) }
 
 // Outcome returns the outcome of a run that ends with this failure.
 func (f *Failure) Outcome() terraform.Outcome {

@@ -166,3 +166,20 @@ func TestRelevantLines(t *testing.T) {
 		NewWithT(t).Expect(relevantLines(text)).To(Equal(want), text)
 	}
 }
+
+func TestFailure_LockLeft(t *testing.T) {
+	diagnostics := func(summary string) terraform.Diagnostics {
+		return terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: summary}}
+	}
+	for name, tt := range map[string]struct {
+		failure Failure
+		want    bool
+	}{
+		"an ordinary failure":         {Failure{ExitCode: 1, Diagnostics: diagnostics("Invalid value")}, false},
+		"it was killed in time":       {Failure{Killed: true, ExitCode: -1}, true},
+		"the memory was used up":      {Failure{ExitCode: -1}, true},
+		"the backend was unavailable": {Failure{ExitCode: 1, Diagnostics: diagnostics("Error releasing the state lock")}, true},
+	} {
+		NewWithT(t).Expect(tt.failure.LockLeft()).To(Equal(tt.want), name)
+	}
+}
