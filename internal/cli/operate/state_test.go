@@ -138,7 +138,7 @@ func TestOutput_isThatOfTheRun(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	sealed, err := record.Seal(key.Public(), []byte("the state"))
 	g.Expect(err).NotTo(HaveOccurred())
-	// Whoever knows the command also knows its public key.
+	// A user who can read the command can read its public key, too.
 	forged, err := record.Seal(key.Public(), []byte("another state"))
 	g.Expect(err).NotTo(HaveOccurred())
 	sum := sha256.Sum256(sealed)

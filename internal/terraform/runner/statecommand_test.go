@@ -49,8 +49,8 @@ func TestStateCommand_refusesOutputThatIsNotSafe(t *testing.T) {
 		"a resource of an encrypted state": {func(run *execution) {
 			run.request.Encryption, run.request.StateCommand.Command = "x", terraform.StateShow
 		}, "would be stored without encryption"},
-		"an invalid key":                     {func(run *execution) { run.request.StateCommand.PublicKey = "?" }, "public key"},
-		"a Secret that somebody else stored": {func(*execution) {}, "the Secret capt-output-a1-0 exists"},
+		"an invalid key":                   {func(run *execution) { run.request.StateCommand.PublicKey = "?" }, "public key"},
+		"a Secret that another run stored": {func(*execution) {}, "the Secret capt-output-a1-0 exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
