@@ -51,7 +51,8 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 	switch {
 	case diff.empty():
 		return nil
-	case s.apply.Annotations[infrav1.RunRequestedAnnotation] == request && s.apply.Status.HandledRequest != request:
+	case s.runRequested():
+		// It may be the request of a user, which must not be replaced.
 		return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
 	case s.apply.Status.HandledRequest == request:
 		return fault.Wait(infrav1.WaitingForNodeReason, "%s: a run has refreshed the list of nodes without a change", diff)
@@ -64,6 +65,15 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 		return fmt.Errorf("requesting a run of workspace %s: %w", s.apply.Name, err)
 	}
 	return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
+}
+
+// maxRequest is the size of the requests that status.handledRequest has unchanged.
+const maxRequest = 256
+
+// runRequested reports whether a run of the workspace is requested and not handled yet.
+func (s *scope) runRequested() bool {
+	request := s.apply.Annotations[infrav1.RunRequestedAnnotation]
+	return request != "" && len(request) <= maxRequest && request != s.apply.Status.HandledRequest
 }
 
 // lastRun returns when the latest run of the workspace ended.
