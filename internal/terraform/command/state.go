@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -109,7 +112,8 @@ func ParseState(data []byte) (*State, error) {
 func index(key any) string {
 	switch key := key.(type) {
 	case string:
-		return fmt.Sprintf("[%q]", key)
+		// The tool escapes templates in its addresses.
+		return "[" + string(hclwrite.TokensForValue(cty.StringVal(key)).Bytes()) + "]"
 	case float64:
 		return fmt.Sprintf("[%d]", int64(key))
 	default:

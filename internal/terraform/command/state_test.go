@@ -15,11 +15,11 @@ func TestParseState(t *testing.T) {
   "resources": [
     {"mode": "data", "type": "d", "name": "d", "instances": [{}]},
     {"mode": "managed", "type": "t", "name": "one", "instances": [{}]},
-    {"module": "module.m[\"k\"]", "mode": "managed", "type": "t", "name": "many", "instances": [{"index_key": 1}, {"index_key": "a\"b"}, {"index_key": 0, "deposed": "12345678"}]}
+    {"module": "module.m[\"k\"]", "mode": "managed", "type": "t", "name": "many", "instances": [{"index_key": 1}, {"index_key": "a\"b"}, {"index_key": "${x}%{y}$z\u0001"}, {"index_key": 0, "deposed": "12345678"}]}
   ]}`))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(state.StateInfo).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 4}))
-	g.Expect(state.Addresses).To(Equal([]string{`module.m["k"].t.many["a\"b"]`, `module.m["k"].t.many[1]`, "t.one"}))
+	g.Expect(state.StateInfo).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 5}))
+	g.Expect(state.Addresses).To(Equal([]string{`module.m["k"].t.many["$${x}%%{y}$z\u0001"]`, `module.m["k"].t.many["a\"b"]`, `module.m["k"].t.many[1]`, "t.one"}))
 	g.Expect(string(state.Outputs["a"].Value)).To(Equal(`{"x": 1}`))
 	g.Expect(state.Outputs["s"].Sensitive).To(BeTrue())
 	g.Expect(state.ToolVersion).To(Equal("1.12.6"))
