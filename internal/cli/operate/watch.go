@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,8 +20,17 @@ var ErrDeleted = errors.New("it was deleted")
 // until observe reports that it is done. The list is an empty list of the
 // object's kind.
 func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, observe func(T) (done bool, err error)) error {
+	var uid types.UID
+	observeOne := func(obj T) (bool, error) {
+		if uid != "" && obj.GetUID() != uid {
+			// Another object has the name now.
+			return false, fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
+		}
+		uid = obj.GetUID()
+		return observe(obj)
+	}
 	for {
-		done, err := watchOnce(ctx, c, list, key, observe)
+		done, err := watchOnce(ctx, c, list, key, observeOne)
 		if done || err != nil {
 			return err
 		}
@@ -37,6 +48,10 @@ func watchOnce[T client.Object](ctx context.Context, c client.WithWatch, list cl
 		return false, fmt.Errorf("watching %s: %w", key.Name, err)
 	}
 	defer w.Stop()
+	// A watch sends nothing if the object was deleted before.
+	if err := exists[T](ctx, c, key); err != nil {
+		return false, err
+	}
 	for event := range w.ResultChan() {
 		switch event.Type {
 		case watch.Added, watch.Modified:
@@ -56,4 +71,20 @@ func watchOnce[T client.Object](ctx context.Context, c client.WithWatch, list cl
 		}
 	}
 	return false, nil
+}
+
+// exists returns ErrDeleted if the object does not exist.
+func exists[T client.Object](ctx context.Context, c client.Reader, key client.ObjectKey) error {
+	obj, ok := reflect.TypeAssert[T](reflect.New(reflect.TypeFor[T]().Elem()))
+	if !ok {
+		return fmt.Errorf("watching %s: %s is not a pointer type", key.Name, reflect.TypeFor[T]())
+	}
+	err := c.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
+	}
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", key.Name, err)
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ import (
 // watches returns a client whose watches deliver the given events one after the
 // other, and then end.
 func watches(opened *int, events ...[]watch.Event) client.WithWatch {
-	return interceptor.NewClient(newClient(), interceptor.Funcs{
+	return interceptor.NewClient(newClient(workspace("net")), interceptor.Funcs{
 		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
 			if *opened == len(events) {
 				return nil, errors.New("no more watches")
@@ -40,6 +40,9 @@ func TestWatch_opensANewWatchWhenTheServerClosesOne(t *testing.T) {
 	}
 	added := watch.Event{Type: watch.Added, Object: workspace("first")}
 	done := watch.Event{Type: watch.Modified, Object: workspace("done")}
+	other := workspace("done")
+	other.UID = "other"
+	recreated := watch.Event{Type: watch.Added, Object: other}
 	for name, tc := range map[string]struct {
 		events [][]watch.Event
 		opened int
@@ -50,6 +53,7 @@ func TestWatch_opensANewWatchWhenTheServerClosesOne(t *testing.T) {
 		"expired":                {events: [][]watch.Event{{failed(http.StatusGone, metav1.StatusReasonExpired)}, {failed(http.StatusGone, metav1.StatusReasonGone)}, {done}}, opened: 3},
 		"bookmark":               {events: [][]watch.Event{{{Type: watch.Bookmark, Object: added.Object}, done}}, opened: 1},
 		"deleted":                {events: [][]watch.Event{{added, {Type: watch.Deleted, Object: workspace("first")}}}, opened: 1, err: "watching net: it was deleted"},
+		"recreated":              {events: [][]watch.Event{{added}, {recreated}}, opened: 2, err: "watching net: it was deleted"},
 		"failed":                 {events: [][]watch.Event{{failed(http.StatusForbidden, metav1.StatusReasonForbidden)}}, opened: 1, err: "watching net: it failed"},
 		"cannot be opened again": {events: [][]watch.Event{{added}}, opened: 1, err: "watching net: no more watches"},
 		"other kind":             {events: [][]watch.Event{{{Type: watch.Added, Object: &infrav1.CAPTCluster{}}}}, opened: 1, err: "watching net: got a *v1beta1.CAPTCluster"},
@@ -79,7 +83,15 @@ func TestWatch_endsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	opened := 0
-	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Name: "net"},
+	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
+}
+
+// A watch of an object that does not exist sends nothing until the server closes it.
+func TestWatch_endsIfTheObjectDoesNotExist(t *testing.T) {
+	g := NewWithT(t)
+	err := Watch(t.Context(), newClient(), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
+	g.Expect(err).To(MatchError(ErrDeleted))
 }
