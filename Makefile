@@ -89,7 +89,7 @@ quickstart: parts build addons ## Start CAPT on this machine and create a cluste
 
 .PHONY: quickstart-down
 quickstart-down: ## Stop and remove everything that quickstart started.
-	@test ! -x bin/captctl || bin/captctl down
+	@test ! -x bin/captctl || bin/captctl down --yes
 
 ##@ Tests
 

@@ -116,6 +116,7 @@ func (o *Options) showStep(step environment.Step) {
 
 func newDownCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "down [NAME]",
 		Short: "Stop and remove a local management cluster",
@@ -123,7 +124,7 @@ func newDownCommand(o *Options) *cobra.Command {
 created, and remove its directory. Resources elsewhere, such as in a cloud, are not
 deleted: delete the clusters that own them first.` + environmentHelp,
 		Example: `  captctl down
-  captctl down second --dir /var/tmp/capt`,
+  captctl down second --dir /var/tmp/capt --yes`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, status, err := flags.status(cmd.Context(), args)
@@ -134,6 +135,9 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 				fmt.Fprintf(o.Out, "%s does not exist in %s\n", env.Name, env.Dir)
 				return nil
 			}
+			if err := o.confirm(yes, fmt.Sprintf("Remove environment %s with %s and the states of its workspaces?", env.Name, text.Count(len(status.Clusters), "local cluster"))); err != nil {
+				return err
+			}
 			if err := env.Down(cmd.Context(), o.showStep); err != nil {
 				return fmt.Errorf("stopping %s: %w", env.Name, err)
 			}
@@ -142,6 +146,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 		},
 	}
 	flags.add(cmd)
+	addYes(cmd, &yes)
 	return cmd
 }
 

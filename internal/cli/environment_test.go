@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -38,6 +40,18 @@ func TestEnvironmentCommands_environmentDoesNotExist(t *testing.T) {
 	out, err = callEnvironment(t, "down", "demo", "--dir", dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("does not exist"))
+}
+
+func TestDown_asksFirst(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "demo", "environment.json")
+	g.Expect(os.MkdirAll(filepath.Dir(kept), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(kept, []byte("{}"), 0o600)).To(Succeed())
+	_, err := callEnvironment(t, "down", "demo", "--dir", dir)
+	g.Expect(err).To(MatchError(ContainSubstring("pass --yes")))
+	g.Expect(kept).To(BeAnExistingFile())
 }
 
 func TestEnvironmentCommands_wrongUsage(t *testing.T) {

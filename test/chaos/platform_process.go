@@ -72,7 +72,7 @@ func (p *processPlatform) down(ctx context.Context) error {
 		}
 		p.mounted = false
 	}
-	out, err := exec.CommandContext(context.WithoutCancel(ctx), p.captctl, "down", p.env.Name, "--dir", p.base).CombinedOutput()
+	out, err := exec.CommandContext(context.WithoutCancel(ctx), p.captctl, "down", p.env.Name, "--dir", p.base, "--yes").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("removing the environment: %w: %s", err, out)
 	}

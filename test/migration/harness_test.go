@@ -74,7 +74,7 @@ func newHarness(t *testing.T) *harness {
 			log, _ := exec.Command("tail", "-n", "12", h.environment.Log(environment.Manager)).Output()
 			t.Logf("log of the manager:\n%s", log)
 		}
-		out, err := exec.Command(h.captctl, "down", "migration", "--dir", h.base).CombinedOutput()
+		out, err := exec.Command(h.captctl, "down", "migration", "--dir", h.base, "--yes").CombinedOutput()
 		if err != nil {
 			t.Errorf("stopping the environment: %v: %s", err, out)
 		}

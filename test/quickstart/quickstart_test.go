@@ -42,7 +42,7 @@ func newUser(t *testing.T) *user {
 	u.base, err = os.MkdirTemp("", "capt-quickstart-")
 	u.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
-		out, err := exec.CommandContext(context.Background(), u.captctl, "down", "--dir", u.base).CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), u.captctl, "down", "--dir", u.base, "--yes").CombinedOutput()
 		if err != nil {
 			t.Errorf("stopping the environment: %v: %s", err, out)
 		}
