@@ -115,6 +115,9 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
 
+# Whether this machine can run pods.
+HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1
+
 .PHONY: e2e
 e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-state and test-clusterctl. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
@@ -122,7 +125,7 @@ e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster 
 	@$(MAKE) --no-print-directory test-charts
 	@$(MAKE) --no-print-directory test-state
 	@$(MAKE) --no-print-directory test-clusterctl
-	@if test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1; then \
+	@if $(HAS_NODE); then \
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
 .PHONY: test-quickstart
@@ -178,7 +181,8 @@ scale: parts-test build ## Create 200 clusters at once and count the writes of t
 	CAPT_FLEET=200 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/fleet
 
 .PHONY: bench
-bench: parts-test build ## Compare the engine with running the binary directly, and measure a restart and the idle manager; numbers go to out/bench.json.
+bench: parts-test build ## Compare the engine with running the binary directly, and measure a restart and the idle manager; numbers go to out/bench.json. As root with containerd, runc and the CNI plugins, a run as a Job too, with the AWS provider if "make modules" has built it.
+	@if $(HAS_NODE); then cd dev && go run ./parts -link ../$(PARTS) kube-scheduler kubelet; fi
 	go run ./test/bench -out out/bench.json
 
 ##@ Release

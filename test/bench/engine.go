@@ -46,7 +46,7 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := h.startManager(ctx, o)
+	m, err := h.startManager(ctx, o, h.processExecutor())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
 	if err != nil {
 		return err
 	}
-	if err := h.createTemplate(ctx, namespace, module(round)); err != nil {
+	if err := h.createTemplate(ctx, namespace, module(round), nil); err != nil {
 		return err
 	}
 	started := time.Now()

@@ -69,14 +69,14 @@ func (h *harness) namespace(ctx context.Context) (string, error) {
 
 // createTemplate creates the template of all workspaces, with credentials as in
 // production.
-func (h *harness) createTemplate(ctx context.Context, namespace, text string) error {
+func (h *harness) createTemplate(ctx context.Context, namespace, text string, runner *infrav1.RunnerConfig) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: templateName}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: text}
 	for _, obj := range []client.Object{
 		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"id": "0123456789", "key": "0123456789"}},
-		&infrav1.WorkspaceProviderConfig{ObjectMeta: meta, Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: meta, Spec: infrav1.WorkspaceProviderConfigSpec{Runner: runner, Credentials: []infrav1.ProviderCredential{
 			{Env: "BENCH_ACCESS_KEY_ID", SecretRef: infrav1.KeyReference{Name: templateName, Key: "id"}},
 			{Env: "BENCH_SECRET_ACCESS_KEY", SecretRef: infrav1.KeyReference{Name: templateName, Key: "key"}},
 		}}},

@@ -1,7 +1,7 @@
-// Command bench measures the overhead of CAPT: the engine compared with the plain
-// tool, and a restart and the idle manager with many workspaces. It runs the real
-// manager, OpenTofu and API server, prints a table of ratios and writes the numbers
-// as JSON. It asserts nothing.
+// Command bench measures the overhead of CAPT: the engine and a run as a Job compared
+// with the plain tool, and a restart and the idle manager with many workspaces. It runs
+// the real manager, OpenTofu, API server and kubelet, prints a table of ratios and writes
+// the numbers as JSON. It asserts nothing.
 package main
 
 import (
@@ -41,6 +41,7 @@ type options struct {
 // report is the JSON output.
 type report struct {
 	Engine  *engineReport  `json:"engine,omitempty"`
+	Job     *jobReport     `json:"job,omitempty"`
 	Restart *restartReport `json:"restart,omitempty"`
 	Noop    *noopReport    `json:"noop,omitempty"`
 	Rest    *restReport    `json:"rest,omitempty"`
@@ -72,7 +73,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.applies, "applies", 40, "Workspaces that are applied per round.")
 	flag.IntVar(&o.workspaces, "workspaces", fromEnv("CAPT_BENCH_WORKSPACES", 1000), "Applied workspaces at a restart.")
 	flag.StringVar(&o.profiles, "profiles", os.Getenv("CAPT_BENCH_PROFILES"), "Directory for profiles of the manager, which take extra time.")
-	flag.StringVar(&part, "part", "all", "What to measure: engine, restart or all.")
+	flag.StringVar(&part, "part", "all", "What to measure: engine, job, restart or all.")
 	flag.Parse()
 
 	var r report
@@ -80,6 +81,12 @@ func run(ctx context.Context) error {
 		var err error
 		if r.Engine, err = measureEngine(ctx, o); err != nil {
 			return fmt.Errorf("measuring the engine: %w", err)
+		}
+	}
+	if part == "all" || part == "job" {
+		var err error
+		if r.Job, err = measureJob(ctx, o); err != nil {
+			return fmt.Errorf("measuring Jobs: %w", err)
 		}
 	}
 	if part == "all" || part == "restart" {
@@ -122,6 +129,9 @@ func show(r *report) error {
 		fmt.Fprintf(&b, "%d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", e.Applies, parallelism, e.Rounds, e.CAPTSeconds, e.BareSeconds, e.Ratio)
 		fmt.Fprintf(&b, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", e.CAPTCPU.total(), e.BareCPU.total(), e.CAPTCPU.total()/e.BareCPU.total())
 		fmt.Fprintf(&b, "  against the target\t%.2f\tat most\t%.2f\t%.2f\n", e.Ratio, targetRatio, e.Ratio/targetRatio)
+	}
+	if j := r.Job; j != nil {
+		j.show(&b)
 	}
 	if s := r.Restart; s != nil {
 		fmt.Fprintf(&b, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)

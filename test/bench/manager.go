@@ -38,8 +38,13 @@ type managerProcess struct {
 	http        *http.Client
 }
 
-// startManager starts the manager for all namespaces.
-func (h *harness) startManager(ctx context.Context, o options) (*managerProcess, error) {
+// processExecutor are the manager's flags for runs as processes.
+func (h *harness) processExecutor() []string {
+	return []string{"--executor=process", "--terraform-binary=" + h.tofu, "--work-dir=" + h.work, fmt.Sprintf("--max-runs=%d", parallelism)}
+}
+
+// startManager starts the manager for all namespaces, with flags for its executor.
+func (h *harness) startManager(ctx context.Context, o options, executor []string) (*managerProcess, error) {
 	root, err := testenv.Root()
 	if err != nil {
 		return nil, err
@@ -54,10 +59,7 @@ func (h *harness) startManager(ctx context.Context, o options) (*managerProcess,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // The manager's own certificate, on loopback.
 		}},
 	}
-	args := []string{
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + address,
-		"--executor=process", "--terraform-binary=" + h.tofu, "--work-dir=" + h.work, fmt.Sprintf("--max-runs=%d", parallelism),
-	}
+	args := append([]string{"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + address}, executor...)
 	if o.profiles == "" {
 		args = append(args, "--insecure-diagnostics")
 	} else {

@@ -64,7 +64,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	}
 
 	logf("restart: restarting the manager")
-	m, err := h.startManager(ctx, o)
+	m, err := h.startManager(ctx, o, h.processExecutor())
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 
 // applyAll applies the workspaces and stops the manager.
 func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (string, error) {
-	m, err := h.startManager(ctx, o)
+	m, err := h.startManager(ctx, o, h.processExecutor())
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 	if err != nil {
 		return "", err
 	}
-	if err := h.createTemplate(ctx, namespace, module(0)); err != nil {
+	if err := h.createTemplate(ctx, namespace, module(0), nil); err != nil {
 		return "", err
 	}
 	logf("restart: applying %d workspaces", o.workspaces)

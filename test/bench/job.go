@@ -1,0 +1,313 @@
+package main
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// jobReport compares a run as a Job with the plain tool. Both have the provider
+// installed, and apply one workspace after the other.
+type jobReport struct {
+	// Skipped is why nothing was measured.
+	Skipped string `json:"skipped,omitempty"`
+	// Ratio is that of the times of the first run of a workspace, from its creation
+	// until it is ready.
+	Ratio       float64 `json:"ratio,omitempty"`
+	JobSeconds  float64 `json:"jobSeconds,omitempty"`
+	BareSeconds float64 `json:"bareSeconds,omitempty"`
+	// UninstalledSeconds is the time of a run as a Job that unpacks the provider from an
+	// archive on its node. A real one also downloads the archive.
+	UninstalledSeconds float64   `json:"uninstalledSeconds,omitempty"`
+	Provider           string    `json:"provider,omitempty"`
+	ProviderMiB        float64   `json:"providerMiB,omitempty"`
+	Jobs               []float64 `json:"jobs,omitempty"`
+	Bare               []float64 `json:"bare,omitempty"`
+	Uninstalled        []float64 `json:"uninstalled,omitempty"`
+}
+
+func (r *jobReport) show(b *strings.Builder) {
+	if r.Skipped != "" {
+		fmt.Fprintf(b, "A run as a Job\tnot measured: %s\t\t\t\n", r.Skipped)
+		return
+	}
+	fmt.Fprintf(b, "A run as a Job, %s installed (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", r.Provider, len(r.Jobs), r.JobSeconds, r.BareSeconds, r.Ratio)
+	fmt.Fprintf(b, "  that unpacks the provider (%.0f MiB) itself\t%.2fs\tbare tool\t%.2fs\t%.2f\n", r.ProviderMiB, r.UninstalledSeconds, r.BareSeconds, r.UninstalledSeconds/r.BareSeconds)
+}
+
+// benchProvider is a provider that runs use, and a module that needs it but no network.
+type benchProvider struct {
+	part, name, version, module string
+}
+
+// providers are the providers in the order of preference. The first one that is built is
+// measured.
+var providers = []benchProvider{
+	{part: "terraform-provider-aws", name: "aws", version: "6.47.0", module: `
+provider "aws" {
+  region                      = "eu-central-1"
+  access_key                  = "bench"
+  secret_key                  = "bench"
+  skip_credentials_validation = true
+  skip_metadata_api_check     = true
+  skip_region_validation      = true
+  skip_requesting_account_id  = true
+}
+data "aws_iam_policy_document" "this" {
+  statement {
+    actions   = ["s3:GetObject"]
+    resources = ["arn:aws:s3:::${var.name}/*"]
+  }
+}
+resource "terraform_data" "this" { input = data.aws_iam_policy_document.this.json }
+`},
+	{part: "terraform-provider-local", name: "local", version: "2.9.0", module: `
+resource "local_file" "this" {
+  filename = "${path.module}/${var.name}"
+  content  = var.name
+}
+resource "terraform_data" "this" { input = local_file.this.content }
+`},
+}
+
+func (p benchProvider) text() string {
+	return fmt.Sprintf(`variable "name" { type = string }
+terraform {
+  required_providers {
+    %s = {
+      source  = "hashicorp/%[1]s"
+      version = "%s"
+    }
+  }
+}
+%s
+output "name" { value = terraform_data.this.output }
+`, p.name, p.version, p.module)
+}
+
+// packageDir returns the path of the installed provider in a directory of providers.
+func (p benchProvider) packageDir() string {
+	return filepath.Join("registry.opentofu.org", "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
+}
+
+func (p benchProvider) program() string {
+	return filepath.Join(p.packageDir(), "terraform-provider-"+p.name+"_v"+p.version)
+}
+
+func (p benchProvider) archive() string {
+	return filepath.Join("registry.opentofu.org", "hashicorp", p.name, fmt.Sprintf("terraform-provider-%s_%s_%s_%s.zip", p.name, p.version, runtime.GOOS, runtime.GOARCH))
+}
+
+const (
+	installedImage   = "capt.test/runner:installed"
+	uninstalledImage = "capt.test/runner:uninstalled"
+	// podConfig is the path of the tool's configuration in both images.
+	podConfig = "/etc/tofurc"
+)
+
+// jobBench is a node with the images.
+type jobBench struct {
+	*harness
+	provider benchProvider
+	report   *jobReport
+}
+
+// measureJob measures runs as Jobs on a real node, and the plain tool, alternately.
+func measureJob(ctx context.Context, o options) (*jobReport, error) {
+	if missing := testenv.MissingForNode(); missing != "" {
+		logf("job: skipped: %s", missing)
+		return &jobReport{Skipped: missing}, nil
+	}
+	logf("job: starting the API server and the node")
+	env, err := testenv.Start(testenv.WithNode())
+	if err != nil {
+		return nil, err
+	}
+	defer stopQuietly(env)
+	h, err := newHarness(env)
+	if err != nil {
+		return nil, err
+	}
+	b := &jobBench{harness: h, report: &jobReport{}}
+	if err := b.prepare(); err != nil {
+		return nil, err
+	}
+	m, err := h.startManager(ctx, o, []string{"--executor=job", "--runner-image=" + installedImage})
+	if err != nil {
+		return nil, err
+	}
+	defer m.stop()
+	if _, err := m.waitSettled(ctx, 0); err != nil {
+		return nil, err
+	}
+	for round := range o.rounds {
+		turns := []func() error{
+			func() error { return b.job(ctx, installedImage, &b.report.Jobs) },
+			func() error { return b.bare(ctx, &b.report.Bare) },
+			func() error { return b.job(ctx, uninstalledImage, &b.report.Uninstalled) },
+		}
+		if round%2 == 1 {
+			slices.Reverse(turns)
+		}
+		for _, turn := range turns {
+			if err := turn(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r := b.report
+	r.JobSeconds, r.BareSeconds, r.UninstalledSeconds = median(r.Jobs), median(r.Bare), median(r.Uninstalled)
+	r.Ratio = r.JobSeconds / r.BareSeconds
+	return r, nil
+}
+
+// prepare creates the images and the directory of the plain tool's provider.
+func (b *jobBench) prepare() error {
+	var program string
+	for _, p := range providers {
+		if found, err := testenv.Part(p.part); err == nil {
+			if program, err = filepath.EvalSymlinks(found); err != nil {
+				return fmt.Errorf("finding a provider: %w", err)
+			}
+			b.provider = p
+			break
+		}
+	}
+	if program == "" {
+		return errors.New("finding a provider: run `make parts`")
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		return fmt.Errorf("finding a provider: %w", err)
+	}
+	b.report.Provider, b.report.ProviderMiB = "hashicorp/"+b.provider.name+" "+b.provider.version, float64(info.Size())/(1<<20)
+	runner, err := testenv.Built("runner")
+	if err != nil {
+		return err
+	}
+	archive := filepath.Join(b.env.Dir, "provider.zip")
+	if err := zipFile(archive, filepath.Base(b.provider.program()), program); err != nil {
+		return err
+	}
+	logf("job: packing the images with %s, %.0f MiB", b.report.Provider, b.report.ProviderMiB)
+	for image, source := range map[string]map[string]string{
+		installedImage:   {"/providers/" + b.provider.program(): program},
+		uninstalledImage: {"/archives/" + b.provider.archive(): archive},
+	} {
+		directory := "/providers"
+		if image == uninstalledImage {
+			directory = "/archives"
+		}
+		config := filepath.Join(b.env.Dir, filepath.Base(image)+".tfrc")
+		if err := writeMirrorConfig(config, directory); err != nil {
+			return err
+		}
+		source["/runner"], source["/usr/local/bin/tofu"], source[podConfig] = runner, b.tofu, config
+		if err := b.env.Node().LoadImage(image, "/runner", source); err != nil {
+			return err
+		}
+	}
+	installed := filepath.Join(b.env.Dir, "providers")
+	if err := os.MkdirAll(filepath.Join(installed, b.provider.packageDir()), 0o755); err != nil {
+		return fmt.Errorf("creating the directory of the provider: %w", err)
+	}
+	if err := exec.Command("cp", program, filepath.Join(installed, b.provider.program())).Run(); err != nil {
+		return fmt.Errorf("copying the provider: %w", err)
+	}
+	return writeMirrorConfig(b.cliConfig, installed)
+}
+
+func writeMirrorConfig(path, directory string) error {
+	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", directory)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing the tool's configuration: %w", err)
+	}
+	return nil
+}
+
+// zipFile writes an archive with one program.
+func zipFile(path, name, program string) error {
+	source, err := os.Open(program)
+	if err != nil {
+		return fmt.Errorf("reading the provider: %w", err)
+	}
+	defer source.Close()
+	archive, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("creating an archive: %w", err)
+	}
+	z := zip.NewWriter(archive)
+	header := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	header.SetMode(0o755)
+	target, err := z.CreateHeader(header)
+	if err == nil {
+		_, err = io.Copy(target, source)
+	}
+	if err := errors.Join(err, z.Close(), archive.Close()); err != nil {
+		return fmt.Errorf("writing an archive: %w", err)
+	}
+	return nil
+}
+
+// job measures from the creation of a workspace until it is ready.
+func (b *jobBench) job(ctx context.Context, image string, results *[]float64) error {
+	namespace, err := b.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	runner := &infrav1.RunnerConfig{
+		Image: image, ImagePullPolicy: corev1.PullNever, Env: []infrav1.RunnerEnvVar{{Name: "TF_CLI_CONFIG_FILE", Value: podConfig}},
+	}
+	if err := b.createTemplate(ctx, namespace, b.provider.text(), runner); err != nil {
+		return err
+	}
+	started := time.Now()
+	ready := make(chan error, 1)
+	go func() { ready <- b.waitReady(ctx, namespace, 1, 1) }()
+	if err := b.createWorkspaces(ctx, namespace, 1); err != nil {
+		return err
+	}
+	if err := <-ready; err != nil {
+		return err
+	}
+	*results = append(*results, time.Since(started).Seconds())
+	logf("job: %s: %.2fs", image, time.Since(started).Seconds())
+	return nil
+}
+
+// bare measures init, plan, apply and output of the plain tool.
+func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
+	namespace, err := b.namespace(ctx)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(b.env.Dir, "bare", namespace)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("creating a directory: %w", err)
+	}
+	text := b.provider.text() + backend(b.env.Kubeconfig, namespace, "job")
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("writing a module: %w", err)
+	}
+	started := time.Now()
+	if err := b.applyBare(ctx, dir, "bare"); err != nil {
+		return err
+	}
+	*results = append(*results, time.Since(started).Seconds())
+	logf("job: bare: %.2fs", time.Since(started).Seconds())
+	return nil
+}
