@@ -2,6 +2,8 @@ module github.com/appthrust/capt
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/KimMachineGun/automemlimit v0.7.5
 	github.com/appthrust/capt/api v0.0.0

@@ -1,6 +1,9 @@
 # Versions of everything CAPT is built from and tested with: the one place to
 # change them. `make verify` checks that every go.mod agrees.
 
+# The toolchain of releases: images and archives are reproducible with this Go only.
+GO_VERSION                 := v1.26.8
+
 CLUSTER_API_VERSION        := v1.14.2
 CONTROLLER_RUNTIME_VERSION := v0.24.1
 KUBERNETES_LIBRARY_VERSION := v0.36.3

@@ -2,6 +2,8 @@ module github.com/appthrust/capt/dev
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/google/go-containerregistry v0.22.1

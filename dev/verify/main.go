@@ -83,6 +83,7 @@ func verifyVersions(root string) error {
 			}
 		}
 	}
+	errs = append(errs, verifyGo(text, root))
 	for _, addon := range addons {
 		errs = append(errs, verifyAddon(text, versions, root, addon.variable, addon.file))
 	}

@@ -25,12 +25,20 @@ func tree(t *testing.T) (root string) {
 		}
 	}
 	var text strings.Builder
+	text.WriteString("GO_VERSION := v1.26.8\n")
+	for _, file := range toolchains {
+		mods[file] += ""
+	}
 	for _, variable := range slices.Sorted(maps.Keys(versions)) {
 		fmt.Fprintf(&text, "%s := %s\n", variable, versions[variable])
 	}
 	write(t, filepath.Join(root, "versions.mk"), text.String())
 	for file, lines := range mods {
-		write(t, filepath.Join(root, file), "module m\n\nrequire (\n"+lines+")\n")
+		header := "module m\n\ngo 1.26.6\n"
+		if slices.Contains(toolchains, file) {
+			header += "\ntoolchain go1.26.8\n"
+		}
+		write(t, filepath.Join(root, file), header+"\nrequire (\n"+lines+")\n")
 	}
 	for _, addon := range addons {
 		write(t, filepath.Join(root, addon.file), "spec:\n  versions:\n    version: "+strings.TrimPrefix(versions[addon.variable], "v")+"\n")
@@ -109,6 +117,27 @@ func TestVerify_reportsEachMismatch(t *testing.T) {
 				"go.mod: sigs.k8s.io/cluster-api is v1", "go.mod: sigs.k8s.io/cluster-api/api is v1",
 				"api/go.mod: sigs.k8s.io/cluster-api/api is v1", "dev/bin/cluster-api/go.mod: sigs.k8s.io/cluster-api is v1",
 			},
+		},
+		{
+			"a module requires a later Go",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "dev/bin/kwok/go.mod"), "go 1.26.6", "go 1.26.10")
+			},
+			[]string{"dev/bin/kwok/go.mod: requires Go 1.26.10, but versions.mk says 1.26.8"},
+		},
+		{
+			"another toolchain in a go.mod",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "api/go.mod"), "toolchain go1.26.8", "toolchain go1.26.7")
+			},
+			[]string{`api/go.mod: toolchain is "1.26.7", but versions.mk says go1.26.8`},
+		},
+		{
+			"no toolchain in a go.mod",
+			func(t *testing.T, root string) {
+				edit(t, filepath.Join(root, "go.mod"), "toolchain go1.26.8", "")
+			},
+			[]string{`go.mod: toolchain is "", but`},
 		},
 		{
 			"a variable is missing",
