@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	helmregistry "helm.sh/helm/v4/pkg/registry"
+	"oras.land/oras-go/v2/errdef"
 	"sigs.k8s.io/yaml"
 )
 
@@ -62,20 +64,44 @@ func packOwn(dir, version, out string) error {
 	return err
 }
 
-// pushOwn pushes a packed chart to a registry.
-func pushOwn(path, registry string, plainHTTP bool) error {
+// pushOwn pushes a packed chart to a registry, and returns its name with its digest. A
+// version that exists with other content is not changed.
+func pushOwn(path, registry string, plainHTTP bool) (string, error) {
 	options := []helmregistry.ClientOption{helmregistry.ClientOptWriter(io.Discard)}
 	if plainHTTP {
 		options = append(options, helmregistry.ClientOptPlainHTTP())
 	}
 	client, err := helmregistry.NewClient(options...)
 	if err != nil {
-		return fmt.Errorf("creating a registry client: %w", err)
+		return "", fmt.Errorf("creating a registry client: %w", err)
 	}
-	if err := push(client, path, registry); err != nil {
-		return fmt.Errorf("pushing %s: %w", filepath.Base(path), err)
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the chart: %w", err)
 	}
-	return nil
+	ref, err := reference(path, registry)
+	if err != nil {
+		return "", fmt.Errorf("reading the chart: %w", err)
+	}
+	existing, err := client.Resolve(ref)
+	switch {
+	case errors.Is(err, errdef.ErrNotFound):
+		digest, err := push(client, path, registry)
+		if err != nil {
+			return "", fmt.Errorf("pushing %s: %w", filepath.Base(path), err)
+		}
+		return ref + "@" + digest, nil
+	case err != nil:
+		return "", fmt.Errorf("reading %s: %w", ref, err)
+	}
+	pulled, err := client.Pull(ref)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", ref, err)
+	}
+	if !bytes.Equal(pulled.Chart.Data, packed) {
+		return "", fmt.Errorf("%s exists with other content: release another version", ref)
+	}
+	return ref + "@" + existing.Digest.String(), nil
 }
 
 // lintOwn does what helm lint --strict does.

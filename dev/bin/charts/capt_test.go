@@ -260,11 +260,21 @@ func TestPushOwn_canBePulled(t *testing.T) {
 	if err := packOwn(captChart, "0.1.0", dir); err != nil {
 		t.Fatal(err)
 	}
+	args := []string{"push", "--package", filepath.Join(dir, "capt-0.1.0.tgz"), "--registry", host + "/appthrust", "--plain-http", "--digest-file", filepath.Join(dir, "digest")}
 	// A release can be repeated.
+	var digests []string
 	for range 2 {
-		if err := run(t.Context(), []string{"push", "--package", filepath.Join(dir, "capt-0.1.0.tgz"), "--registry", host + "/appthrust", "--plain-http"}); err != nil {
+		if err := run(t.Context(), args); err != nil {
 			t.Fatal(err)
 		}
+		digest, err := os.ReadFile(filepath.Join(dir, "digest"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, string(digest))
+	}
+	if digests[0] != digests[1] || !strings.HasPrefix(digests[0], host+"/appthrust/charts/capt:0.1.0@sha256:") {
+		t.Errorf("the digests are %q", digests)
 	}
 	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
 	if err != nil {
@@ -276,5 +286,17 @@ func TestPushOwn_canBePulled(t *testing.T) {
 	}
 	if meta := pulled.Chart.Meta; meta.Name != "capt" || meta.AppVersion != "v0.1.0" {
 		t.Errorf("pulled %s %s", meta.Name, meta.AppVersion)
+	}
+	// Another chart of the same version.
+	changed, err := loadOwn(captChart, "0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed.Metadata.Description = "changed"
+	if _, err := save(changed, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "exists with other content: release another version") {
+		t.Errorf("a released chart was replaced: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ const usage = `Usage:
         serve the charts in DIR at http://HOST:PORT and oci://HOST:PORT/charts
   charts package --chart DIR --version X.Y.Z --out DIR
         check a chart of this repository and pack it
-  charts push --package FILE --registry HOST/PATH [--plain-http]
+  charts push --package FILE --registry HOST/PATH [--digest-file FILE] [--plain-http]
         push a packed chart to oci://HOST/PATH/charts, with the credentials of Docker or Helm
   charts render --chart DIR [--namespace NAME] [--values FILE]
         print the objects of a chart of this repository
@@ -92,6 +92,7 @@ func runPackage(flags *flag.FlagSet, args []string) error {
 func runPush(flags *flag.FlagSet, args []string) error {
 	file := flags.String("package", "", "packed chart")
 	registry := flags.String("registry", "", "registry and path, for example ghcr.io/appthrust")
+	digest := flags.String("digest-file", "", "file to write the name and the digest of the chart to")
 	plain := flags.Bool("plain-http", false, "use HTTP without TLS")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -99,7 +100,14 @@ func runPush(flags *flag.FlagSet, args []string) error {
 	if *file == "" || *registry == "" {
 		return fmt.Errorf("push requires --package FILE and --registry HOST/PATH")
 	}
-	return pushOwn(*file, *registry, *plain)
+	pushed, err := pushOwn(*file, *registry, *plain)
+	if err != nil || *digest == "" {
+		return err
+	}
+	if err := os.WriteFile(*digest, []byte(pushed+"\n"), 0o644); err != nil {
+		return fmt.Errorf("writing the digest: %w", err)
+	}
+	return nil
 }
 
 func runRender(flags *flag.FlagSet, args []string) error {

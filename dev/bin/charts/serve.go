@@ -117,7 +117,7 @@ func (s *server) fill(address string) (int, error) {
 		return 0, fmt.Errorf("creating a registry client: %w", err)
 	}
 	for _, path := range archives {
-		if err := push(client, path, address); err != nil {
+		if _, err := push(client, path, address); err != nil {
 			return 0, fmt.Errorf("pushing %s: %w", filepath.Base(path), err)
 		}
 	}
@@ -126,18 +126,30 @@ func (s *server) fill(address string) (int, error) {
 	return len(archives), nil
 }
 
-func push(client *helmregistry.Client, path, address string) error {
+// reference returns the name of a packed chart in a registry.
+func reference(path, address string) (string, error) {
 	c, err := loader.LoadFile(path)
 	if err != nil {
-		return err
+		return "", err
+	}
+	return fmt.Sprintf("%s/charts/%s:%s", address, c.Name(), c.Metadata.Version), nil
+}
+
+// push pushes a packed chart and returns its digest.
+func push(client *helmregistry.Client, path, address string) (string, error) {
+	ref, err := reference(path, address)
+	if err != nil {
+		return "", err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	ref := fmt.Sprintf("%s/charts/%s:%s", address, c.Name(), c.Metadata.Version)
-	_, err = client.Push(data, ref, helmregistry.PushOptCreationTime(epoch.Format(time.RFC3339)))
-	return err
+	result, err := client.Push(data, ref, helmregistry.PushOptCreationTime(epoch.Format(time.RFC3339)))
+	if err != nil {
+		return "", err
+	}
+	return result.Manifest.Digest, nil
 }
 
 // writeAddress writes the address to the file atomically.
