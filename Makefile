@@ -190,30 +190,43 @@ bench: parts-test build ## Compare the engine with running the binary directly, 
 VERSION ?=
 DRY_RUN ?=
 
+# Programs read VERSION from the environment: neither make nor a shell expands its text.
+RELEASE_TARGETS := update-version update-changelog check-release docker-buildx push-images build-installer push-chart create-github-release
+$(RELEASE_TARGETS): override export VERSION := $(value VERSION)
+
 # Each target takes VERSION=X.Y.Z and can be repeated. DRY_RUN=1 shows what it would do.
-RELEASE = cd dev && go run ./release -root .. $(if $(filter-out 0,$(DRY_RUN)),-dry-run)
+DRY     := $(filter-out 0,$(DRY_RUN))
+RELEASE := cd dev && go run ./release -root .. $(if $(DRY),-dry-run)
 
 .PHONY: update-version
 update-version: ## Write VERSION=X.Y.Z into the files that contain it.
-	@$(RELEASE) version "$(VERSION)"
+	@$(RELEASE) version
 
 .PHONY: update-changelog
 update-changelog: ## Move the unreleased changes of CHANGELOG.md to VERSION=X.Y.Z.
-	@$(RELEASE) changelog "$(VERSION)"
-
-.PHONY: check-release
-check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
-	@$(RELEASE) check "$(VERSION)"
+	@$(RELEASE) changelog
 
 # The images of a release have all platforms, those of "make images" this machine's.
-REGISTRY          ?= ghcr.io/appthrust
+PUBLIC_REGISTRY   := ghcr.io/appthrust
+REGISTRY          ?= $(PUBLIC_REGISTRY)
 PLATFORMS         ?=
 RELEASE_PLATFORMS := linux/amd64,linux/arm64,linux/s390x,linux/ppc64le
 IMAGE              = cd dev && go run ./image build -registry $(REGISTRY)
+IMAGE_PUSH         = cd dev && go run ./image push $(if $(filter-out 0,$(ALLOW_OUTDATED)),-allow-outdated)
+
+# Only a tagged commit of the main branch is pushed to the public registry.
+.PHONY: check-release
+check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
+	@$(RELEASE) $(if $(DRY),,$(if $(filter docker-buildx push-images push-chart,$(MAKECMDGOALS)),$(if $(filter $(PUBLIC_REGISTRY),$(REGISTRY)),-tagged))) check
 
 .PHONY: docker-buildx
-docker-buildx: check-release ## Build the container images of VERSION=X.Y.Z to dist/images, and push them unless DRY_RUN=1; PLATFORMS=linux/amd64,… builds fewer.
-	@$(IMAGE) -platforms $(or $(PLATFORMS),$(RELEASE_PLATFORMS)) $(if $(filter-out 0,$(DRY_RUN)),,-push)
+docker-buildx: check-release ## Build the container images of VERSION=X.Y.Z to dist/images, and push them unless DRY_RUN=1; REGISTRY=… pushes to another registry, PLATFORMS=linux/amd64,… builds fewer.
+	@$(IMAGE) -platforms $(or $(PLATFORMS),$(RELEASE_PLATFORMS))
+	$(if $(DRY),,@$(IMAGE_PUSH))
+
+.PHONY: push-images
+push-images: check-release ## Push the images in dist/images, unless DRY_RUN=1; ALLOW_OUTDATED=1 accepts packages without their updates.
+	@$(IMAGE_PUSH) $(if $(DRY),-dry-run)
 
 .PHONY: images
 images: ## Build the container images of this commit to dist/images, as an OCI layout and as archives; PLATFORMS=linux/amd64,… (default: this machine's).
@@ -223,16 +236,25 @@ images: ## Build the container images of this commit to dist/images, as an OCI l
 debian-lock: ## Pin the current versions of the Debian packages in the images, in dev/image/debian.lock.
 	@cd dev && go run ./image lock
 
+.PHONY: build-captctl
+build-captctl: ## Build captctl for Linux and macOS to dist/captctl_OS_ARCHITECTURE.tar.gz.
+	@cd dev && go run ./captctl
+
+# The files of an earlier build are removed, so that a release has none of them.
 .PHONY: build-installer
-build-installer: ## Write the manifests of release VERSION=X.Y.Z to dist/: install.yaml, the files of clusterctl, templates, the chart.
-	@cd dev && go run ./manifests build -version "$(VERSION)"
-	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$(VERSION)" -out ../../../dist
+build-installer: ## Write the files of release VERSION=X.Y.Z (default: that of the tree) to dist/: install.yaml, the files of clusterctl, templates, the chart, captctl, checksums.
+	@if test -d dist; then find dist -maxdepth 1 -type f -delete; fi
+	@cd dev && go run ./manifests build -version "$$VERSION"
+	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$$VERSION" -out ../../../dist
+	@$(MAKE) --no-print-directory build-captctl
+	@$(RELEASE) seal
 
 .PHONY: push-chart
 push-chart: check-release ## Push the chart of VERSION=X.Y.Z in dist/ to oci://$(REGISTRY)/charts, unless DRY_RUN=1.
-	@test -f "dist/capt-$(VERSION).tgz" || { echo "dist/capt-$(VERSION).tgz is missing: run make build-installer VERSION=$(VERSION)"; exit 1; }
-	@cd dev/bin/charts && $(if $(filter-out 0,$(DRY_RUN)),echo would run:) go run . push -package ../../../dist/capt-$(VERSION).tgz -registry $(REGISTRY)
+	@test -f "dist/capt-$$VERSION.tgz" || { echo "dist/capt-$$VERSION.tgz is missing: run make build-installer VERSION=$$VERSION"; exit 1; }
+	@mkdir -p dist/images
+	@cd dev/bin/charts && $(if $(DRY),echo would run:) go run . push -package "../../../dist/capt-$$VERSION.tgz" -registry $(REGISTRY) -digest-file ../../../dist/images/chart.txt
 
 .PHONY: create-github-release
 create-github-release: ## Publish dist/ as release VERSION=X.Y.Z on GitHub; needs GITHUB_TOKEN.
-	@$(RELEASE) github "$(VERSION)"
+	@$(RELEASE) github

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/appthrust/capt/dev/image/debian"
+	"github.com/appthrust/capt/dev/revision"
 )
 
 // definition is an image that is released.
@@ -49,7 +50,7 @@ type builder struct {
 	mirror string
 	// version is the tag of the images.
 	version  string
-	source   source
+	source   revision.Source
 	lock     debian.Lock
 	progress io.Writer
 
@@ -146,9 +147,9 @@ func (b *builder) buildPlatform(ctx context.Context, d definition, platform v1.P
 		return nil, nil, err
 	}
 	program := tree{}
-	program.addProgram(d.program, file, b.source.time)
+	program.addProgram(d.program, file, b.source.Time)
 	image, err := assemble(platform, append(trees, namedTree{d.program, program}), imageConfig{
-		entrypoint: "/" + d.program, labels: b.annotations(d), created: b.source.time, cache: filepath.Join(b.cache, "layers"),
+		entrypoint: "/" + d.program, labels: b.annotations(d), created: b.source.Time, cache: filepath.Join(b.cache, "layers"),
 	})
 	return image, append(components, modules...), err
 }
@@ -180,8 +181,8 @@ func (b *builder) annotations(d definition) map[string]string {
 		"org.opencontainers.image.title":       d.name,
 		"org.opencontainers.image.description": d.description,
 		"org.opencontainers.image.version":     b.version,
-		"org.opencontainers.image.revision":    b.source.description(),
-		"org.opencontainers.image.created":     b.source.time.Format(time.RFC3339),
+		"org.opencontainers.image.revision":    b.source.Description(),
+		"org.opencontainers.image.created":     b.source.Time.Format(time.RFC3339),
 		"org.opencontainers.image.source":      repository,
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/appthrust/capt/dev/image/debian"
+	"github.com/appthrust/capt/dev/revision"
 )
 
 const allPlatforms = "linux/amd64,linux/arm64,linux/s390x,linux/ppc64le"
@@ -113,7 +114,7 @@ func newBuilder(t *testing.T, programs programs) *builder {
 	t.Helper()
 	b := &builder{
 		programs: programs, cache: t.TempDir(), mirror: "http://invalid.invalid", version: "v1.2.3",
-		source:   source{version: "v1.2.3", commit: "0123", time: time.Unix(1000, 0).UTC()},
+		source:   revision.Source{Version: "v1.2.3", Commit: "0123", Time: time.Unix(1000, 0).UTC()},
 		lock:     debian.Lock{Release: "13", Date: time.Unix(2000, 0).UTC(), Packages: map[string][]debian.Package{}},
 		progress: io.Discard, debs: map[string]map[string]*debian.Deb{},
 	}
@@ -299,6 +300,20 @@ func readFiles(t *testing.T, image v1.Image) map[string]string {
 	return files
 }
 
+// written returns what is read of the layout that images are written to.
+func written(t *testing.T, outputs []output) []layoutImage {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "images")
+	if err := writeLayout(dir, outputs); err != nil {
+		t.Fatal(err)
+	}
+	images, err := readLayout(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return images
+}
+
 func TestPush_pushesPlatformsAndAttestations(t *testing.T) {
 	for _, referrers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("referrers API %v", referrers), func(t *testing.T) {
@@ -308,15 +323,15 @@ func TestPush_pushesPlatformsAndAttestations(t *testing.T) {
 			b := newBuilder(t, newProgram(t))
 			outputs := buildAll(t, b, host)
 			for range 2 {
-				if err := push(t.Context(), outputs); err != nil {
+				if err := push(t.Context(), written(t, outputs)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, d := range definitions {
 				checkPushed(t, host+"/"+d.name+":v1.2.3", d)
 			}
-			b.source.time = time.Unix(9000, 0)
-			err := push(t.Context(), buildAll(t, b, host))
+			b.source.Time = time.Unix(9000, 0)
+			err := push(t.Context(), written(t, buildAll(t, b, host)))
 			if err == nil || !strings.Contains(err.Error(), "release another version") {
 				t.Errorf("a tag was changed: %v", err)
 			}

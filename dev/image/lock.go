@@ -90,15 +90,19 @@ func readLock(path string, wanted []string) (debian.Lock, error) {
 // outdated returns the packages that are older than those of another architecture,
 // because the mirror had no consistent index of security updates for theirs.
 func outdated(lock debian.Lock, architecture string) []string {
-	var list []string
-	for _, p := range lock.Packages[architecture] {
-		for _, other := range lock.Architectures() {
-			for _, q := range lock.Packages[other] {
-				if p.Name == q.Name && q.Archive != p.Archive && debian.CompareVersions(p.Version, q.Version) < 0 {
-					list = append(list, fmt.Sprintf("%s %s (%s has %s)", p.Name, p.Version, other, q.Version))
-				}
+	newest := map[string]debian.Package{}
+	for _, packages := range lock.Packages {
+		for _, p := range packages {
+			if known, found := newest[p.Name]; !found || debian.CompareVersions(p.Version, known.Version) > 0 {
+				newest[p.Name] = p
 			}
 		}
 	}
-	return slices.Compact(list)
+	var list []string
+	for _, p := range lock.Packages[architecture] {
+		if n := newest[p.Name]; n.Archive != p.Archive && debian.CompareVersions(p.Version, n.Version) < 0 {
+			list = append(list, fmt.Sprintf("%s %s (others have %s)", p.Name, p.Version, n.Version))
+		}
+	}
+	return list
 }

@@ -1,12 +1,13 @@
 // Command image builds container images without a daemon.
 //
-//	image build [-platforms linux/amd64,…] [-push] [-archives]
+//	image build [-platforms linux/amd64,…] [-archives]
+//	image push
 //	image lock
 //	image pack -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...
 //
 // "build" builds the images of a release: programs that are cross-compiled here, on a
 // base of pinned Debian packages. The same commit, built with the same version of Go,
-// results in the same images, byte for byte. "lock" pins the current packages. "pack"
+// results in the same images, byte for byte. "push" pushes what was built. "lock" pins the current packages. "pack"
 // packs static programs into an image without a base, for tests.
 package main
 
@@ -30,6 +31,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/appthrust/capt/dev/image/debian"
+	"github.com/appthrust/capt/dev/revision"
 )
 
 func main() {
@@ -42,9 +44,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	commands := map[string]func(context.Context, []string) error{"build": runBuild, "lock": runLock, "pack": runPack}
+	commands := map[string]func(context.Context, []string) error{"build": runBuild, "push": runPush, "lock": runLock, "pack": runPack}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return errors.New("the first argument must be build, lock or pack")
+		return errors.New("the first argument must be build, push, lock or pack")
 	}
 	return commands[args[0]](ctx, args[1:])
 }
@@ -80,7 +82,7 @@ func runLock(ctx context.Context, args []string) error {
 // buildOptions are the flags of "build".
 type buildOptions struct {
 	root, out, cache, mirror, registry, platforms, images string
-	push, archives                                        bool
+	archives                                              bool
 }
 
 func runBuild(ctx context.Context, args []string) error {
@@ -90,10 +92,9 @@ func runBuild(ctx context.Context, args []string) error {
 	flags.StringVar(&o.out, "o", "../dist/images", "directory of the OCI layout, which is replaced")
 	flags.StringVar(&o.cache, "cache", defaultCache(), "directory of downloads and layers (CAPT_IMAGE_CACHE)")
 	mirror := mirrorFlag(flags)
-	flags.StringVar(&o.registry, "registry", "ghcr.io/appthrust", "registry and namespace of the images")
+	flags.StringVar(&o.registry, "registry", publicRegistry, "registry and namespace of the images")
 	flags.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms, separated by commas")
 	flags.StringVar(&o.images, "images", "capt,capt-runner", "images, separated by commas")
-	flags.BoolVar(&o.push, "push", false, "push the images to the registry")
 	flags.BoolVar(&o.archives, "archives", false, "write the image of each platform as a tar archive too")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (o buildOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	commit, err := readSource(ctx, root)
+	commit, err := revision.ReadSource(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (o buildOptions) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	b := &builder{
-		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, version: commit.version, source: commit,
+		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, version: commit.Version, source: commit,
 		lock: lock, progress: os.Stderr, debs: map[string]map[string]*debian.Deb{},
 	}
 	var outputs []output
@@ -153,16 +154,19 @@ func (o buildOptions) run(ctx context.Context) error {
 		}
 		outputs = append(outputs, finished)
 	}
-	return o.write(ctx, outputs)
+	return o.write(commit, outputs)
 }
 
-// write writes the results, and pushes them if that is requested.
-func (o buildOptions) write(ctx context.Context, outputs []output) error {
+// write writes the results.
+func (o buildOptions) write(commit revision.Source, outputs []output) error {
 	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
 		return err
 	}
 	if err := writeLayout(o.out, outputs); err != nil {
 		return fmt.Errorf("writing %s: %w", o.out, err)
+	}
+	if err := writeRecord(o.out, commit, outputs); err != nil {
+		return fmt.Errorf("describing the images: %w", err)
 	}
 	for _, result := range outputs {
 		digest, err := result.built.index.Digest()
@@ -179,10 +183,7 @@ func (o buildOptions) write(ctx context.Context, outputs []output) error {
 			}
 		}
 	}
-	if !o.push {
-		return nil
-	}
-	return push(ctx, outputs)
+	return nil
 }
 
 // output names the image and attaches its attestations.
@@ -191,7 +192,7 @@ func (b *built) output(registry string, from *builder) (output, error) {
 	if err != nil {
 		return output{}, err
 	}
-	attestations, err := b.attestations(from.source.time.Format(time.RFC3339))
+	attestations, err := b.attestations(from.source.Time.Format(time.RFC3339))
 	return output{tag: tag, built: b, attestations: attestations}, err
 }
 

@@ -2,23 +2,18 @@ package main
 
 import (
 	"archive/tar"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // output is an image with its name in a registry and what refers to it.
@@ -99,47 +94,6 @@ func writeArchive(path string, tag name.Tag, image v1.Image) error {
 		return err
 	}
 	return os.Rename(archive.Name(), path)
-}
-
-// push pushes images and their attestations. The tag is written last, so that a tagged
-// image is complete. A tag that exists with other content is not changed.
-func push(ctx context.Context, outputs []output) error {
-	options := []remote.Option{remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithContext(ctx)}
-	for _, o := range outputs {
-		digest, err := o.built.index.Digest()
-		if err != nil {
-			return err
-		}
-		existing, err := remote.Head(o.tag, options...)
-		if err != nil && !isMissing(err) {
-			return fmt.Errorf("reading %s: %w", o.tag, err)
-		}
-		if err == nil && existing.Digest != digest {
-			return fmt.Errorf("%s exists with digest %s, but this build has %s: release another version", o.tag, existing.Digest, digest)
-		}
-		if err := remote.WriteIndex(o.tag.Digest(digest.String()), o.built.index, options...); err != nil {
-			return fmt.Errorf("pushing %s: %w", o.tag, err)
-		}
-		for _, a := range o.attestations {
-			digest, err := a.Digest()
-			if err != nil {
-				return err
-			}
-			if err := remote.Write(o.tag.Digest(digest.String()), a, options...); err != nil {
-				return fmt.Errorf("pushing an attestation of %s: %w", o.tag, err)
-			}
-		}
-		if err := remote.Tag(o.tag, o.built.index, options...); err != nil {
-			return fmt.Errorf("tagging %s: %w", o.tag, err)
-		}
-	}
-	return nil
-}
-
-// isMissing reports whether a registry answered that something does not exist.
-func isMissing(err error) bool {
-	var failure *transport.Error
-	return errors.As(err, &failure) && failure.StatusCode == http.StatusNotFound
 }
 
 func archiveName(o output, platform v1.Platform) string {

@@ -6,12 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-)
 
-const versionPackage = "github.com/appthrust/capt/internal/version"
+	"github.com/appthrust/capt/dev/gobuild"
+	"github.com/appthrust/capt/dev/revision"
+)
 
 // programs provides the programs of images. Both methods may take minutes.
 type programs interface {
@@ -25,20 +25,12 @@ type programs interface {
 type toolchain struct {
 	// root is the directory of the repository, work that of the programs.
 	root, work string
-	source     source
+	source     revision.Source
 }
 
 func (t toolchain) compile(ctx context.Context, platform v1.Platform, name string) (string, error) {
 	out := filepath.Join(t.work, platform.Architecture, name)
-	flags := fmt.Sprintf("-s -w -X %[1]s.Commit=%[2]s -X %[1]s.Date=%[3]s", versionPackage, t.source.description(), t.source.time.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags="+flags, "-o", out, "./cmd/"+name)
-	cmd.Dir = t.root
-	cmd.Env = append(os.Environ(), "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("building %s for %s: %w", name, platform, err)
-	}
-	return out, nil
+	return out, gobuild.Program(ctx, t.root, t.source, platform.OS, platform.Architecture, name, out)
 }
 
 func (t toolchain) part(ctx context.Context, platform v1.Platform, name string) (string, error) {

@@ -65,10 +65,10 @@ func (b *builder) provenance(image *built, inputs []component) ([]byte, error) {
 		BuildType:          repository + "/blob/main/dev/image",
 		ExternalParameters: map[string]any{"version": b.version, "image": image.name, "platforms": platforms},
 		InternalParameters: map[string]string{
-			"go": runtime.Version(), "sourceDateEpoch": b.source.time.Format(time.RFC3339), "workTree": b.source.description(),
+			"go": runtime.Version(), "sourceDateEpoch": b.source.Time.Format(time.RFC3339), "workTree": b.source.Description(),
 		},
 		ResolvedDependencies: append([]resource{{
-			URI: "git+" + repository, Digest: map[string]string{"gitCommit": b.source.commit},
+			URI: "git+" + repository, Digest: map[string]string{"gitCommit": b.source.Commit},
 		}}, dependencies(inputs)...),
 	}
 	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/dev/image"

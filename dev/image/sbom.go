@@ -76,7 +76,7 @@ func (b *builder) sbom(d definition, platform v1.Platform, image v1.Image, compo
 		Name: fmt.Sprintf("%s %s %s", d.name, b.version, platform),
 		// Unique for each image, and equal for equal images.
 		DocumentNamespace: fmt.Sprintf("%s/sbom/%s/%s", repository, d.name, digest.Hex),
-		CreationInfo:      spdxCreation{Created: b.source.time.Format(time.RFC3339), Creators: []string{"Tool: capt-dev-image"}},
+		CreationInfo:      spdxCreation{Created: b.source.Time.Format(time.RFC3339), Creators: []string{"Tool: capt-dev-image"}},
 		Packages:          []spdxPackage{root},
 		Relationships:     []spdxRelationship{{documentID, "DESCRIBES", imageID}},
 	}

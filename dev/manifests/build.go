@@ -9,14 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/appthrust/capt/dev/revision"
 )
 
 // release writes the manifests of a version.
 type release struct {
-	// version is the version without v.
+	// version is the version without v. Default is that of the tree.
 	version string
 	// root is the root of the project, out the directory that is written.
 	root, out string
@@ -27,11 +25,18 @@ type release struct {
 // build checks the version and the tree, renders every file, and then writes them. It
 // writes nothing if a file cannot be rendered.
 func (r *release) build(ctx context.Context) error {
+	if r.version == "" {
+		current, err := revision.Version(r.root)
+		if err != nil {
+			return err
+		}
+		r.version = strings.TrimPrefix(current, "v")
+	}
 	if err := revision.CheckVersion(r.version); err != nil {
 		return err
 	}
 	if !r.uncommitted {
-		if err := revision.RequireClean(ctx, r.root); err != nil {
+		if err := errors.Join(revision.RequireClean(ctx, r.root), revision.RequireVersion(r.root, r.version)); err != nil {
 			return err
 		}
 	}
@@ -82,19 +87,11 @@ func (r *release) addMetadata(files map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("reading the release series: %w", err)
 	}
-	var metadata struct {
-		ReleaseSeries []struct{ Major, Minor int } `json:"releaseSeries"`
+	if err := revision.RequireSeries(r.root, r.version); err != nil {
+		return err
 	}
-	if err := yaml.Unmarshal(text, &metadata); err != nil {
-		return fmt.Errorf("parsing metadata.yaml: %w", err)
-	}
-	for _, series := range metadata.ReleaseSeries {
-		if strings.HasPrefix(r.version, fmt.Sprintf("%d.%d.", series.Major, series.Minor)) {
-			files["metadata.yaml"] = text
-			return nil
-		}
-	}
-	return fmt.Errorf("metadata.yaml has no releaseSeries for %s: add its major and minor version with the contract", r.version)
+	files["metadata.yaml"] = text
+	return nil
 }
 
 // addTemplates adds the templates of clusters and the ClusterClasses, and the

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/dev/gobuild"
 )
 
 // store finds programs on the machine and builds missing ones into a cache.
@@ -244,7 +246,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 	defer os.Remove(partial)
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS="+s.goos, "GOARCH="+s.goarch, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
+	cmd.Env = gobuild.Environment(s.goos, s.goarch)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 

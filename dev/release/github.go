@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,23 +16,15 @@ import (
 	"github.com/appthrust/capt/dev/revision"
 )
 
-const (
-	owner, repository = "appthrust", "capt"
-	// checksums is the file with the SHA-256 sums of the other files.
-	checksums = "checksums.txt"
-)
+const owner, repository = "appthrust", "capt"
 
-// required are the files without which a release cannot be installed.
-var required = []string{
-	"install.yaml", "infrastructure-components.yaml", "control-plane-components.yaml", "bootstrap-components.yaml",
-	"addon-components.yaml", "metadata.yaml",
-}
-
-// publish creates the release on GitHub, or completes it.
+// publish creates the release on GitHub, or completes it. It stays a draft until it has
+// every file. A published release is not changed.
 func (r *release) publish(ctx context.Context) error {
 	if r.dryRun {
 		return r.preview(ctx)
 	}
+	r.tagged = true
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -42,11 +32,7 @@ func (r *release) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	assets, err := r.assets()
-	if err != nil {
-		return err
-	}
-	commit, err := revision.Git(ctx, r.root, "rev-parse", "HEAD")
+	assets, err := r.assets(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,44 +40,55 @@ func (r *release) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	published, err := r.ensureRelease(ctx, client, strings.TrimSpace(commit), notes)
+	if err := r.requireRemoteTag(ctx, client); err != nil {
+		return err
+	}
+	found, err := r.findRelease(ctx, client)
 	if err != nil {
 		return err
 	}
-	for _, asset := range assets {
-		if err := r.ensureAsset(ctx, client, published, asset); err != nil {
-			return err
+	if found != nil && !found.GetDraft() {
+		return r.requireEqual(found, assets)
+	}
+	if found == nil {
+		if found, _, err = client.Repositories.CreateRelease(ctx, owner, repository, r.description(notes, true)); err != nil {
+			return fmt.Errorf("creating release %s: %w", r.tag(), err)
 		}
+	}
+	if err := r.upload(ctx, client, found, assets); err != nil {
+		return err
+	}
+	published, _, err := client.Repositories.EditRelease(ctx, owner, repository, found.GetID(), r.description(notes, false))
+	if err != nil {
+		return fmt.Errorf("publishing release %s: %w", r.tag(), err)
 	}
 	r.printf("Release %s: %s", r.tag(), published.GetHTMLURL())
 	return nil
 }
 
-// preview prints what publish would do, and what is missing for it.
+// preview prints what publish would do. It returns an error if something is missing.
 func (r *release) preview(ctx context.Context) error {
 	if err := revision.RequireClean(ctx, r.root); err != nil {
 		return err
 	}
-	commit, err := revision.Git(ctx, r.root, "rev-parse", "HEAD")
+	commit, err := r.head(ctx)
 	if err != nil {
 		return err
 	}
-	r.printf("Release %s of commit %s would be created on GitHub", r.tag(), strings.TrimSpace(commit))
-	if err := r.check(ctx); err != nil {
-		r.printf("First: %v", err)
-	}
-	assets, err := r.assets()
-	if err != nil {
-		r.printf("First: %v", err)
-	}
-	for _, asset := range assets {
-		r.printf("  %s", filepath.Base(asset))
+	r.printf("Release %s of commit %s would be created on GitHub", r.tag(), commit)
+	assets, err := r.assets(ctx)
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		r.printf("  %s", name)
 	}
 	if notes, err := r.notes(); err == nil {
 		r.printf("\n%s", notes)
 	}
-	return nil
+	return errors.Join(r.check(ctx), err)
 }
+
+// publicAPI is the address of GitHub itself, which GitHub Actions sets in every step.
+// Files are uploaded to another host.
+const publicAPI = "https://api.github.com"
 
 func newClient() (*github.Client, error) {
 	token := os.Getenv("GITHUB_TOKEN")
@@ -99,77 +96,124 @@ func newClient() (*github.Client, error) {
 		return nil, errors.New("GITHUB_TOKEN is missing: set it to a token that may write releases, or use DRY_RUN=1")
 	}
 	client := github.NewClient(nil).WithAuthToken(token)
-	api := os.Getenv("GITHUB_API_URL")
-	if api == "" {
+	api := strings.TrimSuffix(os.Getenv("GITHUB_API_URL"), "/")
+	if api == "" || api == publicAPI {
 		return client, nil
 	}
 	return client.WithEnterpriseURLs(api, api)
 }
 
-// assets returns the paths of the files of the release, and writes their checksums.
-func (r *release) assets() ([]string, error) {
-	dir := filepath.Join(r.root, r.dist)
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("listing the files of the release: %w", err)
-	}
-	var names []string
-	for _, entry := range entries {
-		if entry.Type().IsRegular() && entry.Name() != checksums {
-			names = append(names, entry.Name())
-		}
-	}
-	for _, name := range required {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%s is missing: run make build-installer VERSION=%s", filepath.Join(r.dist, name), r.version)
-		}
-	}
-	var paths []string
-	var sums strings.Builder
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		sum := sha256.Sum256(content)
-		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(sum[:]), name)
-		paths = append(paths, filepath.Join(dir, name))
-	}
-	if r.dryRun {
-		return paths, nil
-	}
-	path := filepath.Join(dir, checksums)
-	if err := os.WriteFile(path, []byte(sums.String()), 0o644); err != nil {
-		return nil, fmt.Errorf("writing the checksums: %w", err)
-	}
-	return append(paths, path), nil
-}
-
-// ensureRelease creates the release unless it exists.
-func (r *release) ensureRelease(ctx context.Context, client *github.Client, commit, notes string) (*github.RepositoryRelease, error) {
-	existing, response, err := client.Repositories.GetReleaseByTag(ctx, owner, repository, r.tag())
-	if err == nil {
-		r.printf("Release %s exists", r.tag())
-		return existing, nil
-	}
-	if response == nil || response.StatusCode != http.StatusNotFound {
-		return nil, fmt.Errorf("reading release %s: %w", r.tag(), err)
-	}
-	created, _, err := client.Repositories.CreateRelease(ctx, owner, repository, &github.RepositoryRelease{
-		TagName: new(r.tag()), TargetCommitish: &commit, Name: new(r.tag()), Body: &notes,
+// description returns the fields of the release.
+func (r *release) description(notes string, draft bool) *github.RepositoryRelease {
+	return &github.RepositoryRelease{
+		TagName: new(r.tag()), Name: new(r.tag()), Body: &notes, Draft: &draft,
 		Prerelease: new(semver.Prerelease(r.tag()) != ""),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating release %s: %w", r.tag(), err)
+		// A fix of an earlier series must not become the latest release.
+		MakeLatest: new("legacy"),
 	}
-	return created, nil
 }
 
-// ensureAsset uploads a file unless the release has it. A file of another size is
-// replaced.
-func (r *release) ensureAsset(ctx context.Context, client *github.Client, published *github.RepositoryRelease, path string) error {
-	name := filepath.Base(path)
-	file, err := os.Open(path)
+// requireRemoteTag returns an error unless the tag on GitHub is this commit.
+func (r *release) requireRemoteTag(ctx context.Context, client *github.Client) error {
+	commit, err := r.head(ctx)
+	if err != nil {
+		return err
+	}
+	remote, _, err := client.Repositories.GetCommitSHA1(ctx, owner, repository, "tags/"+r.tag(), "")
+	if err != nil {
+		return fmt.Errorf("reading tag %s on GitHub (push it first): %w", r.tag(), err)
+	}
+	if remote != commit {
+		return fmt.Errorf("tag %s on GitHub is commit %s, not %s", r.tag(), remote, commit)
+	}
+	return nil
+}
+
+// findRelease returns the release, which may be a draft, or nil. GitHub finds only
+// published releases by their tag.
+func (r *release) findRelease(ctx context.Context, client *github.Client) (*github.RepositoryRelease, error) {
+	var found *github.RepositoryRelease
+	options := &github.ListOptions{PerPage: 100}
+	for {
+		page, response, err := client.Repositories.ListReleases(ctx, owner, repository, options)
+		if err != nil {
+			return nil, fmt.Errorf("listing the releases: %w", err)
+		}
+		for _, candidate := range page {
+			if candidate.GetTagName() == r.tag() && (found == nil || found.GetDraft()) {
+				found = candidate
+			}
+		}
+		if response.NextPage == 0 {
+			return found, nil
+		}
+		options.Page = response.NextPage
+	}
+}
+
+// requireEqual returns an error unless a published release has exactly the files.
+func (r *release) requireEqual(published *github.RepositoryRelease, assets map[string]string) error {
+	if different := differingAssets(published.Assets, assets); len(different) > 0 {
+		return fmt.Errorf("release %s is published with other files (%s): release another version", r.tag(), strings.Join(different, ", "))
+	}
+	r.printf("Release %s exists: %s", r.tag(), published.GetHTMLURL())
+	return nil
+}
+
+// differingAssets returns the names of files that a release lacks, has in addition, or
+// has with another content.
+func differingAssets(have []*github.ReleaseAsset, want map[string]string) []string {
+	seen := map[string]bool{}
+	var names []string
+	for _, asset := range have {
+		seen[asset.GetName()] = true
+		if want[asset.GetName()] == "" || asset.GetDigest() != "sha256:"+want[asset.GetName()] {
+			names = append(names, asset.GetName())
+		}
+	}
+	for name := range want {
+		if !seen[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// upload makes a draft contain exactly the files.
+func (r *release) upload(ctx context.Context, client *github.Client, draft *github.RepositoryRelease, assets map[string]string) error {
+	different := differingAssets(draft.Assets, assets)
+	for _, asset := range draft.Assets {
+		if !slices.Contains(different, asset.GetName()) {
+			continue
+		}
+		if _, err := client.Repositories.DeleteReleaseAsset(ctx, owner, repository, asset.GetID()); err != nil {
+			return fmt.Errorf("replacing %s: %w", asset.GetName(), err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		if !slices.Contains(different, name) {
+			r.printf("%s: uploaded before", name)
+			continue
+		}
+		if err := r.uploadFile(ctx, client, draft, name); err != nil {
+			return err
+		}
+		r.printf("%s: uploaded", name)
+	}
+	// GitHub computes the checksums of what it has received.
+	uploaded, _, err := client.Repositories.ListReleaseAssets(ctx, owner, repository, draft.GetID(), &github.ListOptions{PerPage: 100})
+	if err != nil {
+		return fmt.Errorf("listing the files of release %s: %w", r.tag(), err)
+	}
+	if different := differingAssets(uploaded, assets); len(different) > 0 {
+		return fmt.Errorf("files of the draft of %s differ from what was uploaded (%s): repeat this step", r.tag(), strings.Join(different, ", "))
+	}
+	return nil
+}
+
+func (r *release) uploadFile(ctx context.Context, client *github.Client, draft *github.RepositoryRelease, name string) error {
+	file, err := os.Open(filepath.Join(r.root, r.dist, name))
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
@@ -178,21 +222,9 @@ func (r *release) ensureAsset(ctx context.Context, client *github.Client, publis
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	for _, asset := range published.Assets {
-		if asset.GetName() != name {
-			continue
-		}
-		if int64(asset.GetSize()) == info.Size() && asset.GetState() == "uploaded" {
-			r.printf("%s: uploaded before", name)
-			return nil
-		}
-		if _, err := client.Repositories.DeleteReleaseAsset(ctx, owner, repository, asset.GetID()); err != nil {
-			return fmt.Errorf("replacing %s: %w", name, err)
-		}
-	}
-	if _, _, err := client.Repositories.UploadReleaseAsset(ctx, owner, repository, published.GetID(), &github.UploadOptions{Name: name}, file); err != nil {
+	// The address is that of the answer, because it is on another host than the API.
+	if _, _, err := client.Repositories.UploadReleaseAssetFromRelease(ctx, draft, &github.UploadOptions{Name: name}, file, info.Size()); err != nil {
 		return fmt.Errorf("uploading %s: %w", name, err)
 	}
-	r.printf("%s: uploaded", name)
 	return nil
 }

@@ -1,8 +1,8 @@
 // Command release performs the steps of a release that do not build anything.
 //
-//	release [-root DIR] [-dry-run] version|changelog|check|github X.Y.Z
+//	release [-root DIR] [-dry-run] version|changelog|check|seal|github X.Y.Z
 //
-// Each step can be repeated. It refuses an invalid version and a working tree with
+// VERSION of the environment is the version if none is given. Each step can be repeated. It refuses an invalid version and a working tree with
 // other changes than its own.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/dev/revision"
@@ -30,18 +31,31 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	root := flags.String("root", ".", "root of the repository")
 	dryRun := flags.Bool("dry-run", false, "print what would be done")
 	date := flags.String("date", time.Now().UTC().Format(time.DateOnly), "date of the release")
+	tagged := flags.Bool("tagged", false, "require the tag of the release, on the main branch")
 	dist := flags.String("dist", "dist", "directory of the files of the release, below the root")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 2 {
-		return errors.New("usage: release [-root DIR] [-dry-run] version|changelog|check|github X.Y.Z")
+	version := os.Getenv("VERSION")
+	switch flags.NArg() {
+	case 1:
+	case 2:
+		version = flags.Arg(1)
+	default:
+		return errors.New("usage: release [-root DIR] [-dry-run] version|changelog|check|seal|github X.Y.Z")
 	}
-	version := flags.Arg(1)
+	if version == "" && flags.Arg(0) == "seal" {
+		// The files of any commit can be built, those of a release only with its version.
+		current, err := revision.Version(*root)
+		if err != nil {
+			return err
+		}
+		version = strings.TrimPrefix(current, "v")
+	}
 	if err := revision.CheckVersion(version); err != nil {
 		return err
 	}
-	r := &release{root: *root, version: version, date: *date, dist: *dist, dryRun: *dryRun, out: out}
+	r := &release{root: *root, version: version, date: *date, dist: *dist, dryRun: *dryRun, tagged: *tagged, out: out}
 	switch step := flags.Arg(0); step {
 	case "version":
 		return r.updateVersion(ctx)
@@ -49,18 +63,21 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return r.updateChangelog(ctx)
 	case "check":
 		return r.check(ctx)
+	case "seal":
+		return r.seal(ctx)
 	case "github":
 		return r.publish(ctx)
 	default:
-		return fmt.Errorf("step %q is unknown: use version, changelog, check or github", step)
+		return fmt.Errorf("step %q is unknown: use version, changelog, check, seal or github", step)
 	}
 }
 
 // release is a release of CAPT.
 type release struct {
 	root, version, date, dist string
-	dryRun                    bool
-	out                       io.Writer
+	// tagged requires that the tag of the release exists.
+	dryRun, tagged bool
+	out            io.Writer
 }
 
 // tag returns the Git tag of the release.

@@ -6,12 +6,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
+	"sigs.k8s.io/yaml"
 )
+
+// VersionFile has the version of all programs, with a leading v.
+const VersionFile = "internal/version/VERSION"
+
+// Version returns the version of a working tree, with a leading v.
+func Version(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, VersionFile))
+	if err != nil {
+		return "", fmt.Errorf("reading the version: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// RequireVersion returns an error unless a version, without v, is that of a working tree.
+func RequireVersion(root, version string) error {
+	current, err := Version(root)
+	if err != nil {
+		return err
+	}
+	if current != "v"+version {
+		return fmt.Errorf("the version of the working tree is %s, not v%s: run make update-version VERSION=%s and commit", current, version, version)
+	}
+	return nil
+}
+
+// RequireSeries returns an error unless metadata.yaml has the series of a version, without
+// v: clusterctl refuses a version of an unknown series.
+func RequireSeries(root, version string) error {
+	text, err := os.ReadFile(filepath.Join(root, "metadata.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the release series: %w", err)
+	}
+	var metadata struct {
+		ReleaseSeries []struct{ Major, Minor int } `json:"releaseSeries"`
+	}
+	if err := yaml.Unmarshal(text, &metadata); err != nil {
+		return fmt.Errorf("parsing metadata.yaml: %w", err)
+	}
+	for _, series := range metadata.ReleaseSeries {
+		if strings.HasPrefix(version, fmt.Sprintf("%d.%d.", series.Major, series.Minor)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("metadata.yaml has no releaseSeries for %s: add its major and minor version with the contract", version)
+}
 
 // CheckVersion returns an error unless a text is a semantic version without v and
 // without build metadata, which no tag of an image can contain.
