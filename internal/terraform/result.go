@@ -81,6 +81,9 @@ type Result struct {
 	StalePlan bool `json:"stalePlan,omitempty"`
 	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool `json:"stateTooLarge,omitempty"`
+	// OutputsTooLarge is set if the outputs do not fit into the run's Secret. They are
+	// omitted.
+	OutputsTooLarge bool `json:"outputsTooLarge,omitempty"`
 	// StateProblem is set if the state in the backend is not the known one.
 	StateProblem StateProblem `json:"stateProblem,omitempty"`
 	// Rescued is the name of the state that the run could not save to the backend.
@@ -131,6 +134,8 @@ type PlanSummary struct {
 	Import  int      `json:"import,omitempty"`
 	Forget  int      `json:"forget,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
+	// Omitted is the number of changes that do not fit into the run's Secret.
+	Omitted int `json:"omitted,omitempty"`
 	// OutputsOnly is set if the plan changes outputs but no resource.
 	OutputsOnly bool `json:"outputsOnly,omitempty"`
 }

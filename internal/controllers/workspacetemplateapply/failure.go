@@ -108,6 +108,8 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 		return infrav1.RunTimedOutReason, retryLater
 	case result.StateTooLarge:
 		return infrav1.StateTooLargeReason, retryNever
+	case result.OutputsTooLarge:
+		return infrav1.OutputsTooLargeReason, unlessDestroying
 	case result.StateProblem != "":
 		// The reasons have the names of the problems.
 		return string(result.StateProblem), unlessDestroying

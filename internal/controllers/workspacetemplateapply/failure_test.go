@@ -55,6 +55,13 @@ func TestClassifyFailure(t *testing.T) {
 	}
 }
 
+func TestClassifyFailure_namesOutputsThatAreTooLarge(t *testing.T) {
+	g := NewWithT(t)
+	reason, retry := classifyFailure(&terraform.Result{Operation: terraform.OperationPlanAndApply, Class: terraform.ClassTerminal, OutputsTooLarge: true}, terraform.OutcomeFailed)
+	g.Expect(reason).To(Equal(infrav1.OutputsTooLargeReason))
+	g.Expect(retry).To(Equal(retryNever))
+}
+
 func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *testing.T) {
 	tests := []struct {
 		previous *infrav1.FailureStatus

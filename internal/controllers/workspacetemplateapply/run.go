@@ -102,10 +102,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return err
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.Client.Create(ctx, secret)
 	}
-	if err := r.Client.Create(ctx, secret); err != nil {
+	if err != nil {
 		err = storeFault(request.RunID, err)
 		if _, stalled := fault.AsStalled(err); stalled {
 			r.queue.Release(s.slot())
@@ -129,7 +129,7 @@ func storeFault(runID string, err error) error {
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s is starting", runID)
-	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err):
+	case errors.Is(err, record.ErrRequestTooLarge), apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err):
 		return fault.Stall(infrav1.RunFailedReason, "Module and values exceed the size of a Secret (1 MiB): use source: Remote or smaller values")
 	default:
 		return fmt.Errorf("storing the run: %w", err)

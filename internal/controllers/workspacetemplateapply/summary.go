@@ -46,7 +46,7 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
 		status.Waiting = new(true)
 	}
-	status.OmittedChanges = int32(len(p.Changes) - len(status.Changes))
+	status.OmittedChanges = int32(p.Omitted + len(p.Changes) - len(status.Changes))
 	return status
 }
 

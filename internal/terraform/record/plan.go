@@ -25,6 +25,9 @@ const (
 	maxChunkedContent = 1 << 30
 )
 
+// ErrTooLarge reports that a content does not fit into the Secrets of Chunks.
+var ErrTooLarge = fmt.Errorf("more than %d Secrets are required", maxChunks)
+
 const (
 	keyChunk  = "chunk"
 	keyDigest = "sha256"
@@ -101,6 +104,9 @@ func Chunks(name string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secr
 	if err != nil {
 		return nil, fmt.Errorf("compressing %s: %w", name, err)
 	}
+	if err := checkSize(name, len(content), len(compressed)); err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(content)
 	var secrets []*corev1.Secret
 	for i := 0; len(compressed) > 0 || i == 0; i++ {
@@ -120,6 +126,14 @@ func Chunks(name string, content []byte, meta metav1.ObjectMeta) ([]*corev1.Secr
 		s.Annotations[ChunksAnnotation] = strconv.Itoa(len(secrets))
 	}
 	return secrets, nil
+}
+
+// checkSize returns ErrTooLarge for a content that could not be read again.
+func checkSize(name string, size, compressed int) error {
+	if size > maxChunkedContent || compressed > maxChunks*chunkSize {
+		return fmt.Errorf("%s has %d MiB: %w", name, size>>20, ErrTooLarge)
+	}
+	return nil
 }
 
 // ChunkCount returns the number of Secrets that hold the content, from the first

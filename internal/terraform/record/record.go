@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -105,11 +106,22 @@ func Shorten(name string, limit int) string {
 	return strings.TrimRight(strings.ToValidUTF8(name[:limit-9], ""), ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// NewRun returns the Secret of a run that no runner has claimed.
+// maxRequest is the size of a compressed request. The Secret also has to hold what the
+// runner writes before it removes the request: identity, progress and state.
+const maxRequest = 1<<20 - 64<<10
+
+// ErrRequestTooLarge reports that the request of a run does not fit into its Secret.
+var ErrRequestTooLarge = errors.New("it does not fit into a Secret")
+
+// NewRun returns the Secret of a run that no runner has claimed. It returns
+// ErrRequestTooLarge if the Secret would have no space for the runner.
 func NewRun(request *terraform.Request, meta metav1.ObjectMeta) (*corev1.Secret, error) {
 	data, err := encode(request)
 	if err != nil {
 		return nil, fmt.Errorf("compressing request: %w", err)
+	}
+	if len(data) > maxRequest {
+		return nil, fmt.Errorf("the request of run %s: %w", request.RunID, ErrRequestTooLarge)
 	}
 	meta.Name = SecretName(request.RunID)
 	annotations := map[string]string{BlockMoveAnnotation: ""}

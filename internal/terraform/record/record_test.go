@@ -2,6 +2,8 @@ package record_test
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -286,4 +288,19 @@ func TestNewRun_blocksMove(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(secret.Annotations).To(And(HaveKey("clusterctl.cluster.x-k8s.io/block-move"), HaveKeyWithValue("other", "x")))
 	g.Expect(meta.Annotations).To(HaveLen(1), "the argument is not changed")
+}
+
+// The runner must be able to claim every run.
+func TestNewRun_leavesSpaceForTheRunner(t *testing.T) {
+	g := NewWithT(t)
+	content := make([]byte, 3<<20/4)
+	_, err := rand.Read(content)
+	g.Expect(err).NotTo(HaveOccurred())
+	request := &terraform.Request{RunID: "hello-r1"}
+	request.Module.Content = hex.EncodeToString(content)
+	_, err = record.NewRun(request, metav1.ObjectMeta{})
+	g.Expect(err).NotTo(HaveOccurred())
+	request.Module.Content = hex.EncodeToString(append(content, content[:1<<18]...))
+	_, err = record.NewRun(request, metav1.ObjectMeta{})
+	g.Expect(err).To(MatchError(record.ErrRequestTooLarge))
 }

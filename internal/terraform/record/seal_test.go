@@ -33,3 +33,10 @@ func TestSeal_refusesOtherKeys(t *testing.T) {
 		NewWithT(t).Expect(err).To(HaveOccurred())
 	}
 }
+
+func TestCheckSize(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(checkSize("plan", 1<<30, 256*chunkSize)).To(Succeed())
+	g.Expect(checkSize("plan", 1<<30+1, 1)).To(MatchError(ErrTooLarge))
+	g.Expect(checkSize("plan", 1<<29, 256*chunkSize+1)).To(MatchError(ErrTooLarge))
+}

@@ -85,7 +85,11 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	if err := r.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content); err != nil {
+	err = r.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content)
+	if tooLarge(err) || errors.Is(err, record.ErrTooLarge) {
+		return terminal("Plan too large", fmt.Errorf("the plan with %d changes does not fit into Secrets: split the module, or set approval: Auto, which does not store plans: %w", len(plan.Summary.Changes), err))
+	}
+	if err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
 	}
 	run.result.Outcome = terraform.OutcomePlanned

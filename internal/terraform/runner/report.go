@@ -74,8 +74,10 @@ func (r *Runner) startReporting(ctx context.Context, run *execution) (stop func(
 			if !changed {
 				continue
 			}
-			if patch, err := record.ProgressPatch(progress, run.report.log.Bytes()); err == nil {
-				_ = r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+			err := r.writeProgress(ctx, progress, run.report.log.Bytes())
+			if tooLarge(err) {
+				// The request needs most of the Secret until the run ends.
+				_ = r.writeProgress(ctx, progress, nil)
 			}
 		}
 	}()
@@ -83,6 +85,14 @@ func (r *Runner) startReporting(ctx context.Context, run *execution) (stop func(
 		cancel()
 		<-done
 	}
+}
+
+func (r *Runner) writeProgress(ctx context.Context, progress terraform.Progress, log []byte) error {
+	patch, err := record.ProgressPatch(progress, log)
+	if err != nil {
+		return err
+	}
+	return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
 }
 
 // logBuffer is a log that can be read while it is written.

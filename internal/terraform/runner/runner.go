@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -214,25 +215,54 @@ func (run *execution) phase(name terraform.Phase, started time.Time) {
 }
 
 // finish writes the result, which ends the run. If the result is too large for a
-// Secret, it omits the log and then the outputs: a run without a result would be
-// considered lost and be repeated endlessly.
+// Secret, it omits the log, then most of the changes and diagnostics, and then the
+// outputs: a run without a result would be considered lost and be repeated endlessly.
 func (r *Runner) finish(ctx context.Context, run *execution) error {
 	run.result.FinishedAt = time.Now()
-	err := r.writeResult(ctx, run.result, run.report.log.Bytes())
-	if tooLarge(err) {
+	log := run.report.log.Bytes()
+	err := r.writeResult(ctx, run.result, log)
+	for _, shorten := range []func(*terraform.Result){func(*terraform.Result) {}, shortenLists, omitOutputs} {
+		if !tooLarge(err) {
+			return err
+		}
+		shorten(run.result)
 		err = r.writeResult(ctx, run.result, []byte("The log is omitted, because log and result are too large for one Secret.\n"))
 	}
-	if tooLarge(err) {
-		short := &terraform.Result{
-			RunID: run.result.RunID, Operation: run.result.Operation, StartedAt: run.result.StartedAt, FinishedAt: run.result.FinishedAt,
-			State: run.result.State, StateUncertain: run.result.StateUncertain, Rescued: run.result.Rescued, Saved: run.result.Saved,
-			Snapshot: run.result.Snapshot, Phases: run.result.Phases, LockFile: run.result.LockFile, Module: run.result.Module,
-			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal,
-			Diagnostics: diagnostic("Result too large", "The outputs and changes exceed 1 MiB, the limit of a Secret: make the outputs smaller. The changes are applied."),
-		}
-		err = r.writeResult(ctx, short, nil)
-	}
 	return err
+}
+
+// Limits of a result that is too large: the number of entries in its lists, and the
+// size of its texts.
+const (
+	maxListed = 100
+	maxText   = 16 << 10
+)
+
+// shortenLists omits most of the changes and diagnostics. The status has no more of
+// them, and a plan that waits for approval has all of its changes in its own Secret.
+func shortenLists(result *terraform.Result) {
+	if plan := result.Plan; plan != nil && len(plan.Changes) > maxListed {
+		plan.Omitted += len(plan.Changes) - maxListed
+		plan.Changes = plan.Changes[:maxListed]
+	}
+	result.Drift = result.Drift[:min(maxListed, len(result.Drift))]
+	result.Blocked = result.Blocked[:min(maxListed, len(result.Blocked))]
+	result.Diagnostics = result.Diagnostics[:min(maxListed, len(result.Diagnostics))]
+	for i := range result.Diagnostics {
+		result.Diagnostics[i].Detail = message.Truncate(result.Diagnostics[i].Detail, maxText)
+	}
+	result.CommandOutput = message.Truncate(result.CommandOutput, maxText)
+}
+
+// omitOutputs omits the outputs. The run has failed then, because they are a part of
+// what it applies.
+func omitOutputs(result *terraform.Result) {
+	if len(result.Outputs) == 0 {
+		return
+	}
+	result.Outputs, result.OutputsTooLarge = nil, true
+	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal
+	result.Diagnostics = diagnostic("Outputs too large", "The outputs exceed 1 MiB, the limit of a Secret, and are not written. All changes are applied. Make the outputs smaller, for example by writing large values to a bucket or a parameter store.")
 }
 
 func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log []byte) error {

@@ -92,13 +92,15 @@ func TestFinish_truncatesAResultThatIsTooLarge(t *testing.T) {
 		name    string
 		log     int
 		output  int
+		changes int
 		outcome terraform.Outcome
 		wantLog string
 		outputs int
 	}{
-		{"small", 100, 100, terraform.OutcomeSucceeded, "1\n", 1},
-		{"the log is too large", 200_000, 100, terraform.OutcomeSucceeded, "omitted", 1},
-		{"the outputs are too large", 100, 200_000, terraform.OutcomeFailed, "", 0},
+		{"small", 100, 100, 200, terraform.OutcomeSucceeded, "1\n", 1},
+		{"the log is too large", 200_000, 100, 200, terraform.OutcomeSucceeded, "omitted", 1},
+		{"the changes are too large", 100, 100, 20_000, terraform.OutcomeSucceeded, "omitted", 1},
+		{"the outputs are too large", 100, 200_000, 200, terraform.OutcomeFailed, "omitted", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,6 +114,10 @@ func TestFinish_truncatesAResultThatIsTooLarge(t *testing.T) {
 			run.result.Outcome, run.result.Operation, run.result.StartedAt = terraform.OutcomeSucceeded, terraform.OperationPlanAndApply, time.Now()
 			run.result.Outputs = map[string]terraform.Output{"o": {Value: value}}
 			run.result.State = terraform.StateInfo{Lineage: "l", Serial: 7}
+			run.result.Plan = &terraform.PlanSummary{}
+			for i := range tt.changes {
+				run.result.Plan.Changes = append(run.result.Plan.Changes, terraform.Change{Address: fmt.Sprintf("a.b[%d]", uint64(i)*0x9E3779B97F4A7C15)})
+			}
 			_, _ = run.report.log.Write([]byte("1\n" + random(tt.log)))
 
 			g.Expect(r.finish(t.Context(), run)).To(Succeed())
@@ -128,8 +134,10 @@ func TestFinish_truncatesAResultThatIsTooLarge(t *testing.T) {
 			g.Expect(result.Outputs).To(HaveLen(tt.outputs))
 			if tt.outcome == terraform.OutcomeFailed {
 				g.Expect(result.Class).To(Equal(terraform.ClassTerminal), "a retry does not help")
-				g.Expect(result.Diagnostics.Short()).To(ContainSubstring("make the outputs smaller"))
+				g.Expect(result.OutputsTooLarge).To(BeTrue())
+				g.Expect(result.Diagnostics.Short()).To(ContainSubstring("Make the outputs smaller"))
 			}
+			g.Expect(result.Plan.Omitted + len(result.Plan.Changes)).To(Equal(tt.changes))
 			log, err := record.Log(secret)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(log)).To(ContainSubstring(tt.wantLog))
