@@ -51,7 +51,8 @@ var attentionReasons = []string{
 // failureReasons are the reasons of failed operations and invalid input.
 var failureReasons = []string{
 	infrav1.RunFailedReason, infrav1.RetryingReason, infrav1.RunTimedOutReason, infrav1.StateTooLargeReason,
-	infrav1.StateMissingReason, infrav1.SnapshotNotFoundReason, infrav1.DependencyCycleReason,
+	infrav1.StateMissingReason, infrav1.StateForeignReason, infrav1.StateOutdatedReason,
+	infrav1.InvalidStateCommandReason, infrav1.OutputsTooLargeReason, infrav1.SnapshotNotFoundReason, infrav1.DependencyCycleReason,
 	infrav1.UnresolvedPlaceholderReason, infrav1.MissingVariableReason, infrav1.UnknownVariableReason,
 	infrav1.InvalidVariableReason, infrav1.UnknownOutputReason, infrav1.InvalidVarFileReason,
 	infrav1.InvalidOutputNameReason, infrav1.SecretConflictReason, infrav1.ModuleInvalidReason,

@@ -43,6 +43,10 @@ func TestOutcome(t *testing.T) {
 		{name: "waits for an approval", apply: applied(ready("False", infrav1.WaitingForApprovalReason, "Applied: plan-1")), waits: "plan-1"},
 		{name: "not known", apply: applied(ready("Unknown", "InternalError", "Applied: boom")), waits: "boom"},
 		{name: "failed", apply: applied(ready("False", infrav1.RunFailedReason, "Applied: denied")), stalls: "WorkspaceTemplateApply demo: Applied: denied"},
+		{name: "the state of another workspace", apply: applied(ready("False", infrav1.StateForeignReason, "Applied: foreign")), stalls: "foreign"},
+		{name: "an outdated state", apply: applied(ready("False", infrav1.StateOutdatedReason, "Applied: outdated")), stalls: "outdated"},
+		{name: "an invalid state command", apply: applied(ready("False", infrav1.InvalidStateCommandReason, "Applied: invalid")), stalls: "invalid"},
+		{name: "outputs that are too large", apply: applied(ready("False", infrav1.OutputsTooLargeReason, "OutputsWritten: large")), stalls: "large"},
 		{name: "protected", apply: applied(ready("False", infrav1.ProtectedResourceReason, "Applied: would destroy")), stalls: "would destroy"},
 		{name: "being deleted", apply: applied(func(a *infrav1.WorkspaceTemplateApply) { a.DeletionTimestamp = &now }), waits: "is being deleted"},
 		{name: "paused", apply: applied(func(a *infrav1.WorkspaceTemplateApply) {
