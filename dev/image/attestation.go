@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
@@ -81,4 +86,48 @@ func (b *built) attestations(created string) ([]v1.Image, error) {
 		return nil, fmt.Errorf("attaching the provenance of %s: %w", b.name, err)
 	}
 	return append(list, artifact), nil
+}
+
+// attestationDir is the directory of a layout with the attestations as files, which are
+// signed when the images are published.
+const attestationDir = "attestations"
+
+// writeAttestations writes the predicate of each attestation, and a list with a line for
+// each: its type as cosign calls it, the image, and the file.
+func writeAttestations(dir string, outputs []output) error {
+	dir = filepath.Join(dir, attestationDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var list bytes.Buffer
+	write := func(kind string, subject name.Digest, file string, predicate []byte) error {
+		fmt.Fprintln(&list, kind, subject, file)
+		return os.WriteFile(filepath.Join(dir, file), predicate, 0o644)
+	}
+	for _, o := range outputs {
+		digest, err := o.built.index.Digest()
+		if err != nil {
+			return err
+		}
+		var provenance struct {
+			Predicate json.RawMessage `json:"predicate"`
+		}
+		if err := json.Unmarshal(o.built.provenance, &provenance); err != nil {
+			return err
+		}
+		if err := write("slsaprovenance1", o.tag.Digest(digest.String()), o.built.name+".provenance.json", provenance.Predicate); err != nil {
+			return err
+		}
+		for _, p := range o.built.platforms {
+			digest, err := p.image.Digest()
+			if err != nil {
+				return err
+			}
+			file := strings.TrimSuffix(archiveName(o, p.platform), ".tar") + ".spdx.json"
+			if err := write("spdxjson", o.tag.Digest(digest.String()), file, p.sbom); err != nil {
+				return err
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "list.txt"), list.Bytes(), 0o644)
 }

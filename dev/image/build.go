@@ -134,6 +134,9 @@ func (b *builder) buildPlatform(ctx context.Context, d definition, platform v1.P
 				return nil, nil, err
 			}
 			components = append(components, modules...)
+			if err := b.addLicences(ctx, programs, name, file, b.lock.Date); err != nil {
+				return nil, nil, err
+			}
 		}
 		programs.addParents(b.lock.Date)
 		trees = append(trees, namedTree{strings.Join(d.parts, ", "), programs})
@@ -148,10 +151,24 @@ func (b *builder) buildPlatform(ctx context.Context, d definition, platform v1.P
 	}
 	program := tree{}
 	program.addProgram(d.program, file, b.source.Time)
+	if err := b.addLicences(ctx, program, d.program, file, b.source.Time); err != nil {
+		return nil, nil, err
+	}
+	program.addParents(b.source.Time)
 	image, err := assemble(platform, append(trees, namedTree{d.program, program}), imageConfig{
 		entrypoint: "/" + d.program, labels: b.annotations(d), created: b.source.Time, cache: filepath.Join(b.cache, "layers"),
 	})
 	return image, append(components, modules...), err
+}
+
+// addLicences adds the licences of a program, where those of Debian's packages are.
+func (b *builder) addLicences(ctx context.Context, t tree, program, path string, at time.Time) error {
+	text, err := licences(ctx, b.programs, program, path)
+	if err != nil {
+		return err
+	}
+	t.add("usr/share/doc/"+program+"/copyright", text, at)
+	return nil
 }
 
 // base returns the packages of an image and their files.
@@ -175,7 +192,8 @@ func (b *builder) base(ctx context.Context, d definition, platform v1.Platform) 
 
 const repository = "https://github.com/appthrust/capt"
 
-// annotations describe an image, in its index and as its labels.
+// annotations describe an image, in its index and as its labels. Images contain programs
+// with many licences: see /usr/share/doc in them.
 func (b *builder) annotations(d definition) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       d.name,
@@ -184,7 +202,6 @@ func (b *builder) annotations(d definition) map[string]string {
 		"org.opencontainers.image.revision":    b.source.Description(),
 		"org.opencontainers.image.created":     b.source.Time.Format(time.RFC3339),
 		"org.opencontainers.image.source":      repository,
-		"org.opencontainers.image.licenses":    "Apache-2.0",
 	}
 }
 

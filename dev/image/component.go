@@ -20,6 +20,8 @@ type component struct {
 	purl string
 	// sha256 is the checksum of the file that the component comes from, if it is known.
 	sha256 string
+	// sum is the checksum of a Go module in go.sum, if it has one.
+	sum string
 	// program is the path of the program that a Go module is part of. It is empty for
 	// a program itself and for a Debian package.
 	program string
@@ -62,12 +64,13 @@ func programComponents(path, version string) ([]component, error) {
 		}
 		// A module of this repository has no version, and is part of the program.
 		if !strings.HasPrefix(module.Path, ".") {
-			list = append(list, component{name: module.Path, version: module.Version, purl: goURL(module.Path, module.Version), program: name})
+			list = append(list, component{name: module.Path, version: module.Version, purl: goURL(module.Path, module.Version), sum: module.Sum, program: name})
 		}
 	}
 	return list, nil
 }
 
+// goURL returns the package URL of a module, which is in lower case by definition.
 func goURL(module, version string) string {
-	return "pkg:golang/" + module + "@" + url.QueryEscape(version)
+	return "pkg:golang/" + strings.ToLower(module) + "@" + url.QueryEscape(version)
 }

@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -44,11 +45,20 @@ func (f fakePrograms) compile(context.Context, v1.Platform, string) (string, err
 
 func (f fakePrograms) part(context.Context, v1.Platform, string) (string, error) { return f.path, nil }
 
+func (f fakePrograms) sources(_ context.Context, _ string, modules []debug.Module) (map[string]string, error) {
+	dirs := map[string]string{}
+	for _, module := range modules {
+		dirs[module.Path] = filepath.Dir(f.path)
+	}
+	return dirs, nil
+}
+
 func newProgram(t *testing.T) fakePrograms {
 	t.Helper()
 	dir := t.TempDir()
 	for file, content := range map[string]string{
 		"go.mod": "module example.com/program\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n",
+		"LICENSE": "the licence", "NOTICE.txt": "the notice", "licenses.go": "package main\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -228,7 +238,7 @@ func TestBuild_containsTheFilesThatProgramsNeed(t *testing.T) {
 			"etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\ncapt:x:65532:65532:capt:/tmp:/sbin/nologin\n",
 		}, []string{"usr/bin/git", "usr/bin/sh", "usr/local/bin/tofu", "usr/games", "usr/share/ca-certificates"}},
 		{1, map[string]string{
-			"runner": "", "usr/local/bin/tofu": "", "usr/bin/git": "git", "usr/bin/ssh": "ssh", "usr/bin/sh": "busybox", "usr/lib/libc.so.6": "libc",
+			"runner": "", "usr/local/bin/tofu": "", "usr/share/doc/tofu/copyright": "", "usr/share/doc/runner/copyright": "", "usr/bin/git": "git", "usr/bin/ssh": "ssh", "usr/bin/sh": "busybox", "usr/lib/libc.so.6": "libc",
 			"usr/lib/git-core/git": "../../bin/git", "lib": "usr/lib", "usr/share/doc/base-files/copyright": "licence",
 			"var/lib/dpkg/status.d/git": "Package: git\nVersion: 1:1-s390x\nDepends: libc6 (>= 2), perl\n", "var/lib/dpkg/status.d/git.md5sums": "sums",
 			"etc/ssl/certs/ca-certificates.crt": "first\nsecond\n",
@@ -376,6 +386,9 @@ func checkPushed(t *testing.T, reference string, d definition) {
 		t.Errorf("the provenance has subjects %v", provenance.Subject)
 	}
 	first := provenance.Predicate.BuildDefinition.ResolvedDependencies[0]
+	if build := provenance.Predicate.BuildDefinition.BuildType; build != repository+"/tree/0123/dev/image" {
+		t.Errorf("the provenance has the build type %s", build)
+	}
 	if first.Digest["gitCommit"] != "0123" {
 		t.Errorf("the provenance names the source %v", first)
 	}
@@ -528,5 +541,89 @@ func TestPack_isReproducible(t *testing.T) {
 	}
 	if !bytes.Contains(archives[0], []byte(`"io.containerd.image.name": "example.com/thing:v1"`)) {
 		t.Error("the archive does not name the image")
+	}
+}
+
+func TestLicences_listsEachTextOnce(t *testing.T) {
+	text := string(formatLicences("tofu", map[string][]string{"two": {"example.com/c v1"}, "one\n": {"example.com/b v1", "example.com/a v2"}}))
+	line := strings.Repeat("=", 80)
+	want := "\n" + line + "\nexample.com/a v2\nexample.com/b v1\n\none\n\n" + line + "\nexample.com/c v1\n\ntwo\n"
+	if _, list, _ := strings.Cut(text, "\n"); list != want {
+		t.Errorf("got %q, want %q", list, want)
+	}
+	files := readFiles(t, buildAll(t, newBuilder(t, newProgram(t)), "example.com")[0].built.platforms[0].image)
+	if text := files["usr/share/doc/manager/copyright"]; !strings.Contains(text, "the licence") || !strings.Contains(text, "the notice") || strings.Contains(text, "package main") {
+		t.Errorf("the licences of the manager are %q", text)
+	}
+}
+
+// The modules of a real program have licences in the module cache.
+func TestToolchain_findsTheSourcesOfModules(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := []debug.Module{{Path: "github.com/appthrust/capt"}, {Path: "golang.org/x/mod", Version: moduleVersion(t, "golang.org/x/mod"), Sum: "h1:x"}}
+	dirs, err := (toolchain{root: filepath.Join(root, "dev")}).sources(t.Context(), "manager", modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := licenceTexts(dirs["golang.org/x/mod"])
+	if err != nil || len(texts) == 0 || !strings.Contains(texts[0], "The Go Authors") {
+		t.Errorf("got %q, %v", texts, err)
+	}
+	if dirs["github.com/appthrust/capt"] == "" {
+		t.Error("the main module has no directory")
+	}
+}
+
+func moduleVersion(t *testing.T, path string) string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", path)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestGoURL_isInLowerCase(t *testing.T) {
+	if url := goURL("github.com/KimMachineGun/automemlimit", "v0.7.5"); url != "pkg:golang/github.com/kimmachinegun/automemlimit@v0.7.5" {
+		t.Error(url)
+	}
+}
+
+func TestDependencies_haveDigests(t *testing.T) {
+	list := dependencies([]component{{name: "m", purl: "pkg:golang/m@v1", sum: "h1:Khu2En+0gcYPZ2kuIihfswbzxv/mIHXgzPZ018Oty48="}, {name: "p", purl: "pkg:golang/p@v1", sha256: "00"}})
+	if got := list[0].Digest["dirHash1"]; got != "2a1bb6127fb481c60f67692e22285fb306f3c6ffe62075e0ccf674d7c3adcb8f" {
+		t.Errorf("the digest is %q", got)
+	}
+	if list[1].Digest != nil {
+		t.Errorf("a result has the digest %v", list[1].Digest)
+	}
+}
+
+func TestWriteAttestations_listsWhatIsSigned(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeAttestations(dir, buildAll(t, newBuilder(t, newProgram(t)), "ghcr.io/appthrust")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "attestations", "list.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != 10 {
+		t.Errorf("the list is\n%s", text)
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		content, err := os.ReadFile(filepath.Join(dir, "attestations", words[2]))
+		if err != nil || !strings.HasPrefix(words[1], "ghcr.io/appthrust/capt") || !strings.Contains(words[1], "@sha256:") {
+			t.Errorf("%s: %v", line, err)
+		}
+		if want := map[string]string{"slsaprovenance1": `"buildDefinition"`, "spdxjson": `"spdxVersion"`}[words[0]]; want == "" || !bytes.Contains(content, []byte(want)) {
+			t.Errorf("%s has the wrong content", line)
+		}
 	}
 }

@@ -165,7 +165,7 @@ func (o buildOptions) write(commit revision.Source, outputs []output) error {
 	if err := writeLayout(o.out, outputs); err != nil {
 		return fmt.Errorf("writing %s: %w", o.out, err)
 	}
-	if err := writeRecord(o.out, commit, outputs); err != nil {
+	if err := errors.Join(writeRecord(o.out, commit, outputs), writeAttestations(o.out, outputs)); err != nil {
 		return fmt.Errorf("describing the images: %w", err)
 	}
 	for _, result := range outputs {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"runtime"
@@ -62,7 +64,7 @@ func (b *builder) provenance(image *built, inputs []component) ([]byte, error) {
 		s.Subject = append(s.Subject, resource{Name: image.name + " " + p.platform.String(), Digest: map[string]string{digest.Algorithm: digest.Hex}})
 	}
 	s.Predicate.BuildDefinition = buildDefinition{
-		BuildType:          repository + "/blob/main/dev/image",
+		BuildType:          b.builderID(),
 		ExternalParameters: map[string]any{"version": b.version, "image": image.name, "platforms": platforms},
 		InternalParameters: map[string]string{
 			"go": runtime.Version(), "sourceDateEpoch": b.source.Time.Format(time.RFC3339), "workTree": b.source.Description(),
@@ -71,7 +73,7 @@ func (b *builder) provenance(image *built, inputs []component) ([]byte, error) {
 			URI: "git+" + repository, Digest: map[string]string{"gitCommit": b.source.Commit},
 		}}, dependencies(inputs)...),
 	}
-	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/dev/image"
+	s.Predicate.RunDetails.Builder.ID = b.builderID()
 	// GitHub Actions identifies the workflow and its run.
 	if workflow := os.Getenv("GITHUB_WORKFLOW_REF"); workflow != "" {
 		server := os.Getenv("GITHUB_SERVER_URL") + "/"
@@ -79,6 +81,19 @@ func (b *builder) provenance(image *built, inputs []component) ([]byte, error) {
 		s.Predicate.RunDetails.Metadata.InvocationID = server + os.Getenv("GITHUB_REPOSITORY") + "/actions/runs/" + os.Getenv("GITHUB_RUN_ID")
 	}
 	return json.Marshal(s)
+}
+
+// builderID returns the program that builds images, in the commit that it is built of.
+func (b *builder) builderID() string { return repository + "/tree/" + b.source.Commit + "/dev/image" }
+
+// moduleDigest returns the checksum of a Go module in the notation of in-toto.
+func moduleDigest(sum string) map[string]string {
+	encoded, found := strings.CutPrefix(sum, "h1:")
+	digest, err := base64.StdEncoding.DecodeString(encoded)
+	if !found || err != nil {
+		return nil
+	}
+	return map[string]string{"dirHash1": hex.EncodeToString(digest)}
 }
 
 // dependencies returns what was not built from the commit: Debian's packages and the
@@ -95,6 +110,8 @@ func dependencies(inputs []component) []resource {
 		// The checksum of a program is that of a result, not of an input.
 		if c.sha256 != "" && strings.HasPrefix(c.purl, "pkg:deb/") {
 			r.Digest = map[string]string{"sha256": c.sha256}
+		} else if c.sum != "" {
+			r.Digest = moduleDigest(c.sum)
 		}
 		list = append(list, r)
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -62,7 +63,11 @@ func writeRecord(dir string, source revision.Source, outputs []output) error {
 type pushOptions struct {
 	root, layout          string
 	allowOutdated, dryRun bool
+	now                   time.Time
 }
+
+// lockAge is the age at which a lock must be renewed before a release.
+const lockAge = 30 * 24 * time.Hour
 
 func runPush(ctx context.Context, args []string) error {
 	var o pushOptions
@@ -74,6 +79,7 @@ func runPush(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	o.now = time.Now()
 	images, err := readLayout(o.layout)
 	if err != nil {
 		return err
@@ -138,8 +144,8 @@ func (o pushOptions) checkGo(have string) error {
 	return nil
 }
 
-// checkPackages returns an error if packages of an architecture lack updates that others
-// have.
+// checkPackages returns an error if the packages were pinned long ago, or if those of an
+// architecture lack updates that others have.
 func (o pushOptions) checkPackages(images []layoutImage) error {
 	var wanted []string
 	for _, i := range images {
@@ -154,6 +160,9 @@ func (o pushOptions) checkPackages(images []layoutImage) error {
 		return err
 	}
 	var errs []error
+	if age := o.now.Sub(lock.Date); age > lockAge {
+		errs = append(errs, fmt.Errorf("the packages were pinned %d days ago: run `make debian-lock`, or accept them with ALLOW_OUTDATED=1", int(age.Hours()/24)))
+	}
 	for _, architecture := range wanted {
 		if old := outdated(lock, architecture); len(old) > 0 {
 			errs = append(errs, fmt.Errorf("packages for %s lack updates: run `make debian-lock` with a complete mirror, or accept them with ALLOW_OUTDATED=1: %s", architecture, strings.Join(old, ", ")))

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/appthrust/capt/dev/image/debian"
 	"github.com/appthrust/capt/dev/revision"
@@ -17,6 +18,7 @@ func pushTree(t *testing.T, registry, platforms string) (pushOptions, *builder) 
 	t.Helper()
 	o := pushOptions{root: t.TempDir(), layout: filepath.Join(t.TempDir(), "images")}
 	b := newBuilder(t, newProgram(t))
+	o.now = b.lock.Date.Add(lockAge)
 	var lock strings.Builder
 	if err := b.lock.Write(&lock); err != nil {
 		t.Fatal(err)
@@ -131,6 +133,8 @@ func TestPush_refusesPackagesWithoutUpdates(t *testing.T) {
 	if err != nil && strings.Contains(err.Error(), "amd64") {
 		t.Errorf("an architecture with updates is refused: %v", err)
 	}
+	o.now = o.now.Add(25 * time.Hour)
+	wantError(t, o.checked(t), "the packages were pinned 31 days ago")
 	o.allowOutdated = true
 	wantError(t, o.checked(t), "")
 }

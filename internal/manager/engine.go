@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/version"
 )
 
 // Values of --executor.
@@ -56,7 +57,7 @@ func (o *EngineOptions) Validate() error {
 		return errors.Join(o.findBinary(), o.findRunner())
 	case executorJob:
 		if o.RunnerImage == "" {
-			return errors.New("--executor=job requires --runner-image: set it to the image of this release, for example ghcr.io/appthrust/capt:v0.1.0")
+			return fmt.Errorf("--executor=job requires --runner-image: set it to the runner's image of this release, ghcr.io/appthrust/capt-runner:%s", version.Version())
 		}
 		return nil
 	default:

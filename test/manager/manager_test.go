@@ -208,7 +208,7 @@ func TestManager_refusesFlagsThatCannotWork(t *testing.T) {
 		{"executor", []string{"--executor=magic"}, `--executor is "magic": set it to process or job`},
 		{"binary", []string{"--terraform-binary=/nowhere/tofu"}, `--terraform-binary is "/nowhere/tofu", which is not an executable`},
 		{"runs", []string{"--max-runs=0"}, "--max-runs is 0: set it to at least 1"},
-		{"image", []string{"--executor=job"}, "--executor=job requires --runner-image"},
+		{"image", []string{"--executor=job"}, "--executor=job requires --runner-image: set it to the runner's image of this release, ghcr.io/appthrust/capt-runner:v"},
 		{"concurrency", []string{"--concurrency=0"}, "--concurrency is 0: set it to at least 1"},
 		{"burst", []string{"--kube-api-qps=100", "--kube-api-burst=10"}, "--kube-api-burst is 10"},
 		{"election", []string{"--leader-elect", "--leader-elect-lease-duration=1s"}, "leader election requires"},

@@ -181,6 +181,23 @@ func TestIndex_resolvesNewestVersions(t *testing.T) {
 	}
 }
 
+// While a mirror is being updated, the file of the plain name may be an older one.
+func TestIndex_readsAMirrorThatIsBeingUpdated(t *testing.T) {
+	m := newMirror(t)
+	m.publish(t, "debian", "stable", "Package: a\nVersion: 1\nFilename: a.deb\nSHA256: 00\nSize: 1\n", "")
+	const dir = "/debian/dists/stable/main/binary-s390x/"
+	current := m.files[dir+"Packages.xz"]
+	m.files[dir+fmt.Sprintf("by-hash/SHA256/%x", sha256.Sum256(current))] = current
+	m.files[dir+"Packages.xz"] = []byte("older")
+	universe, err := m.source(t).Index(t.Context(), []Suite{{Archive: "debian", Name: "stable"}}, "s390x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := universe.Resolve([]string{"a"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestIndex_refusesWhatIsNotSigned(t *testing.T) {
 	for name, test := range map[string]struct {
 		manipulate func(*mirror)

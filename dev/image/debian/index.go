@@ -65,7 +65,11 @@ func (s Source) Index(ctx context.Context, suites []Suite, architecture string) 
 		if !found {
 			return nil, fmt.Errorf("%s has no packages for %s", suite.Name, architecture)
 		}
-		content, err := s.get(ctx, base+"/"+name)
+		// A mirror that is being updated has the file under its checksum first.
+		content, err := s.get(ctx, base+"/main/binary-"+architecture+"/by-hash/SHA256/"+want)
+		if err != nil {
+			content, err = s.get(ctx, base+"/"+name)
+		}
 		if err != nil {
 			return nil, err
 		}
