@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,23 +27,9 @@ import (
 // publicRegistry is the registry and the namespace of releases.
 const publicRegistry = "ghcr.io/appthrust"
 
-// recordFile describes the images of a layout. The release contains the same description.
-const recordFile = "release.json"
-
-// record is the content of recordFile.
-type record struct {
-	// Version is the version with a leading v.
-	Version string `json:"version"`
-	// Commit has the suffix -dirty if the working tree differed from it.
-	Commit string `json:"commit"`
-	// Go is the version of the toolchain.
-	Go string `json:"go"`
-	// Images maps the name of each image to its digest.
-	Images map[string]string `json:"images"`
-}
-
+// writeRecord describes the images of a layout.
 func writeRecord(dir string, source revision.Source, outputs []output) error {
-	r := record{Version: source.Version, Commit: source.Description(), Go: runtime.Version(), Images: map[string]string{}}
+	r := revision.Record{Version: source.Version, Commit: source.Description(), Go: runtime.Version(), Images: map[string]string{}}
 	for _, o := range outputs {
 		digest, err := o.built.index.Digest()
 		if err != nil {
@@ -52,11 +37,7 @@ func writeRecord(dir string, source revision.Source, outputs []output) error {
 		}
 		r.Images[o.tag.Name()] = digest.String()
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, recordFile), append(text, '\n'), 0o644)
+	return r.Write(filepath.Join(dir, revision.RecordFile))
 }
 
 // pushOptions are the flags of "push".
@@ -99,13 +80,9 @@ func runPush(ctx context.Context, args []string) error {
 // check returns an error if the images are not those of this commit, or must not be
 // released.
 func (o pushOptions) check(ctx context.Context, images []layoutImage) error {
-	text, err := os.ReadFile(filepath.Join(o.layout, recordFile))
+	built, err := revision.ReadRecord(filepath.Join(o.layout, revision.RecordFile))
 	if err != nil {
-		return fmt.Errorf("reading the description of the images: %w", err)
-	}
-	var built record
-	if err := json.Unmarshal(text, &built); err != nil {
-		return fmt.Errorf("parsing %s: %w", recordFile, err)
+		return err
 	}
 	source, err := revision.ReadSource(ctx, o.root)
 	if err != nil {
@@ -116,7 +93,7 @@ func (o pushOptions) check(ctx context.Context, images []layoutImage) error {
 	}
 	for _, i := range images {
 		if built.Images[i.tag.Name()] != i.digest.String() {
-			return fmt.Errorf("%s is not what %s describes: build the images again", i.tag, recordFile)
+			return fmt.Errorf("%s is not what %s describes: build the images again", i.tag, revision.RecordFile)
 		}
 	}
 	errs := []error{o.checkPackages(images)}

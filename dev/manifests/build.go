@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/appthrust/capt/dev/revision"
@@ -44,7 +45,44 @@ func (r *release) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.pinImages(ctx, files); err != nil {
+		return err
+	}
 	return replace(r.out, files)
+}
+
+// pinImages adds the digests of the images to the manifests of a release, if they were
+// built from the same commit. In a checkout images are loaded by their tags.
+func (r *release) pinImages(ctx context.Context, files map[string][]byte) error {
+	if strings.HasSuffix(r.version, "-dev") {
+		return nil
+	}
+	images, err := revision.ReadRecord(filepath.Join(r.out, "images", revision.RecordFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	source, err := revision.ReadSource(ctx, r.root)
+	if err != nil {
+		return err
+	}
+	if images.Version != "v"+r.version || images.Commit != source.Description() {
+		return nil
+	}
+	for name, text := range files {
+		if name != "install.yaml" && !strings.HasSuffix(name, "-components.yaml") {
+			continue
+		}
+		for image, digest := range images.Images {
+			// The tag ends here: there may be an image whose tag is longer.
+			end := regexp.MustCompile(regexp.QuoteMeta(image) + `([^\w.-]|$)`)
+			text = end.ReplaceAll(text, []byte(image+"@"+digest+"$1"))
+		}
+		files[name] = text
+	}
+	return nil
 }
 
 // files returns the content of each file.

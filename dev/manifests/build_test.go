@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/dev/revision"
 )
 
 // object has the fields of an object that the tests use.
@@ -239,5 +241,53 @@ func TestBuild_refusesUncommittedChanges(t *testing.T) {
 	err = (&release{version: "0.1.0", root: root, out: out, uncommitted: true}).build(t.Context())
 	if err == nil || strings.Contains(err.Error(), "not committed") {
 		t.Errorf("the tree has no files to render: %v", err)
+	}
+}
+
+func TestBuild_pinsTheImagesOfTheSameCommit(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "internal/version"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "internal/version/VERSION"), []byte("v0.2.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "internal"}, {"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "x"}} {
+		if out, err := exec.Command("git", append([]string{"-C", root}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	source, err := revision.ReadSource(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const image, digest = "ghcr.io/appthrust/capt", "sha256:00"
+	text := "image: " + image + ":v0.2.0\n- --runner-image=" + image + "-runner:v0.2.0\nother: " + image + ":v0.2.0-rc.1\n"
+	pinned := "image: " + image + ":v0.2.0@" + digest + "\n- --runner-image=" + image + "-runner:v0.2.0@" + digest + "\nother: " + image + ":v0.2.0-rc.1\n"
+	for name, test := range map[string]struct{ version, commit, want string }{
+		"the same commit":       {"0.2.0", source.Commit, pinned},
+		"another commit":        {"0.2.0", "0123", text},
+		"a development version": {"0.2.0-dev", source.Commit, text},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := t.TempDir()
+			if err := os.Mkdir(filepath.Join(out, "images"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			record := revision.Record{Version: "v" + test.version, Commit: test.commit, Images: map[string]string{image + ":v0.2.0": digest, image + "-runner:v0.2.0": digest}}
+			if err := record.Write(filepath.Join(out, "images", revision.RecordFile)); err != nil {
+				t.Fatal(err)
+			}
+			files := map[string][]byte{"install.yaml": []byte(text), "metadata.yaml": []byte(text)}
+			if err := (&release{version: test.version, root: root, out: out}).pinImages(t.Context(), files); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(files["install.yaml"]); got != test.want {
+				t.Errorf("got\n%s", got)
+			}
+			if string(files["metadata.yaml"]) != text {
+				t.Error("another file was changed")
+			}
+		})
 	}
 }

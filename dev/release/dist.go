@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,29 +16,18 @@ import (
 )
 
 const (
-	// recordFile describes what the files of a release were built from.
-	recordFile = "release.json"
 	// checksumsFile has the SHA-256 sums of the other files.
 	checksumsFile = "checksums.txt"
 	// signatureFile is the signature of checksumsFile. It covers all files.
 	signatureFile = "checksums.txt.sigstore.json"
 	// imagesFile is the description of the images that were built, below dist/images.
-	imagesFile = "images/release.json"
+	imagesFile = "images/" + revision.RecordFile
 )
 
 // required are the files without which a release cannot be installed.
 var required = []string{
 	"install.yaml", "infrastructure-components.yaml", "control-plane-components.yaml", "bootstrap-components.yaml",
 	"addon-components.yaml", "metadata.yaml",
-}
-
-// record is the content of recordFile.
-type record struct {
-	// Version is the version with a leading v.
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	// Images maps the name of each image to its digest.
-	Images map[string]string `json:"images,omitempty"`
 }
 
 // seal ends a build: it records what the files in the directory of the release were built
@@ -53,8 +41,8 @@ func (r *release) seal(ctx context.Context) error {
 		return err
 	}
 	dir := filepath.Join(r.root, r.dist)
-	sealed := record{Version: r.tag(), Commit: commit}
-	images, err := readRecord(filepath.Join(dir, imagesFile))
+	sealed := revision.Record{Version: r.tag(), Commit: commit}
+	images, err := revision.ReadRecord(filepath.Join(dir, imagesFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		r.printf("%s has no images: run make docker-buildx VERSION=%s before a release", r.dist, r.version)
@@ -63,14 +51,10 @@ func (r *release) seal(ctx context.Context) error {
 	case images.Version != sealed.Version || images.Commit != sealed.Commit:
 		r.printf("%s/images contains %s of commit %s: run make docker-buildx VERSION=%s before a release", r.dist, images.Version, images.Commit, r.version)
 	default:
-		sealed.Images = images.Images
+		sealed.Go, sealed.Images = images.Go, images.Images
 	}
-	text, err := json.MarshalIndent(sealed, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", recordFile, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, recordFile), append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", recordFile, err)
+	if err := sealed.Write(filepath.Join(dir, revision.RecordFile)); err != nil {
+		return err
 	}
 	sums, err := checksumsOf(dir)
 	if err != nil {
@@ -87,9 +71,9 @@ func (r *release) seal(ctx context.Context) error {
 func (r *release) assets(ctx context.Context) (map[string]string, error) {
 	dir := filepath.Join(r.root, r.dist)
 	rebuild := fmt.Sprintf("run make build-installer VERSION=%s", r.version)
-	sealed, err := readRecord(filepath.Join(dir, recordFile))
+	sealed, err := revision.ReadRecord(filepath.Join(dir, revision.RecordFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: %s", filepath.Join(r.dist, recordFile), rebuild)
+		return nil, fmt.Errorf("%s is missing: %s", filepath.Join(r.dist, revision.RecordFile), rebuild)
 	}
 	if err != nil {
 		return nil, err
@@ -126,18 +110,6 @@ func (r *release) assets(ctx context.Context) (map[string]string, error) {
 func (r *release) head(ctx context.Context) (string, error) {
 	commit, err := revision.Git(ctx, r.root, "rev-parse", "HEAD")
 	return strings.TrimSpace(commit), err
-}
-
-func readRecord(path string) (record, error) {
-	var found record
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return found, fmt.Errorf("reading the record of a build: %w", err)
-	}
-	if err := json.Unmarshal(text, &found); err != nil {
-		return found, fmt.Errorf("parsing %s: %w", path, err)
-	}
-	return found, nil
 }
 
 // checksumsOf returns the checksums of the files in a directory, except those that are
