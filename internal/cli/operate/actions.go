@@ -137,6 +137,9 @@ func Retry(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplat
 // Restore requests that a snapshot replaces the state. With hold, the plan that
 // follows waits for approval.
 func Restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, snapshot Snapshot, hold bool) error {
+	if err := checkUsesState(apply); err != nil {
+		return err
+	}
 	if apply.Status.HandledRestore == snapshot.Name && apply.Annotations[infrav1.RestoreSnapshotAnnotation] == snapshot.Name {
 		return errors.New("this snapshot was restored last, and a snapshot cannot be restored twice in a row: restore another one first")
 	}

@@ -56,12 +56,21 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 
 // checkPending returns an error if another command was not executed yet.
 func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
-	if !apply.DeletionTimestamp.IsZero() && apply.Spec.RetainWorkspaceOnDelete {
-		return fmt.Errorf("%s is being deleted and retains its resources: it does not use its state any more", apply.Name)
+	if err := checkUsesState(apply); err != nil {
+		return err
 	}
 	pending, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
 	if err == nil && pending.ID != apply.Status.HandledStateCommand {
 		return fmt.Errorf("%s has not executed an earlier command yet (state %s): wait for it, or remove the annotation %s", apply.Name, pending.Command, infrav1.StateCommandAnnotation)
+	}
+	return nil
+}
+
+// checkUsesState returns an error if the workspace has no further run. A workspace that
+// is being deleted still needs its state to destroy its resources.
+func checkUsesState(apply *infrav1.WorkspaceTemplateApply) error {
+	if !apply.DeletionTimestamp.IsZero() && apply.Spec.RetainWorkspaceOnDelete {
+		return fmt.Errorf("%s is being deleted and retains its resources: it does not use its state any more", apply.Name)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package operate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -178,4 +179,29 @@ func TestRemoveCommand(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(RemoveCommand(t.Context(), newClient(), workspace("net"), "1")).To(Succeed(), "the workspace was deleted")
+}
+
+func TestStateChanges_ofAWorkspaceThatIsDeleted(t *testing.T) {
+	for _, retained := range []bool{false, true} {
+		t.Run(fmt.Sprint("retained ", retained), func(t *testing.T) {
+			g := NewWithT(t)
+			apply, template := templated()
+			apply.Finalizers, apply.Spec.RetainWorkspaceOnDelete = []string{"keep"}, retained
+			now := metav1.Now()
+			apply.DeletionTimestamp = &now
+			c := newClient(apply, template, config("aws"))
+			_, moveErr := RequestMove(t.Context(), c, apply.DeepCopy(), "aws", false)
+			for name, err := range map[string]error{
+				"push":    RequestCommand(t.Context(), c, apply.DeepCopy(), &terraform.StateCommand{Command: terraform.StatePush}, []byte("{}"), false),
+				"restore": Restore(t.Context(), c, apply.DeepCopy(), Snapshot{Name: "x"}, false),
+				"move":    moveErr,
+			} {
+				if retained {
+					g.Expect(err).To(MatchError(ContainSubstring("does not use its state any more")), name)
+				} else {
+					g.Expect(err).NotTo(HaveOccurred(), name)
+				}
+			}
+		})
+	}
 }
