@@ -73,7 +73,7 @@ const (
 // that of an earlier workspace of the same name.
 func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 	switch {
-	case (found.Lineage == "" || found.Lineage != k.Lineage) && k.isFree(found) && k.Adopt == k.AdoptNothing():
+	case k.Adopt == k.AdoptNothing() && (found.Lineage == "" || found.Lineage != k.Lineage && (k.isFree(found) || own && found.Resources == 0)):
 		return ""
 	case found.Lineage == "":
 		if k.Resources > 0 || k.Unconfirmed && k.Lineage != "" {
