@@ -77,6 +77,11 @@ verify: generate ## Check that generated files, modules and versions are current
 	@git diff --exit-code -- api config charts templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 	@test -z "$$(git ls-files --others --exclude-standard -- api config charts templates modules)" || { git ls-files --others --exclude-standard -- api config charts templates modules; echo "generated files are not committed"; exit 1; }
 
+.PHONY: scan
+scan: build ## Search the programs of CAPT and OpenTofu for known vulnerabilities; needs https://vuln.go.dev.
+	@cd dev && go run ./parts -link ../$(PARTS) scan tofu
+	@for program in bin/manager bin/runner bin/captctl $(PARTS)/tofu; do echo "scan $$program"; $(PARTS)/govulncheck -mode=binary $$program || exit 1; done
+
 .PHONY: addons
 addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
 	@cd dev && go run ./parts -link ../$(PARTS) charts fluxgen && go run ./addons -parts ../$(PARTS)

@@ -37,6 +37,8 @@ const (
 	groupE2E = "e2e"
 	// groupLint contains the linters and generators.
 	groupLint = "lint"
+	// groupScan contains the scanners for vulnerabilities.
+	groupScan = "scan"
 	// groupModules contains the programs of the tests of the Terraform modules.
 	groupModules = "modules"
 )
@@ -125,6 +127,10 @@ var catalog = []part{
 	{
 		name: "controller-gen", module: "controller-gen", pkg: "sigs.k8s.io/controller-tools/cmd/controller-gen",
 		versionOf: "sigs.k8s.io/controller-tools", groups: []string{groupLint},
+	},
+	{
+		name: "govulncheck", module: "govulncheck", pkg: "golang.org/x/vuln/cmd/govulncheck", versionOf: "golang.org/x/vuln",
+		groups: []string{groupScan},
 	},
 }
 

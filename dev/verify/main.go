@@ -39,6 +39,7 @@ var pins = []struct {
 	{"SOURCE_CONTROLLER_VERSION", "github.com/fluxcd/source-controller", []string{"dev/bin/flux/go.mod"}},
 	{"GOLANGCI_LINT_VERSION", "github.com/golangci/golangci-lint/v2", []string{"dev/bin/golangci-lint/go.mod"}},
 	{"CONTROLLER_TOOLS_VERSION", "sigs.k8s.io/controller-tools", []string{"dev/bin/controller-gen/go.mod"}},
+	{"GOVULNCHECK_VERSION", "golang.org/x/vuln", []string{"dev/bin/govulncheck/go.mod"}},
 }
 
 // addons maps a variable to the add-on that installs the version.
