@@ -242,8 +242,8 @@ debian-lock: ## Pin the current versions of the Debian packages in the images, i
 	@cd dev && go run ./image lock
 
 .PHONY: build-captctl
-build-captctl: ## Build captctl for Linux and macOS to dist/captctl_OS_ARCHITECTURE.tar.gz.
-	@cd dev && go run ./captctl
+build-captctl: ## Build captctl for Linux and macOS to dist/captctl_OS_ARCHITECTURE.tar.gz; PLATFORMS=linux/amd64,… builds fewer.
+	@cd dev && go run ./captctl $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 # The files of an earlier build are removed, so that a release has none of them.
 .PHONY: build-installer
