@@ -57,7 +57,7 @@ type benchProvider struct {
 // providers are the providers in the order of preference. The first one that is built is
 // measured.
 var providers = []benchProvider{
-	{part: "terraform-provider-aws", name: "aws", version: "6.47.0", module: `
+	{part: "terraform-provider-aws", name: "aws", version: "6.47.1", module: `
 provider "aws" {
   region                      = "eu-central-1"
   access_key                  = "bench"

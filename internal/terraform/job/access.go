@@ -28,7 +28,7 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 		if owner.Backend.Namespace != run.Namespace {
 			return fmt.Errorf("granting access to the state in namespace %s: a Job can access only its own namespace, %s", owner.Backend.Namespace, run.Namespace)
 		}
-		if err := e.reserveState(ctx, owner); err != nil {
+		if err := e.reserveState(ctx, owner, request.Workspace); err != nil {
 			return err
 		}
 	}
@@ -96,10 +96,11 @@ func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef)
 	return errors.Join(errs...)
 }
 
-// reserveState creates the Secret of the state and the Lease that locks it. A run
-// must not create a Secret that it can read: it could choose the type of a
-// service account token and so read the token of any account in the namespace.
-func (e *Executor) reserveState(ctx context.Context, request *terraform.Request) error {
+// reserveState creates the Secret of the state and the Lease that locks it. It returns an
+// error if the state is not that of the workspace. A run must not create a Secret that it
+// can read: it could choose the type of a service account token and so read the token of
+// any account in the namespace.
+func (e *Executor) reserveState(ctx context.Context, request *terraform.Request, workspace terraform.WorkspaceRef) error {
 	meta := record.StateMeta(request)
 	meta.Name = request.Backend.StateSecretName()
 	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
@@ -108,6 +109,31 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request)
 		if err := e.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
+	}
+	existing := &corev1.Secret{}
+	if err := e.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
+		return fmt.Errorf("reading the state: %w", err)
+	}
+	if record.BelongsToAnother(existing, workspace) {
+		return &forgedRunError{fmt.Errorf("state %s belongs to another workspace", existing.Name)}
+	}
+	return nil
+}
+
+// forgedRunError is the error of a run that would access another workspace. A run can
+// create Secrets, among them one with the name of the next run of its workspace, so the
+// executor does not trust the request in it.
+type forgedRunError struct{ error }
+
+func (e *forgedRunError) Unwrap() error { return e.error }
+
+// checkRequest returns an error if the request is not that of the run.
+func checkRequest(run terraform.Run, request *terraform.Request) error {
+	if w := request.Workspace; w.Namespace != run.Namespace || w.Name != run.Workspace {
+		return &forgedRunError{fmt.Errorf("the request is for workspace %s/%s", w.Namespace, w.Name)}
+	}
+	if request.RunID != run.ID {
+		return &forgedRunError{fmt.Errorf("the request is for run %s", request.RunID)}
 	}
 	return nil
 }

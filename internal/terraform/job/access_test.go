@@ -70,6 +70,47 @@ func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
 	}
 }
 
+// TestAccess_isNotForgedByARun forges the next run of a workspace. A run can create
+// Secrets, and knows its own workspace.
+func TestAccess_isNotForgedByARun(t *testing.T) {
+	for name, change := range map[string]func(*terraform.Request){
+		"workspace": func(r *terraform.Request) { r.Workspace.Name = "other" },
+		"namespace": func(r *terraform.Request) { r.Workspace.Namespace = "kube-system" },
+		"run":       func(r *terraform.Request) { r.RunID = "other-r1" },
+		"state":     func(r *terraform.Request) { r.Backend.SecretSuffix = "other" },
+		"moved": func(r *terraform.Request) {
+			from := *r
+			from.Workspace.Name = "other"
+			from.Backend.SecretSuffix = "other"
+			r.Backend, r.From = terraform.Backend{Type: "s3", HCL: `bucket = "b"`}, &from
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			mine, other := f.workspace("mine"), f.workspace("other")
+			first := f.run(mine)
+			f.Expect(f.executor.Start(f.ctx, first)).To(Succeed())
+			f.Expect(f.executor.Start(f.ctx, f.run(other))).To(Succeed())
+			request, err := record.Request(f.secret(first))
+			f.Expect(err).NotTo(HaveOccurred())
+			request.RunID = "mine-r2"
+			change(request)
+			forged, err := record.NewRun(request, record.Meta(mine, record.ComponentRun, "mine-r2"))
+			f.Expect(err).NotTo(HaveOccurred())
+			forged.Name = record.SecretName("mine-r2")
+			f.Eventually(func() error { return f.as(first).Create(f.ctx, forged) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+
+			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", ID: "mine-r2"}
+			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+			result, err := record.Result(f.secret(run))
+			f.Expect(err).NotTo(HaveOccurred())
+			f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+			f.Expect(apierrors.IsNotFound(f.get(&batchv1.Job{}, "capt-run-mine-r2"))).To(BeTrue())
+			f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-mine-r2"))).To(BeTrue())
+		})
+	}
+}
+
 // tokenComponent stands for a Secret that a module created to read the token of a
 // service account.
 const tokenComponent = "token"

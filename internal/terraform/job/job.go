@@ -77,24 +77,46 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if err != nil {
 		return fmt.Errorf("starting run: %w", err)
 	}
-	job, err := e.job(run, request)
-	if err == nil {
-		err = e.grant(ctx, run, request)
-	}
-	if err == nil {
-		err = e.create(ctx, job)
-	}
-	if _, invalid := errors.AsType[*invalidPodError](err); invalid {
-		// The run has its pod settings since it was created, so it can never start.
-		return e.finish(ctx, run, terraform.OutcomeFailed, terraform.ClassTerminal, terraform.Diagnostic{
-			Severity: terraform.SeverityError, Summary: "Invalid settings of the pod",
-			Detail: err.Error() + ". Correct spec.runner of the WorkspaceProviderConfig, then request a run.",
-		})
+	job, err := e.start(ctx, run, request)
+	if diagnostic := diagnose(err); diagnostic != nil {
+		return e.finish(ctx, run, terraform.OutcomeFailed, terraform.ClassTerminal, *diagnostic)
 	}
 	if err != nil {
 		return err
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
+	return nil
+}
+
+func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {
+	if err := checkRequest(run, request); err != nil {
+		return nil, err
+	}
+	job, err := e.job(run, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.grant(ctx, run, request); err != nil {
+		return nil, err
+	}
+	return job, e.create(ctx, job)
+}
+
+// diagnose returns the diagnostic of an error after which a run can never start, or nil.
+// A run has its request since it was created.
+func diagnose(err error) *terraform.Diagnostic {
+	if _, invalid := errors.AsType[*invalidPodError](err); invalid {
+		return &terraform.Diagnostic{
+			Severity: terraform.SeverityError, Summary: "Invalid settings of the pod",
+			Detail: err.Error() + ". Correct spec.runner of the WorkspaceProviderConfig, then request a run.",
+		}
+	}
+	if _, forged := errors.AsType[*forgedRunError](err); forged {
+		return &terraform.Diagnostic{
+			Severity: terraform.SeverityError, Summary: "Request of another run",
+			Detail: err.Error() + ". The Secret of this run was not created by the manager. Check what the modules of this workspace do, then request a run.",
+		}
+	}
 	return nil
 }
 

@@ -86,6 +86,13 @@ func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component st
 	return labels[workspaceLabel] == LabelValue(workspace.Name) && labels[componentLabel] == component
 }
 
+// BelongsToAnother reports whether an object is of another workspace. One that names no
+// workspace, such as a state that a user restored, is not.
+func BelongsToAnother(obj metav1.Object, workspace terraform.WorkspaceRef) bool {
+	name := obj.GetLabels()[workspaceLabel]
+	return name != "" && name != LabelValue(workspace.Name)
+}
+
 // RunID returns the ID of the run that an object belongs to, if any.
 func RunID(obj metav1.Object) string { return obj.GetLabels()[runLabel] }
 
