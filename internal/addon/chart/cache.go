@@ -3,6 +3,8 @@ package chart
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,23 +14,29 @@ import (
 // failureTTL is how long a failed fetch is cached.
 const failureTTL = 5 * time.Minute
 
-// Cache caches charts by their source. Charts are kept forever, because a
-// version never changes; failures are kept for some minutes. Concurrent requests
-// for the same chart share one fetch. The zero value is ready to use.
+// maxCharts is how many charts a cache keeps.
+const maxCharts = 64
+
+// Cache caches charts by their source. A version of a chart never changes, so that it is
+// kept until there are too many; failures are kept for some minutes. Concurrent requests
+// for the same chart share one fetch, and only one chart is fetched at a time, because
+// the memory of the manager is limited. The zero value is ready to use.
 type Cache struct {
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 
-	flight singleflight.Group
-	mutex  sync.Mutex
-	cached map[source]outcome
+	flight   singleflight.Group
+	fetching sync.Mutex
+	mutex    sync.Mutex
+	cached   map[source]outcome
 }
 
 // outcome is the result of a fetch.
 type outcome struct {
 	chart *Chart
 	err   error
-	// expires is when a failure is dropped.
+	// expires is when a failure is dropped. The chart that expires first is dropped if
+	// there are too many.
 	expires time.Time
 }
 
@@ -45,6 +53,8 @@ func (c *Cache) Fetch(ctx context.Context, repository, name, version string, ins
 		if cached, found := c.get(key); found {
 			return cached, nil
 		}
+		c.fetching.Lock()
+		defer c.fetching.Unlock()
 		chart, err := Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
 		return c.put(key, outcome{chart: chart, err: err}), nil
 	})
@@ -75,6 +85,10 @@ func (c *Cache) put(key source, result outcome) outcome {
 		c.cached = map[source]outcome{}
 	}
 	result.expires = c.now().Add(failureTTL)
+	if len(c.cached) >= maxCharts {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.cached)), func(a, b source) int { return c.cached[a].expires.Compare(c.cached[b].expires) })
+		delete(c.cached, oldest)
+	}
 	c.cached[key] = result
 	return result
 }

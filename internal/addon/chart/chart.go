@@ -16,10 +16,10 @@ import (
 
 const (
 	// maxArchive limits the size of an archive.
-	maxArchive = 20 << 20
+	maxArchive = 5 << 20
 	// maxFile limits the size of a file in a chart.
-	maxFile = 4 << 20
-	// maxFiles limits the size of all files in a chart.
+	maxFile = 1 << 20
+	// maxFiles limits the size of all files in a chart. Only a few of them are kept.
 	maxFiles = 64 << 20
 	// maxDepth limits how deep subcharts are nested.
 	maxDepth = 4

@@ -129,7 +129,7 @@ func TestLoad_reportsInvalidCharts(t *testing.T) {
 		"no name":          {tree{"Chart.yaml": "version: 1.0.0"}, "Chart.yaml has no name"},
 		"broken values":    {anchor().with("values.yaml", "a: ["), "reading values.yaml of chart anchor"},
 		"broken schema":    {anchor().with("values.schema.json", "{"), "reading values.schema.json of chart anchor"},
-		"a file too large": {anchor().with("values.yaml", "a: "+string(make([]byte, 5<<20))), "larger than 4 MiB"},
+		"a file too large": {anchor().with("values.yaml", "a: "+string(make([]byte, 5<<20))), "larger than 1 MiB"},
 		"broken inside":    {anchor().with("charts/x-1.tgz", "no archive"), "reading charts/x-1.tgz: not a .tgz archive"},
 	}
 	for name, test := range tests {

@@ -6,43 +6,26 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/message"
 )
 
-// maxIndex limits the size of index.yaml.
-const maxIndex = 64 << 20
-
-// index is the index.yaml of a Helm repository.
-type index struct {
-	Entries map[string][]entry `json:"entries"`
-}
-
-// entry is one version of a chart.
-type entry struct {
-	Version string   `json:"version"`
-	URLs    []string `json:"urls"`
-	Digest  string   `json:"digest"`
-}
-
 // download returns a chart from a Helm repository.
 func (s source) download(ctx context.Context) (*Chart, error) {
-	text, err := get(ctx, s.repository+"/index.yaml", maxIndex)
+	body, err := open(ctx, s.repository+"/index.yaml")
 	if err != nil {
 		return nil, err
 	}
-	var i index
-	if err := yaml.Unmarshal(text, &i); err != nil {
-		return nil, fmt.Errorf("reading index.yaml: %w", err)
+	defer body.Close()
+	entries, err := readIndex(body, s.name)
+	if err != nil {
+		return nil, fmt.Errorf("reading index.yaml of %s: %w", s.repository, err)
 	}
-	found, err := i.find(s.name, s.version)
+	found, err := findVersion(entries, s.version)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +51,8 @@ func (s source) download(ctx context.Context) (*Chart, error) {
 	return unpack(data, 0)
 }
 
-func (i index) find(name, version string) (entry, error) {
-	entries, known := i.Entries[name]
-	if !known {
-		return entry{}, missing("chart "+name, name, slices.Sorted(maps.Keys(i.Entries)))
-	}
+// findVersion returns the entry of a version.
+func findVersion(entries []entry, version string) (entry, error) {
 	for _, spelling := range versions(version) {
 		for _, e := range entries {
 			if e.Version == spelling && len(e.URLs) > 0 {
@@ -118,6 +98,20 @@ func cutTag(reference string) (repository, tag string) {
 
 // get returns the content at a URL.
 func get(ctx context.Context, address string, limit int64) ([]byte, error) {
+	body, err := open(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := readLimited(body, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", redacted(address), err)
+	}
+	return data, nil
+}
+
+// open returns the content at a URL as a stream.
+func open(ctx context.Context, address string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -126,13 +120,17 @@ func get(ctx context.Context, address string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s returned %s", request.URL.Redacted(), response.Status)
+		return nil, errors.Join(fmt.Errorf("%s returned %s", request.URL.Redacted(), response.Status), response.Body.Close())
 	}
-	data, err := readLimited(response.Body, limit)
+	return response.Body, nil
+}
+
+// redacted returns a URL without its password.
+func redacted(address string) string {
+	parsed, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", request.URL.Redacted(), err)
+		return "the URL"
 	}
-	return data, nil
+	return parsed.Redacted()
 }
