@@ -177,17 +177,37 @@ func TestProviders_haveOnlyTheirOwnPermissions(t *testing.T) {
 	for _, p := range providers {
 		resources := map[string]bool{}
 		for _, o := range parse(t, files[p.name+"-components.yaml"]) {
+			if o.Kind != "ClusterRole" {
+				continue
+			}
 			for _, rule := range o.Rules {
 				for _, resource := range rule.Resources {
 					resources[resource] = true
 				}
 			}
 		}
-		for _, resource := range []string{"jobs", "roles", "serviceaccounts"} {
+		for _, resource := range []string{"jobs", "roles", "serviceaccounts", "leases"} {
 			if resources[resource] != (p.name == "infrastructure") {
 				t.Errorf("%s provider: permission for %s is %t", p.name, resource, resources[resource])
 			}
 		}
+	}
+}
+
+// kubectl creates objects in the order of the file, and refuses those of a namespace
+// that does not exist yet.
+func TestInstaller_createsTheNamespaceFirst(t *testing.T) {
+	created := map[string]bool{}
+	for _, o := range parse(t, built(t, first)["install.yaml"]) {
+		switch namespace := o.Metadata.Namespace; {
+		case o.Kind == "Namespace":
+			created[o.Metadata.Name] = true
+		case namespace != "" && !created[namespace]:
+			t.Errorf("%s %s comes before its namespace", o.Kind, o.Metadata.Name)
+		}
+	}
+	if len(created) == 0 {
+		t.Error("there is no Namespace")
 	}
 }
 

@@ -68,7 +68,11 @@ func (c *config) setTag(tag string) error {
 
 // render returns the objects of a kustomization, for example config/default.
 func (c *config) render(path string) (resmap.ResMap, error) {
-	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(c.files, "/"+path)
+	options := krusty.MakeDefaultOptions()
+	// kubectl creates objects in the order of the file: first the Namespace, last the
+	// webhooks.
+	options.Reorder = krusty.ReorderOptionLegacy
+	objects, err := krusty.MakeKustomizer(options).Run(c.files, "/"+path)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", path, err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // flagTypes maps the types of flags to those of JSON schema.
 var flagTypes = map[string]string{
-	"bool": "boolean", "int": "integer", "int32": "integer", "float32": "number", "duration": "string", "string": "string",
+	"bool": "boolean", "int": "integer", "int32": "integer", "Level": "integer", "float32": "number", "duration": "string", "string": "string",
 	"stringSlice": "array", "strings": "array",
 }
 

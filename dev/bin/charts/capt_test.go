@@ -172,6 +172,8 @@ func TestCAPT_setsEveryFlag(t *testing.T) {
 		switch name {
 		case "health-addr", "diagnostics-address":
 			value, text = ":1234", ":1234"
+		case "executor":
+			value, text = "job", "job"
 		}
 		flags[name] = value
 		want = append(want, "--"+name+"="+text)
@@ -199,6 +201,27 @@ func TestCAPT_rejectsUnknownValues(t *testing.T) {
 		if _, err := renderCAPT(t, values); err == nil {
 			t.Errorf("%v is accepted", values)
 		}
+	}
+}
+
+// Values that the schema accepts, and with which nothing would work.
+func TestCAPT_rejectsFlagsThatDoNotWork(t *testing.T) {
+	for want, flags := range map[string]map[string]any{
+		"the manager must serve them":        {"webhook-port": 0},
+		"write :PORT, for example :9440":     {"health-addr": "0"},
+		"write :PORT, for example :8443":     {"diagnostics-address": "localhost:"},
+		"neither the runner nor OpenTofu":    {"executor": "process"},
+		"two managers would change the same": {"leader-elect": false},
+	} {
+		if _, err := renderCAPT(t, map[string]any{"flags": flags}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", flags, err, want)
+		}
+	}
+	if _, err := renderCAPT(t, map[string]any{"replicas": 1, "flags": map[string]any{"leader-elect": false}}); err != nil {
+		t.Errorf("one manager needs no election: %v", err)
+	}
+	if _, err := renderCAPT(t, map[string]any{"flags": map[string]any{"v": 1}}); err != nil {
+		t.Errorf("the log level is a number: %v", err)
 	}
 }
 
