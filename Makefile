@@ -124,12 +124,13 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1
 
 .PHONY: e2e
-e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-state and test-clusterctl. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-state, test-clusterctl and test-upgrade. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
 	@$(MAKE) --no-print-directory test-state
 	@$(MAKE) --no-print-directory test-clusterctl
+	@$(MAKE) --no-print-directory test-upgrade
 	@if $(HAS_NODE); then \
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
@@ -148,6 +149,10 @@ test-state: parts-test build ## Test that no state is lost, with the S3 backend 
 .PHONY: test-clusterctl
 test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the real clusterctl, from a repository on disk.
 	CAPT_TEST_CLUSTERCTL=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/clusterctl
+
+.PHONY: test-upgrade
+test-upgrade: parts-test build ## Replace the previous version of CAPT by this one, with living workspaces, an interrupted run and a waiting plan; needs the history of the repository.
+	CAPT_TEST_UPGRADE=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/upgrade
 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node, with the S3 backend on an emulator too; needs root, containerd, runc, the CNI plugins, Python 3 and PyPI.

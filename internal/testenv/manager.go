@@ -18,6 +18,8 @@ const managerStopTimeout = 3 * time.Minute
 // Manager is the manager program of this repository, which runs Terraform as child
 // processes. It can be stopped, killed and started again.
 type Manager struct {
+	// Program is the path of another manager, which is built with its runner beside it.
+	Program    string
 	Kubeconfig string
 	// WorkDir is the working directory. It is created if it does not exist.
 	WorkDir string
@@ -36,9 +38,12 @@ func (m *Manager) Log() string { return filepath.Join(m.WorkDir, "manager.log") 
 
 // Start starts the manager. It does not wait until the manager is ready.
 func (m *Manager) Start() error {
-	program, err := Built("manager")
-	if err != nil {
-		return err
+	program := m.Program
+	if program == "" {
+		var err error
+		if program, err = Built("manager"); err != nil {
+			return err
+		}
 	}
 	tofu, err := Part("tofu")
 	if err != nil {

@@ -50,6 +50,7 @@ type options struct {
 	serviceAccounts   bool
 	webhooks          bool
 	node              bool
+	crds              *string
 	setup             []func(ctrl.Manager) error
 	managerOptions    func(*ctrl.Options)
 	started           []func(*Environment) error
@@ -64,6 +65,10 @@ func WithControllerManager() Option { return func(o *options) { o.controllerMana
 
 // WithServiceAccounts enables the admission plugin ServiceAccount.
 func WithServiceAccounts() Option { return func(o *options) { o.serviceAccounts = true } }
+
+// WithCRDs installs the CRDs of a directory instead of those of CAPT, or none if it is
+// empty.
+func WithCRDs(dir string) Option { return func(o *options) { o.crds = &dir } }
 
 // WithClusterAPI runs the controllers and webhooks of Cluster API.
 func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
@@ -158,6 +163,12 @@ func (e *Environment) start(o *options) error {
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
+	}
+	if o.crds != nil {
+		e.api.CRDDirectoryPaths = nil
+		if *o.crds != "" {
+			e.api.CRDDirectoryPaths = []string{*o.crds}
+		}
 	}
 	if o.webhooks {
 		e.api.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}
