@@ -27,7 +27,7 @@ import (
 const (
 	// enabled is the variable that enables the test.
 	enabled     = "CAPT_TEST_UPGRADE"
-	testTimeout = 3 * time.Minute
+	testTimeout = 5 * time.Minute
 	templateRef = "traced"
 )
 
@@ -46,7 +46,7 @@ resource "terraform_data" "first" {
 }
 resource "terraform_data" "wait" {
   input      = terraform_data.first.id
-  provisioner "local-exec" { command = "sleep ${var.pause}" }
+  provisioner "local-exec" { command = "echo waiting >> ${var.trace}.waiting; sleep ${var.pause}" }
 }
 resource "terraform_data" "second" {
   depends_on = [terraform_data.wait]
@@ -196,15 +196,15 @@ func TestUpgrade_losesNothing(t *testing.T) {
 	idle := h.waitReady("idle").Status.Runs
 	h.create("planned", 0, func(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual })
 	plan := h.waiting("planned")
-	h.create("interrupted", 60)
-	h.Eventually(func() []string { return h.events("interrupted") }, testTimeout, 50*time.Millisecond).Should(HaveLen(1), "its first resource exists")
+	h.create("interrupted", 20)
+	h.Eventually(h.trace("interrupted")+".waiting", testTimeout, 50*time.Millisecond).Should(BeAnExistingFile(), "its first resource is complete")
+	h.Expect(h.events("interrupted")).To(HaveLen(1))
 	h.Expect(old.Stop(syscall.SIGTERM)).To(Succeed())
 
 	kubectl, err := testenv.Part("kubectl")
 	h.Expect(err).NotTo(HaveOccurred())
 	h.run(h.root, kubectl, "--kubeconfig", h.env.Kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join("config", "crd", "bases"))
 	h.start("")
-	// The pause is over when the run continues: it must not be created again.
 	h.waitReady("interrupted")
 	h.Expect(h.events("interrupted")).To(ConsistOf("created first\n", "created second\n"), "each resource is created once")
 	h.create("after", 0)
@@ -213,9 +213,18 @@ func TestUpgrade_losesNothing(t *testing.T) {
 	h.Expect(h.events("idle")).To(HaveLen(2))
 
 	h.Expect(h.events("planned")).To(BeEmpty(), "nothing is applied without approval")
-	current := h.waiting("planned")
-	t.Logf("plan %s before the upgrade, %s after it", plan, current)
-	h.approve("planned", current)
+	h.Expect(h.waiting("planned")).To(Equal(plan), "the plan still waits")
+	h.approve("planned", plan)
+	// The previous version has not stored what this one needs to apply its plan. It then
+	// plans again, and the new plan waits for approval too.
+	h.Eventually(func() bool {
+		status := h.get("planned").Status
+		return meta.IsStatusConditionTrue(status.Conditions, infrav1.ReadyCondition) || status.Plan != nil && status.Plan.ID != plan && *status.Plan.Waiting
+	}, testTimeout, 100*time.Millisecond).Should(BeTrue())
+	if again := h.get("planned").Status.Plan.ID; again != plan {
+		h.Expect(h.events("planned")).To(BeEmpty(), "another plan than the approved one is not applied")
+		h.approve("planned", again)
+	}
 	h.waitReady("planned")
 	h.Expect(h.events("planned")).To(ConsistOf("created first\n", "created second\n"))
 
