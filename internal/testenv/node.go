@@ -113,7 +113,8 @@ func (e *Environment) prepareNode(root string) error {
 	}
 	server := e.api.ControlPlane.GetAPIServer()
 	server.Address, server.Port = apiAddress, "443"
-	server.Configure().Set("service-cluster-ip-range", serviceRange)
+	// Webhooks are called in their pods: there is no proxy for Services.
+	server.Configure().Set("service-cluster-ip-range", serviceRange).Set("enable-aggregator-routing", "true")
 	return nil
 }
 

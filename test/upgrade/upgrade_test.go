@@ -209,7 +209,7 @@ func TestUpgrade_losesNothing(t *testing.T) {
 	h.Expect(h.events("interrupted")).To(ConsistOf("created first\n", "created second\n"), "each resource is created once")
 	h.create("after", 0)
 	h.waitReady("after")
-	h.Expect(h.waitReady("idle").Status.Runs).To(Equal(idle), "an upgrade is no reason for a run")
+	h.Expect(h.waitReady("idle").Status.Runs).To(Equal(idle), "an upgrade does not cause a run")
 	h.Expect(h.events("idle")).To(HaveLen(2))
 
 	h.Expect(h.events("planned")).To(BeEmpty(), "nothing is applied without approval")
