@@ -351,7 +351,7 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 
 // adoptedVersion is at the end of the message of a workspace that found the state of an
 // earlier workspace of its name.
-var adoptedVersion = regexp.MustCompile(`adopt-state to (\S+?)(;|$)`)
+var adoptedVersion = regexp.MustCompile(`adopt-state to ([0-9a-f-]+/\d+)`)
 
 // mayAdopt reports whether a workspace cannot know that a state is its own: an earlier
 // workspace retained it, or the record of the run that created it was deleted.

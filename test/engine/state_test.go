@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -316,6 +318,29 @@ func TestState_elsewhereOfAnotherWorkspaceIsNotTouched(t *testing.T) {
 	w.Expect(string(server.State("the-same-key"))).To(ContainSubstring("terraform_data"))
 	w.delete("first")
 	w.waitDeleted("first")
+	w.Expect(w.directories()).To(BeZero())
+}
+
+// A workspace that is deleted before its first apply leaves an empty state, which the
+// next one of its name uses.
+func TestState_elsewhereOfADeletedWorkspaceIsFree(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("key")
+	w.template("several", several, usesElsewhere)
+	manual := func(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual }
+	for _, name := range []string{"never applied", "applied and destroyed"} {
+		w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), manual)
+		w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+		if name == "applied and destroyed" {
+			w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
+			w.waitReady("hello")
+		}
+		w.delete("hello")
+		w.waitDeleted("hello")
+		state, err := command.ParseState(server.State("key"))
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(state.Owner).To(Equal(terraform.NoOwner), name)
+	}
 	w.Expect(w.directories()).To(BeZero())
 }
 

@@ -43,24 +43,47 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if s.apply.Spec.RetainWorkspaceOnDelete {
 		return r.settle(ctx, s)
 	}
-	if empty, err := r.nothingLeft(ctx, s); err != nil || empty {
+	empty, err := r.nothingLeft(ctx, s)
+	if err != nil {
 		return err
 	}
-	// Destroying requires the module that created the resources.
-	if err := r.dependencies(ctx, s); err != nil {
-		return err
+	frees := false
+	if empty {
+		if frees, err = s.leavesState(); err != nil || !frees {
+			return err
+		}
 	}
-	if err := r.inputs(ctx, s); err != nil {
-		return err
+	next, err := r.prepareDestroy(ctx, s)
+	if frees && isFault(err) {
+		// Nothing has to be destroyed, so the deletion does not wait.
+		return nil
 	}
-	if err := r.resolveMove(ctx, s); err != nil {
-		return err
-	}
-	next, err := decideDestroy(s.situation())
 	if err != nil {
 		return err
 	}
 	return r.start(ctx, s, next)
+}
+
+// isFault reports whether an error is a fault, which a user resolves.
+func isFault(err error) bool {
+	_, waiting := fault.AsWaiting(err)
+	_, stalled := fault.AsStalled(err)
+	return waiting || stalled
+}
+
+// prepareDestroy returns the next run of a workspace that is being deleted. Destroying
+// requires the module that created the resources.
+func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) (decision, error) {
+	if err := r.dependencies(ctx, s); err != nil {
+		return noRun, err
+	}
+	if err := r.inputs(ctx, s); err != nil {
+		return noRun, err
+	}
+	if err := r.resolveMove(ctx, s); err != nil {
+		return noRun, err
+	}
+	return decideDestroy(s.situation())
 }
 
 // settle saves the state that a lost run left in its working directory, before the

@@ -246,6 +246,23 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
+// leavesState reports whether the workspace would leave an empty state of its own in
+// another backend than the default one. A destroy run marks it as free: otherwise the
+// next workspace of the same name would have to adopt it. It is tried once.
+func (s *scope) leavesState() (bool, error) {
+	state := s.apply.Status.State
+	if state == nil || state.Lineage == "" || usesKubernetes(state, s.runs) {
+		return false, nil
+	}
+	results, err := s.results()
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(results, func(result *terraform.Result) bool {
+		return result != nil && result.Operation == terraform.OperationDestroy
+	}), nil
+}
+
 // needsState reports whether a problem with the state must be solved before the
 // workspace is deleted: its own state is missing or outdated. The state of another
 // workspace stays as it is if this one never had a state of its own.

@@ -55,7 +55,9 @@ var lockLeft = regexp.MustCompile(`(?i)error (releasing|unlocking) the state`)
 
 // LockLeft reports whether the tool may have left its lock in the backend: it could not
 // release it, or a signal ended it, for example because the memory was used up.
-func (f *Failure) LockLeft() bool { return f.Killed || f.ExitCode < 0 || matches(f.Diagnostics, lockLeft) }
+func (f *Failure) LockLeft() bool {
+	return f.Killed || f.ExitCode < 0 || matches(f.Diagnostics, lockLeft)
+}
 
 // Outcome returns the outcome of a run that ends with this failure.
 func (f *Failure) Outcome() terraform.Outcome {

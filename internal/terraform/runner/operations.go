@@ -194,7 +194,11 @@ func (r *Runner) freeState(ctx context.Context, run *execution) {
 // concludeUnchanged completes a run whose plan has no changes.
 func (r *Runner) concludeUnchanged(ctx context.Context, run *execution) error {
 	run.result.Outcome = terraform.OutcomeNoChanges
-	return r.readOutputs(ctx, run)
+	if err := r.readOutputs(ctx, run); err != nil {
+		return err
+	}
+	r.freeState(ctx, run)
+	return nil
 }
 
 // readOutputs reads the outputs from the state. The event stream omits sensitive
