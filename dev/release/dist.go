@@ -24,6 +24,9 @@ const (
 	imagesFile = "images/" + revision.RecordFile
 )
 
+// publicRegistry is the registry of releases.
+const publicRegistry = "ghcr.io/appthrust"
+
 // required are the files without which a release cannot be installed.
 var required = []string{
 	"install.yaml", "infrastructure-components.yaml", "control-plane-components.yaml", "bootstrap-components.yaml",
@@ -87,6 +90,11 @@ func (r *release) assets(ctx context.Context) (map[string]string, error) {
 	}
 	if len(sealed.Images) == 0 {
 		return nil, fmt.Errorf("%s contains no images of commit %s: run make docker-buildx VERSION=%s, then make build-installer VERSION=%s", r.dist, commit, r.version, r.version)
+	}
+	for image := range sealed.Images {
+		if !r.dryRun && !strings.HasPrefix(image, publicRegistry+"/") {
+			return nil, fmt.Errorf("%s contains %s, which is not at %s: run make docker-buildx VERSION=%s without REGISTRY", r.dist, image, publicRegistry, r.version)
+		}
 	}
 	for _, name := range required {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

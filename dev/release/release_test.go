@@ -78,7 +78,7 @@ func (r *tree) tag(name string) {
 // build writes the files of a release, as make build-installer does.
 func (r *tree) build(version string) {
 	commit := strings.TrimSpace(r.git("rev-parse", "HEAD"))
-	r.write("dist/images/release.json", fmt.Sprintf(`{"version": "v%s", "commit": %q, "images": {"example.com/capt:v%s": "sha256:0"}}`, version, commit, version))
+	r.write("dist/images/release.json", fmt.Sprintf(`{"version": "v%s", "commit": %q, "images": {"ghcr.io/appthrust/capt:v%s": "sha256:0"}}`, version, commit, version))
 	for _, name := range required {
 		r.write(filepath.Join("dist", name), "kind: "+name)
 	}
@@ -351,7 +351,7 @@ func TestGitHub_createsAReleaseOnce(t *testing.T) {
 	))
 	r.Expect(h.published).To(ConsistOf(append([]any{"release.json", "checksums.txt", "checksums.txt.sigstore.json"}, asAny(required)...)...))
 	r.Expect(h.assets["checksums.txt"]).To(And(ContainSubstring("  install.yaml\n"), ContainSubstring("  release.json\n")))
-	r.Expect(h.assets["release.json"]).To(And(ContainSubstring(h.commit), ContainSubstring("example.com/capt:v0.2.0")))
+	r.Expect(h.assets["release.json"]).To(And(ContainSubstring(h.commit), ContainSubstring("ghcr.io/appthrust/capt:v0.2.0")))
 	writes := h.writes
 	r.Expect(r.succeed("github", "0.2.0")).To(ContainSubstring("Release v0.2.0 exists"))
 	h.assets["install.yaml"] = "kind: other.yaml!"
@@ -382,6 +382,17 @@ func TestGitHub_completesADraft(t *testing.T) {
 	r.Expect(r.succeed("github", "0.2.0")).To(And(ContainSubstring("install.yaml: uploaded before"), ContainSubstring("metadata.yaml: uploaded\n")))
 	r.Expect(h.assets["checksums.txt"]).To(Equal(r.read("dist/checksums.txt")))
 	r.Expect(h.release).To(HaveKeyWithValue("draft", false))
+}
+
+func TestGitHub_refusesImagesOfAnotherRegistry(t *testing.T) {
+	r := newTree(t)
+	h := newHub(t, r)
+	r.write("dist/images/release.json", strings.ReplaceAll(r.read("dist/images/release.json"), "ghcr.io/appthrust", "example.com/private"))
+	r.succeed("seal", "0.2.0")
+	r.succeed("-dry-run", "github", "0.2.0")
+	_, err := r.run("github", "0.2.0")
+	r.Expect(err).To(MatchError(ContainSubstring("dist contains example.com/private/capt:v0.2.0, which is not at ghcr.io/appthrust")))
+	r.Expect(h.writes).To(BeZero())
 }
 
 func TestGitHub_refusesAnotherCommit(t *testing.T) {
