@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,14 @@ import (
 	"github.com/appthrust/capt/dev/revision"
 )
 
-const defaultPlatforms = "linux/amd64,linux/arm64,linux/s390x,linux/ppc64le,darwin/amd64,darwin/arm64"
+// platformsOf returns the platforms of a version: all of a release, this machine's of a
+// development version.
+func platformsOf(version string) string {
+	if strings.HasSuffix(version, "-dev") {
+		return runtime.GOOS + "/" + runtime.GOARCH
+	}
+	return "linux/amd64,linux/arm64,linux/s390x,linux/ppc64le,darwin/amd64,darwin/arm64"
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,13 +48,16 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("captctl", flag.ContinueOnError)
 	root := flags.String("root", "..", "directory of the repository")
 	out := flags.String("out", "../dist", "directory of the archives")
-	platforms := flags.String("platforms", defaultPlatforms, "platforms, separated by commas")
+	platforms := flags.String("platforms", "", "platforms, separated by commas; default is all for a release, and this machine's otherwise")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	source, err := revision.ReadSource(ctx, *root)
 	if err != nil {
 		return err
+	}
+	if *platforms == "" {
+		*platforms = platformsOf(source.Version)
 	}
 	licence, err := os.ReadFile(filepath.Join(*root, "LICENSE"))
 	if err != nil {

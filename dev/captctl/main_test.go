@@ -56,6 +56,13 @@ func TestRun_packsAProgramThatKnowsItsCommit(t *testing.T) {
 	g.Expect(filepath.Join(out, "LICENSE")).To(BeAnExistingFile())
 }
 
+// The build of a checkout must not take the time of a release.
+func TestPlatformsOf_aCheckoutIsThisMachine(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(platformsOf("v0.2.0-dev")).To(Equal(runtime.GOOS + "/" + runtime.GOARCH))
+	g.Expect(platformsOf("v0.2.0-rc.1")).To(And(ContainSubstring("darwin/arm64"), ContainSubstring("linux/amd64")))
+}
+
 func TestRun_refusesAnIncompletePlatform(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(run(t.Context(), []string{"-root", newTree(t), "-out", t.TempDir(), "-platforms", "linux"})).To(MatchError(ContainSubstring("OS/ARCHITECTURE")))
