@@ -151,9 +151,12 @@ func (r *release) findRelease(ctx context.Context, client *github.Client) (*gith
 	}
 }
 
-// requireEqual returns an error unless a published release has exactly the files.
+// requireEqual returns an error unless a published release has exactly the files. The
+// signature may be another one, of the same checksums.
 func (r *release) requireEqual(published *github.RepositoryRelease, assets map[string]string) error {
-	if different := differingAssets(published.Assets, assets); len(different) > 0 {
+	different := differingAssets(published.Assets, assets)
+	different = slices.DeleteFunc(different, func(name string) bool { return name == signatureFile })
+	if len(different) > 0 {
 		return fmt.Errorf("release %s is published with other files (%s): release another version", r.tag(), strings.Join(different, ", "))
 	}
 	r.printf("Release %s exists: %s", r.tag(), published.GetHTMLURL())

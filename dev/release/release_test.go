@@ -354,6 +354,9 @@ func TestGitHub_createsAReleaseOnce(t *testing.T) {
 	r.Expect(h.assets["release.json"]).To(And(ContainSubstring(h.commit), ContainSubstring("ghcr.io/appthrust/capt:v0.2.0")))
 	writes := h.writes
 	r.Expect(r.succeed("github", "0.2.0")).To(ContainSubstring("Release v0.2.0 exists"))
+	// Each signature of the same checksums is another one.
+	r.write("dist/checksums.txt.sigstore.json", "{ }")
+	r.Expect(r.succeed("github", "0.2.0")).To(ContainSubstring("Release v0.2.0 exists"))
 	h.assets["install.yaml"] = "kind: other.yaml!"
 	_, err := r.run("github", "0.2.0")
 	r.Expect(err).To(MatchError("release v0.2.0 is published with other files (install.yaml): release another version"))
