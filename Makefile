@@ -157,7 +157,7 @@ test-upgrade: parts-test build ## Replace the previous version of CAPT by this o
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node, with the S3 backend on an emulator too; needs root, containerd, runc, the CNI plugins, Python 3 and PyPI.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
-	@$(IMAGE) -images capt-runner -o ../bin/images -archives
+	@$(IMAGE) -o ../bin/images -archives
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 40m ./internal/testenv ./internal/terraform/job ./test/job'
 
 # The packages that decide and touch nothing: no API server, no process, no clock.
