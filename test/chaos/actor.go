@@ -41,8 +41,8 @@ type actor struct {
 	locks     int
 	requested time.Time
 	// deleted reports whether the workspace was deleted with its resources, inherits
-	// whether the last one was deleted and left its state, and stuck whether the
-	// workspace did not settle.
+	// whether an earlier one left its state and no later one has adopted it, and stuck
+	// whether the workspace did not settle.
 	deleted, inherits, stuck bool
 }
 
@@ -181,7 +181,7 @@ func (a *actor) awaitAdoption(ctx context.Context) error {
 		if err := a.client.Get(ctx, a.key(), observed); err != nil {
 			return err
 		}
-		if observed.Status.State != nil {
+		if state := observed.Status.State; state != nil && state.Lineage != "" {
 			return nil
 		}
 		return errors.Join(errors.New("the retained state is not adopted: "+conditions(observed)), a.assist(ctx, observed))
@@ -304,7 +304,7 @@ func (a *actor) destroy(ctx context.Context) error {
 	if err := a.journal.write(a.workspace(), deletedLine(a.number)); err != nil {
 		return err
 	}
-	a.deleted, a.inherits = true, false
+	a.deleted = true
 	return a.deleteObject(ctx)
 }
 

@@ -376,6 +376,7 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
 		}
 		a.countAdoption()
+		a.inherits = false
 		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
 			infrav1.AdoptStateAnnotation, version[1], infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
 	}
