@@ -44,6 +44,9 @@ type actor struct {
 	// whether an earlier one left its state and no later one has adopted it, and stuck
 	// whether the workspace did not settle.
 	deleted, inherits, stuck bool
+	// retainedUntil is when the last workspace after a retained one was created. Locks
+	// that are older may be those of the retained one, which has no record of its runs.
+	retainedUntil time.Time
 }
 
 func (a *actor) key() client.ObjectKey {
@@ -103,6 +106,9 @@ func (a *actor) create(ctx context.Context) error {
 		if err := a.awaitDeletion(ctx); err != nil {
 			return err
 		}
+	}
+	if a.inherits {
+		a.retainedUntil = time.Now()
 	}
 	items, err := infrav1.NewValue(a.items)
 	if err != nil {

@@ -109,11 +109,15 @@ func (t *trial) lostRecord(workspace string) bool {
 	return false
 }
 
-// holderWasDeleted reports whether the record of the run that holds a lock was deleted.
+// holderWasDeleted reports whether the record of the run that holds a lock was deleted,
+// by a fault or with a workspace that left its state and its lock to the user.
 // The lock of a tool does not name its run, but the host or the time does.
 func (a *actor) holderWasDeleted(l lock) bool {
 	if _, named := a.store.(*kubernetesStore); named {
 		return a.isDeletedRun(l.ID)
+	}
+	if l.Created.Before(a.retainedUntil) {
+		return true
 	}
 	if a.form.executor == executorProcess {
 		return a.isDeletedRun(a.guard.runAt(a.workspace(), l.Created))

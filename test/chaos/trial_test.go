@@ -86,11 +86,12 @@ func TestHolderWasDeleted(t *testing.T) {
 		"taken by a deleted run":          {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Second)}, true},
 		"taken by the run after it":       {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Hour)}, false},
 		"taken before the first run":      {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(-time.Hour)}, false},
-		"taken in the pod of a deleted":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r1-abcde"}, true},
-		"taken in the pod of another run": {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde"}, false},
+		"taken in the pod of a deleted":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r1-abcde", Created: start}, true},
+		"taken in the pod of another run": {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start}, false},
+		"taken by a retained workspace":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start.Add(-2 * time.Hour)}, true},
 	} {
 		tr := &trial{harness: &harness{store: tt.store, form: form{executor: tt.executor}}, guard: guard, namespace: "ns", deleted: map[string]bool{"w0-r1": true}}
-		a := &actor{trial: tr, scenario: scenario{Name: "w0"}}
+		a := &actor{trial: tr, scenario: scenario{Name: "w0"}, retainedUntil: start.Add(-90 * time.Minute)}
 		g.Expect(a.holderWasDeleted(tt.lock)).To(Equal(tt.want), name)
 	}
 }
