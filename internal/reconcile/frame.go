@@ -65,6 +65,11 @@ type Frame[T Object, S any] struct {
 	// run again, or zero. It must not change the object.
 	Paused func(ctx context.Context, obj T) (time.Duration, error)
 
+	// Gone, if set, is called for an object that does not exist. The last steps may have
+	// run with an object of the cache that had been deleted, and then have registered it
+	// again in memory.
+	Gone func(key client.ObjectKey)
+
 	// OnTransition, if set, is called for each condition whose status or reason
 	// changed, Ready and Paused included, after the change was written. The scope
 	// is nil if the run ended before Scope returned one. The previous value of a
@@ -81,10 +86,13 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	obj := newObject[T]()
 	if err := f.Client.Get(ctx, req.NamespacedName, obj); err != nil {
 		f.latest.Delete(req.NamespacedName)
-		if err = client.IgnoreNotFound(err); err != nil {
-			err = fmt.Errorf("getting object: %w", err)
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
 		}
-		return ctrl.Result{}, err
+		if f.Gone != nil {
+			f.Gone(req.NamespacedName)
+		}
+		return ctrl.Result{}, nil
 	}
 
 	switch {

@@ -53,9 +53,13 @@ func TestReconcile_runsTheSteps(t *testing.T) {
 
 func TestReconcile_ignoresAnObjectThatDoesNotExist(t *testing.T) {
 	g := NewWithT(t)
-	result, err := newTestFrame(newAPIServer(t)).reconcile(t)
+	var gone []string
+	frame := newTestFrame(newAPIServer(t))
+	frame.Gone = func(key client.ObjectKey) { gone = append(gone, key.String()) }
+	result, err := frame.reconcile(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(gone).To(Equal([]string{"default/a"}), "what is in memory is released")
 }
 
 func TestReconcile_failsIfTheObjectCannotBeRead(t *testing.T) {

@@ -131,8 +131,16 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Run: r.cleanUp},
 		},
 		Paused:       r.whilePaused,
+		Gone:         r.releaseGone,
 		OnTransition: r.announce,
 	}
+}
+
+// releaseGone drops what is in memory about a workspace that does not exist. Otherwise it
+// would keep a slot of the queue for ever.
+func (r *Reconciler) releaseGone(key client.ObjectKey) {
+	r.tracker.set(key, nil)
+	r.queue.Release(queue.Key{Namespace: key.Namespace, Name: key.Name})
 }
 
 func metadata(kind string) *metav1.PartialObjectMetadata {

@@ -713,3 +713,17 @@ func TestWorkspacesOfCluster(t *testing.T) {
 	requests := c.reconciler.workspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
 	c.Expect(requests).To(Equal([]ctrl.Request{{NamespacedName: key("hello")}}))
 }
+
+// A reconcile with an object of the cache may ask for a slot after the object was
+// deleted. The slot must not be lost.
+func TestReconcile_releasesTheSlotOfADeletedWorkspace(t *testing.T) {
+	c := newTestController(t)
+	admitted, _ := c.reconciler.queue.Acquire(queue.Key{Namespace: "default", Name: "deleted"}, queue.Group{})
+	c.Expect(admitted).To(BeTrue())
+
+	_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "deleted"}})
+
+	c.Expect(err).NotTo(HaveOccurred())
+	running, waiting := c.reconciler.queue.Len()
+	c.Expect(running + waiting).To(BeZero())
+}
