@@ -53,9 +53,16 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	next, err := r.prepareDestroy(ctx, s)
-	if frees && isFault(err) {
-		// Nothing has to be destroyed, so the deletion does not wait.
+	// Destroying requires the module that created the resources.
+	if err := r.prepareDestroy(ctx, s); err != nil {
+		if frees && isFault(err) {
+			// Nothing has to be destroyed, so the deletion does not wait for a user.
+			return nil
+		}
+		return err
+	}
+	next, err := decideDestroy(s.situation())
+	if _, stalled := fault.AsStalled(err); frees && stalled {
 		return nil
 	}
 	if err != nil {
@@ -71,19 +78,15 @@ func isFault(err error) bool {
 	return waiting || stalled
 }
 
-// prepareDestroy returns the next run of a workspace that is being deleted. Destroying
-// requires the module that created the resources.
-func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) (decision, error) {
+// prepareDestroy resolves the inputs of a run of a workspace that is being deleted.
+func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) error {
 	if err := r.dependencies(ctx, s); err != nil {
-		return noRun, err
+		return err
 	}
 	if err := r.inputs(ctx, s); err != nil {
-		return noRun, err
+		return err
 	}
-	if err := r.resolveMove(ctx, s); err != nil {
-		return noRun, err
-	}
-	return decideDestroy(s.situation())
+	return r.resolveMove(ctx, s)
 }
 
 // settle saves the state that a lost run left in its working directory, before the

@@ -248,20 +248,21 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 
 // leavesState reports whether the workspace would leave an empty state of its own in
 // another backend than the default one. A destroy run marks it as free: otherwise the
-// next workspace of the same name would have to adopt it. It is tried once.
+// next workspace of the same name would have to adopt it. It is tried a few times.
 func (s *scope) leavesState() (bool, error) {
-	state := s.apply.Status.State
+	state, failure := s.apply.Status.State, s.apply.Status.Failure
 	if state == nil || state.Lineage == "" || usesKubernetes(state, s.runs) {
 		return false, nil
 	}
 	results, err := s.results()
-	if err != nil {
+	if err != nil || len(results) > 0 && isDestroyed(results[0]) {
 		return false, err
 	}
-	return !slices.ContainsFunc(results, func(result *terraform.Result) bool {
-		return result != nil && result.Operation == terraform.OperationDestroy
-	}), nil
+	return failure == nil || failure.Inputs != destroyInputs || failure.Attempts < freeAttempts, nil
 }
+
+// freeAttempts is how often a deletion tries to mark an empty state as free.
+const freeAttempts = 3
 
 // needsState reports whether a problem with the state must be solved before the
 // workspace is deleted: its own state is missing or outdated. The state of another

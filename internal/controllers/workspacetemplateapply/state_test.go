@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"encoding/json"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -285,4 +286,38 @@ func TestNeedsState(t *testing.T) {
 		s.apply.Status.State = tt.state
 		NewWithT(t).Expect(s.needsState(tt.problem)).To(Equal(tt.want), name)
 	}
+}
+
+func TestLeavesState(t *testing.T) {
+	empty := &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Confirmation: infrav1.StateConfirmed}
+	for name, tt := range map[string]struct {
+		state   *infrav1.StateStatus
+		failure *infrav1.FailureStatus
+		want    bool
+	}{
+		"no state was written":      {nil, nil, false},
+		"a state without a lineage": {&infrav1.StateStatus{Backend: "s3"}, nil, false},
+		"the default backend":       {&infrav1.StateStatus{Backend: "kubernetes", Lineage: "l"}, nil, false},
+		"an empty state":            {empty, nil, true},
+		"a failed apply":            {empty, &infrav1.FailureStatus{Inputs: "x", Attempts: 9}, true},
+		"a failed attempt":          {empty, &infrav1.FailureStatus{Inputs: destroyInputs, Attempts: 1}, true},
+		"too many failed attempts":  {empty, &infrav1.FailureStatus{Inputs: destroyInputs, Attempts: freeAttempts}, false},
+	} {
+		s := newScope("hello")
+		s.apply.Status.State, s.apply.Status.Failure = tt.state, tt.failure
+		NewWithT(t).Expect(s.leavesState()).To(Equal(tt.want), name)
+	}
+}
+
+// A destroy has marked the state as free, so it is not repeated.
+func TestLeavesState_afterADestroy(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: "l", Confirmation: infrav1.StateConfirmed}
+	run := runWith(onS3())
+	patch, err := record.FinishPatch(&terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
+	s.runs = []*runRecord{run}
+	g.Expect(s.leavesState()).To(BeFalse())
 }
