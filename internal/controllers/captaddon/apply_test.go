@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 func TestAppliedByClusterAPI(t *testing.T) {
@@ -72,5 +73,5 @@ func TestConnectionError(t *testing.T) {
 	g.Expect(connectionError(fmt.Errorf("getting client: %w", clustercache.ErrClusterNotConnected))).To(MatchError("WaitingForControlPlane: Workload cluster is unreachable"))
 	err := connectionError(errors.New("refused"))
 	g.Expect(err).To(MatchError("connecting to the workload cluster: refused"))
-	g.Expect(isFault(err)).To(BeFalse())
+	g.Expect(fault.Is(err)).To(BeFalse())
 }

@@ -100,7 +100,7 @@ func (in *installation) checkCluster() error {
 		return fault.Wait(addonsv1.ClusterPausedReason, "Cluster is paused")
 	case !in.initialized():
 		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Control plane is not initialized yet")
-	case in.renderErr != nil && !isFault(in.renderErr):
+	case in.renderErr != nil && !fault.Is(in.renderErr):
 		// The Rendered step returned the error and retries it.
 		reason := in.previous.Reason
 		if reason == "" {

@@ -70,7 +70,7 @@ func TestCheckCluster(t *testing.T) {
 				return
 			}
 			NewWithT(t).Expect(err).To(MatchError(test.want))
-			NewWithT(t).Expect(isFault(err)).To(BeTrue())
+			NewWithT(t).Expect(fault.Is(err)).To(BeTrue())
 		})
 	}
 }

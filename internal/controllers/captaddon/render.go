@@ -51,7 +51,7 @@ func (s *scope) summarizeRendering() error {
 		if stalled, found := fault.AsStalled(in.renderErr); found && first == nil {
 			first = fault.Stall(stalled.Reason, "Cluster %s: %s", in.name, stalled.Message())
 		}
-		if in.renderErr != nil && !isFault(in.renderErr) {
+		if in.renderErr != nil && !fault.Is(in.renderErr) {
 			transient = errors.Join(transient, in.renderErr)
 		}
 	}

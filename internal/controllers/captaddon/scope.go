@@ -209,12 +209,6 @@ func (in *installation) reportFault(s *scope, err error) error {
 	return err
 }
 
-func isFault(err error) bool {
-	_, waiting := fault.AsWaiting(err)
-	_, stalled := fault.AsStalled(err)
-	return waiting || stalled
-}
-
 // requeue requests another reconciliation after a time. The earliest request
 // wins.
 func (s *scope) requeue(after time.Duration) {

@@ -55,7 +55,7 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	}
 	// Destroying requires the module that created the resources.
 	if err := r.prepareDestroy(ctx, s); err != nil {
-		if frees && isFault(err) {
+		if frees && fault.Is(err) {
 			// Nothing has to be destroyed, so the deletion does not wait for a user.
 			return nil
 		}
@@ -69,13 +69,6 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.start(ctx, s, next)
-}
-
-// isFault reports whether an error is a fault, which a user resolves.
-func isFault(err error) bool {
-	_, waiting := fault.AsWaiting(err)
-	_, stalled := fault.AsStalled(err)
-	return waiting || stalled
 }
 
 // prepareDestroy resolves the inputs of a run of a workspace that is being deleted.

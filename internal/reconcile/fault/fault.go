@@ -84,6 +84,12 @@ func AsStalled(err error) (*Stalled, bool) {
 	return stalled, ok
 }
 
+// Is reports whether err is or wraps a Waiting or a Stalled error.
+func Is(err error) bool {
+	var outer fault
+	return errors.As(err, &outer)
+}
+
 // fault is the interface of Waiting and Stalled, for errors.As.
 type fault interface {
 	// Message returns the message of the condition, without the reason.

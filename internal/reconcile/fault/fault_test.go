@@ -79,6 +79,7 @@ func TestAsWaitingAndAsStalled(t *testing.T) {
 
 			g.Expect(isWaiting).To(Equal(tt.want == waiting))
 			g.Expect(isStalled).To(Equal(tt.want == stalled))
+			g.Expect(fault.Is(tt.err)).To(Equal(tt.want != neither))
 			if isWaiting {
 				g.Expect(w.Reason).To(Equal(tt.reason))
 				g.Expect(w.Message()).To(Equal(tt.message))
