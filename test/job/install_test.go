@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -36,10 +35,7 @@ import (
 	"github.com/appthrust/capt/internal/version"
 )
 
-const (
-	captNamespace = "capt-system"
-	certManager   = "github.com/cert-manager/cert-manager@v1.18.2"
-)
+const captNamespace = "capt-system"
 
 // Modules without a cloud: the VPC is a name, and the API server of the new cluster is
 // that of the test.
@@ -87,7 +83,9 @@ func TestInstall_takesAClusterToAvailableAndBack(t *testing.T) {
 		archive := filepath.Join("images", name+"_linux_"+goruntime.GOARCH+".tar")
 		h.Expect(h.env.Node().ImportImage(h.found(testenv.Built(archive)))).To(Succeed())
 	}
-	h.kubectl(h.certManagerCRDs(), "apply", "--server-side", "-f", "-")
+	crds, err := testenv.CertManagerCRDs()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.kubectl(crds, "apply", "--server-side", "-f", "-")
 
 	started := time.Now()
 	h.kubectl(nil, "apply", "--server-side", "-f", h.installer())
@@ -116,36 +114,11 @@ func (h *harness) kubectl(input []byte, args ...string) string {
 	return string(out)
 }
 
-// certManagerCRDs returns the CRDs of cert-manager without the lines of its chart.
-func (h *harness) certManagerCRDs() []byte {
-	h.t.Helper()
-	cmd := exec.Command("go", "mod", "download", "-json", certManager)
-	cmd.Dir = h.t.TempDir()
-	out, err := cmd.Output()
-	h.Expect(err).NotTo(HaveOccurred(), string(out))
-	var module struct{ Dir string }
-	h.Expect(json.Unmarshal(out, &module)).To(Succeed())
-	files, err := filepath.Glob(filepath.Join(module.Dir, "deploy", "crds", "*.yaml"))
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(files).NotTo(BeEmpty())
-	chartLine := regexp.MustCompile(`(?m)^.*\{\{.*\n`)
-	var documents [][]byte
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		h.Expect(err).NotTo(HaveOccurred())
-		documents = append(documents, bytes.ReplaceAll(chartLine.ReplaceAll(text, nil), []byte("  labels:\nspec:"), []byte("spec:")))
-	}
-	return bytes.Join(documents, []byte("---\n"))
-}
-
 // installer returns the path of install.yaml of this commit.
 func (h *harness) installer() string {
 	h.t.Helper()
 	dist := filepath.Join(h.t.TempDir(), "dist")
-	cmd := exec.Command("go", "run", "./manifests", "build", "-uncommitted", "-version", strings.TrimPrefix(version.Version(), "v"), "-out", dist)
-	cmd.Dir = filepath.Join(h.found(testenv.Root()), "dev")
-	out, err := cmd.CombinedOutput()
-	h.Expect(err).NotTo(HaveOccurred(), string(out))
+	h.Expect(testenv.BuildRelease(strings.TrimPrefix(version.Version(), "v"), dist)).To(Succeed())
 	return filepath.Join(dist, "install.yaml")
 }
 
