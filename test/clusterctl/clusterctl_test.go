@@ -38,22 +38,18 @@ func TestClusterctl(t *testing.T) {
 	source.generate()
 
 	source.startClusterAPI()
-	stop := source.startCAPT()
 	trace := source.createCluster()
 	source.waitReady("demo", "demo-vpc")
 	source.Expect(source.clusterctl("describe", "cluster", "demo", "-n", "default", "--show-conditions", "all")).To(And(
 		MatchRegexp(`CAPTCluster default/demo`), MatchRegexp(`VPCReady +True`), MatchRegexp(`CAPTControlPlane default/demo`), MatchRegexp(`WorkspaceReady +True`)))
 
-	stop()
 	source.upgrade()
-	source.startCAPT()
 	source.waitReady("demo", "demo-vpc")
 	source.Expect(trace()).To(ConsistOf("create vpc", "create cluster"), "an upgrade starts no run")
 
 	target := newServer(t, config)
 	target.init(current)
 	target.startClusterAPI()
-	target.startCAPT()
 	source.startSlowRun()
 	source.expectBlockedMove(target)
 	source.clusterctl("move", "-n", "default", "--to-kubeconfig", target.kubeconfig, "-v", "1")
@@ -64,10 +60,10 @@ func TestClusterctl(t *testing.T) {
 
 	target.deleteCluster()
 	target.Expect(trace()).To(ConsistOf("create vpc", "create cluster", "create slow", "destroy slow", "destroy cluster", "destroy vpc"))
-	target.deleteProviders()
 	for _, s := range []*server{source, target} {
 		s.Expect(s.forbidden()).To(BeEmpty(), "each provider has the permissions that it needs")
 	}
+	target.deleteProviders()
 }
 
 // init installs the providers, and checks that they arrive as they are in config/.

@@ -2,12 +2,13 @@
 // servers, against a repository on disk.
 //
 // There are no nodes, and no cert-manager runs: only its CRDs are installed. The tests
-// do what these would do. They start the programs of the Deployments as processes, with
-// the arguments and the service accounts of the Deployments, and connect the webhooks
-// to them.
+// do what these would do. They run the programs of the Deployments as processes, with
+// the arguments and the service accounts of the Deployments, as long as the Deployments
+// want a replica, and connect the webhooks to them.
 package clusterctl
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -22,12 +23,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -51,7 +47,9 @@ type server struct {
 	dir string
 	// config is the configuration of clusterctl.
 	config string
-	// logs are the logs of CAPT's managers.
+	// managers are the running managers of CAPT, by namespace.
+	managers map[string]*manager
+	// logs are the logs of all programs.
 	logs []string
 }
 
@@ -66,7 +64,7 @@ func newServer(t *testing.T, config string) *server {
 	rest, err := env.Start()
 	g.Expect(err).NotTo(HaveOccurred())
 	rest.QPS = -1
-	s := &server{WithT: g, t: t, ctx: t.Context(), env: env, dir: t.TempDir(), config: config}
+	s := &server{WithT: g, t: t, ctx: t.Context(), env: env, dir: t.TempDir(), config: config, managers: map[string]*manager{}}
 	known := scheme.New()
 	g.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
 	g.Expect(admissionv1.AddToScheme(known)).To(Succeed())
@@ -87,17 +85,31 @@ func newServer(t *testing.T, config string) *server {
 	return s
 }
 
-// clusterctl runs clusterctl and returns its output.
+// clusterctl runs clusterctl and returns its output. Meanwhile the managers follow their
+// Deployments.
 func (s *server) clusterctl(args ...string) string {
 	s.t.Helper()
 	program, err := testenv.Part("clusterctl")
 	s.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.CommandContext(s.ctx, program, append(args, "--config", s.config)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1")
-	out, err := cmd.CombinedOutput()
-	s.Expect(err).NotTo(HaveOccurred(), "clusterctl %s: %s", strings.Join(args, " "), out)
-	s.t.Logf("clusterctl %s\n%s", strings.Join(args, " "), out[:min(len(out), 3000)])
-	return string(out)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	s.Expect(cmd.Start()).To(Succeed())
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for running := true; running; {
+		select {
+		case err = <-done:
+			running = false
+		case <-time.After(100 * time.Millisecond):
+			s.followDeployments()
+		}
+	}
+	s.Expect(err).NotTo(HaveOccurred(), "clusterctl %s: %s", strings.Join(args, " "), out.String())
+	s.waitRollout()
+	s.t.Logf("clusterctl %s\n%s", strings.Join(args, " "), out.Bytes()[:min(out.Len(), 3000)])
+	return out.String()
 }
 
 // program is a process that stands in for the pods of a Deployment.
@@ -106,13 +118,16 @@ type program struct {
 	done chan struct{}
 }
 
-func (p *program) stop() {
+// stop ends the process, and reports whether it ended by itself when it was told to.
+func (p *program) stop() bool {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
+		return true
 	case <-time.After(testTimeout):
 		_ = p.cmd.Process.Kill()
 		<-p.done
+		return false
 	}
 }
 
@@ -127,7 +142,7 @@ func (s *server) start(name string, cmd *exec.Cmd) *program {
 	s.logs = append(s.logs, path)
 	p := &program{cmd: cmd, done: make(chan struct{})}
 	go func() { _ = cmd.Wait(); _ = log.Close(); close(p.done) }()
-	s.t.Cleanup(p.stop)
+	s.t.Cleanup(func() { p.stop() })
 	return p
 }
 
@@ -207,65 +222,6 @@ func (s *server) startClusterAPI() {
 		"--health-addr="+s.address(), "--diagnostics-address="+s.address(), "--insecure-diagnostics=true", "--feature-gates=ClusterTopology=true")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "POD_NAMESPACE=capi-system", "POD_NAME=capi", "POD_UID=0")
 	s.start("cluster-api", cmd)
-}
-
-// providers are CAPT's providers with their namespaces.
-var providers = map[string]string{
-	"infrastructure": "capt-system", "control-plane": "capt-control-plane-system", "bootstrap": "capt-bootstrap-system", "addon": "capt-addon-system",
-}
-
-// startCAPT runs the managers of the four Deployments, and returns a function that
-// stops them.
-func (s *server) startCAPT() (stop func()) {
-	s.t.Helper()
-	var started []*program
-	for name, namespace := range providers {
-		started = append(started, s.startManager(name, namespace))
-	}
-	return func() {
-		for _, p := range started {
-			p.stop()
-		}
-	}
-}
-
-func (s *server) startManager(name, namespace string) *program {
-	s.t.Helper()
-	deployment := s.deployment(namespace)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployment.Spec.Template.Spec.ServiceAccountName}}
-	token := &authenticationv1.TokenRequest{}
-	s.Expect(s.client.SubResource("token").Create(s.ctx, account, token)).To(Succeed())
-	kubeconfig := filepath.Join(s.dir, name+".kubeconfig")
-	s.Expect(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: s.env.Config.Host, CertificateAuthorityData: s.env.Config.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}, kubeconfig)).To(Succeed())
-	manager, err := testenv.Built("manager")
-	s.Expect(err).NotTo(HaveOccurred())
-	tofu, err := testenv.Part("tofu")
-	s.Expect(err).NotTo(HaveOccurred())
-	to := s.newServing()
-	s.connect(namespace, to)
-	args := append(deployment.Spec.Template.Spec.Containers[0].Args,
-		"--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+s.address(), "--diagnostics-address="+s.address(),
-		"--leader-elect-namespace="+namespace)
-	if name == "infrastructure" {
-		// There are no nodes for Jobs.
-		args = append(args, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+filepath.Join(s.dir, "work"))
-	}
-	cmd := exec.Command(manager, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	return s.start(name, cmd)
-}
-
-func (s *server) deployment(namespace string) *appsv1.Deployment {
-	s.t.Helper()
-	var list appsv1.DeploymentList
-	s.Expect(s.client.List(s.ctx, &list, client.InNamespace(namespace))).To(Succeed())
-	s.Expect(list.Items).To(HaveLen(1), namespace)
-	return &list.Items[0]
 }
 
 // forbidden returns the requests of the managers that RBAC denied.
