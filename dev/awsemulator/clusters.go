@@ -36,6 +36,9 @@ func (e *eks) createCluster(c *call) (values, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.addInterfaces(c, name, group, strs(vpc["subnetIds"])); err != nil {
+		return nil, err
+	}
 	vpc["vpcId"], vpc["clusterSecurityGroupId"] = network, group
 	defaultTo(vpc, "endpointPublicAccess", true)
 	defaultTo(vpc, "endpointPrivateAccess", false)
@@ -101,7 +104,8 @@ func (e *eks) deleteCluster(c *call) (values, error) {
 			return nil, inUse("Cluster has %s attached: %v", k.path, names)
 		}
 	}
-	if err := e.removeSecurityGroup(c, text(child(t.body, "resourcesVpcConfig"), "clusterSecurityGroupId")); err != nil {
+	group := text(child(t.body, "resourcesVpcConfig"), "clusterSecurityGroupId")
+	if err := e.removeInterfaces(c, c.PathValue("cluster"), group); err != nil {
 		return nil, err
 	}
 	for _, name := range e.childNames(at) {

@@ -221,7 +221,10 @@ func (e *eks) delete(c *call, k kind) (values, error) {
 	} else {
 		t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
 	}
-	return values{k.key: t.body}, nil
+	if k == nodeGroups {
+		err = e.resized(c, t.body, 0)
+	}
+	return values{k.key: t.body}, err
 }
 
 // remaining returns the keys of all objects, except the records of updates.

@@ -20,8 +20,8 @@ type harness struct {
 	now time.Time
 	// asked are the actions and forms of the calls of EC2.
 	asked []url.Values
-	// template is moto's response for a launch template.
-	template string
+	// answers are responses of moto by action, in place of the usual ones.
+	answers map[string]string
 }
 
 func newHarness(t *testing.T) *harness {
@@ -44,15 +44,21 @@ func newHarness(t *testing.T) *harness {
 }
 
 func (r *harness) answer(action string) string {
-	return map[string]string{
+	if answer, has := r.answers[action]; has {
+		return answer
+	}
+	answer, has := map[string]string{
 		"DescribeSubnets": `<R><subnetSet><item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone></item>` +
 			`<item><vpcId>vpc-1</vpcId><availabilityZone>b</availabilityZone></item></subnetSet></R>`,
 		"CreateSecurityGroup":           `<R><groupId>sg-1</groupId></R>`,
 		"AuthorizeSecurityGroupIngress": `<R><securityGroupRuleSet><item><securityGroupRuleId>sgr-1</securityGroupRuleId></item></securityGroupRuleSet></R>`,
 		"CreateLaunchTemplate":          `<R><launchTemplate><launchTemplateId>lt-1</launchTemplateId></launchTemplate></R>`,
-		"DescribeLaunchTemplates":       r.template,
 		"DescribeTags":                  `<R><tagSet><item><key>a</key><value>new &amp; shown</value></item></tagSet></R>`,
 	}[action]
+	if !has {
+		return "<R/>"
+	}
+	return answer
 }
 
 // do calls a service and returns the status and the response.
@@ -182,7 +188,7 @@ func TestGaps_launchTemplateShowsItsTagsAndOnlyAsItsOwn(t *testing.T) {
 	if last := r.asked[1]; last.Get("Action") != "CreateTags" || last.Get("ResourceId.1") != "lt-1" || last.Get("Tag.1.Value") != "b" {
 		t.Fatalf("the template was not tagged: %v", last)
 	}
-	r.template = `<R><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId><tagSet><item><key>a</key><value>old</value></item></tagSet></item></launchTemplates></R>`
+	r.answers = map[string]string{"DescribeLaunchTemplates": `<R><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId><tagSet><item><key>a</key><value>old</value></item></tagSet></item></launchTemplates></R>`}
 	_, text := r.do("ec2", "POST", "/", "Action=DescribeLaunchTemplates")
 	if !strings.Contains(text, "<value>new &amp; shown</value>") || strings.Contains(text, "old") {
 		t.Fatalf("the tags are not those of now: %s", text)

@@ -21,7 +21,9 @@ import (
 //     created, but stored when it is changed;
 //   - a rule for all protocols cannot be changed, because it has no ports;
 //   - the tags of a launch template are also returned as tags of its instances, and
-//     later changes of them are not returned at all.
+//     later changes of them are not returned at all;
+//   - deleted NAT gateways and terminated instances keep their network interfaces;
+//   - objects are deleted although others depend on them.
 func fillGaps(moto string, next http.Handler) http.Handler {
 	return withForm("ec2", next, func(w http.ResponseWriter, r *http.Request, form url.Values) {
 		e := ec2{moto: moto, region: scopeOf(r).region}
@@ -35,10 +37,22 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			follow = e.tagTemplate(r, form)
 		case "DescribeLaunchTemplates":
 			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) }
+		case "DeleteNatGateway":
+			follow = e.releaseGateway(r, form)
+		case "TerminateInstances":
+			follow = e.releaseInstances(r, form)
+		}
+		err := e.checkDependencies(r, form)
+		if refused, is := errors.AsType[dependencyViolation](err); is {
+			refused.respond(w)
+			return
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
 		}
 		response := forward(next, r, form)
 		if response.status == http.StatusOK {
-			var err error
 			if response.text, err = follow(response.text); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return

@@ -88,6 +88,9 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 	}
 	defaultTo(body, "releaseVersion", releaseOf(text(body, "version")))
 	defaultTo(body, "amiType", "AL2023_x86_64_STANDARD")
+	if err := e.checkNodeGroup(c, body); err != nil {
+		return nil, err
+	}
 	defaultTo(body, "capacityType", "ON_DEMAND")
 	body["nodegroupArn"] = arn(c.region, "nodegroup/"+cluster+"/"+name+"/"+rand.Text())
 	body["health"] = values{"issues": []any{}}
@@ -97,8 +100,16 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 			return nil, err
 		}
 	}
-	err = e.add(keyOf(c, cluster, nodeGroups.path, name), &object{body: body, arn: text(body, "nodegroupArn")}, false)
-	return values{"nodegroup": body}, err
+	if err := e.add(keyOf(c, cluster, nodeGroups.path, name), &object{body: body, arn: text(body, "nodegroupArn")}, false); err != nil {
+		return nil, err
+	}
+	return values{"nodegroup": body}, e.resized(c, body, desiredSize(body))
+}
+
+// desiredSize returns the number of nodes that a node group should have.
+func desiredSize(group values) int {
+	size, _ := child(group, "scalingConfig")["desiredSize"].(float64)
+	return int(size)
 }
 
 func releaseOf(version string) string { return version + ".0-20260101" }
@@ -119,7 +130,7 @@ func (e *eks) updateNodeGroupConfig(c *call) (values, error) {
 	if taints := child(c.body, "taints"); taints != nil {
 		t.body["taints"] = changeTaints(t.body["taints"], taints)
 	}
-	return e.begin(c, t, "ConfigUpdate"), nil
+	return e.begin(c, t, "ConfigUpdate"), e.resized(c, t.body, desiredSize(t.body))
 }
 
 // changeTaints returns the taints without those that are removed or replaced, followed

@@ -71,8 +71,17 @@ func (e *emulator) resources() []string {
 	return slices.Compact(names)
 }
 
-// call calls an action. Of the signature, the emulator reads only the scope.
+// call calls an action.
 func (e *emulator) call(q query) string {
+	e.t.Helper()
+	status, text := e.attempt(q)
+	e.Expect(status).To(Equal(http.StatusOK), "%s %s: %s", q.service, q.action, text)
+	return text
+}
+
+// attempt calls an action that may fail. Of the signature, the emulator reads only the
+// scope.
+func (e *emulator) attempt(q query) (status int, text string) {
 	e.t.Helper()
 	body, kind := "{}", "application/x-amz-json-1.1"
 	if q.target == "" {
@@ -89,8 +98,7 @@ func (e *emulator) call(q query) string {
 	response, err := http.DefaultClient.Do(request)
 	e.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(response.StatusCode).To(Equal(http.StatusOK), "%s %s: %s", q.service, q.action, text)
-	return string(text)
+	return response.StatusCode, string(content)
 }
