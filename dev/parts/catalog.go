@@ -117,6 +117,10 @@ var catalog = []part{
 		groups: []string{groupE2E},
 	},
 	{
+		name: "helm", module: "charts", pkg: "helm.sh/helm/v4/cmd/helm", versionOf: "helm.sh/helm/v4", versionArgs: []string{"version"},
+		stamp: "-X helm.sh/helm/v4/internal/version.version=VERSION", groups: []string{groupE2E},
+	},
+	{
 		name: "fluxgen", module: "fluxgen", pkg: "github.com/appthrust/capt/dev/bin/fluxgen", versionOf: "github.com/fluxcd/flux2/v2",
 		groups: []string{groupE2E},
 	},

@@ -1,67 +1,202 @@
 package charts
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// The API server accepts the chart of CAPT as Helm applies it, and the chart upgrades
-// the CRDs. cert-manager is not installed, so its objects are left out.
-func TestCAPT_installsAndUpgradesCRDs(t *testing.T) {
+const (
+	// publicChart is the address of the chart in the documentation.
+	publicChart = "oci://ghcr.io/appthrust/charts/capt"
+	// previousChart is the version of a chart that has other CRDs.
+	previousChart = "0.0.1"
+	// workspaces is the CRD that differs.
+	workspaces = "workspacetemplateapplies.infrastructure.cluster.x-k8s.io"
+)
+
+// helmTest is an API server with cert-manager's CRDs, and a registry with two versions of
+// the chart of CAPT.
+type helmTest struct {
+	*harness
+	client client.Client
+	// install, configure, uninstall and takeOver are the commands of docs/install.md,
+	// upgrade that of docs/upgrading.md.
+	install, configure, uninstall, takeOver, upgrade string
+	// version is the version of the chart in these commands.
+	version string
+}
+
+// The commands of the documentation install, upgrade and uninstall CAPT with the real
+// Helm. Nothing runs behind the Deployment and the webhooks.
+func TestCAPT_documentedHelmCommands(t *testing.T) {
+	h := newHelmTest(t)
+	const wrongOwner = "invalid ownership metadata"
+
+	h.Expect(h.try(h.install)).To(MatchError(ContainSubstring(wrongOwner)), "the CRDs were left by another way of installing")
+	h.helm(h.takeOver)
+	h.Expect(h.workspaces().Spec.Names.ShortNames).To(ConsistOf("wsta"))
+	h.helm(h.uninstall)
+
+	// Kubernetes remembers the other way.
+	h.helm(previously(h.install, h.version), "--set", "replicas=3", "--force-conflicts")
+	h.Expect(h.workspaces().Spec.Names.ShortNames).To(ConsistOf("previous"))
+	h.helm(h.upgrade)
+	h.Expect(h.workspaces().Spec.Names.ShortNames).To(ConsistOf("wsta"), "an upgrade changes the CRDs")
+	h.helm(h.configure)
+	deployment := h.deployment()
+	h.Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(3)), "an upgrade keeps the values of the installation")
+	container := deployment.Spec.Template.Spec.Containers[0]
+	h.Expect(container.Image).To(Equal("ghcr.io/appthrust/capt:v" + h.version))
+	h.Expect(container.Args).To(ContainElements("--max-runs=20", "--v=1"))
+	h.Expect(h.try(h.configure, "--set", "flags.max-run=20")).To(MatchError(ContainSubstring("max-run")), "a wrong name is refused")
+
+	h.helm(previously(h.upgrade, h.version), "--set", "crds.enabled=false")
+	h.Expect(h.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("ghcr.io/appthrust/capt:v" + previousChart))
+	h.Expect(h.workspaces().Spec.Names.ShortNames).To(ConsistOf("wsta"), "going back does not change the CRDs")
+
+	// Without webhooks, an object can be created.
+	h.helm(h.uninstall)
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: "# Empty."}
+	h.Expect(h.client.Create(h.ctx, template)).To(Succeed())
+
+	h.helm(h.install, "--set", "certManager.enabled=false",
+		"--set", "image.repository=registry.example.com/appthrust/capt", "--set", "runnerImage.repository=registry.example.com/appthrust/capt-runner")
+	h.Expect(h.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("registry.example.com/appthrust/capt:v" + h.version))
+	h.helm(h.uninstall)
+	err := h.client.Get(h.ctx, client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, &appsv1.Deployment{})
+	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	h.Expect(h.client.Get(h.ctx, client.ObjectKeyFromObject(template), template)).To(Succeed(), "CRDs and objects are kept")
+}
+
+// previously returns a command with the version of the previous chart.
+func previously(command, version string) string {
+	return strings.Replace(command, "--version "+version, "--version "+previousChart, 1)
+}
+
+func newHelmTest(t *testing.T) *helmTest {
+	t.Helper()
 	if os.Getenv("CAPT_TEST_CHARTS") != "1" {
 		t.Skip("set CAPT_TEST_CHARTS=1 to install the chart of CAPT")
 	}
-	g := NewWithT(t)
+	h := &helmTest{harness: &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithCRDs(""))}}
 	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	values := filepath.Join(t.TempDir(), "values.yaml")
-	g.Expect(os.WriteFile(values, []byte("certManager: {enabled: false}\nreplicas: 3\nflags: {max-runs: 20}\n"), 0o600)).To(Succeed())
-	cmd := exec.Command("go", "run", ".", "render", "--chart", filepath.Join(root, "charts", "capt"), "--values", values)
-	cmd.Dir = filepath.Join(root, "dev", "bin", "charts")
-	text, err := cmd.Output()
-	g.Expect(err).NotTo(HaveOccurred())
-	objects, err := manifest.Parse(text)
-	g.Expect(err).NotTo(HaveOccurred())
-
-	env := testenv.New(t)
+	h.Expect(err).NotTo(HaveOccurred())
 	known := scheme.New()
-	g.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
-	g.Expect(appsv1.AddToScheme(known)).To(Succeed())
-	c, err := client.New(env.Config, client.Options{Scheme: known})
-	g.Expect(err).NotTo(HaveOccurred())
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "captaddons.addons.cluster.x-k8s.io"}}
-	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd)).To(Succeed())
-	columns := crd.Spec.Versions[0].AdditionalPrinterColumns
-	g.Expect(columns).NotTo(BeEmpty())
-	crd.Spec.Versions[0].AdditionalPrinterColumns = nil
-	g.Expect(c.Update(t.Context(), crd)).To(Succeed())
+	h.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
+	h.Expect(appsv1.AddToScheme(known)).To(Succeed())
+	h.client, err = client.New(h.env.Config, client.Options{Scheme: known})
+	h.Expect(err).NotTo(HaveOccurred())
+	h.readCommands(filepath.Join(root, "docs"))
 
-	g.Expect(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capt-system"}})).To(Succeed())
-	for range 2 {
-		for _, obj := range objects {
-			err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner("helm"), client.ForceOwnership)
-			g.Expect(err).NotTo(HaveOccurred(), "%s %s", obj.GetKind(), obj.GetName())
+	crds, err := testenv.CertManagerCRDs()
+	h.Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(t.TempDir(), "cert-manager.yaml")
+	h.Expect(os.WriteFile(file, crds, 0o600)).To(Succeed())
+	_, err = h.run("kubectl", "apply", "--server-side", "-f", file, "-f", filepath.Join(root, "config", "crd", "bases"))
+	h.Expect(err).NotTo(HaveOccurred())
+	_, err = h.run("kubectl", "patch", "crd", workspaces, "--type=merge", "-p", `{"spec":{"names":{"shortNames":["other"]}}}`)
+	h.Expect(err).NotTo(HaveOccurred())
+
+	charts, previous := t.TempDir(), filepath.Join(t.TempDir(), "capt")
+	h.pack(filepath.Join(root, "charts", "capt"), h.version, charts)
+	h.Expect(os.CopyFS(previous, os.DirFS(filepath.Join(root, "charts", "capt")))).To(Succeed())
+	path := filepath.Join(previous, "templates", "crds.yaml")
+	text, err := os.ReadFile(path)
+	h.Expect(err).NotTo(HaveOccurred())
+	other := strings.Replace(string(text), "- wsta\n", "- previous\n", 1)
+	h.Expect(other).NotTo(Equal(string(text)))
+	h.Expect(os.WriteFile(path, []byte(other), 0o600)).To(Succeed())
+	h.pack(previous, previousChart, charts)
+	h.serve(charts)
+	return h
+}
+
+// readCommands reads the commands of Helm in the blocks of the documentation.
+func (h *helmTest) readCommands(docs string) {
+	h.t.Helper()
+	read := func(page string, commands ...*string) {
+		text, err := os.ReadFile(filepath.Join(docs, page))
+		h.Expect(err).NotTo(HaveOccurred())
+		found := regexp.MustCompile(`(?m)^helm .*$`).FindAllString(string(text), -1)
+		h.Expect(found).To(HaveLen(len(commands)), "this test runs every command of %s", page)
+		for i := range commands {
+			*commands[i] = found[i]
 		}
 	}
+	read("install.md", &h.install, &h.configure, &h.uninstall, &h.takeOver)
+	read("upgrading.md", &h.upgrade)
+	match := regexp.MustCompile(`--version (\S+)`).FindStringSubmatch(h.install)
+	h.Expect(match).NotTo(BeNil())
+	h.version = match[1]
+}
 
-	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd)).To(Succeed())
-	g.Expect(crd.Spec.Versions[0].AdditionalPrinterColumns).To(Equal(columns), "the chart upgrades CRDs")
-	g.Expect(crd.Annotations).To(HaveKeyWithValue("helm.sh/resource-policy", "keep"))
-	var deployment appsv1.Deployment
-	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, &deployment)).To(Succeed())
-	g.Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(3)))
-	g.Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(ContainElement("--max-runs=20"))
+// pack packs a chart with a version into a directory.
+func (h *helmTest) pack(chart, version, dir string) {
+	h.t.Helper()
+	out := h.t.TempDir()
+	_, err := h.run("charts", "package", "--chart", chart, "--version", version, "--out", out)
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(os.CopyFS(dir, os.DirFS(out))).To(Succeed())
+}
+
+// helm runs a command of the documentation with the chart of the test.
+func (h *helmTest) helm(command string, more ...string) {
+	h.t.Helper()
+	h.Expect(h.try(command, more...)).To(Succeed())
+}
+
+func (h *helmTest) try(command string, more ...string) error {
+	if local := strings.Replace(command, publicChart, "oci://"+h.charts+"/charts/capt", 1); local != command {
+		command = local + " --plain-http"
+	}
+	words := append(strings.Fields(command), more...)
+	out, err := h.run(words[0], words[1:]...)
+	h.t.Logf("%s\n%s", strings.Join(words, " "), out)
+	return err
+}
+
+func (h *helmTest) workspaces() *apiextensionsv1.CustomResourceDefinition {
+	h.t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Name: workspaces}, crd)).To(Succeed())
+	return crd
+}
+
+func (h *helmTest) deployment() *appsv1.Deployment {
+	h.t.Helper()
+	deployment := &appsv1.Deployment{}
+	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, deployment)).To(Succeed())
+	return deployment
+}
+
+// run runs a third-party program and returns its output, which is part of the error.
+func (h *helmTest) run(part string, args ...string) (string, error) {
+	h.t.Helper()
+	program, err := testenv.Part(part)
+	h.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.CommandContext(h.ctx, program, args...)
+	home := filepath.Join(h.env.Dir, "helm")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.env.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s %s: %w\n%s", part, args[0], err, out)
+	}
+	return string(out), nil
 }

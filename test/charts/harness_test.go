@@ -44,14 +44,20 @@ func newHarness(t *testing.T) *harness {
 		t.Skip("set CAPT_TEST_CHARTS=1, after make addons, to install the packed charts")
 	}
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t)}
-	file := filepath.Join(t.TempDir(), "address")
-	h.start("charts", nil, "serve", "--dir", h.built("charts"), "--address-file", file)
+	h.serve(h.built("charts"))
+	return h
+}
+
+// serve serves the charts of a directory until the end of the test.
+func (h *harness) serve(dir string) {
+	h.t.Helper()
+	file := filepath.Join(h.t.TempDir(), "address")
+	h.start("charts", nil, "serve", "--dir", dir, "--address-file", file)
 	h.Eventually(func(g Gomega) {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		h.charts = string(text)
 	}, testTimeout).Should(Succeed(), "the charts are served")
-	return h
 }
 
 // built returns a path below bin.

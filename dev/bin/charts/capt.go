@@ -7,19 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	chartcommon "helm.sh/helm/v4/pkg/chart/common"
-	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/engine"
 	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"oras.land/oras-go/v2/errdef"
-	"sigs.k8s.io/yaml"
 )
 
 // loadOwn reads a chart of this repository. A version other than "" replaces its own.
@@ -117,53 +112,4 @@ func lintOwn(dir string) error {
 		return errors.New("linting the chart: " + strings.Join(problems, "; "))
 	}
 	return nil
-}
-
-// renderOwn returns the objects of a chart of this repository, sorted by the names of
-// their templates.
-func renderOwn(c *chart.Chart, namespace string, values map[string]any) (string, error) {
-	all, err := commonutil.ToRenderValues(c, values, chartcommon.ReleaseOptions{Name: c.Name(), Namespace: namespace, Revision: 1, IsInstall: true}, chartcommon.DefaultCapabilities)
-	if err != nil {
-		return "", fmt.Errorf("checking the values: %w", err)
-	}
-	rendered, err := engine.Render(c, all)
-	if err != nil {
-		return "", fmt.Errorf("rendering the chart: %w", err)
-	}
-	var names []string
-	for name := range rendered {
-		if strings.HasSuffix(name, ".yaml") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	var text strings.Builder
-	for _, name := range names {
-		fmt.Fprintf(&text, "---\n%s\n", strings.TrimSpace(rendered[name]))
-	}
-	return text.String(), nil
-}
-
-// printOwn renders a chart with the values of a file, if any.
-func printOwn(out io.Writer, dir, namespace, valuesFile string) error {
-	values := map[string]any{}
-	if valuesFile != "" {
-		text, err := os.ReadFile(valuesFile)
-		if err != nil {
-			return fmt.Errorf("reading the values: %w", err)
-		}
-		if err := yaml.Unmarshal(text, &values); err != nil {
-			return fmt.Errorf("parsing the values: %w", err)
-		}
-	}
-	c, err := loadOwn(dir, "")
-	if err != nil {
-		return err
-	}
-	text, err := renderOwn(c, namespace, values)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, text)
-	return err
 }

@@ -15,6 +15,10 @@ import (
 	"testing"
 
 	ociregistry "github.com/google/go-containerregistry/pkg/registry"
+	chartcommon "helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/engine"
 	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -53,6 +57,31 @@ func renderCAPT(t *testing.T, values map[string]any) (map[string]manifest, error
 	}
 	text, err := renderOwn(c, "capt-system", values)
 	return parse(t, text), err
+}
+
+// renderOwn returns the objects of a chart of this repository, sorted by the names of
+// their templates.
+func renderOwn(c *chart.Chart, namespace string, values map[string]any) (string, error) {
+	all, err := commonutil.ToRenderValues(c, values, chartcommon.ReleaseOptions{Name: c.Name(), Namespace: namespace, Revision: 1, IsInstall: true}, chartcommon.DefaultCapabilities)
+	if err != nil {
+		return "", fmt.Errorf("checking the values: %w", err)
+	}
+	rendered, err := engine.Render(c, all)
+	if err != nil {
+		return "", fmt.Errorf("rendering the chart: %w", err)
+	}
+	var names []string
+	for name := range rendered {
+		if strings.HasSuffix(name, ".yaml") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&text, "---\n%s\n", strings.TrimSpace(rendered[name]))
+	}
+	return text.String(), nil
 }
 
 func container(t *testing.T, objects map[string]manifest) map[string]any {

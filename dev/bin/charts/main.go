@@ -1,7 +1,7 @@
 // Command charts packs the Helm charts of the built-in add-ons from Go modules,
 // and serves them to Flux: at the same address as a plain Helm repository and as
 // an OCI registry. It is used for clusters without internet access. It also checks,
-// renders and packs the chart of CAPT itself.
+// packs and pushes the chart of CAPT itself.
 package main
 
 import (
@@ -22,8 +22,6 @@ const usage = `Usage:
         check a chart of this repository and pack it
   charts push --package FILE --registry HOST/PATH [--digest-file FILE] [--plain-http]
         push a packed chart to oci://HOST/PATH/charts, with the credentials of Docker or Helm
-  charts render --chart DIR [--namespace NAME] [--values FILE]
-        print the objects of a chart of this repository
 `
 
 func main() {
@@ -67,8 +65,6 @@ func run(ctx context.Context, args []string) error {
 		return runPackage(flags, args)
 	case "push":
 		return runPush(flags, args)
-	case "render":
-		return runRender(flags, args)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil
@@ -108,17 +104,4 @@ func runPush(flags *flag.FlagSet, args []string) error {
 		return fmt.Errorf("writing the digest: %w", err)
 	}
 	return nil
-}
-
-func runRender(flags *flag.FlagSet, args []string) error {
-	dir := flags.String("chart", "", "directory of the chart")
-	namespace := flags.String("namespace", "capt-system", "namespace of the release")
-	values := flags.String("values", "", "file of values")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *dir == "" {
-		return fmt.Errorf("render requires --chart DIR")
-	}
-	return printOwn(os.Stdout, *dir, *namespace, *values)
 }
