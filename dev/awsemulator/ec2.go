@@ -17,6 +17,7 @@ type ec2 struct{ moto, region string }
 func (e *eks) inEC2(c *call) ec2 { return ec2{moto: e.moto, region: c.region} }
 
 // createSecurityGroup creates the cluster's security group in the VPC of its subnets.
+// Everything with this group reaches everything else with it.
 func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (group, vpc string, err error) {
 	if len(subnets) < 2 {
 		return "", "", invalid("Subnets specified must be in at least two different AZs")
@@ -38,11 +39,21 @@ func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (gr
 	var created struct {
 		ID string `xml:"groupId"`
 	}
-	err = e.inEC2(c).do(c.Context(), "CreateSecurityGroup", url.Values{
+	form := url.Values{
 		"GroupName":        {"eks-cluster-sg-" + cluster},
 		"GroupDescription": {"EKS created security group applied to ENI that is attached to EKS Control Plane master nodes"},
-		"VpcId":            {found.VPCs[0]},
-	}, &created)
+		"VpcId":            {found.VPCs[0]}, "TagSpecification.1.ResourceType": {"security-group"},
+	}
+	for i, tag := range [][2]string{{"Name", "eks-cluster-sg-" + cluster}, {"kubernetes.io/cluster/" + cluster, "owned"}, {"aws:eks:cluster-name", cluster}} {
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
+	}
+	if err := e.inEC2(c).do(c.Context(), "CreateSecurityGroup", form, &created); err != nil {
+		return "", "", err
+	}
+	err = e.inEC2(c).do(c.Context(), "AuthorizeSecurityGroupIngress", url.Values{
+		"GroupId": {created.ID}, "IpPermissions.1.IpProtocol": {"-1"}, "IpPermissions.1.Groups.1.GroupId": {created.ID},
+	}, nil)
 	return created.ID, found.VPCs[0], err
 }
 

@@ -22,6 +22,7 @@ import (
 //   - a rule for all protocols cannot be changed, because it has no ports;
 //   - the tags of a launch template are also returned as tags of its instances, and
 //     later changes of them are not returned at all;
+//   - the names that instances get in DNS are not returned; these are the default;
 //   - deleted NAT gateways and terminated instances keep their network interfaces;
 //   - objects are deleted although others depend on them.
 func fillGaps(moto string, next http.Handler) http.Handler {
@@ -37,6 +38,8 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			follow = e.tagTemplate(r, form)
 		case "DescribeLaunchTemplates":
 			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) }
+		case "DescribeInstances":
+			follow = showNameOptions
 		case "DeleteNatGateway":
 			follow = e.releaseGateway(r, form)
 		case "TerminateInstances":
@@ -192,6 +195,14 @@ func (e ec2) showTags(r *http.Request, answer []byte) ([]byte, error) {
 		return append(slices.Clone(id), text...)
 	})
 	return shown, failed
+}
+
+var instanceIDs = regexp.MustCompile(`<instanceId>[^<]+</instanceId>`)
+
+// showNameOptions adds the options of the DNS name of each instance to a response.
+func showNameOptions(answer []byte) ([]byte, error) {
+	return instanceIDs.ReplaceAll(answer, []byte("$0<privateDnsNameOptions><hostnameType>ip-name</hostnameType>"+
+		"<enableResourceNameDnsARecord>false</enableResourceNameDnsARecord><enableResourceNameDnsAAAARecord>false</enableResourceNameDnsAAAARecord></privateDnsNameOptions>")), nil
 }
 
 // recorder records a response, so that it can be changed before it is sent.

@@ -16,7 +16,7 @@ type values = map[string]any
 // newServer returns a handler that handles calls of EKS and forwards all others to
 // moto. The scope of the signature contains the service.
 func newServer(moto string, eks *eks, log io.Writer) http.Handler {
-	others := nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto))))
+	others := nameImages(nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto)))))
 	calls := eks.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

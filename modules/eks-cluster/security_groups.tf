@@ -43,6 +43,14 @@ locals {
   }, var.node_security_group_rules)
 
   cluster_rules = merge({
+    nodes = {
+      description                  = "Nodes and pods to pods on Fargate"
+      ip_protocol                  = "-1"
+      from_port                    = null
+      to_port                      = null
+      cidr_ipv4                    = null
+      referenced_security_group_id = aws_security_group.node.id
+    }
     nodes_api = {
       description                  = "Nodes and pods to the API server"
       ip_protocol                  = "tcp"

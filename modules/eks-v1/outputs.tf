@@ -38,6 +38,11 @@ output "node_security_group_id" {
   value       = module.cluster.node_security_group_id
 }
 
+output "security_group_ids" {
+  description = "Security groups of further nodes. The modules node-group and machine have a variable with this name, which CAPT sets to it."
+  value       = [module.cluster.node_security_group_id]
+}
+
 output "oidc_provider_arn" {
   description = "ARN of the IAM OIDC provider of the cluster."
   value       = module.cluster.oidc_provider_arn

@@ -140,7 +140,7 @@ variable "availability_zone" {
 }
 
 variable "security_group_ids" {
-  description = "Security groups of the node: the output node_security_group_id of the cluster. Defaults to the group that EKS created for the control plane, which is looked up."
+  description = "Security groups of the node: the output security_group_ids of modules/eks. Defaults to the group that EKS created for the control plane, which is looked up."
   type        = list(string)
   default     = []
   nullable    = false

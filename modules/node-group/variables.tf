@@ -222,7 +222,7 @@ variable "node_repair" {
 }
 
 variable "security_group_ids" {
-  description = "Security groups of the nodes: the output node_security_group_id of the cluster. Defaults to the group that EKS created for the control plane."
+  description = "Security groups of the nodes: the output security_group_ids of modules/eks. Defaults to the group that EKS created for the control plane."
   type        = list(string)
   default     = []
   nullable    = false

@@ -79,21 +79,25 @@ func (e *emulator) call(q query) string {
 	return text
 }
 
-// attempt calls an action that may fail. Of the signature, the emulator reads only the
-// scope.
+// attempt calls an action that may fail.
 func (e *emulator) attempt(q query) (status int, text string) {
 	e.t.Helper()
-	body, kind := "{}", "application/x-amz-json-1.1"
-	if q.target == "" {
-		q.form.Set("Action", q.action)
-		body, kind = q.form.Encode(), "application/x-www-form-urlencoded"
+	if q.target != "" {
+		return e.request(http.MethodPost, "/", q.service, "application/x-amz-json-1.1", q.target+"."+q.action, "{}")
 	}
-	request, err := http.NewRequestWithContext(e.t.Context(), http.MethodPost, e.url+"/", strings.NewReader(body))
+	q.form.Set("Action", q.action)
+	return e.request(http.MethodPost, "/", q.service, "application/x-www-form-urlencoded", "", q.form.Encode())
+}
+
+// request sends a request. Of the signature, the emulator reads only the scope.
+func (e *emulator) request(method, path, service, kind, target, body string) (status int, text string) {
+	e.t.Helper()
+	request, err := http.NewRequestWithContext(e.t.Context(), method, e.url+path, strings.NewReader(body))
 	e.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", kind)
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/"+q.service+"/aws4_request, SignedHeaders=host, Signature=none")
-	if q.target != "" {
-		request.Header.Set("X-Amz-Target", q.target+"."+q.action)
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/"+service+"/aws4_request, SignedHeaders=host, Signature=none")
+	if target != "" {
+		request.Header.Set("X-Amz-Target", target)
 	}
 	response, err := http.DefaultClient.Do(request)
 	e.Expect(err).NotTo(HaveOccurred())

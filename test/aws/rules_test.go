@@ -19,6 +19,14 @@ func (e *emulator) ec2(action string, pairs ...string) (status int, text string)
 	return e.attempt(query{service: "ec2", action: action, form: form})
 }
 
+// eks calls EKS and returns the response.
+func (e *emulator) eks(method, path, body string) string {
+	e.t.Helper()
+	status, text := e.request(method, path, "eks", "application/json", "", body)
+	e.Expect(status).To(Equal(http.StatusOK), "%s %s: %s", method, path, text)
+	return text
+}
+
 // create calls EC2 and returns the first element of the response with a name, which is
 // the ID of what was created.
 func (e *emulator) create(element, action string, pairs ...string) string {

@@ -99,8 +99,8 @@ run "defaults" {
     error_message = "No network has access by default."
   }
   assert {
-    condition     = { for k, r in aws_vpc_security_group_ingress_rule.cluster : k => "${r.ip_protocol} ${r.from_port}-${r.to_port} from ${r.referenced_security_group_id}" } == { nodes_api = "tcp 443-443 from sg-nodes", nodes_dns_tcp = "tcp 53-53 from sg-nodes", nodes_dns_udp = "udp 53-53 from sg-nodes" }
-    error_message = "Nodes reach the API server and CoreDNS on Fargate, nothing else."
+    condition     = { for k, r in aws_vpc_security_group_ingress_rule.cluster : k => "${r.ip_protocol} ${r.from_port == null ? "" : "${r.from_port}-${r.to_port} "}from ${r.referenced_security_group_id}" } == { nodes = "-1 from sg-nodes", nodes_api = "tcp 443-443 from sg-nodes", nodes_dns_tcp = "tcp 53-53 from sg-nodes", nodes_dns_udp = "udp 53-53 from sg-nodes" }
+    error_message = "Nodes reach the API server and all pods on Fargate."
   }
   assert {
     condition     = output.cluster_name == "demo" && output.cluster_endpoint == "https://ABCD.gr7.eu-central-1.eks.amazonaws.com" && output.cluster_certificate_authority_data == "Q0E=" && output.cluster_version == "1.33" && output.cluster_arn == "arn:aws:eks:eu-central-1:123456789012:cluster/demo"

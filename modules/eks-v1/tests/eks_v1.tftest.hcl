@@ -91,7 +91,7 @@ run "karpenter_by_helm" {
     error_message = "The IAM resources have the names that modules/eks sets."
   }
   assert {
-    condition     = output.node_group_name == "system-2025" && output.cluster_name == "demo"
+    condition     = output.node_group_name == "system-2025" && output.cluster_name == "demo" && one(output.security_group_ids) == output.node_security_group_id
     error_message = "Karpenter has a place to run."
   }
 }

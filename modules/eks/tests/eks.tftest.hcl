@@ -113,6 +113,10 @@ run "a_node_group_by_default" {
     condition     = output.karpenter_namespace == "karpenter" && output.karpenter_service_account == "karpenter" && output.node_security_group_id != "" && output.cluster_security_group_id != ""
     error_message = "The outputs show where Karpenter runs."
   }
+  assert {
+    condition     = one(output.security_group_ids) == output.node_security_group_id
+    error_message = "Machines and machine pools get the nodes' group, not the control plane's."
+  }
 }
 
 run "fargate" {
