@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -46,6 +47,9 @@ const spotRoleXML = "<Path>/aws-service-role/spot.amazonaws.com/</Path><RoleName
 	"<Arn>arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot</Arn>" +
 	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Created elsewhere</Description>"
 
+// graviton matches instance types with arm64.
+var graviton = regexp.MustCompile(`^[a-z]+[0-9]+g[a-z]*\.`)
+
 // ServeHTTP implements http.Handler.
 func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	if err := request.ParseForm(); err != nil {
@@ -65,10 +69,14 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		answer = `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet><item><instancesSet><item>` +
 			`<instanceId>i-0aaaaaaaaaaaaaaaa</instanceId></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`
 	case action == "DescribeInstanceTypes":
+		architecture := "x86_64"
+		if graviton.MatchString(request.PostForm.Get("InstanceType.1")) {
+			architecture = "arm64"
+		}
 		answer = fmt.Sprintf(`<DescribeInstanceTypesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><instanceTypeSet><item><instanceType>%s</instanceType>`+
-			`<processorInfo><supportedArchitectures><item>x86_64</item></supportedArchitectures></processorInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>`+
+			`<processorInfo><supportedArchitectures><item>%s</item></supportedArchitectures></processorInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>`+
 			`<ebsInfo/><networkInfo/><placementGroupInfo/><vCpuInfo/></item></instanceTypeSet></DescribeInstanceTypesResponse>`,
-			request.PostForm.Get("InstanceType.1"))
+			request.PostForm.Get("InstanceType.1"), architecture)
 	case request.Header.Get("X-Amz-Target") == "AmazonSSM.GetParameter":
 		answer = `{"Parameter":{"Name":"image","Type":"String","Value":"ami-0123456789abcdef0","Version":1,"ARN":"arn:aws:ssm:eu-central-1::parameter/image"}}`
 		response.Header().Set("Content-Type", "application/x-amz-json-1.1")

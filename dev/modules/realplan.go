@@ -44,6 +44,12 @@ capacity_type  = "Spot"
 taints         = [{ key = "a", effect = "NoSchedule" }]
 node_repair    = true
 `},
+	{"node-group", "arm64", `
+name           = "workers"
+cluster_name   = "demo"
+subnet_ids     = ["subnet-a"]
+instance_types = ["m7g.large", "m6g.large"]
+`},
 	{"machine", "amazon-linux", machineVars},
 	{"machine", "bottlerocket-spot", machineVars + `
 os                    = "Bottlerocket"

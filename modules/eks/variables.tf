@@ -368,7 +368,7 @@ variable "node_group" {
     name               = optional(string, "system")
     instance_types     = optional(list(string), ["m6i.large", "m6a.large", "m5.large", "m5a.large"])
     capacity_type      = optional(string, "OnDemand")
-    ami_type           = optional(string, "AL2023_x86_64_STANDARD")
+    ami_type           = optional(string)
     disk_size          = optional(number, 50)
     min_size           = optional(number, 2)
     max_size           = optional(number, 4)

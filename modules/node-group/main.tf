@@ -1,5 +1,16 @@
+data "aws_ec2_instance_type" "this" {
+  for_each = toset(var.instance_types)
+
+  region        = var.region
+  instance_type = each.key
+}
+
 locals {
-  bottlerocket = startswith(var.ami_type, "BOTTLEROCKET_")
+  # A group has one image, so its instance types have one architecture.
+  architectures = setintersection(["arm64", "x86_64"], flatten([for t in data.aws_ec2_instance_type.this : t.supported_architectures]))
+  arm64         = contains(local.architectures, "arm64")
+  ami_type      = var.ami_type != null ? var.ami_type : local.arm64 ? "AL2023_ARM_64_STANDARD" : "AL2023_x86_64_STANDARD"
+  bottlerocket  = startswith(local.ami_type, "BOTTLEROCKET_")
 
   capacity_type = { OnDemand = "ON_DEMAND", ON_DEMAND = "ON_DEMAND", Spot = "SPOT", SPOT = "SPOT" }[var.capacity_type]
 
@@ -87,7 +98,7 @@ resource "aws_eks_node_group" "this" {
 
   version              = var.kubernetes_version
   release_version      = var.release_version
-  ami_type             = var.ami_type
+  ami_type             = local.ami_type
   instance_types       = var.instance_types
   capacity_type        = local.capacity_type
   force_update_version = var.force_update
@@ -134,6 +145,14 @@ resource "aws_eks_node_group" "this" {
     # Changes that EKS cannot make in place replace the group, the new nodes first.
     create_before_destroy = true
 
+    precondition {
+      condition     = length(local.architectures) <= 1
+      error_message = "instance_types mixes arm64 and x86_64: a node group has one image. Create two node groups."
+    }
+    precondition {
+      condition     = length(local.architectures) > 1 || strcontains(local.ami_type, "_ARM_64") == local.arm64
+      error_message = "ami_type does not fit the architecture of instance_types: remove it, or set one of that architecture, for example AL2023_ARM_64_STANDARD or BOTTLEROCKET_x86_64."
+    }
     precondition {
       condition     = var.min_size <= var.max_size
       error_message = "min_size must not be greater than max_size."

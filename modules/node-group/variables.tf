@@ -78,13 +78,12 @@ variable "capacity_type" {
 }
 
 variable "ami_type" {
-  description = "Image of the nodes: an EKS AMI type of Amazon Linux 2023 or Bottlerocket that fits the instance types."
+  description = "Image of the nodes: an EKS AMI type of Amazon Linux 2023 or Bottlerocket that fits the instance types. Defaults to Amazon Linux 2023 for their architecture, without drivers for GPUs and Neuron."
   type        = string
-  default     = "AL2023_x86_64_STANDARD"
-  nullable    = false
+  default     = null
 
   validation {
-    condition     = can(regex("^(AL2023|BOTTLEROCKET)_(x86_64|ARM_64)(_[A-Z]+)*$", var.ami_type))
+    condition     = var.ami_type == null || can(regex("^(AL2023|BOTTLEROCKET)_(x86_64|ARM_64)(_[A-Z]+)*$", var.ami_type))
     error_message = "ami_type must be an AMI type of Amazon Linux 2023 or Bottlerocket, for example AL2023_x86_64_STANDARD, AL2023_ARM_64_STANDARD, BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64; there are no new images of Amazon Linux 2."
   }
 }

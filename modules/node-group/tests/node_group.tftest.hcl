@@ -5,6 +5,9 @@ mock_provider "aws" {
   mock_data "aws_subnet" {
     defaults = { availability_zone = "eu-central-1a" }
   }
+  mock_data "aws_ec2_instance_type" {
+    defaults = { supported_architectures = ["x86_64"] }
+  }
   mock_data "aws_instances" {
     defaults = { ids = ["i-0bbbbbbbbbbbbbbbb", "i-0aaaaaaaaaaaaaaaa"] }
   }
@@ -141,8 +144,51 @@ run "awss_own_spelling" {
   }
 }
 
+# Without ami_type, the image follows the instance types.
+run "arm64_types_get_the_arm64_image" {
+  command = plan
+
+  variables {
+    instance_types = ["m7g.large", "m6g.large"]
+  }
+
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["arm64"] }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.ami_type == "AL2023_ARM_64_STANDARD" && aws_launch_template.this.block_device_mappings[0].device_name == "/dev/xvda"
+    error_message = "Nodes with arm64 run Amazon Linux 2023 for arm64."
+  }
+}
+
+# The first types of AWS support two architectures of 32 and 64 bits.
+run "old_types_get_the_64_bit_image" {
+  command = plan
+
+  variables {
+    instance_types = ["t2.large"]
+  }
+
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["i386", "x86_64"] }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.ami_type == "AL2023_x86_64_STANDARD"
+    error_message = "The image has 64 bits."
+  }
+}
+
 run "bottlerocket" {
   command = plan
+
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["arm64"] }
+  }
 
   variables {
     ami_type           = "BOTTLEROCKET_ARM_64"

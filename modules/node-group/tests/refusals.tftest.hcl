@@ -5,6 +5,9 @@ mock_provider "aws" {
   mock_data "aws_subnet" {
     defaults = { availability_zone = "eu-central-1a" }
   }
+  mock_data "aws_ec2_instance_type" {
+    defaults = { supported_architectures = ["x86_64"] }
+  }
   mock_data "aws_instances" {
     defaults = { ids = ["i-0bbbbbbbbbbbbbbbb", "i-0aaaaaaaaaaaaaaaa"] }
   }
@@ -110,6 +113,43 @@ run "amazon_linux_2" {
   }
   # Says: there are no new images of Amazon Linux 2
   expect_failures = [var.ami_type]
+}
+
+run "two_architectures" {
+  command = plan
+  variables {
+    instance_types = ["m7g.large", "m6i.large"]
+  }
+  # Mocks are the same for all of them.
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["arm64", "x86_64"] }
+  }
+  # Says: instance_types mixes arm64 and x86_64: a node group has one image
+  expect_failures = [aws_eks_node_group.this]
+}
+
+run "an_image_of_another_architecture" {
+  command = plan
+  variables {
+    instance_types = ["m7g.large"]
+    ami_type       = "AL2023_x86_64_STANDARD"
+  }
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["arm64"] }
+  }
+  # Says: ami_type does not fit the architecture of instance_types
+  expect_failures = [aws_eks_node_group.this]
+}
+
+run "an_arm64_image_for_x86_64" {
+  command = plan
+  variables {
+    ami_type = "BOTTLEROCKET_ARM_64"
+  }
+  # Says: ami_type does not fit the architecture of instance_types
+  expect_failures = [aws_eks_node_group.this]
 }
 
 run "a_disk_too_small" {
