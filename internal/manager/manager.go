@@ -4,7 +4,10 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"k8s.io/client-go/rest"
@@ -36,12 +39,50 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(ctx, mgr, o); err != nil {
+	synced, err := setup(ctx, mgr, o)
+	if err != nil {
 		return err
 	}
 	logger.Info("Starting manager", "version", version.Get().String(), "providers", o.Providers, "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
-	if err := mgr.Start(ctx); err != nil {
+	if err := startManager(ctx, mgr, synced); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+// startManager runs the manager until the context is cancelled. A manager whose caches
+// cannot be synchronised, for example because a permission is missing, ignores that: it
+// has started nothing that must end, so it is left behind.
+func startManager(ctx context.Context, mgr ctrl.Manager, synced *cachesSynced) error {
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		if synced.check(nil) != nil {
+			return nil
+		}
+		return <-ended
+	}
+}
+
+// cachesSynced is started by the manager after its caches, on each replica.
+type cachesSynced struct{ atomic.Bool }
+
+// Start implements manager.Runnable.
+func (s *cachesSynced) Start(context.Context) error {
+	s.Store(true)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*cachesSynced) NeedLeaderElection() bool { return false }
+
+// check implements healthz.Checker.
+func (s *cachesSynced) check(*http.Request) error {
+	if !s.Load() {
+		return errors.New("the caches are not synchronised yet")
 	}
 	return nil
 }
@@ -87,21 +128,25 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 }
 
 // setup adds probes, webhooks and controllers.
-func setup(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, error) {
+	synced := &cachesSynced{}
+	if err := errors.Join(mgr.Add(synced), mgr.AddReadyzCheck("caches", synced.check)); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding the health check: %w", err)
+		return nil, fmt.Errorf("adding the health check: %w", err)
 	}
 	ready := healthz.Ping
 	if o.WebhookPort != 0 {
 		if err := webhooks.SetupGroups(mgr, o.groups()...); err != nil {
-			return fmt.Errorf("setting up the webhooks: %w", err)
+			return nil, fmt.Errorf("setting up the webhooks: %w", err)
 		}
 		ready = mgr.GetWebhookServer().StartedChecker()
 	}
 	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
-		return fmt.Errorf("adding the readiness check: %w", err)
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	return setupControllers(ctx, mgr, o)
+	return synced, setupControllers(ctx, mgr, o)
 }
 
 // limitMemory sets the memory limit of the Go runtime to that of the container,

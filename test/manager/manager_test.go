@@ -21,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -100,6 +102,36 @@ func TestManager_answersProbes(t *testing.T) {
 	for _, path := range []string{"healthz", "readyz"} {
 		g.Eventually(status("http://"+health+"/"+path, ""), testTimeout).Should(Equal(http.StatusOK), path)
 	}
+}
+
+// A rollout must not replace a manager that works by one that cannot read what it needs.
+func TestManager_isNotReadyWithoutPermissions(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	health, err := testenv.FreeAddress()
+	g.Expect(err).NotTo(HaveOccurred())
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: account(g, ns, "manager")}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}, kubeconfig)).To(Succeed())
+	args := []string{"--kubeconfig=" + kubeconfig, "--namespace=" + ns, "--health-addr=" + health}
+	first := start(t, args...)
+	g.Eventually(status("http://"+health+"/healthz", ""), testTimeout).Should(Equal(http.StatusOK))
+	g.Consistently(status("http://"+health+"/readyz", ""), 3*time.Second).Should(Equal(http.StatusInternalServerError))
+	g.Expect(first.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	g.Eventually(func() error { return first.Process.Signal(syscall.Signal(0)) }, testTimeout).Should(MatchError(os.ErrProcessDone), "it ends when it is told to")
+
+	start(t, args...)
+	g.Eventually(status("http://"+health+"/readyz", ""), testTimeout).Should(Equal(http.StatusInternalServerError))
+	g.Expect(env.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns + "-manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "manager"}},
+	})).To(Succeed())
+	g.Eventually(status("http://"+health+"/readyz", ""), 2*testTimeout).Should(Equal(http.StatusOK))
 }
 
 func TestManager_servesMetricsToThoseWhoMay(t *testing.T) {
