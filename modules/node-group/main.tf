@@ -17,13 +17,38 @@ locals {
   # EKS has its own spelling of the effects.
   effects = { NoSchedule = "NO_SCHEDULE", PreferNoSchedule = "PREFER_NO_SCHEDULE", NoExecute = "NO_EXECUTE" }
 
-  desired_size = coalesce(var.desired_size, var.min_size)
+  first_size   = coalesce(var.desired_size, var.min_size)
+  desired_size = length(local.existing) == 0 ? local.first_size : min(max(concat([var.min_size], [for g in data.aws_eks_node_group.existing : g.scaling_config[0].desired_size])...), var.max_size)
+
+  subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist([for s in data.aws_subnet.this : s.id if contains(var.availability_zones, s.availability_zone)])
 
   max_unavailable            = try(coalesce(var.max_unavailable, try(var.update_config.max_unavailable, null)), null)
   max_unavailable_percentage = try(coalesce(var.max_unavailable_percentage, try(var.update_config.max_unavailable_percentage, null)), local.max_unavailable == null ? 33 : null)
 
   # The name of the instances, which distinguishes them from Karpenter's.
   node_tags = merge(var.tags, { Name = "${var.cluster_name}-${var.name}" })
+}
+
+# A lifecycle rule cannot depend on a variable, so the number of nodes that an
+# autoscaler has set is read. During a replacement there are two groups.
+data "aws_eks_node_groups" "all" {
+  count = var.autoscaled ? 1 : 0
+
+  region       = var.region
+  cluster_name = var.cluster_name
+}
+
+locals {
+  # The provider appends 26 characters to the prefix.
+  existing = [for name in flatten(data.aws_eks_node_groups.all[*].names) : name if can(regex("^${substr(var.name, 0, 36)}-[0-9a-f]{26}$", name))]
+}
+
+data "aws_eks_node_group" "existing" {
+  for_each = toset(local.existing)
+
+  region          = var.region
+  cluster_name    = var.cluster_name
+  node_group_name = each.key
 }
 
 resource "aws_launch_template" "this" {
@@ -94,7 +119,7 @@ resource "aws_eks_node_group" "this" {
   # The provider appends 26 characters to the prefix, and EKS allows 63.
   node_group_name_prefix = "${substr(var.name, 0, 36)}-"
   node_role_arn          = local.node_role_arn
-  subnet_ids             = var.subnet_ids
+  subnet_ids             = local.subnet_ids
 
   version              = var.kubernetes_version
   release_version      = var.release_version
@@ -145,6 +170,10 @@ resource "aws_eks_node_group" "this" {
     # Changes that EKS cannot make in place replace the group, the new nodes first.
     create_before_destroy = true
 
+    precondition {
+      condition     = length(local.subnet_ids) > 0
+      error_message = "None of subnet_ids is in availability_zones: set subnets of these zones, or other zones."
+    }
     precondition {
       condition     = length(local.architectures) <= 1
       error_message = "instance_types mixes arm64 and x86_64: a node group has one image. Create two node groups."

@@ -22,6 +22,11 @@ output "provider_id_list" {
   ])
 }
 
+output "node_selector" {
+  description = "Labels of the nodes in the cluster that no other nodes have."
+  value       = { "eks.amazonaws.com/nodegroup" = aws_eks_node_group.this.node_group_name }
+}
+
 output "autoscaling_group_names" {
   description = "Names of the Auto Scaling groups behind the node group."
   value       = flatten([for r in aws_eks_node_group.this.resources : [for g in r.autoscaling_groups : g.name]])

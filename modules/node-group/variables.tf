@@ -53,6 +53,12 @@ variable "subnet_ids" {
   }
 }
 
+variable "availability_zones" {
+  description = "Zones of the nodes: only the subnets in these zones are used. Defaults to the zones of subnet_ids. A change replaces the group, the new nodes first."
+  type        = list(string)
+  default     = null
+}
+
 variable "instance_types" {
   description = "Instance types of the nodes, the best first. Several of one size make spot capacity easier to get."
   type        = list(string)
@@ -147,6 +153,13 @@ variable "desired_size" {
   description = "Number of nodes. Defaults to min_size."
   type        = number
   default     = null
+}
+
+variable "autoscaled" {
+  description = "Whether another system, such as Cluster Autoscaler, changes the number of nodes. The group then keeps the number that it has, within min_size and max_size; desired_size is the number when the group is created. The cluster must exist when the module is planned."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "labels" {

@@ -136,6 +136,45 @@ func TestNodeGroup_isCreatedChangedAndDestroyed(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
+// Cluster Autoscaler changes the number of nodes at any time. A run that changes
+// something else must not change it back.
+func TestNodeGroup_keepsTheSizeOfAnAutoscaler(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	vpc := e.network("demo")
+	subnets := output[[]string](vpc, "private_subnets")
+	e.module("eks-cluster", object{
+		"cluster_name": "demo", "kubernetes_version": "1.33", "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
+	}).apply(nil)
+	group := e.module("node-group", object{
+		"name": "workers", "cluster_name": "demo", "subnet_ids": subnets, "instance_types": []string{"m7g.large"},
+		"availability_zones": []string{region + "b"}, "autoscaled": true, "min_size": 1, "max_size": 5, "desired_size": 2,
+	})
+	group.apply(nil)
+	path := "/clusters/demo/node-groups/" + output[string](group, "node_group_name")
+	e.Expect(output[map[string]string](group, "node_selector")).To(Equal(map[string]string{"eks.amazonaws.com/nodegroup": output[string](group, "node_group_name")}))
+	type nodegroup struct {
+		Nodegroup struct {
+			AMIType       string
+			Subnets       []string
+			ScalingConfig struct{ DesiredSize int }
+		}
+	}
+	describe := func() (found nodegroup) {
+		e.Expect(json.Unmarshal([]byte(e.eks("GET", path, "")), &found)).To(Succeed())
+		return found
+	}
+	e.Expect(describe().Nodegroup.ScalingConfig.DesiredSize).To(Equal(2))
+	e.Expect(describe().Nodegroup.Subnets).To(Equal(subnets[1:]), "only the subnet of the zone")
+	e.Expect(describe().Nodegroup.AMIType).To(Equal("AL2023_ARM_64_STANDARD"))
+
+	e.eks("POST", path+"/update-config", `{"scalingConfig":{"desiredSize":4}}`)
+	group.apply(object{"labels": object{"team": "a"}})
+	e.Expect(describe().Nodegroup.ScalingConfig.DesiredSize).To(Equal(4))
+	group.apply(object{"max_size": 3})
+	e.Expect(describe().Nodegroup.ScalingConfig.DesiredSize).To(Equal(3), "the new maximum")
+}
+
 // The role belongs to the account: it is created once, reused and never deleted.
 func TestSpotRole_isCreatedImportedAndNeverDestroyed(t *testing.T) {
 	needsEmulator(t)

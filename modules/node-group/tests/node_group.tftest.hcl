@@ -88,6 +88,10 @@ run "provider_ids" {
   command = apply
 
   assert {
+    condition     = output.node_selector == { "eks.amazonaws.com/nodegroup" = "workers-2025" }
+    error_message = "EKS labels the nodes with the name of their group."
+  }
+  assert {
     condition     = output.provider_id_list == ["aws:///eu-central-1a/i-0aaaaaaaaaaaaaaaa", "aws:///eu-central-1a/i-0bbbbbbbbbbbbbbbb"]
     error_message = "Provider ids are in Kubernetes' form, in a stable order."
   }
@@ -130,6 +134,90 @@ run "spot_with_taints_and_labels" {
   assert {
     condition     = alltrue([for s in aws_launch_template.this.tag_specifications : s.tags["Team"] == "platform"]) && aws_eks_node_group.this.tags["Team"] == "platform"
     error_message = "Tags are set on every resource."
+  }
+}
+
+# Another system changed the number from 2 to 7.
+run "an_autoscaler_keeps_its_number" {
+  command = plan
+
+  variables {
+    autoscaled   = true
+    min_size     = 1
+    max_size     = 10
+    desired_size = 2
+  }
+
+  override_data {
+    target = data.aws_eks_node_groups.all
+    values = { names = ["workers-20250101000000000000000001", "workers-other-20250101000000000000000001", "system-20250101000000000000000001"] }
+  }
+  override_data {
+    target = data.aws_eks_node_group.existing
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }] }
+  }
+
+  assert {
+    condition     = keys(data.aws_eks_node_group.existing) == ["workers-20250101000000000000000001"] && aws_eks_node_group.this.scaling_config[0].desired_size == 7
+    error_message = "The number of this group of nodes stays."
+  }
+}
+
+run "an_autoscaler_stays_within_the_limits" {
+  command = plan
+
+  variables {
+    autoscaled = true
+    min_size   = 1
+    max_size   = 5
+  }
+
+  override_data {
+    target = data.aws_eks_node_groups.all
+    values = { names = ["workers-20250101000000000000000001"] }
+  }
+  override_data {
+    target = data.aws_eks_node_group.existing
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }] }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.scaling_config[0].desired_size == 5
+    error_message = "New limits win over the old number."
+  }
+}
+
+run "an_autoscaler_starts_with_the_desired_size" {
+  command = plan
+
+  variables {
+    autoscaled   = true
+    desired_size = 2
+  }
+
+  override_data {
+    target = data.aws_eks_node_groups.all
+    values = { names = [] }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.scaling_config[0].desired_size == 2
+    error_message = "A new group has the desired number."
+  }
+}
+
+run "zones" {
+  command = plan
+
+  variables {
+    subnet_ids         = ["subnet-a", "subnet-b"]
+    availability_zones = ["eu-central-1a", "eu-central-1c"]
+  }
+
+  # Mocks are the same for all subnets.
+  assert {
+    condition     = aws_eks_node_group.this.subnet_ids == toset(["subnet-a", "subnet-b"])
+    error_message = "Nodes are in the subnets of the zones."
   }
 }
 

@@ -79,6 +79,15 @@ run "no_subnet" {
   expect_failures = [var.subnet_ids]
 }
 
+run "no_subnet_in_the_zones" {
+  command = plan
+  variables {
+    availability_zones = ["eu-central-1b"]
+  }
+  # Says: None of subnet_ids is in availability_zones
+  expect_failures = [aws_eks_node_group.this]
+}
+
 run "no_instance_type" {
   command = plan
   variables {
