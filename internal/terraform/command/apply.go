@@ -31,11 +31,16 @@ func (r *ApplyResult) NeedsState() bool {
 // contains. After an interruption the state contains the changes made so far.
 func (s *Session) Apply(ctx context.Context, plan string, args []string) (*ApplyResult, error) {
 	_, args = terraform.SplitArgs(args)
-	args = slices.Concat([]string{"apply", "-json", "-input=false"}, s.lockArgs(), args, []string{plan})
+	args = slices.Concat([]string{"apply", "-json", "-input=false"}, s.lockArgs(), s.applyBackupArgs(), args, []string{plan})
+	removeUnused, err := s.createStateFiles()
+	if err != nil {
+		return nil, err
+	}
+	defer removeUnused()
 	var result *ApplyResult
-	err := s.ready(ctx, func() error {
+	err = s.ready(ctx, func() error {
 		result = &ApplyResult{Outputs: map[string]terraform.Output{}}
-		output, err := s.stream(ctx, "apply", args, result.observe)
+		output, err := s.stream(ctx, "apply", reserveFor(plan), args, result.observe)
 		if err != nil {
 			return err
 		}
@@ -49,6 +54,15 @@ func (s *Session) Apply(ctx context.Context, plan string, args []string) (*Apply
 		return nil, err
 	}
 	return result, nil
+}
+
+// applyBackupArgs disables the backup of the state file. If the tool could not write
+// it, the state that it prints would have the serial of the saved one.
+func (s *Session) applyBackupArgs() []string {
+	if s.backend.Type == terraform.BackendKubernetes {
+		return []string{"-backup=-"}
+	}
+	return nil
 }
 
 // observe adds an event of the apply to the result.

@@ -29,9 +29,6 @@ type Failure struct {
 	StalePlan bool
 	// StateTooLarge is set if the state exceeds the backend's size limit.
 	StateTooLarge bool
-	// State is the state if the tool could only print it. Usually the tool saves
-	// it in a file that UnsavedStates finds.
-	State []byte
 
 	needsInit, needsBackend bool
 }
@@ -58,6 +55,13 @@ var lockLeft = regexp.MustCompile(`(?i)error (releasing|unlocking) the state`)
 func (f *Failure) LockLeft() bool {
 	return f.Killed || f.ExitCode < 0 || matches(f.Diagnostics, lockLeft)
 }
+
+// stateUnsaved matches the error of a tool that could not write its state.
+var stateUnsaved = regexp.MustCompile(`(?i)failed to (save|persist) state`)
+
+// StateUnsaved reports whether the tool could not write its state. It may have written it
+// to another file, or printed it.
+func (f *Failure) StateUnsaved() bool { return matches(f.Diagnostics, stateUnsaved) }
 
 // Outcome returns the outcome of a run that ends with this failure.
 func (f *Failure) Outcome() terraform.Outcome {

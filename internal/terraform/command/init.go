@@ -71,7 +71,7 @@ func (s *Session) init(ctx context.Context, options InitOptions, events bool) er
 		args = append(args, "-backend=false")
 	}
 	args = slices.Concat(args, terraform.DropImplied(options.Args))
-	output, err := s.stream(ctx, "init", args, func(Event) {})
+	output, err := s.stream(ctx, "init", 0, args, func(Event) {})
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 	if err != nil {
 		return "", "", err
 	}
-	output, err := session.stream(ctx, "get", []string{"get", "-no-color"}, func(Event) {})
+	output, err := session.stream(ctx, "get", 0, []string{"get", "-no-color"}, func(Event) {})
 	if err != nil {
 		return "", "", err
 	}

@@ -75,6 +75,9 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, request.Grace); err != nil {
 		return nil, err
 	}
+	if err := w.keepPrinted(); err != nil {
+		return nil, err
+	}
 	// The output of an earlier run must not be taken for that of this one.
 	if err := errors.Join(os.RemoveAll(w.runDir()), os.MkdirAll(w.runDir(), 0o700)); err != nil {
 		return nil, fmt.Errorf("clearing the directory of the run: %w", err)
@@ -274,6 +277,9 @@ func (w *Workdir) Scrub() error {
 		// A tool of an earlier run uses the files. Its interrupt must not be forgotten,
 		// because it aborts after a second one.
 		return nil
+	}
+	if err := w.keepPrinted(); err != nil {
+		return err
 	}
 	previous, err := readMarker(w.Dir)
 	if err != nil {

@@ -68,11 +68,12 @@ exit 1
 	session, err := Prepare(context.Background(), w, inline(""))
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = session.Apply(context.Background(), "plan", nil)
-	g.Expect(AsFailure(err).State).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
+	g.Expect(AsFailure(err).StateUnsaved()).To(BeTrue())
+	g.Expect(session.PrintedState()).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
 	rescued, err := UnsavedStates(w.Dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rescued).To(HaveLen(1))
-	g.Expect(os.ReadFile(rescued[0].Path)).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
+	g.Expect(rescued[0].Content).To(MatchJSON(`{"version":4,"lineage":"s3cr3t"}`))
 	g.Expect(log.String()).NotTo(ContainSubstring("s3cr3t"))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -49,8 +50,6 @@ type output struct {
 	diagnostics terraform.Diagnostics
 	// text contains the lines that are not events.
 	text string
-	// state is a state that the tool could not save.
-	state []byte
 	// stopping is set if the tool says that it was interrupted.
 	stopping bool
 }
@@ -61,13 +60,18 @@ const interruptReceived = "Interrupt received"
 const longestText = 64 << 10
 
 // stream runs a subcommand and calls handle with each of its events when it occurs.
-// The output is written to files that start with name.
-func (s *Session) stream(ctx context.Context, name string, args []string, handle func(Event)) (output, error) {
+// The output is written to files that start with name. Reserve is the space for it.
+func (s *Session) stream(ctx context.Context, name string, reserve int64, args []string, handle func(Event)) (output, error) {
 	stdout, err := s.create(name + ".jsonl")
 	if err != nil {
 		return output{}, err
 	}
 	defer func() { _ = stdout.Close() }()
+	if reserve > 0 {
+		if err := host.Reserve(stdout, reserve); err != nil {
+			return output{}, err
+		}
+	}
 	stderr, err := s.create(name + ".err")
 	if err != nil {
 		return output{}, err
@@ -116,8 +120,6 @@ func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
 	switch {
 	case event.Type == eventDiagnostic && event.Diagnostic != nil:
 		result.diagnostics = append(result.diagnostics, event.Diagnostic.diagnostic())
-	case event.Type == eventLog && len(event.State) > 0:
-		result.state = event.State
 	case event.Type == eventVersion && event.Tofu != "":
 		s.product = OpenTofu
 	case event.Type == eventVersion && event.Terraform != "":
@@ -141,13 +143,7 @@ func (s *Session) failure(ctx context.Context, command string, result output) *F
 			})
 		}
 	}
-	failure := newFailure(ctx, command, result.exit, result.diagnostics)
-	if failure.State = result.state; len(failure.State) > 0 {
-		// The tool could not write the state. An error is ignored, because the
-		// failure contains the state too.
-		_ = writeFile(filepath.Join(s.Root, erroredState), failure.State)
-	}
-	return failure
+	return newFailure(ctx, command, result.exit, result.diagnostics)
 }
 
 // relevantLines returns the relevant lines of text that contains no diagnostic: the

@@ -187,7 +187,7 @@ func (s *Session) WriteState(saved []byte) error {
 	if err := s.RemoveState(); err != nil {
 		return err
 	}
-	if err := writeFile(s.StateFile()+baseSuffix, digestLine(saved)); err != nil {
+	if err := s.writeBase(saved); err != nil {
 		return err
 	}
 	if len(saved) == 0 {
@@ -218,12 +218,14 @@ func (s *Session) AddBase(saved []byte) error {
 
 func digestLine(state []byte) []byte { return []byte(digest(state) + "\n") }
 
-// UnsavedState is the file of a state that an earlier run may not have saved: a
-// state file that a killed runner left, or a state that the tool could not write
-// to the backend.
+// UnsavedState is a state that an earlier run may not have saved: a state file that a
+// killed runner left, or a state that the tool could not write to the backend, or only
+// print.
 type UnsavedState struct {
 	Path    string
 	Content []byte
+	// stream is the stream of the run if the tool printed the state into it.
+	stream string
 	// bases are the digests of the saved states that the file is based on. They are
 	// unknown for a state that the tool could not write.
 	bases string
@@ -245,9 +247,12 @@ func IsLater(state, saved []byte) bool {
 	return laterErr == nil && currentErr == nil && (current.Lineage == "" || later.Lineage == current.Lineage && later.Serial > current.Serial)
 }
 
-// Remove removes the file.
+// Remove removes the files of the state.
 func (u UnsavedState) Remove() error {
-	for _, path := range []string{u.Path, u.Path + baseSuffix} {
+	for _, path := range []string{u.stream, u.Path + printedSuffix, u.Path, u.Path + baseSuffix} {
+		if path == "" {
+			continue
+		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("removing an unsaved state: %w", err)
 		}
@@ -273,34 +278,77 @@ func (w *Workdir) SetOwner(uid string) error {
 
 // UnsavedStates returns the unsaved states in a working directory, oldest first.
 func UnsavedStates(dir string) ([]UnsavedState, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "rescued-*.tfstate"))
+	paths, err := rescuedFiles(dir)
 	if err != nil {
-		return nil, fmt.Errorf("listing unsaved states: %w", err)
+		return nil, err
 	}
-	slices.Sort(paths)
 	previous, err := readMarker(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{stateFileName, erroredState} {
-		paths = append(paths, filepath.Join(dir, previous.Root, name))
-	}
+	current := filepath.Join(dir, previous.Root, stateFileName)
+	paths = append(paths, current, filepath.Join(dir, previous.Root, erroredState))
 	var unsaved []UnsavedState
 	for _, path := range paths {
-		content, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("reading an unsaved state: %w", err)
+		stream := ""
+		if path == current {
+			stream = filepath.Join((&Workdir{Dir: dir}).runDir(), applyStream)
 		}
-		if len(content) == 0 {
-			continue
+		state, err := readUnsaved(path, stream)
+		if err != nil {
+			return nil, err
 		}
-		bases, err := os.ReadFile(path + baseSuffix)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("listing unsaved states: %w", err)
+		if len(state.Content) > 0 {
+			unsaved = append(unsaved, state)
 		}
-		unsaved = append(unsaved, UnsavedState{Path: path, Content: content, bases: string(bases)})
 	}
 	return unsaved, nil
+}
+
+// rescuedFiles returns the paths of the states that were moved out of a module.
+func rescuedFiles(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "rescued-*.tfstate*"))
+	if err != nil {
+		return nil, fmt.Errorf("listing unsaved states: %w", err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(strings.TrimSuffix(file, baseSuffix), printedSuffix)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// readUnsaved reads the state of a file. What the tool printed is newer.
+func readUnsaved(path, stream string) (UnsavedState, error) {
+	state := UnsavedState{Path: path}
+	for _, printed := range []string{stream, path + printedSuffix} {
+		if printed == "" {
+			continue
+		}
+		content, err := printedState(printed)
+		if err != nil {
+			return state, err
+		}
+		if content != nil {
+			state.Content = content
+			break
+		}
+	}
+	if state.Content == nil {
+		content, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return state, fmt.Errorf("reading an unsaved state: %w", err)
+		}
+		state.Content = content
+	} else {
+		state.stream = stream
+	}
+	bases, err := os.ReadFile(path + baseSuffix)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return state, fmt.Errorf("listing unsaved states: %w", err)
+	}
+	state.bases = string(bases)
+	return state, nil
 }
 
 // rescue moves the files of unsaved states out of the module, so that the module
@@ -308,8 +356,14 @@ func UnsavedStates(dir string) ([]UnsavedState, error) {
 func rescue(dir, root string) error {
 	for _, name := range []string{stateFileName, erroredState} {
 		from := filepath.Join(root, name)
+		if info, err := os.Stat(from); err == nil && info.Size() == 0 {
+			// The tool was killed before it wrote its state.
+			if err := os.Remove(from); err != nil {
+				return fmt.Errorf("removing an empty state file: %w", err)
+			}
+		}
 		to := filepath.Join(dir, fmt.Sprintf("rescued-%d.tfstate", time.Now().UnixNano()))
-		for _, suffix := range []string{baseSuffix, ""} {
+		for _, suffix := range []string{baseSuffix, printedSuffix, ""} {
 			if err := os.Rename(from+suffix, to+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("moving an unsaved state: %w", err)
 			}

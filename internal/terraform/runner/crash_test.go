@@ -88,7 +88,7 @@ func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
 			run := scripted(t, r, `[ -e terraform.tfstate ] && exit 1; [ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
 			run.request.State.Lineage = "l"
 			g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(errored), 0o600)).To(Succeed())
-			_, _ = r.rescueAfter(t.Context(), run, nil)
+			_, _ = r.rescueAfter(t.Context(), run)
 			g.Expect(run.result.Saved).To(BeEmpty(), "the controller deletes the Secrets of saved states")
 		})
 	}
@@ -107,7 +107,7 @@ esac`)
 	encrypted := strings.Replace(encryptedState, `"serial":7`, `"serial":9`, 1)
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(encrypted), 0o600)).To(Succeed())
 
-	saved, err := r.rescueAfter(t.Context(), run, nil)
+	saved, err := r.rescueAfter(t.Context(), run)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeTrue())
@@ -200,7 +200,7 @@ func TestObserveBackend_isUncertainIfTheRescueFailed(t *testing.T) {
 	}
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(threeResources), 0o600)).To(Succeed())
 	run.phase(terraform.PhaseApplying, time.Now())
-	_, _ = r.rescueAfter(t.Context(), run, nil)
+	_, _ = r.rescueAfter(t.Context(), run)
 	r.observeBackend(t.Context(), run)
 	g.Expect(run.result.StateUncertain).To(BeTrue())
 }

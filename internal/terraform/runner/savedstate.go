@@ -54,6 +54,8 @@ type savedState struct {
 	// is stored as carriedName.
 	carried     []byte
 	carriedName string
+	// printed is the state if the tool could only print it.
+	printed []byte
 	// unsaved is the latest complete state that could not be saved. The tool may be
 	// killed while it writes the next one.
 	unsaved []byte
@@ -107,14 +109,23 @@ func (s *savedState) current() []byte {
 	return s.content
 }
 
-// sync saves the state file if it differs from the saved state.
-func (s *savedState) sync(ctx context.Context) error {
-	content, err := os.ReadFile(s.session.StateFile())
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(content) == 0 {
-		return nil
+// latest returns the state that the tool has written or printed, or nothing.
+func (s *savedState) latest() ([]byte, error) {
+	if s.printed != nil {
+		return s.printed, nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading the state file: %w", err)
+	content, err := os.ReadFile(s.session.StateFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("reading the state file: %w", err)
+	}
+	return content, nil
+}
+
+// sync saves the latest state if it differs from the saved state.
+func (s *savedState) sync(ctx context.Context) error {
+	content, err := s.latest()
+	if err != nil || len(content) == 0 {
+		return err
 	}
 	if !json.Valid(content) {
 		return errIncomplete

@@ -125,16 +125,21 @@ func (run *execution) verifyState(content []byte, location string) error {
 // closeState saves the state file for the last time and removes it. If the backend
 // does not accept the state, closeState stores it in other Secrets.
 func (r *Runner) closeState(ctx context.Context, run *execution, performErr error) error {
-	if failure := command.AsFailure(performErr); failure != nil && len(failure.State) > 0 {
-		// The tool could not even write the file.
-		if err := r.storeRescued(ctx, run, failure.State); err != nil {
-			return err
-		}
-	}
 	if err := run.checkFile(performErr); err != nil {
 		return err
 	}
-	err := run.state.sync(context.WithoutCancel(ctx))
+	var err error
+	if run.state.printed, err = run.session.PrintedState(); err != nil {
+		return err
+	}
+	if failure := command.AsFailure(performErr); failure != nil && failure.StateUnsaved() {
+		unsaved, err := command.UnsavedStates(r.workdir.Dir)
+		if err != nil {
+			return err
+		}
+		run.incomplete = len(unsaved) == 0
+	}
+	err = run.state.sync(context.WithoutCancel(ctx))
 	switch {
 	case err == nil:
 		if run.state.carriedName != "" {
@@ -220,9 +225,9 @@ const statePersistSeconds = 20
 // other Secrets first, because the cause may outlive the run.
 func (r *Runner) saveLate(ctx context.Context, run *execution, cause error) error {
 	run.printf("The state could not be saved: %v", cause)
-	content, err := os.ReadFile(run.session.StateFile())
+	content, err := run.state.latest()
 	if err != nil {
-		return errors.Join(cause, fmt.Errorf("reading the state file: %w", err))
+		return errors.Join(cause, err)
 	}
 	rescueErr := r.storeRescued(ctx, run, content)
 	if stateTooLarge(cause) {

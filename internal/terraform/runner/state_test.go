@@ -38,7 +38,7 @@ func onFile(t *testing.T, r *Runner) *execution {
 	t.Helper()
 	run := newExecution()
 	r.workdir = &command.Workdir{Dir: t.TempDir()}
-	run.session = &command.Session{Root: filepath.Join(r.workdir.Dir, "module")}
+	run.session = &command.Session{Root: filepath.Join(r.workdir.Dir, "module"), RunDir: filepath.Join(r.workdir.Dir, "run")}
 	NewWithT(t).Expect(os.MkdirAll(run.session.Root, 0o700)).To(Succeed())
 	return run
 }
@@ -323,16 +323,76 @@ func TestSnapshot(t *testing.T) {
 func TestRescueAfter_storesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)
-	r.workdir = &command.Workdir{Dir: t.TempDir()}
-	run := newExecution()
-	failure := &command.Failure{State: []byte(oneResource)}
-	saved, err := r.rescueAfter(t.Context(), run, failure)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(saved).To(BeFalse(), "the backend does not have the state")
+	run := scripted(t, r, `
+[ "$1" = state ] || exit 0
+echo "Error: AccessDenied" >&2
+exit 1`)
+	printState(g, run, oneResource)
+	saved, err := r.rescueAfter(t.Context(), run)
+	g.Expect(err).To(HaveOccurred(), "the backend does not have the state")
+	g.Expect(saved).To(BeFalse())
 	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(content)).To(Equal(oneResource))
+	g.Expect(content).To(MatchJSON(oneResource))
 	g.Expect(string(run.report.log.Bytes())).To(ContainSubstring("It is stored in Secret"))
+}
+
+// printState writes the stream of a tool that could write its state nowhere.
+func printState(g Gomega, run *execution, state string) {
+	g.Expect(os.MkdirAll(run.session.RunDir, 0o700)).To(Succeed())
+	event := `{"@level":"info","@message":"Emergency state dump","type":"log","state":` + state + "}\n"
+	g.Expect(os.WriteFile(filepath.Join(run.session.RunDir, "apply.jsonl"), []byte(event), 0o600)).To(Succeed())
+}
+
+func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, "")
+	printState(g, run, twoResources)
+	failures := 2
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if failures--; method == http.MethodPatch && failures >= 0 {
+			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		}
+		return nil
+	}
+
+	g.Expect(r.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+
+	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
+	g.Expect(run.incomplete).To(BeFalse())
+	g.Expect(command.UnsavedStates(r.workdir.Dir)).To(BeEmpty())
+}
+
+func unsavedFailure() *command.Failure {
+	return &command.Failure{Command: "apply", ExitCode: 1, Diagnostics: diagnostic("Failed to save state", "Error saving state: no space left on device")}
+}
+
+func TestCloseState_isUncertainIfTheStateIsNowhere(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	write(g, run, "")
+	g.Expect(r.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+	g.Expect(run.incomplete).To(BeTrue())
+	g.Expect(a.saved(g)).To(Equal(oneResource))
+}
+
+func TestOpenState_savesWhatTheToolOfAKilledRunnerPrinted(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, oneResource)
+	run := onFile(t, r)
+	g.Expect(run.session.WriteState([]byte(oneResource))).To(Succeed())
+	write(g, run, oneResource[:20])
+	printState(g, run, twoResources)
+	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 }
 
 func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
@@ -340,7 +400,7 @@ func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
 	a, r := newAPI(t)
 	r.workdir = &command.Workdir{Dir: t.TempDir()}
 	g.Expect(os.MkdirAll(filepath.Join(r.workdir.Dir, "module"), 0o700)).To(Succeed())
-	saved, err := r.rescueAfter(t.Context(), newExecution(), nil)
+	saved, err := r.rescueAfter(t.Context(), newExecution())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeFalse())
 	g.Expect(a.requests).To(BeEmpty())

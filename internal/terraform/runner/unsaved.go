@@ -203,7 +203,7 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		}
 		return r.perform(ctx, run)
 	})
-	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run, err)
+	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run)
 	if err != nil && run.result.ChangesState() {
 		r.observeBackend(ctx, run)
 	}
@@ -353,12 +353,7 @@ func sameResources(a, b []byte) bool {
 // rescueAfter saves the state that the operation could not save, and reports whether
 // there was one. It stores the state in Secrets before anything else, because the
 // cause, such as an expired credential, may outlive the run.
-func (r *Runner) rescueAfter(ctx context.Context, run *execution, performErr error) (bool, error) {
-	if failure := command.AsFailure(performErr); failure != nil && len(failure.State) > 0 {
-		if err := r.storeRescued(ctx, run, failure.State); err != nil {
-			return false, err
-		}
-	}
+func (r *Runner) rescueAfter(ctx context.Context, run *execution) (bool, error) {
 	unsaved, err := command.UnsavedStates(r.workdir.Dir)
 	if err != nil || len(unsaved) == 0 {
 		return false, err
