@@ -23,9 +23,9 @@ const (
 	outputName   = "things"
 )
 
-// module records its resources in a journal. A create that is stopped gracefully
-// leaves a tainted resource, which is later destroyed without a request. So the
-// journal is written last, when the create is nearly complete.
+// module records its resources in a journal. Another resource records the creation: a
+// provisioner that is stopped taints its resource, and the tool destroys a tainted
+// resource without its provisioners, so nothing would record that.
 const module = `
 variable "journal" { type = string }
 variable "recorder" { type = string }
@@ -40,13 +40,17 @@ resource "terraform_data" "thing" {
     journal = var.journal, recorder = var.recorder
   }
   provisioner "local-exec" {
-    interpreter = [self.input.recorder]
-    command     = "${self.input.journal} ${self.input.pause} created ${self.input.name} ${self.input.number} ${self.id}"
-  }
-  provisioner "local-exec" {
     when        = destroy
     interpreter = [self.input.recorder]
     command     = "${self.input.journal} ${self.input.pause} destroyed ${self.input.name} ${self.input.number} ${self.id}"
+  }
+}
+resource "terraform_data" "record" {
+  for_each         = var.items
+  triggers_replace = terraform_data.thing[each.key].id
+  provisioner "local-exec" {
+    interpreter = [var.recorder]
+    command     = "${var.journal} ${each.value.pause} created ${each.key} ${each.value.number} ${terraform_data.thing[each.key].id}"
   }
 }
 output "things" {

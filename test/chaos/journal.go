@@ -186,7 +186,7 @@ func (l *audit) checkDuplicates() {
 		if e.word != wordCreated {
 			continue
 		}
-		if before, again := makers[e.number]; again && !l.isLost(before) {
+		if before, again := makers[e.number]; again && before.id != e.id && !l.isLost(before) {
 			l.addViolation("%s number %d was created twice (%s, then %s), and the first one was not lost in a kill", e.name, e.number, before.id, e.id)
 		}
 		makers[e.number] = e

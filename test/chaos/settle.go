@@ -198,6 +198,7 @@ func parseResources(text []byte) (map[string]resource, error) {
 	}
 	var state struct {
 		Resources []struct {
+			Name      string `json:"name"`
 			Instances []struct {
 				Attributes struct {
 					ID    string `json:"id"`
@@ -217,6 +218,9 @@ func parseResources(text []byte) (map[string]resource, error) {
 	}
 	resources := map[string]resource{}
 	for _, r := range state.Resources {
+		if r.Name != "thing" {
+			continue
+		}
 		for _, instance := range r.Instances {
 			v := instance.Attributes.Input.Value
 			resources[instance.Attributes.ID] = resource{Name: v.Name, Number: v.Number, Tag: v.Tag}

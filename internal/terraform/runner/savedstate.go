@@ -247,7 +247,8 @@ func (s *savedState) start(ctx context.Context) (stop func()) {
 			case <-ticker.C:
 			}
 			info, err := os.Stat(s.session.StateFile())
-			if err != nil || info.ModTime().Equal(last) || time.Now().Before(next) {
+			// The tool empties the file before it writes it, perhaps at the same time.
+			if err != nil || info.Size() == 0 || info.ModTime().Equal(last) || time.Now().Before(next) {
 				continue
 			}
 			attempt, cancel := context.WithTimeout(ctx, syncTimeout)

@@ -44,9 +44,8 @@ func run(args []string) error {
 }
 
 // send sends a line to the journal, once the server has accepted the request, and does
-// not wait for the response. The tool may kill this process at any time, and then takes
-// the resource for one that was not created, and forgets it without destroying it. So
-// this process exits as soon as the line is sent.
+// not wait for the response. The tool may kill this process at any time, and then
+// repeats the record. So this process exits as soon as the line is sent.
 func send(address, line string) error {
 	to, err := url.Parse(address)
 	if err != nil {
