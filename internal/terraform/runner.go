@@ -43,6 +43,13 @@ type Runner interface {
 	Remove(ctx context.Context, workspace WorkspaceRef) error
 }
 
+// Retainer is a Runner that keeps a directory for each workspace.
+type Retainer interface {
+	// Retain leaves what is kept for a deleted workspace to the next one of its name,
+	// because the resources are retained. Their state may be saved only there.
+	Retain(ctx context.Context, workspace WorkspaceRef) error
+}
+
 // Explainer is a Runner that knows why a run does not start or end.
 type Explainer interface {
 	// Explain returns a sentence on what prevents a run from starting or ending,

@@ -291,6 +291,9 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 			// An earlier attempt has deleted the records and made this decision.
 			return nil
 		}
+		if err := r.retain(ctx, s); err != nil {
+			return err
+		}
 		if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
 			return err
 		}
@@ -299,6 +302,19 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 	for _, runner := range r.Runners {
 		if err := runner.Remove(ctx, workspace); err != nil {
 			return fmt.Errorf("removing the working directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// retain leaves what the executors keep to the next workspace of the same name.
+func (r *Reconciler) retain(ctx context.Context, s *scope) error {
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	for _, runner := range r.Runners {
+		if retainer, ok := runner.(terraform.Retainer); ok {
+			if err := retainer.Retain(ctx, workspace); err != nil {
+				return fmt.Errorf("retaining the working directory: %w", err)
+			}
 		}
 	}
 	return nil

@@ -51,9 +51,9 @@ type testController struct {
 	sites map[string][2]int
 
 	// What the runner reports and has been asked for.
-	liveness                             terraform.Liveness
-	explanation                          string
-	started, stopped, forgotten, removed []string
+	liveness                                       terraform.Liveness
+	explanation                                    string
+	started, stopped, forgotten, removed, retained []string
 }
 
 func newTestController(t *testing.T, objects ...client.Object) *testController {
@@ -166,6 +166,10 @@ func (c *testController) Forget(_ context.Context, run terraform.Run) error {
 
 func (c *testController) Remove(_ context.Context, workspace terraform.WorkspaceRef) error {
 	return c.note(&c.removed, workspace.Name)
+}
+
+func (c *testController) Retain(_ context.Context, workspace terraform.WorkspaceRef) error {
+	return c.note(&c.retained, workspace.Name)
 }
 
 func (c *testController) Observe(_ context.Context, run terraform.Run) (terraform.Liveness, error) {
@@ -667,6 +671,7 @@ func TestReconcile_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.
 	c.reconcile()
 	c.Expect(c.deleted()).To(BeTrue())
 	c.Expect(c.forgotten).To(ContainElements("hello-r1", "hello-r2"))
+	c.Expect(c.retained).To(ContainElement("hello"), "the next workspace continues what is left")
 }
 
 func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {

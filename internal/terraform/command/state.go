@@ -276,6 +276,24 @@ func (w *Workdir) SetOwner(uid string) error {
 	return host.WriteFile(filepath.Join(w.Dir, ownerFile), []byte(uid+"\n"), 0o600)
 }
 
+// noOwner is the content of ownerFile if the next workspace may continue a state in the
+// working directory.
+const noOwner = "retained"
+
+// Release leaves the working directory, if it exists, to the next workspace.
+func (w *Workdir) Release() error {
+	if w.Owner() == "" {
+		return nil
+	}
+	return host.WriteFile(filepath.Join(w.Dir, ownerFile), []byte(noOwner+"\n"), 0o600)
+}
+
+// OwnedBy reports whether the states in the working directory are those of a workspace.
+func (w *Workdir) OwnedBy(uid string) bool {
+	owner := w.Owner()
+	return uid != "" && (owner == uid || owner == noOwner)
+}
+
 // UnsavedStates returns the unsaved states in a working directory, oldest first.
 func UnsavedStates(dir string) ([]UnsavedState, error) {
 	paths, err := rescuedFiles(dir)

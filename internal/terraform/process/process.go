@@ -215,6 +215,11 @@ func (e *Executor) Remove(_ context.Context, workspace terraform.WorkspaceRef) e
 	return runner.RemoveWorkspace(e.WorkDir, workspace.Namespace, workspace.Name)
 }
 
+// Retain leaves the working directory to the next workspace of the same name.
+func (e *Executor) Retain(_ context.Context, workspace terraform.WorkspaceRef) error {
+	return runner.RetainWorkspace(e.WorkDir, workspace.Namespace, workspace.Name)
+}
+
 func (e *Executor) logFile(run terraform.Run) string {
 	return filepath.Join(e.WorkDir, "runs", run.Namespace, run.ID+".log")
 }

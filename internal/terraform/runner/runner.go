@@ -284,6 +284,12 @@ func workspaceDir(workDir, namespace, name string) string {
 	return filepath.Join(workDir, "workspaces", namespace, name)
 }
 
+// RetainWorkspace leaves the working directory of a deleted workspace, whose resources
+// are retained, to the next workspace of the same name.
+func RetainWorkspace(workDir, namespace, name string) error {
+	return (&command.Workdir{Dir: workspaceDir(workDir, namespace, name)}).Release()
+}
+
 // RemoveWorkspace removes the working directory of a deleted workspace, unless it
 // contains a state with resources that is not saved. That is the only copy, and the
 // next run in the directory saves it.

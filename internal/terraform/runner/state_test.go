@@ -448,13 +448,15 @@ func TestSnapshot_isNotThatOfAnEarlierWorkspace(t *testing.T) {
 // directory that a deleted workspace of the same name left on this machine.
 func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 	for name, tc := range map[string]struct {
-		uid   string
-		known terraform.KnownState
-		want  string
+		uid      string
+		known    terraform.KnownState
+		retained bool
+		want     string
 	}{
 		"a new workspace":                        {uid: "another"},
 		"the first run of the workspace lost it": {uid: "another", known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
 		"the record of the first run is lost":    {uid: "u", want: twoResources},
+		"its resources were retained":            {uid: "another", retained: true, want: twoResources},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -462,6 +464,9 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			old := onFile(t, r)
 			g.Expect(r.openState(t.Context(), old)).To(Succeed())
 			write(g, old, twoResources)
+			if tc.retained {
+				g.Expect(r.workdir.Release()).To(Succeed())
+			}
 
 			run := newExecution()
 			run.request.State = tc.known

@@ -33,10 +33,10 @@ func (r *Runner) saveLeft(ctx context.Context, run *execution) error {
 }
 
 // ownsDirectory reports whether an earlier run of the same workspace used the working
-// directory. Its record may be lost.
+// directory, or one of a workspace whose resources were retained. Its record may be
+// lost.
 func (r *Runner) ownsDirectory(run *execution) bool {
-	uid := run.request.Workspace.UID
-	return uid != "" && r.workdir.Owner() == uid
+	return r.workdir.OwnedBy(run.request.Workspace.UID)
 }
 
 func (r *Runner) saveUnsavedIf(ctx context.Context, run *execution, continues func(state command.UnsavedState, saved []byte) bool) error {
