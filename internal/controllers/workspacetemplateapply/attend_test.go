@@ -147,29 +147,6 @@ func TestStoreFault(t *testing.T) {
 	g.Expect(storeFault("hello-r1", refused)).To(MatchError(refused))
 }
 
-func TestIsCurrent(t *testing.T) {
-	cached := newScope("hello").apply
-	cached.Generation, cached.Finalizers = 2, []string{infrav1.WorkspaceTemplateApplyFinalizer}
-	tests := []struct {
-		name   string
-		change func(*infrav1.WorkspaceTemplateApply)
-		want   bool
-	}{
-		{"same", func(*infrav1.WorkspaceTemplateApply) {}, true},
-		{"new status", func(a *infrav1.WorkspaceTemplateApply) { a.ResourceVersion = "9" }, true},
-		{"new spec", func(a *infrav1.WorkspaceTemplateApply) { a.Generation++ }, false},
-		{"another object", func(a *infrav1.WorkspaceTemplateApply) { a.UID = "other" }, false},
-		{"no finalizer", func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			live := cached.DeepCopy()
-			tt.change(live)
-			NewWithT(t).Expect(isCurrent(cached, live)).To(Equal(tt.want))
-		})
-	}
-}
-
 func TestJoinFailure(t *testing.T) {
 	g := NewWithT(t)
 	step, failed := fault.Wait("WaitingForSecret", "s"), errors.New("boom")

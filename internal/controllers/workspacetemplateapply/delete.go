@@ -82,19 +82,21 @@ func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) error {
 	return r.resolveMove(ctx, s)
 }
 
-// settle saves the state that a lost run left in its working directory, before the
+// settle saves the state that a run left in its working directory, before the
 // workspace and its resources are left to the user. A pod has saved its state.
 func (r *Reconciler) settle(ctx context.Context, s *scope) error {
-	lost := s.lostRun()
-	if lost == nil || lost.executor() != infrav1.ExecutorProcess {
-		return nil
-	}
 	s.inputs = &template.Inputs{Policy: s.policy, Request: terraform.Request{
 		Workspace: terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)},
 		Backend:   s.kubernetesBackend(), Grace: settleGrace, Timeout: settleTimeout,
 	}}
+	left, err := r.mayHaveLeft(ctx, s)
+	if err != nil || !left || r.executor(s) != infrav1.ExecutorProcess {
+		return err
+	}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
-		s.inputs.Request.Backend = terraform.Backend{Type: lost.secret.Annotations[record.BackendAnnotation]}
+		if lost := s.lostRun(); lost != nil {
+			s.inputs.Request.Backend = terraform.Backend{Type: lost.secret.Annotations[record.BackendAnnotation]}
+		}
 		if state := s.apply.Status.State; state != nil && state.Backend != "" {
 			// The lost run may have moved the state.
 			s.inputs.Request.Backend.Type = state.Backend
@@ -105,6 +107,23 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.start(ctx, s, next)
+}
+
+// mayHaveLeft reports whether a run may have left a state in its working directory. The
+// record of that run may have been deleted: then its lock is held, or the state that it
+// may have changed is not confirmed.
+func (r *Reconciler) mayHaveLeft(ctx context.Context, s *scope) (bool, error) {
+	results, err := s.results()
+	if err != nil {
+		return false, err
+	}
+	if len(results) > 0 && results[0] != nil && results[0].Operation == terraform.OperationSaveState && results[0].Outcome == terraform.OutcomeSucceeded {
+		return false, nil
+	}
+	if state := s.apply.Status.State; state != nil && state.Confirmation == infrav1.StateUnconfirmed {
+		return true, nil
+	}
+	return r.unsettled(ctx, s, results)
 }
 
 const (

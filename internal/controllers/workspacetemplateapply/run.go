@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -89,7 +89,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
-	if err := r.ensureCurrent(ctx, s); err != nil {
+	if err := r.ensureRunsCurrent(ctx, s); err != nil {
 		r.queue.Release(s.slot())
 		return err
 	}
@@ -97,12 +97,17 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	if s.rescued, err = r.rescuedStates(ctx, s); err != nil {
 		return err
 	}
+	number := s.nextNumber()
 	request, err := s.request(next)
 	if err != nil {
 		return err
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
+		if err := r.takeNumber(ctx, s, number); err != nil {
+			r.queue.Release(s.slot())
+			return err
+		}
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
@@ -112,8 +117,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		}
 		return err
 	}
-	run := &runRecord{id: request.RunID, number: s.nextNumber(), secret: secret}
-	s.apply.Status.Runs = run.number
+	run := &runRecord{id: request.RunID, number: number, secret: secret}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
 	if err := runner.Start(ctx, run.ref()); err != nil {
@@ -136,22 +140,23 @@ func storeFault(runID string, err error) error {
 	}
 }
 
-// ensureCurrent returns a conflict if the cache is stale. A run cannot be undone,
-// so it must not start for a workspace that was changed or deleted, or that has a
-// run which is not in the cache of Secrets yet.
-func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
-	var live infrav1.WorkspaceTemplateApply
-	err := r.Reader.Get(ctx, s.key(), &live)
+// takeNumber records the number of the next run before the run exists. A number is never
+// used again: a runner may still execute a run whose record was deleted, and would report
+// its result as that of the next one. The write fails if the cached workspace is not the
+// current one. A run cannot be undone, so it must not start for a workspace that was
+// changed or deleted.
+func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"runs":%d}}`, s.apply.ResourceVersion, number)
+	written := s.apply.DeepCopy()
+	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
 	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading the workspace: %w", err)
-	case err != nil || !isCurrent(s.apply, &live):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return s.staleCache()
+	case err != nil:
+		return fmt.Errorf("recording the number of the run: %w", err)
 	}
-	if live.Status.Runs >= s.nextNumber() {
-		return s.staleCache()
-	}
-	return r.ensureRunsCurrent(ctx, s)
+	s.apply.ResourceVersion, s.apply.Status.Runs = written.ResourceVersion, number
+	return nil
 }
 
 // ensureRunsCurrent returns a conflict if the last run, or the next one, exists and is
@@ -177,13 +182,6 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 
 func (s *scope) staleCache() error {
 	return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.apply.Name, errors.New("the cache is stale"))
-}
-
-// isCurrent reports whether the cached workspace has the spec of the live one,
-// and whether the live one still has the finalizer.
-func isCurrent(cached, live *infrav1.WorkspaceTemplateApply) bool {
-	return live.UID == cached.UID && live.Generation == cached.Generation &&
-		controllerutil.ContainsFinalizer(live, infrav1.WorkspaceTemplateApplyFinalizer)
 }
 
 func appliedMessage(s *scope) string {
