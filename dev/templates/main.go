@@ -1,13 +1,14 @@
 // Command templates writes the WorkspaceTemplates of templates/ from those of
 // templates/source: it replaces the path of a module's directory with the text of the
-// module. A module that calls other modules is not inlined: the run downloads it from
-// this repository, at the version that replaces RELEASE.
+// module, and adds the modules that it calls. So a template and the manager are always of
+// the same version, and a run downloads no module.
 package main
 
 import (
 	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,22 +68,9 @@ func prune(dir string, made map[string]bool) error {
 // module matches the line with the directory of a module.
 var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)$`)
 
-// remote matches the part of an address with the path of a module of this repository.
-var remote = regexp.MustCompile(`//modules/[^?\s]+`)
-
-// release is the version of the modules that runs download.
-const release = "v0.1.0"
-
 // render replaces the directory of a module with its text.
 func render(root, source string) (string, error) {
 	match := module.FindStringSubmatchIndex(source)
-	if dir := remote.FindString(source); match == nil && dir != "" {
-		if _, err := os.Stat(filepath.Join(root, strings.TrimPrefix(dir, "//"))); err != nil {
-			return "", fmt.Errorf("finding the module: %w", err)
-		}
-		header := "# Generated from templates/source by `make generate`: change that instead.\n"
-		return header + strings.ReplaceAll(source, "RELEASE", release), nil
-	}
 	if match == nil {
 		return "", fmt.Errorf("no line such as 'module: modules/network' names the module")
 	}
@@ -91,16 +79,70 @@ func render(root, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	called, err := calledModules(filepath.Join(root, dir))
+	if err != nil {
+		return "", err
+	}
 	var block strings.Builder
 	block.WriteString(indent + "module: |\n")
+	// The called modules are in a directory of the root module, and beside each other.
+	writeBlock(&block, indent+"  ", call.ReplaceAllString(text, `${1}"./modules/${2}"`))
+	if len(called) > 0 {
+		block.WriteString(indent + "files:\n")
+	}
+	for _, path := range called {
+		if text, err = moduleText(path); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&block, "%s  modules/%s/main.tf: |\n", indent, filepath.Base(path))
+		writeBlock(&block, indent+"    ", text)
+	}
+	header := fmt.Sprintf("# Generated from %s and templates/source by `make generate`: change those instead.\n", dir)
+	rendered := header + source[:match[0]] + strings.TrimSuffix(block.String(), "\n") + source[match[1]:]
+	if len(rendered) > maxTemplate {
+		return "", fmt.Errorf("the template has %d bytes, and kubectl apply accepts %d: make its module smaller", len(rendered), maxTemplate)
+	}
+	return rendered, nil
+}
+
+// maxTemplate is the limit of all annotations, one of which contains the object that
+// kubectl apply applied, with room for what its encoding adds.
+const maxTemplate = 262144 - 32768
+
+// writeBlock writes an indented text of several lines.
+func writeBlock(block *strings.Builder, indent, text string) {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
-			block.WriteString(indent + "  ")
+			block.WriteString(indent)
 		}
 		block.WriteString(line)
 	}
-	header := fmt.Sprintf("# Generated from %s and templates/source by `make generate`: change those instead.\n", dir)
-	return header + source[:match[0]] + strings.TrimSuffix(block.String(), "\n") + source[match[1]:], nil
+}
+
+// call matches the source of a module that is beside the one that calls it.
+var call = regexp.MustCompile(`(?m)^(\s*source\s*=\s*)"\.\./([^/"]+)"`)
+
+// calledModules returns the directories of all modules that a module calls, directly or
+// not, sorted.
+func calledModules(dir string) ([]string, error) {
+	found := map[string]bool{}
+	for next := []string{dir}; len(next) > 0; next = next[1:] {
+		text, err := moduleText(next[0])
+		if err != nil {
+			return nil, err
+		}
+		for _, match := range call.FindAllStringSubmatch(text, -1) {
+			path := filepath.Join(filepath.Dir(dir), match[2])
+			if path == dir {
+				return nil, fmt.Errorf("%s calls the module that it belongs to", next[0])
+			}
+			if !found[path] {
+				found[path] = true
+				next = append(next, path)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // moduleText returns a module as one file, with versions and variables first and

@@ -42,16 +42,30 @@ func TestRun_inlinesTheModule(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "templates", "old.yaml")); !os.IsNotExist(err) {
 		t.Error("a template without a source is kept")
 	}
-	write("templates/source/a.yaml", "module: git::https://example.com/capt.git//modules/a?ref=RELEASE\n")
+	write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n")
+	write("modules/b/main.tf", "module \"c\" {\n  source   = \"../c\"\n  for_each = {}\n}\n")
+	write("modules/c/main.tf", "# c\n")
 	if err := run(root); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil || !strings.Contains(string(text), "ref="+release) {
-		t.Errorf("a remote module: %v\n%s", err, text)
+	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil {
+		t.Fatal(err)
 	}
-	write("templates/source/a.yaml", "module: git::https://example.com/capt.git//modules/missing?ref=RELEASE\n")
+	for _, want := range []string{
+		"    module \"b\" {\n      source = \"./modules/b\"\n    }\n",
+		"  files:\n    modules/b/main.tf: |\n      module \"c\" {\n        source   = \"../c\"\n        for_each = {}\n      }\n    modules/c/main.tf: |\n      # c\n  after: 1\n",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("a module that calls others: got\n%s\nwant\n%s", text, want)
+		}
+	}
+	write("modules/c/main.tf", strings.Repeat("# c\n", maxTemplate/4))
+	if err := run(root); err == nil || !strings.Contains(err.Error(), "kubectl apply") {
+		t.Errorf("a template that kubectl apply refuses: %v", err)
+	}
+	write("modules/c/main.tf", "module \"d\" { \n  source = \"../missing\"\n}\n")
 	if err := run(root); err == nil {
-		t.Error("a remote module that does not exist is accepted")
+		t.Error("a module that does not exist is accepted")
 	}
 	write("templates/source/a.yaml", "spec: {}\n")
 	if err := run(root); err == nil || !strings.Contains(err.Error(), "names the module") {

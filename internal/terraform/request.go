@@ -190,6 +190,8 @@ type Module struct {
 	// Content is the text of an inline module, in the syntax Format.
 	Content string `json:"content,omitempty"`
 	Format  Format `json:"format,omitempty"`
+	// Files are further files of an inline module by their paths.
+	Files map[string]string `json:"files,omitempty"`
 	// Address is the source of a remote module, as in a module block.
 	Address string `json:"address,omitempty"`
 	// Version is the version constraint of a registry module.

@@ -3,6 +3,7 @@ package terraform
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -105,6 +106,11 @@ func (m Module) validate() error {
 		if m.Format != FormatHCL && m.Format != FormatJSON {
 			return fmt.Errorf("module format %q is unknown: use HCL or JSON", m.Format)
 		}
+		for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+			if err := ValidateModuleFile(name); err != nil {
+				return err
+			}
+		}
 		return nil
 	case SourceRemote:
 		if m.Address == "" {
@@ -138,6 +144,25 @@ func (b Backend) validate() error {
 		return fmt.Errorf("backend secretSuffix %q ends in a dash and a number, which Terraform rejects", b.SecretSuffix)
 	case b.HCL != "":
 		return errors.New("backend kubernetes does not accept hcl")
+	}
+	return nil
+}
+
+// ValidateModuleFile returns an error if an inline module cannot have a file with the
+// path.
+func ValidateModuleFile(name string) error {
+	if err := validateFile(name); err != nil {
+		return err
+	}
+	switch {
+	case name != path.Clean(name):
+		return fmt.Errorf("file %q is not a plain path: write %q", name, path.Clean(name))
+	case slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return strings.HasPrefix(part, ".") }):
+		return fmt.Errorf("file %q has a part that begins with a dot: rename it", name)
+	case name == "main.tf" || name == "main.tf.json":
+		return fmt.Errorf("file %q is the module itself: write it in module", name)
+	case !strings.Contains(name, "/") && IsAutoVars(name):
+		return fmt.Errorf("file %q would override the variables of workspaces: use vars or varFiles", name)
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package webhooks
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -28,6 +32,11 @@ func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) fiel
 			errs = append(errs, checkJSONModule(path.Child("module"), "main.tf.json", m.Module)...)
 		} else {
 			errs = append(errs, checkHCL(path.Child("module"), "main.tf", m.Module)...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+			if strings.HasSuffix(name, ".tf") {
+				errs = append(errs, checkHCL(path.Child("files").Key(name), name, m.Files[name])...)
+			}
 		}
 	}
 	for i := range m.Vars {

@@ -132,6 +132,7 @@ type WorkspaceSpec struct {
 
 // ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
@@ -159,6 +160,13 @@ type ModuleParameters struct {
 	// inlineFormat is the syntax of an inline module. Defaults to HCL.
 	// +optional
 	InlineFormat FileFormat `json:"inlineFormat,omitempty"`
+
+	// files are further files of an inline module by their paths, for example
+	// modules/vpc/main.tf for a module that it calls with source = "./modules/vpc".
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=64
+	Files map[string]string `json:"files,omitempty"`
 
 	// entrypoint is the directory inside a remote module where Terraform runs.
 	// +optional

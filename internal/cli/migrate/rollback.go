@@ -60,7 +60,7 @@ func (m *Migration) blockRollback(s *clusterState, r *Report) {
 	switch {
 	case s.oldTemplate == nil:
 		r.block("WorkspaceTemplate %s does not exist: apply it, or pass another with --from", oldTemplate)
-	case !s.importsRelease() && s.oldTemplate.Spec.Template.Spec.ForProvider.Source == infrav1.ModuleSourceInline && !strings.Contains(s.oldTemplate.Spec.Template.Spec.ForProvider.Module, "upgrade_install"):
+	case !s.importsRelease() && !mayInstallOver(s.oldTemplate.Spec.Template.Spec.ForProvider):
 		r.block("template %s has neither the variable %s nor upgrade_install, so Terraform cannot take over the running release: see docs/migration.md", oldTemplate, ImportVariable)
 	case s.class != nil && s.class.variable == "" && s.templateName() != oldTemplate:
 		r.block("%s", s.class.advice(oldTemplate))
@@ -69,6 +69,14 @@ func (m *Migration) blockRollback(s *clusterState, r *Report) {
 	case s.fluxRelease != nil && s.fluxRelease.GetLabels()[addonsv1.AddonLabel] != s.addon.Name:
 		r.block("HelmRelease %s/%s does not belong to the add-on: suspend and delete it, or label it %s=%s", s.fluxRelease.GetNamespace(), s.fluxRelease.GetName(), addonsv1.AddonLabel, s.addon.Name)
 	}
+}
+
+// mayInstallOver reports whether a module may take over a release that exists. A remote
+// module is unknown.
+func mayInstallOver(module infrav1.ModuleParameters) bool {
+	const option = "upgrade_install"
+	return module.Source != infrav1.ModuleSourceInline || strings.Contains(module.Module, option) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(module.Files)), func(text string) bool { return strings.Contains(text, option) })
 }
 
 // importsRelease reports whether the old template imports the release with an

@@ -47,7 +47,7 @@ func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
 		}
 	}
 	spec := template.Spec.Template.Spec.DeepCopy()
-	spec.ForProvider.Module = ""
+	spec.ForProvider.Module, spec.ForProvider.Files = "", nil
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encoding template %s: %w", template.Name, err)

@@ -47,6 +47,11 @@ func placeInline(module terraform.Module, dir string) error {
 	if module.Format == terraform.FormatJSON {
 		name = inlineJSON
 	}
+	for path, content := range module.Files {
+		if err := writeFile(filepath.Join(dir, filepath.FromSlash(path)), []byte(content)); err != nil {
+			return err
+		}
+	}
 	return writeFile(filepath.Join(dir, name), []byte(module.Content))
 }
 

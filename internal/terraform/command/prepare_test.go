@@ -254,3 +254,29 @@ func TestTool_Version(t *testing.T) {
 	_, err := Find("/does/not/exist")
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 }
+
+func TestPrepare_placesTheFilesOfAnInlineModule(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		g := NewWithT(t)
+		w, _ := workdir(t, tool)
+		w.Cache = t.TempDir()
+		request := inline(`module "a" { source = "./modules/a" }
+output "text" { value = module.a.text }`)
+		request.Module.Files = map[string]string{
+			"modules/a/main.tf":      `module "b" { source = "../b" }` + "\noutput \"text\" { value = module.b.text }",
+			"modules/b/main.tf":      `output "text" { value = templatefile("${path.module}/text.tftpl", { n = 1 }) }`,
+			"modules/b/text.tftpl":   "first ${n}",
+			"modules/unused/a.tf":    "",
+			"outputs_of_the_root.tf": `output "root" { value = true }`,
+		}
+		_, result := apply(t, w, request)
+		g.Expect(result.Outputs["text"].Value).To(MatchJSON(`"first 1"`))
+		g.Expect(result.Outputs).To(HaveKey("root"))
+
+		delete(request.Module.Files, "outputs_of_the_root.tf")
+		request.Module.Files["modules/b/text.tftpl"] = "second ${n}"
+		_, result = apply(t, w, request)
+		g.Expect(result.Outputs["text"].Value).To(MatchJSON(`"second 1"`), "a changed file is a changed module")
+		g.Expect(result.Outputs).NotTo(HaveKey("root"))
+	})
+}

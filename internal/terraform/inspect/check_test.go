@@ -100,7 +100,7 @@ output "cluster_name" { value = 1 }
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			read := Inline(module, terraform.FormatHCL)
+			read := Inline(terraform.Module{Content: module, Format: terraform.FormatHCL})
 			g.Expect(read.Diagnostics).To(BeEmpty())
 			problems := Check(read, fromJSON(t, test.values), test.outputs)
 			g.Expect(problems).To(Equal(test.want))
@@ -113,7 +113,7 @@ output "cluster_name" { value = 1 }
 
 func TestEncodeEnv_rejectsValuesThatAreTooLong(t *testing.T) {
 	g := NewWithT(t)
-	module := Inline(`variable "a" { type = string }`, terraform.FormatHCL)
+	module := Inline(terraform.Module{Content: `variable "a" { type = string }`, Format: terraform.FormatHCL})
 	_, problems := EncodeEnv(module, fromJSON(t, `{"a": "`+strings.Repeat("x", 128<<10)+`"}`))
 	g.Expect(problems).To(HaveLen(1))
 	g.Expect(problems[0].Kind).To(Equal(KindEncoding))

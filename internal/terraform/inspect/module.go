@@ -88,12 +88,18 @@ func Dir(dir string) (*Module, error) {
 }
 
 // Inline reads a module from its text.
-func Inline(content string, format terraform.Format) *Module {
+func Inline(module terraform.Module) *Module {
 	name := "main.tf"
-	if format == terraform.FormatJSON {
+	if module.Format == terraform.FormatJSON {
 		name = "main.tf.json"
 	}
-	return Files(map[string][]byte{name: []byte(content)})
+	root := map[string][]byte{name: []byte(module.Content)}
+	for path, content := range module.Files {
+		if !strings.Contains(path, "/") {
+			root[path] = []byte(content)
+		}
+	}
+	return Files(root)
 }
 
 // Files reads a module from the files of its directory. It ignores files that the

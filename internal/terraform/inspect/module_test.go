@@ -50,7 +50,7 @@ output "token" {
 
 func TestInline_readsDeclarations(t *testing.T) {
 	g := NewWithT(t)
-	module := Inline(sample, terraform.FormatHCL)
+	module := Inline(terraform.Module{Content: sample, Format: terraform.FormatHCL})
 	g.Expect(module.Diagnostics).To(BeEmpty())
 	g.Expect(module.Variables).To(HaveLen(5))
 
@@ -79,11 +79,11 @@ func TestInline_readsDeclarations(t *testing.T) {
 
 func TestInline_readsJSON(t *testing.T) {
 	g := NewWithT(t)
-	module := Inline(`{
+	module := Inline(terraform.Module{Content: `{
   "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": "~> 6.0"}}},
   "variable": {"name": {"type": "string"}, "list": {"type": "list(number)", "default": [1]}, "x": {"default": "${literal}"}},
   "output": {"o": {"value": "${var.name}", "sensitive": true}}
-}`, terraform.FormatJSON)
+}`, Format: terraform.FormatJSON})
 	g.Expect(module.Diagnostics).To(BeEmpty())
 	g.Expect(module.Variables["name"].Required).To(BeTrue())
 	g.Expect(module.Variables["list"].Type).To(Equal(cty.List(cty.Number)))
@@ -129,7 +129,7 @@ func TestInline_reportsErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			module := Inline(test.content, test.format)
+			module := Inline(terraform.Module{Content: test.content, Format: test.format})
 			g.Expect(module.Diagnostics.HasErrors()).To(BeTrue())
 			g.Expect(module.Diagnostics.Short()).To(HavePrefix(test.short))
 		})

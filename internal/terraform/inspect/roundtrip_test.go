@@ -73,7 +73,7 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		}
 		t.Run(product, func(t *testing.T) {
 			g := NewWithT(t)
-			read := Inline(module.String(), terraform.FormatHCL)
+			read := Inline(terraform.Module{Content: module.String(), Format: terraform.FormatHCL})
 			g.Expect(read.Diagnostics).To(BeEmpty())
 			values, problems := FromJSON(encoded)
 			g.Expect(problems).To(BeEmpty())

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
@@ -31,7 +32,15 @@ func ParseModule(t *infrav1.WorkspaceTemplate) *inspect.Module {
 	if p.Source != infrav1.ModuleSourceInline {
 		return nil
 	}
-	return inspect.Inline(p.Module, format(p.InlineFormat))
+	return inspect.Inline(moduleOf(p))
+}
+
+// moduleOf returns the module of a template.
+func moduleOf(p infrav1.ModuleParameters) terraform.Module {
+	if p.Source == infrav1.ModuleSourceRemote {
+		return terraform.Module{Source: terraform.SourceRemote, Format: format(p.InlineFormat), Address: p.Module, Version: p.Version, Entrypoint: p.Entrypoint}
+	}
+	return terraform.Module{Source: terraform.Source(p.Source), Content: p.Module, Format: format(p.InlineFormat), Files: p.Files, Entrypoint: p.Entrypoint}
 }
 
 // Inspect sets the status that the WorkspaceTemplate controller sets for a valid
@@ -56,6 +65,11 @@ func SetDeclarations(t *infrav1.WorkspaceTemplate) error {
 	m := ParseModule(t)
 	if m == nil {
 		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Spec.Template.Spec.ForProvider.Files)) {
+		if err := terraform.ValidateModuleFile(name); err != nil {
+			return problem(infrav1.ModuleInvalidReason, "%v", err)
+		}
 	}
 	if errs := m.Diagnostics.Errors(); len(errs) > 0 {
 		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())

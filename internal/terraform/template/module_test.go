@@ -158,3 +158,30 @@ func TestInspect_setsTheConditionOfAValidModule(t *testing.T) {
 	g.Expect(template.Inspect(invalid)).NotTo(Succeed())
 	g.Expect(invalid.Status.Conditions).To(BeEmpty())
 }
+
+func TestSetDeclarations_readsTheFilesOfTheRootModule(t *testing.T) {
+	with := func(path string) *infrav1.WorkspaceTemplate {
+		return inline(`output "id" { value = var.zone }`, func(s *template.Sources) {
+			s.Template.Spec.Template.Spec.ForProvider.Files = map[string]string{path: `variable "zone" {}`}
+		})
+	}
+	g := NewWithT(t)
+	root := with("variables.tf")
+	g.Expect(template.SetDeclarations(root)).To(Succeed())
+	g.Expect(root.Status.Variables).To(HaveLen(1))
+	called := with("modules/a/variables.tf")
+	g.Expect(template.SetDeclarations(called)).To(Succeed())
+	g.Expect(called.Status.Variables).To(BeEmpty())
+	for path, want := range map[string]string{
+		"../a.tf":              "outside the module's directory",
+		"/etc/a.tf":            "outside the module's directory",
+		"modules//a.tf":        `write "modules/a.tf"`,
+		".terraform/a.tf":      "reserved",
+		"modules/.hidden/a.tf": "begins with a dot",
+		"zz_capt_override.tf":  "reserved",
+		"main.tf":              "is the module itself",
+		"a.auto.tfvars":        "use vars or varFiles",
+	} {
+		g.Expect(template.SetDeclarations(with(path))).To(MatchError(ContainSubstring(want)), path)
+	}
+}

@@ -107,12 +107,7 @@ func Resolve(s Sources) (*Inputs, error) {
 	request.Outputs = s.Apply.Spec.RequiredOutputs
 
 	p := s.Template.Spec.Template.Spec.ForProvider
-	request.Module = terraform.Module{
-		Source: terraform.Source(p.Source), Content: p.Module, Format: format(p.InlineFormat), Entrypoint: p.Entrypoint,
-	}
-	if p.Source == infrav1.ModuleSourceRemote {
-		request.Module.Content, request.Module.Address, request.Module.Version = "", p.Module, p.Version
-	}
+	request.Module = moduleOf(p)
 	request.InitArgs, request.PlanArgs = args(p.InitArgs), args(p.PlanArgs)
 	request.ApplyArgs, request.DestroyArgs = args(p.ApplyArgs), args(p.DestroyArgs)
 
@@ -207,7 +202,7 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 		request.Variables, request.Fillers = encoded, slices.Sorted(maps.Keys(r.used))
 		return nil
 	}
-	module := inspect.Inline(request.Module.Content, request.Module.Format)
+	module := inspect.Inline(request.Module)
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
 	}
