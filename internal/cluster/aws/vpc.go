@@ -207,7 +207,8 @@ func (s *selector) subnets(named []string) ([]Subnet, error) {
 }
 
 // selectUnnamed returns the subnets to use if none are named, and a description of
-// the rule that selected them.
+// the rule that selected them. Load balancers in public subnets find them by their tags,
+// so a cluster needs only the private ones, unless they are in too few zones.
 func (s *selector) selectUnnamed() ([]types.Subnet, string) {
 	tag := clusterTagPrefix + s.cluster
 	rules := []struct {
@@ -216,16 +217,39 @@ func (s *selector) selectUnnamed() ([]types.Subnet, string) {
 	}{
 		{"those tagged " + tag, func(subnet types.Subnet) bool { return hasTag(subnet, tag, "owned", "shared") }},
 		{"those tagged " + internalRoleTag, func(subnet types.Subnet) bool { return hasTag(subnet, internalRoleTag, "1", "") }},
-		{"the private ones", func(subnet types.Subnet) bool {
-			return s.isRegional(subnet) && !s.public[sdkaws.ToString(subnet.SubnetId)]
-		}},
+		{"all", func(types.Subnet) bool { return true }},
 	}
+	usable := filter(s.found, s.isUsable)
 	for _, rule := range rules {
-		if selected := filter(s.found, rule.matches); len(selected) > 0 {
+		selected := filter(usable, rule.matches)
+		if private := filter(selected, s.isPrivate); countZones(private) >= minZones {
+			return private, rule.which + " that are private"
+		}
+		if len(selected) > 0 {
 			return selected, rule.which
 		}
 	}
-	return filter(s.found, s.isRegional), "all"
+	return nil, ""
+}
+
+func (s *selector) isPrivate(subnet types.Subnet) bool {
+	return !s.public[sdkaws.ToString(subnet.SubnetId)]
+}
+
+func countZones(subnets []types.Subnet) int {
+	zones := map[string]bool{}
+	for _, subnet := range subnets {
+		zones[sdkaws.ToString(subnet.AvailabilityZone)] = true
+	}
+	return len(zones)
+}
+
+// zonesWithoutEKS are the IDs of the zones in which EKS creates no control plane.
+var zonesWithoutEKS = []string{"use1-az3", "usw1-az2", "cac1-az3"}
+
+// isUsable reports whether EKS accepts a subnet for a control plane.
+func (s *selector) isUsable(subnet types.Subnet) bool {
+	return s.isRegional(subnet) && !slices.Contains(zonesWithoutEKS, sdkaws.ToString(subnet.AvailabilityZoneId))
 }
 
 func filter(subnets []types.Subnet, matches func(types.Subnet) bool) []types.Subnet {

@@ -21,6 +21,11 @@ func subnet(id, zone string, tags ...string) awstest.Subnet {
 	return s
 }
 
+func zoneID(s awstest.Subnet, id string) awstest.Subnet {
+	s.ZoneID = id
+	return s
+}
+
 func table(id string, gateways []string, subnets ...string) awstest.RouteTable {
 	return awstest.RouteTable{ID: id, Gateways: gateways, Subnets: subnets}
 }
@@ -59,6 +64,29 @@ func TestLookUpVPC_selectsSubnets(t *testing.T) {
 			},
 			tables: []awstest.RouteTable{mainTable(igw...)},
 			want:   []string{"a1", "b1"},
+		},
+		{
+			name: "by the cluster's tag, without public and local ones",
+			subnets: []awstest.Subnet{
+				subnet("b1", "b", clusterTag, "shared"), subnet("a1", "a", clusterTag, "shared"), subnet("a2", "a", clusterTag, "shared"),
+				subnet("b2", "b", clusterTag, "shared"), subnet("local", "-lhr-1a", clusterTag, "shared"),
+			},
+			tables: []awstest.RouteTable{mainTable(nat...), table("public", igw, "a2", "b2")},
+			want:   []string{"a1", "b1"},
+		},
+		{
+			name: "by the cluster's tag, with public ones if the private ones are in one zone",
+			subnets: []awstest.Subnet{
+				subnet("a1", "a", clusterTag, "shared"), subnet("b2", "b", clusterTag, "shared"),
+			},
+			tables: []awstest.RouteTable{mainTable(nat...), table("public", igw, "b2")},
+			want:   []string{"a1", "b2"},
+		},
+		{
+			name:    "none in a zone in which EKS is not offered",
+			subnets: []awstest.Subnet{subnet("a1", "a"), zoneID(subnet("b1", "b"), "use1-az3"), subnet("c1", "c")},
+			tables:  []awstest.RouteTable{mainTable(nat...)},
+			want:    []string{"a1", "c1"},
 		},
 		{
 			name:    "by the role's tag",

@@ -21,6 +21,9 @@ type Version struct {
 	Next kubeversion.Minor
 	// Target is the version of the spec.
 	Target kubeversion.Minor
+	// Served is the version of the API server, or nil if it is not known. The cloud may
+	// have upgraded it: EKS does so when the support of a version ends.
+	Served *kubeversion.Minor
 }
 
 // Version returns the next version of the control plane. It stalls if the spec
@@ -38,19 +41,44 @@ func (c *ControlPlane) Version() (Version, error) {
 		return Version{}, fault.Stall(controlplanev1.DowngradeRefusedReason,
 			"A control plane cannot be downgraded from %s to %s: set spec.version to %s or later", requested, target, requested)
 	}
-	reached := requested != nil && c.hasReached(*requested)
-	return Version{Requested: requested, Next: nextVersion(target, requested, reached), Target: target}, nil
+	version := Version{Requested: requested, Target: target}
+	current := requested
+	if requested != nil {
+		if served, err := kubeversion.Parse(c.ControlPlane.Status.Version); err == nil {
+			version.Served = &served
+			current = new(later(*requested, served))
+		}
+	}
+	version.Next = nextVersion(target, current, current != nil && c.hasReached(*current))
+	return version, nil
 }
 
-// Upgrades reports whether Next is newer than what the workspace asks for.
-func (v Version) Upgrades() bool { return v.Requested != nil && *v.Requested != v.Next }
+// Upgrades reports whether Next is newer than what exists.
+func (v Version) Upgrades() bool {
+	return v.Requested != nil && *v.Requested != v.Next && (v.Served == nil || v.Served.Less(v.Next))
+}
+
+// IsBehind reports whether the spec asks for an older version than the one that the
+// cloud upgraded the API server to.
+func (v Version) IsBehind() bool { return v.Served != nil && v.Target.Less(*v.Served) }
 
 // Hold returns the version without the next step of an upgrade.
 func (v Version) Hold() Version {
-	if v.Requested != nil {
+	switch {
+	case v.Requested == nil:
+	case v.Served == nil:
 		v.Next = *v.Requested
+	default:
+		v.Next = later(*v.Requested, *v.Served)
 	}
 	return v
+}
+
+func later(a, b kubeversion.Minor) kubeversion.Minor {
+	if a.Less(b) {
+		return b
+	}
+	return a
 }
 
 // requestedVersion returns the version that the existing workspace asks for, or

@@ -95,7 +95,11 @@ func upgradeOutcome(outcome error, served string, version desired.Version) error
 }
 
 func workspaceMessage(s *scope) string {
-	return "WorkspaceTemplateApply " + s.apply.Name + " is applied"
+	text := "WorkspaceTemplateApply " + s.apply.Name + " is applied"
+	if version, err := s.desired().Version(); err == nil && version.IsBehind() {
+		text += fmt.Sprintf(". The API server serves %s, which is later than spec.version %s: the cloud has upgraded it. Set spec.version to v%s.0", version.Served, version.Target, version.Served)
+	}
+	return text
 }
 
 // credentials returns the cloud credentials of the control plane's runs.

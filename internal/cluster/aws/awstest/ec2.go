@@ -22,7 +22,9 @@ type Subnet struct {
 	ID   string
 	VPC  string
 	Zone string
-	CIDR string
+	// ZoneID is the ID of the zone, which is the same in every account.
+	ZoneID string
+	CIDR   string
 	// Outpost is the ARN of its Outpost, if any.
 	Outpost string
 	Tags    map[string]string
@@ -86,6 +88,7 @@ type (
 		ID      string   `xml:"subnetId"`
 		VPC     string   `xml:"vpcId"`
 		Zone    string   `xml:"availabilityZone"`
+		ZoneID  string   `xml:"availabilityZoneId,omitempty"`
 		CIDR    string   `xml:"cidrBlock"`
 		Outpost string   `xml:"outpostArn,omitempty"`
 		Tags    []ec2Tag `xml:"tagSet>item"`
@@ -144,7 +147,7 @@ func (s *Server) describeSubnets(c call) (any, error) {
 		Next      string      `xml:"nextToken,omitempty"`
 	}{RequestID: requestID, Next: next}
 	for _, subnet := range subnets {
-		item := ec2Subnet{ID: subnet.ID, VPC: subnet.VPC, Zone: subnet.Zone, CIDR: subnet.CIDR, Outpost: subnet.Outpost}
+		item := ec2Subnet{ID: subnet.ID, VPC: subnet.VPC, Zone: subnet.Zone, ZoneID: subnet.ZoneID, CIDR: subnet.CIDR, Outpost: subnet.Outpost}
 		for _, key := range slices.Sorted(maps.Keys(subnet.Tags)) {
 			item.Tags = append(item.Tags, ec2Tag{key, subnet.Tags[key]})
 		}
