@@ -17,8 +17,10 @@ const account = "123456789012"
 // eks is a fake of Amazon EKS: it stores objects, returns them in the format of the
 // real API, and implements the rules that matter to modules. It starts no API servers.
 type eks struct {
-	moto         string
-	settle       time.Duration
+	moto   string
+	settle time.Duration
+	// addonTimeout is how long an add-on waits for its pods.
+	addonTimeout time.Duration
 	now          func() time.Time
 	endpoint, ca string
 
@@ -28,7 +30,7 @@ type eks struct {
 }
 
 func newEKS(moto string, settle time.Duration) *eks {
-	return &eks{moto: moto, settle: settle, now: time.Now, objects: map[string]*object{}}
+	return &eks{moto: moto, settle: settle, addonTimeout: time.Minute, now: time.Now, objects: map[string]*object{}}
 }
 
 // object is a cluster or a part of one.
@@ -37,6 +39,8 @@ type object struct {
 	arn  string
 	// settled is when a transitional status, such as CREATING, ends.
 	settled time.Time
+	// onFargate reports whether the pods of an add-on run on Fargate.
+	onFargate bool
 }
 
 func (e *eks) routes() http.Handler {
@@ -125,7 +129,9 @@ func (e *eks) find(place string) (*object, error) {
 		case "DELETING":
 			delete(e.objects, place)
 			found = false
-		case "CREATING", "UPDATING":
+		case "CREATING", "DEGRADED":
+			t.body["status"] = e.created(place, t)
+		case "UPDATING":
 			t.body["status"] = "ACTIVE"
 		case "InProgress":
 			t.body["status"] = "Successful"

@@ -54,7 +54,8 @@ func (e *eks) createAddon(c *call) (values, error) {
 	defaultTo(body, "addonVersion", addonVersions(text(owner.body, "version"))[1])
 	body["clusterName"], body["health"] = cluster, values{"issues": []any{}}
 	body["addonArn"] = arn(c.region, "addon/"+cluster+"/"+name+"/"+rand.Text())
-	err = e.add(keyOf(c, cluster, addons.path, name), &object{body: body, arn: text(body, "addonArn")}, false)
+	added := &object{body: body, arn: text(body, "addonArn"), onFargate: e.admitsFargate(keyOf(c, cluster), name)}
+	err = e.add(keyOf(c, cluster, addons.path, name), added, false)
 	return values{"addon": body}, err
 }
 

@@ -38,3 +38,54 @@ func (e *eks) checkNodeGroup(c *call, group values) error {
 	}
 	return nil
 }
+
+// addonPods maps the add-ons whose pods need a node or Fargate to the label k8s-app of
+// their pods. The pods of other add-ons belong to DaemonSets.
+var addonPods = map[string]string{"coredns": "kube-dns", "metrics-server": "metrics-server"}
+
+// created returns the status of an object whose creation would be complete. An add-on
+// waits for its pods.
+func (e *eks) created(place string, t *object) string {
+	cluster, name, is := strings.Cut(place, "/"+addons.path+"/")
+	if !is || addonPods[name] == "" || t.onFargate || e.hasNodes(cluster) {
+		t.body["health"] = values{"issues": []any{}}
+		return "ACTIVE"
+	}
+	t.body["health"] = values{"issues": []any{values{
+		"code": "InsufficientNumberOfReplicas", "message": "The add-on is unhealthy because it doesn't have the desired number of replicas.",
+	}}}
+	if e.now().After(t.settled.Add(e.addonTimeout)) {
+		return "CREATE_FAILED"
+	}
+	return "DEGRADED"
+}
+
+// hasNodes reports whether a cluster has a node group with nodes.
+func (e *eks) hasNodes(cluster string) bool {
+	for _, name := range e.childNames(cluster + "/" + nodeGroups.path) {
+		if group, err := e.active(cluster + "/" + nodeGroups.path + "/" + name); err == nil && desiredSize(group.body) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// admitsFargate reports whether a Fargate profile selects the pods of an add-on. EKS
+// decides it when it creates a pod: one that is older than its profile waits for a node.
+func (e *eks) admitsFargate(cluster, addon string) bool {
+	for _, name := range e.childNames(cluster + "/" + fargate.path) {
+		profile, err := e.active(cluster + "/" + fargate.path + "/" + name)
+		if err != nil {
+			continue
+		}
+		selectors, _ := profile.body["selectors"].([]any)
+		for _, s := range selectors {
+			selector, _ := s.(values)
+			label := text(child(selector, "labels"), "k8s-app")
+			if text(selector, "namespace") == "kube-system" && (label == "" || label == addonPods[addon]) {
+				return true
+			}
+		}
+	}
+	return false
+}

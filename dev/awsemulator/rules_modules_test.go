@@ -10,3 +10,44 @@ func TestEKS_rejectsAnImageOfAnotherArchitecture(t *testing.T) {
 	r.must(400, "[m7g.large] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD", "POST", "/clusters/demo/node-groups", group+`}`)
 	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", group+`,"amiType":"AL2023_ARM_64_STANDARD"}`)
 }
+
+func TestEKS_addonWaitsForNodes(t *testing.T) {
+	r := newCluster(t)
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"vpc-cni"}`)
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
+	r.settle()
+	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/addons/vpc-cni", "")
+	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"nodegroupName":"empty","scalingConfig":{"desiredSize":0}}`)
+	r.settle()
+	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"nodegroupName":"nodes","scalingConfig":{"desiredSize":1}}`)
+	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.settle()
+	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/addons/coredns", "")
+}
+
+func TestEKS_addonWithoutNodesFails(t *testing.T) {
+	r := newCluster(t)
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
+	r.now = r.now.Add(2 * r.eks.addonTimeout)
+	r.must(200, `"status":"CREATE_FAILED"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.must(200, "InsufficientNumberOfReplicas", "GET", "/clusters/demo/addons/coredns", "")
+}
+
+func TestEKS_fargateRunsOnlyPodsThatAreYoungerThanTheirProfile(t *testing.T) {
+	const profile = `{"fargateProfileName":"coredns","selectors":[{"namespace":"kube-system","labels":{"k8s-app":"kube-dns"}}]}`
+	r := newCluster(t)
+	r.must(200, "CREATING", "POST", "/clusters/demo/fargate-profiles", profile)
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
+	r.settle()
+	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/fargate-profiles/coredns", "")
+	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.must(200, "", "DELETE", "/clusters/demo/addons/coredns", "")
+	r.settle()
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"metrics-server"}`)
+	r.must(200, "CREATING", "POST", "/clusters/demo/addons", `{"addonName":"coredns"}`)
+	r.settle()
+	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/addons/coredns", "")
+	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/metrics-server", "")
+}

@@ -44,11 +44,12 @@ resource "aws_eks_addon" "before_compute" {
 }
 
 resource "aws_eks_addon" "this" {
-  for_each = { for name, addon in var.cluster_addons : name => addon if !local.before_compute[name] }
+  for_each = { for name, addon in var.cluster_addons : name => addon if !local.before_compute[name] && var.compute_exists }
 
   region = var.region
 
-  cluster_name                = aws_eks_cluster.this.name
+  # Known once the compute exists, so that this resource waits for it.
+  cluster_name                = [aws_eks_cluster.this.name, var.compute][0]
   addon_name                  = each.key
   addon_version               = local.addon_versions[each.key]
   configuration_values        = each.value.configuration_values
@@ -63,6 +64,11 @@ resource "aws_eks_addon" "this" {
       role_arn        = pod_identity_association.value.role_arn
       service_account = pod_identity_association.value.service_account
     }
+  }
+
+  # The pods may have to wait for the first node.
+  timeouts {
+    create = "30m"
   }
 
   tags = var.tags

@@ -266,6 +266,19 @@ variable "cluster_addons" {
   }
 }
 
+variable "compute" {
+  description = "Anything that is known once nodes or Fargate profiles exist, for example their ARNs. Add-ons with pods on nodes, such as CoreDNS, are created after it: pods that exist before their Fargate profile never run on Fargate."
+  type        = any
+  default     = null
+}
+
+variable "compute_exists" {
+  description = "Whether the cluster has nodes or Fargate profiles, or gets them in the same run. Add-ons with pods on nodes, such as CoreDNS, are created only then: EKS waits for their pods."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "cluster_security_group_rules" {
   description = "Further ingress rules of the security group that EKS creates for the control plane and Fargate pods."
   type = map(object({

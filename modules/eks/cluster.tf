@@ -64,6 +64,9 @@ module "cluster" {
 
   cluster_addons = { for name, addon in local.addons : name => merge(addon, { configuration_values = lookup(local.fargate_configuration, name, addon.configuration_values) }) }
 
+  compute        = [module.node_group[*].node_group_arn, [for profile in module.fargate_profile : profile.fargate_profile_arn]]
+  compute_exists = var.compute != "None" || var.nodes_ready
+
   cluster_security_group_rules = var.cluster_security_group_rules
   node_security_group_rules    = var.node_security_group_rules
 

@@ -112,6 +112,21 @@ output "karpenter_iam_role_arn" {
   }
 }
 
+output "karpenter_identity" {
+  description = "How Karpenter's controller gets its role: IRSA or PodIdentity."
+  value       = var.karpenter_identity
+}
+
+output "karpenter_irsa_role_arn" {
+  description = "ARN of the role of Karpenter's controller with IRSA. Null with Pod Identity: an annotation eks.amazonaws.com/role-arn of the service account would override it."
+  value       = var.karpenter_identity == "IRSA" ? module.karpenter_iam.karpenter_iam_role_arn : null
+}
+
+output "karpenter_subnet_selector_terms" {
+  description = "The subnets of the nodes, for spec.subnetSelectorTerms of an EC2NodeClass. They are selected by id: a tag karpenter.sh/discovery has one value, so clusters that share subnets cannot share the tag."
+  value       = [for id in var.subnet_ids : { id = id }]
+}
+
 output "karpenter_queue_name" {
   description = "Name of the interruption queue, for Karpenter's setting interruptionQueue. Empty without a queue."
   value       = module.karpenter_iam.karpenter_queue_name

@@ -362,6 +362,13 @@ variable "compute" {
   }
 }
 
+variable "nodes_ready" {
+  description = "Whether nodes exist, with compute = None. Without nodes, add-ons with pods, such as CoreDNS, cannot be created: set it to false until the first node has joined, and never to false again."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "node_group" {
   description = "The node group, with compute = ManagedNodeGroup. Two nodes, because Karpenter's two replicas do not share one. No taint by default: Flux tolerates none."
   type = object({

@@ -105,6 +105,26 @@ func TestEKS_onFargateIsCreatedChangedAndDestroyed(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
+// Nodes join after the cluster: its creation must not wait for them.
+func TestEKS_withoutComputeGetsCoreDNSWithItsFirstNodes(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	vpc := e.network("demo")
+	subnets := output[[]string](vpc, "private_subnets")
+	cluster := e.module("eks", object{
+		"cluster_name": "demo", "kubernetes_version": "1.33", "compute": "None", "nodes_ready": false, "karpenter_interruption_queue": false,
+		"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
+	})
+	cluster.apply(nil)
+	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(And(HaveKey("vpc-cni"), Not(HaveKey("coredns"))))
+
+	e.module("node-group", object{
+		"name": "workers", "cluster_name": "demo", "subnet_ids": subnets, "security_group_ids": output[[]string](cluster, "security_group_ids"),
+	}).apply(nil)
+	cluster.apply(object{"nodes_ready": true})
+	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(HaveKey("coredns"))
+}
+
 func TestNodeGroup_isCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
@@ -112,7 +132,7 @@ func TestNodeGroup_isCreatedChangedAndDestroyed(t *testing.T) {
 	vpc := e.network("demo")
 	subnets := output[[]string](vpc, "private_subnets")
 	cluster := e.module("eks-cluster", object{
-		"cluster_name": "demo", "kubernetes_version": "1.33", "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
+		"cluster_name": "demo", "kubernetes_version": "1.33", "compute_exists": false, "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
 	})
 	cluster.apply(nil)
 	group := e.module("node-group", object{
@@ -144,7 +164,7 @@ func TestNodeGroup_keepsTheSizeOfAnAutoscaler(t *testing.T) {
 	vpc := e.network("demo")
 	subnets := output[[]string](vpc, "private_subnets")
 	e.module("eks-cluster", object{
-		"cluster_name": "demo", "kubernetes_version": "1.33", "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
+		"cluster_name": "demo", "kubernetes_version": "1.33", "compute_exists": false, "vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": subnets,
 	}).apply(nil)
 	group := e.module("node-group", object{
 		"name": "workers", "cluster_name": "demo", "subnet_ids": subnets, "instance_types": []string{"m7g.large"},

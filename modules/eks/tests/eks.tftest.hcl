@@ -114,6 +114,10 @@ run "a_node_group_by_default" {
     error_message = "The outputs show where Karpenter runs."
   }
   assert {
+    condition     = output.karpenter_identity == "IRSA" && output.karpenter_irsa_role_arn == output.karpenter_iam_role_arn && output.karpenter_subnet_selector_terms == [for id in var.subnet_ids : { id = id }]
+    error_message = "The outputs have the values of IRSA, and the subnets by id."
+  }
+  assert {
     condition     = one(output.security_group_ids) == output.node_security_group_id
     error_message = "Machines and machine pools get the nodes' group, not the control plane's."
   }
@@ -151,8 +155,23 @@ run "no_compute" {
   }
 
   assert {
-    condition     = output.node_group_name == null && length(output.fargate_profile_names) == 0
+    condition     = output.node_group_name == null && length(output.fargate_profile_names) == 0 && contains(keys(output.cluster_addons), "coredns")
     error_message = "The module must create no nodes."
+  }
+}
+
+# Without nodes, the creation of CoreDNS fails, and nodes wait for this module.
+run "no_compute_yet" {
+  command = plan
+
+  variables {
+    compute     = "None"
+    nodes_ready = false
+  }
+
+  assert {
+    condition     = keys(output.cluster_addons) == ["eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
+    error_message = "Add-ons with pods wait for the first node; the others do not."
   }
 }
 
@@ -186,5 +205,9 @@ run "pod_identity" {
   assert {
     condition     = module.karpenter_iam.iam_roles["karpenter_controller"].taken_by == "PodIdentity" && module.karpenter_iam.karpenter_iam_role_name == "Karpenter" && output.karpenter_queue_name == ""
     error_message = "Karpenter can have its role through Pod Identity."
+  }
+  assert {
+    condition     = output.karpenter_identity == "PodIdentity" && output.karpenter_irsa_role_arn == null && output.karpenter_iam_role_arn != null
+    error_message = "With Pod Identity there is no annotation for IRSA."
   }
 }
