@@ -65,6 +65,11 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		answer = fmt.Sprintf(`<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item><subnetId>%s</subnetId>`+
 			`<availabilityZone>eu-central-1a</availabilityZone><state>available</state><vpcId>vpc-0</vpcId><cidrBlock>10.0.0.0/24</cidrBlock></item></subnetSet></DescribeSubnetsResponse>`,
 			request.PostForm.Get("SubnetId.1"))
+	case action == "DescribeVpcEndpointServices":
+		answer = fmt.Sprintf(`<DescribeVpcEndpointServicesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><serviceNameSet><item>%[1]s</item></serviceNameSet>`+
+			`<serviceDetailSet><item><serviceName>%[1]s</serviceName><serviceId>vpce-svc-0</serviceId><serviceType><item><serviceType>Interface</serviceType></item></serviceType>`+
+			`<availabilityZoneSet><item>eu-central-1a</item><item>eu-central-1b</item></availabilityZoneSet></item></serviceDetailSet></DescribeVpcEndpointServicesResponse>`,
+			request.PostForm.Get("ServiceName.1"))
 	case action == "DescribeInstances":
 		answer = `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet><item><instancesSet><item>` +
 			`<instanceId>i-0aaaaaaaaaaaaaaaa</instanceId></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`

@@ -6,6 +6,21 @@ locals {
     "elasticloadbalancing", "kms", "logs", "sqs", "ssm", "ssmmessages", "sts",
   ]
   interface_endpoints = var.interface_endpoints != null ? var.interface_endpoints : toset(var.nat_gateway == "None" ? local.isolated_endpoints : [])
+
+  # Some services are not offered in every zone of a region. The zones are unknown in
+  # GovCloud, and in another region than the provider's, which the lookup cannot have.
+  endpoint_zones = {
+    for service in local.interface_endpoints : service => try(length(data.aws_vpc_endpoint_service.interface[service].availability_zones), 0) == 0 ? local.azs : [
+      for zone in local.azs : zone if contains(data.aws_vpc_endpoint_service.interface[service].availability_zones, zone)
+    ]
+  }
+}
+
+data "aws_vpc_endpoint_service" "interface" {
+  for_each = local.region == data.aws_region.current.region ? local.interface_endpoints : toset([])
+
+  service      = each.key
+  service_type = "Interface"
 }
 
 resource "aws_vpc_endpoint" "gateway" {
@@ -56,9 +71,16 @@ resource "aws_vpc_endpoint" "interface" {
   vpc_id              = aws_vpc.this.id
   vpc_endpoint_type   = "Interface"
   service_name        = "com.amazonaws.${local.region}.${each.key}"
-  subnet_ids          = [for zone in local.azs : aws_subnet.private[zone].id]
+  subnet_ids          = [for zone in local.endpoint_zones[each.key] : aws_subnet.private[zone].id]
   security_group_ids  = [aws_security_group.endpoints[0].id]
   private_dns_enabled = true
 
   tags = merge(var.tags, { Name = "${var.name}-${each.key}" })
+
+  lifecycle {
+    precondition {
+      condition     = length(local.endpoint_zones[each.key]) > 0
+      error_message = "A service of interface_endpoints is not offered in any zone of azs: choose other zones, or remove the service."
+    }
+  }
 }

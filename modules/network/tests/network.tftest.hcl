@@ -178,4 +178,42 @@ run "chosen_endpoints" {
     condition     = length(aws_vpc_endpoint.gateway) == 0 && toset(keys(aws_vpc_endpoint.interface)) == toset(["ecr.api"]) && aws_vpc_endpoint.interface["ecr.api"].private_dns_enabled
     error_message = "Only the selected endpoints are created."
   }
+  assert {
+    condition     = join(",", local.endpoint_zones["ecr.api"]) == "eu-central-1a,eu-central-1b,eu-central-1c"
+    error_message = "Without information about its zones, a service is in all of them."
+  }
+}
+
+run "a_service_in_some_zones" {
+  command = plan
+
+  variables {
+    interface_endpoints = ["ecr.api"]
+  }
+
+  override_data {
+    target = data.aws_vpc_endpoint_service.interface
+    values = { availability_zones = ["eu-central-1a", "eu-central-1c", "eu-central-1d"] }
+  }
+
+  assert {
+    condition     = join(",", local.endpoint_zones["ecr.api"]) == "eu-central-1a,eu-central-1c"
+    error_message = "An endpoint is in the zones that the service is offered in."
+  }
+}
+
+# The lookup is in the provider's region.
+run "another_region" {
+  command = plan
+
+  variables {
+    region              = "eu-west-1"
+    azs                 = ["eu-west-1a", "eu-west-1b"]
+    interface_endpoints = ["ecr.api"]
+  }
+
+  assert {
+    condition     = length(data.aws_vpc_endpoint_service.interface) == 0 && join(",", local.endpoint_zones["ecr.api"]) == "eu-west-1a,eu-west-1b" && aws_vpc_endpoint.interface["ecr.api"].service_name == "com.amazonaws.eu-west-1.ecr.api"
+    error_message = "In another region than the provider's, endpoints are in all zones."
+  }
 }

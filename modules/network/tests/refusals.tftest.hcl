@@ -103,3 +103,16 @@ run "a_full_service_name" {
   # Says: write ecr.api instead of com.amazonaws.eu-central-1.ecr.api
   expect_failures = [var.interface_endpoints]
 }
+
+run "a_service_in_none_of_the_zones" {
+  command = plan
+  variables {
+    interface_endpoints = ["sts"]
+  }
+  override_data {
+    target = data.aws_vpc_endpoint_service.interface
+    values = { availability_zones = ["eu-central-1c"] }
+  }
+  # Says: A service of interface_endpoints is not offered in any zone of azs
+  expect_failures = [aws_vpc_endpoint.interface]
+}
