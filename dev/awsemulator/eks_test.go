@@ -194,3 +194,12 @@ func TestGaps_launchTemplateShowsItsTagsAndOnlyAsItsOwn(t *testing.T) {
 		t.Fatalf("the tags are not those of now: %s", text)
 	}
 }
+
+func TestGaps_diskOfTheImageHasASize(t *testing.T) {
+	r := newHarness(t)
+	const first, second = "BlockDeviceMapping.1.", "BlockDeviceMapping.2."
+	r.do("ec2", "POST", "/", "Action=RunInstances&"+first+"DeviceName=a&"+first+"Ebs.VolumeType=gp3&"+second+"DeviceName=b&"+second+"Ebs.VolumeType=gp3&"+second+"Ebs.VolumeSize=50")
+	if form := r.asked[0]; form.Get(first+"Ebs.VolumeSize") != "8" || form.Get(second+"Ebs.VolumeSize") != "50" {
+		t.Fatalf("got %v", form)
+	}
+}

@@ -22,6 +22,7 @@ import (
 //   - a rule for all protocols cannot be changed, because it has no ports;
 //   - the tags of a launch template are also returned as tags of its instances, and
 //     later changes of them are not returned at all;
+//   - an instance cannot have the image's disk without a size;
 //   - the names that instances get in DNS are not returned; these are the default;
 //   - deleted NAT gateways and terminated instances keep their network interfaces;
 //   - objects are deleted although others depend on them.
@@ -38,6 +39,8 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			follow = e.tagTemplate(r, form)
 		case "DescribeLaunchTemplates":
 			follow = func(answer []byte) ([]byte, error) { return e.showTags(r, answer) }
+		case "RunInstances":
+			giveSizes(form)
 		case "DescribeInstances":
 			follow = showNameOptions
 		case "DeleteNatGateway":
@@ -106,6 +109,19 @@ func givePorts(form url.Values) {
 		if form.Get(rule+"IpProtocol") == "-1" {
 			form.Set(rule+"FromPort", "-1")
 			form.Set(rule+"ToPort", "-1")
+		}
+	}
+}
+
+// giveSizes sets the size of disks that have that of the image's snapshot.
+func giveSizes(form url.Values) {
+	for i := 1; ; i++ {
+		disk := fmt.Sprintf("BlockDeviceMapping.%d.", i)
+		if !form.Has(disk + "DeviceName") {
+			return
+		}
+		if form.Has(disk+"Ebs.VolumeType") && !form.Has(disk+"Ebs.VolumeSize") && !form.Has(disk+"Ebs.SnapshotId") {
+			form.Set(disk+"Ebs.VolumeSize", "8")
 		}
 	}
 }

@@ -120,8 +120,10 @@ resource "aws_instance" "this" {
 
   lifecycle {
     # A machine is never changed but replaced, after its pods were moved. A newer
-    # image or other labels must not replace this one.
-    ignore_changes = [ami, user_data_base64, subnet_id]
+    # image or other labels must not replace this one, nor must a volume that the EBS
+    # CSI driver attaches: with a block of ebs_block_device, the provider would remove
+    # all others.
+    ignore_changes = [ami, user_data_base64, subnet_id, ebs_block_device]
 
     precondition {
       condition     = length(local.candidates) > 0

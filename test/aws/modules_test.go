@@ -195,6 +195,25 @@ func TestNodeGroup_keepsTheSizeOfAnAutoscaler(t *testing.T) {
 	e.Expect(describe().Nodegroup.ScalingConfig.DesiredSize).To(Equal(3), "the new maximum")
 }
 
+// The EBS CSI driver attaches volumes of pods. They must not replace the instance.
+func TestMachine_keepsItsInstanceWithAnAttachedVolume(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	subnet := e.create("subnetId", "DescribeSubnets", "Filter.1.Name", "availability-zone", "Filter.1.Value.1", region+"a")
+	e.call(query{service: "iam", action: "CreateInstanceProfile", form: url.Values{"Version": {"2010-05-08"}, "InstanceProfileName": {"nodes"}}})
+	machine := e.module("machine", object{
+		"name": "node-1", "cluster_name": "demo", "kubernetes_version": "1.33", "os": "Bottlerocket", "instance_type": "m7g.large", "subnet_ids": []string{subnet},
+		"security_group_ids": []string{e.create("groupId", "DescribeSecurityGroups")}, "instance_profile_name": "nodes",
+		"cluster_endpoint": "https://demo", "cluster_certificate_authority_data": "Q0E=", "cluster_service_cidr": "172.20.0.0/16",
+	})
+	machine.apply(nil)
+	instance := output[string](machine, "instance_id")
+	volume := e.create("volumeId", "CreateVolume", "Size", "10", "VolumeType", "gp3", "AvailabilityZone", region+"a")
+	e.accepts("AttachVolume", "VolumeId", volume, "InstanceId", instance, "Device", "/dev/xvdba")
+	machine.apply(object{"tags": object{"stage": "two"}})
+	e.Expect(output[string](machine, "instance_id")).To(Equal(instance))
+}
+
 // The role belongs to the account: it is created once, reused and never deleted.
 func TestSpotRole_isCreatedImportedAndNeverDestroyed(t *testing.T) {
 	needsEmulator(t)
