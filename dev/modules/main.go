@@ -18,9 +18,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -161,5 +163,34 @@ func checkShared(root string) (string, error) {
 			problems = append(problems, fmt.Errorf("%s/%s differs from %s/%s: copy the changed file over the other", shared.to, shared.file, shared.from, shared.file))
 		}
 	}
+	if err := checkProviders(root); err != nil {
+		problems = append(problems, err)
+	}
 	return fmt.Sprintf("%d files", len(sharedFiles)), errors.Join(problems...)
+}
+
+var awsVersion = regexp.MustCompile(`source\s*=\s*"hashicorp/aws"\s*version\s*=\s*"([^"]*)"`)
+
+// checkProviders returns an error if modules or examples require different versions of
+// the AWS provider: the oldest one that is accepted has everything that any of them uses.
+func checkProviders(root string) error {
+	first, firstFile := "", ""
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".tf" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		match := awsVersion.FindSubmatch(text)
+		switch {
+		case match == nil:
+		case first == "":
+			first, firstFile = string(match[1]), path
+		case string(match[1]) != first:
+			return fmt.Errorf("%s requires version %q of the AWS provider, but %s %q", path, match[1], firstFile, first)
+		}
+		return nil
+	})
 }

@@ -80,6 +80,21 @@ func TestFindModules_returnsDirectoriesWithTerraformFilesExceptExamplesAndTests(
 	}
 }
 
+func TestCheckProviders_reportsADifference(t *testing.T) {
+	dir := t.TempDir()
+	requires := func(version string) string {
+		return "aws = {\n  source  = \"hashicorp/aws\"\n  version = \"" + version + "\"\n}\n"
+	}
+	write(t, dir, map[string]string{"a/versions.tf": requires(">= 6.9"), "b/versions.tf": requires(">= 6.9"), "local/main.tf": ""})
+	if err := checkProviders(dir); err != nil {
+		t.Error(err)
+	}
+	write(t, dir, map[string]string{"b/examples/one/main.tf": requires(">= 6.0")})
+	if err := checkProviders(dir); err == nil {
+		t.Error("two versions were accepted")
+	}
+}
+
 func TestCheckShared_reportsADifference(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{}
