@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// The supported minor versions of Kubernetes.
+// The supported minor versions of Kubernetes. Those before oldestStandard are in
+// extended support.
 const (
-	oldestMinor = 28
-	newestMinor = 40
+	oldestMinor    = 28
+	oldestStandard = 34
+	newestMinor    = 40
 )
 
 func minorOf(version string) (int, error) {
@@ -173,9 +175,13 @@ func (e *eks) updateClusterVersion(c *call) (values, error) {
 func (e *eks) describeClusterVersions(*call) (values, error) {
 	var versions []any
 	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		status := "STANDARD_SUPPORT"
+		if minor < oldestStandard {
+			status = "EXTENDED_SUPPORT"
+		}
 		versions = append(versions, values{
 			"clusterVersion": fmt.Sprintf("1.%d", minor), "clusterType": "eks", "defaultVersion": minor == 33,
-			"status": "STANDARD_SUPPORT", "versionStatus": "STANDARD_SUPPORT",
+			"status": strings.ToLower(status), "versionStatus": status,
 		})
 	}
 	return values{"clusterVersions": versions}, nil

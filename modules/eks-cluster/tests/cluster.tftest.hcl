@@ -320,3 +320,56 @@ run "the_remaining_options" {
     error_message = "Tags are set on every resource."
   }
 }
+
+run "a_version_in_extended_support" {
+  command = plan
+
+  override_data {
+    target = data.aws_eks_cluster_versions.all
+    values = {
+      cluster_versions = [{
+        cluster_type                 = "eks"
+        cluster_version              = "1.33"
+        default_platform_version     = "eks.1"
+        default_version              = false
+        end_of_extended_support_date = "2027-07-29T00:00:00Z"
+        end_of_standard_support_date = "2026-07-29T00:00:00Z"
+        kubernetes_patch_version     = "1.33.0"
+        release_date                 = "2025-05-29T00:00:00Z"
+        version_status               = "EXTENDED_SUPPORT"
+      }]
+    }
+  }
+
+  expect_failures = [check.standard_support]
+}
+
+run "another_version_in_extended_support" {
+  command = plan
+
+  variables {
+    kubernetes_version = "1.34"
+  }
+
+  override_data {
+    target = data.aws_eks_cluster_versions.all
+    values = {
+      cluster_versions = [{
+        cluster_type                 = "eks"
+        cluster_version              = "1.33"
+        default_platform_version     = "eks.1"
+        default_version              = false
+        end_of_extended_support_date = "2027-07-29T00:00:00Z"
+        end_of_standard_support_date = "2026-07-29T00:00:00Z"
+        kubernetes_patch_version     = "1.33.0"
+        release_date                 = "2025-05-29T00:00:00Z"
+        version_status               = "EXTENDED_SUPPORT"
+      }]
+    }
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.version == "1.34"
+    error_message = "Only the cluster's version causes a warning."
+  }
+}
