@@ -94,9 +94,6 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 	case strings.HasPrefix(request.URL.Path, "/addons/supported-versions"):
 		answer = addonAnswer(request.URL.Query().Get("addonName"), request.URL.Query().Get("kubernetesVersion"))
 		response.Header().Set("Content-Type", "application/json")
-	case request.URL.Path == "/cluster-versions":
-		answer = `{"clusterVersions":[]}`
-		response.Header().Set("Content-Type", "application/json")
 	default:
 		f.mutex.Lock()
 		f.unknown = append(f.unknown, request.Method+" "+request.URL.Path+" "+action)

@@ -98,18 +98,6 @@ resource "aws_eks_cluster" "this" {
   ]
 }
 
-# A warning, which fails no run; nor does a denied lookup.
-check "standard_support" {
-  data "aws_eks_cluster_versions" "all" {
-    region = var.region
-  }
-
-  assert {
-    condition     = alltrue([for v in data.aws_eks_cluster_versions.all.cluster_versions : v.version_status != "EXTENDED_SUPPORT" if v.cluster_version == var.kubernetes_version])
-    error_message = "Kubernetes ${var.kubernetes_version} is in extended support, which costs six times as much as standard support: upgrade the cluster."
-  }
-}
-
 # Lets service accounts assume IAM roles (IRSA). AWS knows the issuer's
 # certificate authority, so no thumbprint is set.
 resource "aws_iam_openid_connect_provider" "this" {
