@@ -23,8 +23,9 @@ func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (gr
 		return "", "", invalid("Subnets specified must be in at least two different AZs")
 	}
 	var found struct {
-		VPCs  []string `xml:"subnetSet>item>vpcId"`
-		Zones []string `xml:"subnetSet>item>availabilityZone"`
+		VPCs    []string `xml:"subnetSet>item>vpcId"`
+		Zones   []string `xml:"subnetSet>item>availabilityZone"`
+		ZoneIDs []string `xml:"subnetSet>item>availabilityZoneId"`
 	}
 	query := url.Values{}
 	for i, subnet := range subnets {
@@ -35,6 +36,9 @@ func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (gr
 	}
 	if len(found.VPCs) == 0 || len(found.Zones) < 2 || found.Zones[0] == found.Zones[1] {
 		return "", "", invalid("Subnets specified must be in at least two different AZs")
+	}
+	if err := checkZones(cluster, found.ZoneIDs); err != nil {
+		return "", "", err
 	}
 	var created struct {
 		ID string `xml:"groupId"`

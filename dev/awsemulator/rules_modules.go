@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,6 +35,21 @@ func (e *eks) checkNodeGroup(c *call, group values) error {
 	for _, t := range found.Items {
 		if !slices.Contains(t.Architectures, wanted) {
 			return invalid("[%s] is not a valid instance type for requested amiType %s", t.Name, image)
+		}
+	}
+	return nil
+}
+
+// zonesWithoutEKS are the IDs of the zones that have no control planes. Their names
+// differ between accounts.
+var zonesWithoutEKS = []string{"use1-az3", "usw1-az2", "cac1-az3"}
+
+// checkZones rejects a control plane in a zone that has none.
+func checkZones(cluster string, ids []string) error {
+	for _, id := range ids {
+		if slices.Contains(zonesWithoutEKS, id) {
+			return &refusal{http.StatusBadRequest, "UnsupportedAvailabilityZoneException", fmt.Sprintf(
+				"Cannot create cluster '%s' because %s, the targeted availability zone, does not currently have sufficient capacity to support the cluster.", cluster, id)}
 		}
 	}
 	return nil

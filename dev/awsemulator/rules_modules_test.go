@@ -51,3 +51,15 @@ func TestEKS_fargateRunsOnlyPodsThatAreYoungerThanTheirProfile(t *testing.T) {
 	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/addons/coredns", "")
 	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/metrics-server", "")
 }
+
+func TestEKS_rejectsAZoneWithoutControlPlanes(t *testing.T) {
+	r := newHarness(t)
+	subnets := func(id string) string {
+		return `<R><subnetSet><item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone><availabilityZoneId>use1-az1</availabilityZoneId></item>` +
+			`<item><vpcId>vpc-1</vpcId><availabilityZone>b</availabilityZone><availabilityZoneId>` + id + `</availabilityZoneId></item></subnetSet></R>`
+	}
+	r.answers = map[string]string{"DescribeSubnets": subnets("use1-az3")}
+	r.must(400, "use1-az3, the targeted availability zone", "POST", "/clusters", demoCluster)
+	r.answers = map[string]string{"DescribeSubnets": subnets("use1-az2")}
+	r.must(200, "CREATING", "POST", "/clusters", demoCluster)
+}
