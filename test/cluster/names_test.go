@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -38,13 +41,28 @@ func TestNames_aClusterNamedLikeTheVPCOfAnother(t *testing.T) {
 	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 	h.waitReady("demo")
 
-	h.create(newCluster("demo-vpc"), newInfra("demo-vpc"), newControlPlane("demo-vpc"))
+	named := newCluster("demo-vpc")
+	named.Labels = map[string]string{"named": "true"}
+	h.create(named, newInfra("demo-vpc"), newControlPlane("demo-vpc"))
 	second := h.waitReady("demo-vpc")
 
 	h.Expect(metav1.IsControlledBy(h.apply("demo-vpc"), h.infra("demo"))).To(BeTrue())
 	other := h.controlPlane("demo-vpc").Status.WorkspaceRef.Name
 	h.Expect(other).To(HavePrefix("demo-vpc-"))
 	h.Expect(metav1.IsControlledBy(h.apply(other), h.controlPlane("demo-vpc"))).To(BeTrue())
+
+	t.Log("an add-on takes the outputs of the control plane, whatever its workspace is called")
+	h.create(newAddon("named", "named", fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: named, namespace: %s}
+data: {workspace: "${WORKSPACE_NAME}", cluster: "${cluster_name}"}
+`, h.namespace), func(s *addonsv1.CAPTAddonSpec) {
+		s.Connection = &addonsv1.ConnectionSource{SecretName: "${WORKSPACE_NAME}-eks-connection", Keys: []string{"cluster_name"}}
+		s.DeletionPolicy = addonsv1.DeletionPolicyRemove
+	}))
+	h.waitAddon("named", "demo-vpc", clusterv1.ReadyReason)
+	h.Expect(get(h, "named", &corev1.ConfigMap{}).Data).To(Equal(map[string]string{"workspace": other, "cluster": "demo-vpc"}))
 
 	h.delete(second)
 	h.waitDeleted(second)

@@ -146,7 +146,8 @@ type ReadinessCheck struct {
 
 // ConnectionSource specifies which Secret holds a cluster's Terraform outputs.
 type ConnectionSource struct {
-	// secretName is the Secret's name; ${WORKSPACE_NAME} stands for the cluster's.
+	// secretName is the Secret's name; ${WORKSPACE_NAME} stands for the
+	// workspace of the control plane.
 	// +optional
 	// +kubebuilder:default="${WORKSPACE_NAME}-eks-connection"
 	// +kubebuilder:validation:MinLength=1

@@ -1,10 +1,14 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
@@ -27,15 +31,38 @@ type Input struct {
 // Cluster contains the fields of a cluster that manifests can refer to.
 type Cluster struct {
 	Name, Namespace string
+	// Workspace is the workspace of the control plane. Empty means that it has the
+	// name of the cluster.
+	Workspace string
+	// ConnectionSecret is the Secret with the outputs of the control plane. Empty
+	// means that it has the default name.
+	ConnectionSecret string
 	// KubernetesVersion is empty until the control plane reports one.
 	KubernetesVersion string
+}
+
+// ClusterOf returns the fields of a Cluster. The control plane is nil if it is of
+// another provider.
+func ClusterOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane) Cluster {
+	c := Cluster{Name: cluster.Name, Namespace: cluster.Namespace, KubernetesVersion: cluster.Spec.Topology.Version}
+	if controlPlane == nil {
+		return c
+	}
+	c.ConnectionSecret = controlPlane.Status.ConnectionSecretName
+	if ref := controlPlane.Status.WorkspaceRef; ref != nil {
+		c.Workspace = ref.Name
+	}
+	if version := controlPlane.Status.Version; version != "" {
+		c.KubernetesVersion = version
+	}
+	return c
 }
 
 // placeholders returns the placeholders that every cluster has, with their
 // values.
 func (c Cluster) placeholders() map[string]string {
 	values := map[string]string{
-		"WORKSPACE_NAME": c.Name, "CLUSTER_NAME": c.Name, "CLUSTER_NAMESPACE": c.Namespace,
+		"WORKSPACE_NAME": cmp.Or(c.Workspace, c.Name), "CLUSTER_NAME": c.Name, "CLUSTER_NAMESPACE": c.Namespace,
 	}
 	if c.KubernetesVersion != "" {
 		values["KUBERNETES_VERSION"] = c.KubernetesVersion
@@ -47,8 +74,11 @@ func (c Cluster) placeholders() map[string]string {
 // of a cluster.
 func ConnectionSecretName(addon *addonsv1.CAPTAddon, cluster Cluster) (string, error) {
 	name := addonsv1.DefaultConnectionSecret
-	if c := addon.Spec.Connection; c != nil && c.SecretName != "" {
+	switch c := addon.Spec.Connection; {
+	case c != nil && c.SecretName != "":
 		name = c.SecretName
+	case cluster.ConnectionSecret != "":
+		return cluster.ConnectionSecret, nil
 	}
 	resolved, err := placeholder.Expand(name, lookup(cluster.placeholders()))
 	if err != nil {

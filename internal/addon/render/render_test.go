@@ -8,8 +8,10 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
@@ -121,6 +123,31 @@ func TestRender_changesTheTokenWithEachInput(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred(), name)
 		g.Expect(other.Hash).NotTo(Equal(base.Hash), name)
 		g.Expect(other.Release.Token).NotTo(Equal(base.Release.Token), name)
+	}
+}
+
+func TestConnectionSecretName(t *testing.T) {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "demo-vpc"}}
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	controlPlane.Status.WorkspaceRef = &infrav1.LocalReference{Name: "demo-vpc-1a2b3c4d"}
+	controlPlane.Status.ConnectionSecretName = "outputs"
+	for name, test := range map[string]struct {
+		source       *addonsv1.ConnectionSource
+		controlPlane *controlplanev1.CAPTControlPlane
+		want         string
+	}{
+		"workspace":                 {&addonsv1.ConnectionSource{SecretName: addonsv1.DefaultConnectionSecret}, controlPlane, "demo-vpc-1a2b3c4d-eks-connection"},
+		"no name":                   {nil, controlPlane, "outputs"},
+		"other provider":            {&addonsv1.ConnectionSource{SecretName: addonsv1.DefaultConnectionSecret}, nil, "demo-vpc-eks-connection"},
+		"other provider, no name":   {nil, nil, "demo-vpc-eks-connection"},
+		"name without placeholders": {&addonsv1.ConnectionSource{SecretName: "mine"}, controlPlane, "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			addon := karpenter()
+			addon.Spec.Connection = test.source
+			g.Expect(ConnectionSecretName(addon, ClusterOf(cluster, test.controlPlane))).To(Equal(test.want))
+		})
 	}
 }
 

@@ -223,11 +223,7 @@ func (m *Migration) chooseAddons(s *clusterState) error {
 
 // renderCluster returns what the add-on's placeholders may use of the cluster.
 func (s *clusterState) renderCluster() addonrender.Cluster {
-	cluster := addonrender.Cluster{Name: s.key.Name, Namespace: s.key.Namespace, KubernetesVersion: s.cluster.Spec.Topology.Version}
-	if s.controlPlane != nil && s.controlPlane.Status.Version != "" {
-		cluster.KubernetesVersion = s.controlPlane.Status.Version
-	}
-	return cluster
+	return addonrender.ClusterOf(s.cluster, s.controlPlane)
 }
 
 func (m *Migration) readWorkload(ctx context.Context, s *clusterState) error {

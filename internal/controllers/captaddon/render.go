@@ -64,6 +64,9 @@ func (s *scope) summarizeRendering() error {
 // renderOne sets the rendering of a cluster. It reuses the last one if no input
 // has changed.
 func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) error {
+	if err := in.checkWorkspace(); err != nil {
+		return err
+	}
 	if err := r.checkVersion(s, in); err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) 
 // checkVersion returns a fault unless the add-on supports the Kubernetes version
 // of the cluster.
 func (r *Reconciler) checkVersion(s *scope, in *installation) error {
-	kubernetes := in.renderCluster(s.addon.Namespace).KubernetesVersion
+	kubernetes := in.renderCluster().KubernetesVersion
 	if r.Versions == nil || kubernetes == "" {
 		return nil
 	}
@@ -116,10 +119,10 @@ func (r *Reconciler) checkChartPaths(ctx context.Context, s *scope) error {
 
 // inputVersions returns a text that changes with each input of the rendering.
 func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installation) (string, error) {
-	cluster := in.renderCluster(s.addon.Namespace)
+	cluster := in.renderCluster()
 	versions := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		cluster.KubernetesVersion, fmt.Sprint(render.Round(in.secret)),
+		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)),
 	}
 	add := func(kind, name, reason string) error {
 		obj := metadata(kind)
@@ -156,7 +159,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 // renderData renders the add-on for a cluster, including the manifests.
 func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
 	input := render.Input{
-		Addon: s.addon, Cluster: in.renderCluster(s.addon.Namespace), Round: round, Sources: map[string]map[string][]byte{},
+		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{},
 	}
 	if render.NeedsConnection(s.addon) {
 		name, err := render.ConnectionSecretName(s.addon, input.Cluster)

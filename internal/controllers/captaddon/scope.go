@@ -43,6 +43,8 @@ type installation struct {
 	cluster *clusterv1.Cluster
 	// controlPlane is nil if it does not exist or is of another provider.
 	controlPlane *controlplanev1.CAPTControlPlane
+	// ofCAPT reports whether the control plane is a CAPTControlPlane.
+	ofCAPT bool
 	// selected reports whether the add-on selects the cluster, and neither is being
 	// deleted.
 	selected bool
@@ -136,8 +138,8 @@ func newScope(addon *addonsv1.CAPTAddon, now time.Time, objects related) (*scope
 		}
 		in := of(cluster.Name)
 		in.cluster, in.selected = cluster, selected
-		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" {
-			in.controlPlane = controlPlanes[ref.Name]
+		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group {
+			in.controlPlane, in.ofCAPT = controlPlanes[ref.Name], true
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(installations)) {
@@ -149,12 +151,17 @@ func newScope(addon *addonsv1.CAPTAddon, now time.Time, objects related) (*scope
 }
 
 // renderCluster returns the fields of the cluster that manifests can refer to.
-func (in *installation) renderCluster(namespace string) render.Cluster {
-	cluster := render.Cluster{Name: in.name, Namespace: namespace, KubernetesVersion: in.cluster.Spec.Topology.Version}
-	if in.controlPlane != nil && in.controlPlane.Status.Version != "" {
-		cluster.KubernetesVersion = in.controlPlane.Status.Version
+func (in *installation) renderCluster() render.Cluster {
+	return render.ClusterOf(in.cluster, in.controlPlane)
+}
+
+// checkWorkspace returns a fault until the name of the control plane's workspace
+// is known, which manifests can refer to.
+func (in *installation) checkWorkspace() error {
+	if in.ofCAPT && (in.controlPlane == nil || in.controlPlane.Status.WorkspaceRef == nil) {
+		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Control plane has no workspace yet")
 	}
-	return cluster
+	return nil
 }
 
 // requestedHash returns the hash of the content that Cluster API has to apply.

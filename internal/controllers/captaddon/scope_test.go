@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -28,8 +29,8 @@ func TestNewScope_findsTheClustersOfAnAddon(t *testing.T) {
 	other.Labels = nil
 	left := newCluster("left")
 	left.Labels = nil
-	plain.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTControlPlane", Name: "cp"}
-	left.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "cp"}
+	plain.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: "cp"}
+	left.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "other.example.com", Kind: "CAPTControlPlane", Name: "cp"}
 	s, err := newScope(addon, now, related{
 		addons:        []addonsv1.CAPTAddon{*newAddon("b"), *newAddon("a")},
 		clusters:      []clusterv1.Cluster{*plain, *deleting, *other, *left},
@@ -79,12 +80,41 @@ func TestRenderCluster_prefersTheVersionOfTheControlPlane(t *testing.T) {
 	g := NewWithT(t)
 	in := selected("a")
 	in.cluster.Spec.Topology.Version = "v1.35.0"
-	g.Expect(in.renderCluster("fleet").KubernetesVersion).To(Equal("v1.35.0"))
+	g.Expect(in.renderCluster().KubernetesVersion).To(Equal("v1.35.0"))
 	in.controlPlane = &controlplanev1.CAPTControlPlane{}
-	g.Expect(in.renderCluster("fleet").KubernetesVersion).To(Equal("v1.35.0"))
+	g.Expect(in.renderCluster().KubernetesVersion).To(Equal("v1.35.0"))
 	in.controlPlane.Status.Version = "v1.34.2"
-	g.Expect(in.renderCluster("fleet").KubernetesVersion).To(Equal("v1.34.2"))
-	g.Expect(in.renderCluster("fleet").Namespace).To(Equal("fleet"))
+	g.Expect(in.renderCluster().KubernetesVersion).To(Equal("v1.34.2"))
+	g.Expect(in.renderCluster().Namespace).To(Equal("fleet"))
+}
+
+func TestCheckWorkspace(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(in *installation)
+		want   string
+	}{
+		"other provider": {func(*installation) {}, ""},
+		"known": {func(in *installation) {
+			in.ofCAPT, in.controlPlane = true, &controlplanev1.CAPTControlPlane{}
+			in.controlPlane.Status.WorkspaceRef = &infrav1.LocalReference{Name: "a-1"}
+		}, ""},
+		"no workspace": {
+			func(in *installation) { in.ofCAPT, in.controlPlane = true, &controlplanev1.CAPTControlPlane{} },
+			"WaitingForControlPlane: Control plane has no workspace yet",
+		},
+		"no control plane": {func(in *installation) { in.ofCAPT = true }, "WaitingForControlPlane: Control plane has no workspace yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := selected("a")
+			test.change(in)
+			err := in.checkWorkspace()
+			if test.want == "" {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(test.want))
+		})
+	}
 }
 
 func TestRequestedHash_needsSecretAndResourceSet(t *testing.T) {

@@ -3,11 +3,13 @@ package captaddon
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/reconcile"
 )
@@ -47,7 +49,18 @@ func (r *Reconciler) addonsOfClusterNamed(ctx context.Context, cluster client.Ob
 
 // addonsOfSource returns the add-ons that use a Secret or ConfigMap.
 func (r *Reconciler) addonsOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool { return usesSource(addon, obj.GetName()) })
+	var controlPlanes controlplanev1.CAPTControlPlaneList
+	if err := r.Client.List(ctx, &controlPlanes, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing control planes failed")
+		return nil
+	}
+	clusters := map[string]render.Cluster{}
+	for i := range controlPlanes.Items {
+		name := controlPlanes.Items[i].Labels[clusterv1.ClusterNameLabel]
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: name}}
+		clusters[name] = render.ClusterOf(cluster, &controlPlanes.Items[i])
+	}
+	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool { return usesSource(addon, obj.GetName(), clusters) })
 }
 
 func (r *Reconciler) requests(ctx context.Context, namespace string, match func(*addonsv1.CAPTAddon) bool) []ctrl.Request {
@@ -60,15 +73,20 @@ func concerns(addon *addonsv1.CAPTAddon, cluster client.Object) bool {
 }
 
 // usesSource reports whether an add-on takes manifests from a ConfigMap or Secret
-// of that name, or outputs from a connection Secret of that name.
-func usesSource(addon *addonsv1.CAPTAddon, name string) bool {
+// of that name, or outputs from a connection Secret of that name. The clusters are
+// those with a CAPTControlPlane, by name.
+func usesSource(addon *addonsv1.CAPTAddon, name string, clusters map[string]render.Cluster) bool {
 	for _, m := range addon.Spec.Manifests {
 		if m.ConfigMapRef != nil && m.ConfigMapRef.Name == name || m.SecretRef != nil && m.SecretRef.Name == name {
 			return true
 		}
 	}
 	for i := range addon.Status.Clusters {
-		secret, err := render.ConnectionSecretName(addon, render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace})
+		cluster, found := clusters[addon.Status.Clusters[i].Name]
+		if !found {
+			cluster = render.Cluster{Name: addon.Status.Clusters[i].Name, Namespace: addon.Namespace}
+		}
+		secret, err := render.ConnectionSecretName(addon, cluster)
 		if err == nil && secret == name {
 			return true
 		}

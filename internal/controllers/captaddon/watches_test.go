@@ -8,6 +8,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/addon/render"
 )
 
 func TestConcerns(t *testing.T) {
@@ -44,12 +45,13 @@ func TestUsesSource(t *testing.T) {
 		{Name: "m", ConfigMapRef: &infrav1.LocalReference{Name: "manifests"}},
 		{Name: "s", SecretRef: &infrav1.LocalReference{Name: "secrets"}},
 	}
+	clusters := map[string]render.Cluster{"b": {Name: "b", Workspace: "b-1a2b3c4d"}}
 	for name, want := range map[string]bool{
-		"manifests": true, "secrets": true, "a-eks-connection": true, "b-eks-connection": true,
+		"manifests": true, "secrets": true, "a-eks-connection": true, "b-1a2b3c4d-eks-connection": true, "b-eks-connection": false,
 		"c-eks-connection": false, "a": false, "inline": false,
 	} {
-		NewWithT(t).Expect(usesSource(addon, name)).To(Equal(want), name)
+		NewWithT(t).Expect(usesSource(addon, name, clusters)).To(Equal(want), name)
 	}
 	addon.Spec.Connection = &addonsv1.ConnectionSource{SecretName: "${NO_SUCH}"}
-	NewWithT(t).Expect(usesSource(addon, "${NO_SUCH}")).To(BeFalse())
+	NewWithT(t).Expect(usesSource(addon, "${NO_SUCH}", clusters)).To(BeFalse())
 }
