@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
@@ -45,11 +44,31 @@ func (s *scope) rolloutBudget() int {
 			continue
 		}
 		clusters++
-		if in.rendered != nil && in.previous.AppliedHash != "" && in.requestedHash() == in.rendered.Hash && !in.wasReady() {
+		if s.usesBudget(in) {
 			changing++
 		}
 	}
 	return render.RolloutBudget(s.addon.Spec.Rollout, clusters, changing)
+}
+
+// usesBudget reports whether a cluster is changing, so that others wait for it. A
+// paused cluster does not change. Others wait for a cluster that cannot be
+// reached only until the timeout: the change may be what broke it, or it may
+// never return.
+func (s *scope) usesBudget(in *installation) bool {
+	changing := in.rendered != nil && in.previous.AppliedHash != "" && in.requestedHash() == in.rendered.Hash && !in.wasReady()
+	if !changing || in.paused() {
+		return false
+	}
+	if in.connected() {
+		return true
+	}
+	left := s.timeout() - s.now.Sub(render.RequestedAt(in.secret))
+	if left <= 0 {
+		return false
+	}
+	s.requeue(left)
+	return true
 }
 
 func (r *Reconciler) installOne(ctx context.Context, s *scope, in *installation, budget *int) error {
@@ -96,7 +115,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 // add-on rendered for it.
 func (in *installation) checkCluster() error {
 	switch {
-	case in.cluster.Spec.Paused != nil && *in.cluster.Spec.Paused:
+	case in.paused():
 		return fault.Wait(addonsv1.ClusterPausedReason, "Cluster is paused")
 	case !in.initialized():
 		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Control plane is not initialized yet")
@@ -136,7 +155,7 @@ func (s *scope) checkOrder(in *installation, budget *int) error {
 			return err
 		}
 	}
-	if !conditions.IsTrue(in.cluster, clusterv1.ClusterRemoteConnectionProbeCondition) {
+	if !in.connected() {
 		// A request before that fails, and Cluster API backs off longer each time.
 		return fault.Wait(addonsv1.WaitingForControlPlaneReason, "Cluster API is not connected to the cluster yet")
 	}

@@ -30,15 +30,39 @@ func TestRolloutBudget_countsClustersThatAreChanging(t *testing.T) {
 		"first time":        {func(in *installation) { in.previous.AppliedHash = "" }, 2},
 		"not rendered":      {func(in *installation) { in.rendered = nil }, 2},
 		"not selected":      {func(in *installation) { in.selected = false }, 1},
+		"paused":            {func(in *installation) { in.cluster.Spec.Paused = new(true) }, 2},
+		"unreachable": {func(in *installation) {
+			in.cluster.Status.Conditions = nil
+			in.secret.Annotations[addonsv1.RequestedAtAnnotation] = ago(14 * time.Minute).Format(time.RFC3339)
+		}, 1},
+		"unreachable for longer than the timeout": {func(in *installation) {
+			in.cluster.Status.Conditions = nil
+			in.secret.Annotations[addonsv1.RequestedAtAnnotation] = ago(15 * time.Minute).Format(time.RFC3339)
+		}, 2},
+		"failing for longer than the timeout": {func(in *installation) {
+			in.secret.Annotations[addonsv1.RequestedAtAnnotation] = ago(time.Hour).Format(time.RFC3339)
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := changing()
 			test.change(in)
-			s := &scope{addon: newAddon("flux"), installations: []*installation{in, selected("b"), selected("c"), selected("d")}}
+			s := &scope{addon: newAddon("flux"), now: now, installations: []*installation{in, selected("b"), selected("c"), selected("d")}}
 			s.addon.Spec.Rollout = &addonsv1.RolloutPolicy{MaxUnavailable: new(intstr.FromString("50%"))}
 			NewWithT(t).Expect(s.rolloutBudget()).To(Equal(test.budget))
 		})
 	}
+}
+
+// Nothing else wakes the controller when the turn of an unreachable cluster ends.
+func TestRolloutBudget_isCountedAgainWhenATurnEnds(t *testing.T) {
+	g := NewWithT(t)
+	in := requested(selected("a"), "new")
+	in.previous.AppliedHash = "old"
+	in.cluster.Status.Conditions = nil
+	in.secret.Annotations[addonsv1.RequestedAtAnnotation] = ago(14 * time.Minute).Format(time.RFC3339)
+	s := &scope{addon: newAddon("flux"), now: now, installations: []*installation{in}}
+	s.rolloutBudget()
+	g.Expect(s.requeueAfter).To(Equal(time.Minute))
 }
 
 func TestCheckCluster(t *testing.T) {

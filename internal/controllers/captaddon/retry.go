@@ -58,10 +58,7 @@ func (s *scope) decideRetry(in *installation, p problem) (apply bool, result err
 	sinceRequest := s.now.Sub(requestedAt)
 	unreadySince := in.unreadySince(s.now, requestedAt)
 	in.current.UnreadySince = metav1.NewTime(unreadySince.Truncate(time.Second))
-	timeout := defaultTimeout
-	if s.addon.Spec.Timeout != nil {
-		timeout = s.addon.Spec.Timeout.Duration
-	}
+	timeout := s.timeout()
 	unready := s.now.Sub(unreadySince)
 	switch {
 	case (p.drifted || p.reason == addonsv1.ApplyFailedReason) && sinceRequest < settleTime:
@@ -87,6 +84,14 @@ func (s *scope) decideRetry(in *installation, p problem) (apply bool, result err
 		return false, fault.WaitFor(wait-sinceRequest, p.reason, "%s; retrying in %s (attempt %d)", p.message, wait, attempts+1)
 	}
 	return true, fault.WaitFor(settleTime, p.reason, "%s; reapplied", p.message)
+}
+
+// timeout returns how long the add-on may take to become ready.
+func (s *scope) timeout() time.Duration {
+	if s.addon.Spec.Timeout != nil {
+		return s.addon.Spec.Timeout.Duration
+	}
+	return defaultTimeout
 }
 
 // unreadySince returns the start of the timeout: when the add-on was first found

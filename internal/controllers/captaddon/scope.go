@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -181,6 +182,16 @@ func (in *installation) key(s *scope) client.ObjectKey {
 func (in *installation) initialized() bool {
 	done := in.cluster.Status.Initialization.ControlPlaneInitialized
 	return done != nil && *done
+}
+
+// paused reports whether the Cluster is paused.
+func (in *installation) paused() bool {
+	return in.cluster.Spec.Paused != nil && *in.cluster.Spec.Paused
+}
+
+// connected reports whether Cluster API is connected to the cluster.
+func (in *installation) connected() bool {
+	return conditions.IsTrue(in.cluster, clusterv1.ClusterRemoteConnectionProbeCondition)
 }
 
 // wasReady reports whether the last reconciliation found the add-on ready.
