@@ -86,6 +86,11 @@ const (
 func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness terraform.Liveness) action {
 	switch liveness {
 	case terraform.LivenessPending:
+		if run.number < apply.Status.Runs {
+			// A manager was suspended before it created the run, and another one has
+			// started a later run meanwhile.
+			return actionRecordLoss
+		}
 		return actionStart
 	case terraform.LivenessGone:
 		return actionRecordLoss

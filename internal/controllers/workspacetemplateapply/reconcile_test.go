@@ -728,6 +728,50 @@ func TestReconcile_savesTheStateOfARunWithoutARecordBeforeResourcesAreRetained(t
 	}
 }
 
+// A manager that is suspended before it creates a run continues when another one has
+// started a later run.
+func TestReconcile_startsNoRunAfterALaterOne(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	inner := c.reconciler.Client
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return inner.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+		Create: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			apply := c.get()
+			apply.Status.Runs++
+			c.Expect(c.server.Status().Update(ctx, apply)).To(Succeed())
+			return w.Create(ctx, obj, opts...)
+		},
+	})
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(time.Second))
+	c.Expect(c.started).To(BeEmpty())
+	c.Expect(c.secrets()).NotTo(ContainElement("capt-run-hello-r1"))
+	running, _ := c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+}
+
+func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	late := c.runSecret("hello-r1").DeepCopy()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	apply := c.get()
+	apply.Status.Runs = 3
+	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
+	late.Name, late.ResourceVersion, late.UID = record.SecretName("hello-r2"), "", "late"
+	late.Labels[infrav1.RunLabel] = "hello-r2"
+	c.Expect(c.server.Create(t.Context(), late)).To(Succeed())
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.started).NotTo(ContainElement("hello-r2"), "its inputs are outdated")
+	result, err := record.Result(c.runSecret("hello-r2"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(result.Outcome).To(Equal(outcomeLost))
+	c.Expect(result.Unclaimed).To(BeTrue())
+}
+
 func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

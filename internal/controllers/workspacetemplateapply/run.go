@@ -117,6 +117,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		}
 		return err
 	}
+	if err := r.ensureLast(ctx, s, number, secret); err != nil {
+		r.queue.Release(s.slot())
+		return err
+	}
 	run := &runRecord{id: request.RunID, number: number, secret: secret}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
@@ -157,6 +161,24 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) err
 	}
 	s.apply.ResourceVersion, s.apply.Status.Runs = written.ResourceVersion, number
 	return nil
+}
+
+// ensureLast deletes a new run and returns a conflict if another manager has taken a
+// later number. This manager was then suspended before it created the run, and what it
+// knows is outdated.
+func (r *Reconciler) ensureLast(ctx context.Context, s *scope, number int64, secret *corev1.Secret) error {
+	var live infrav1.WorkspaceTemplateApply
+	err := r.Reader.Get(ctx, s.key(), &live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading the workspace: %w", err)
+	case err == nil && live.UID == s.apply.UID && live.Status.Runs == number:
+		return nil
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})); err != nil {
+		return fmt.Errorf("deleting an outdated run: %w", err)
+	}
+	return s.staleCache()
 }
 
 // ensureRunsCurrent returns a conflict if the last run, or the next one, exists and is
