@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -80,7 +81,22 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	})
 	h.Eventually(func() []string { return h.nodes(name) }, testTimeout, time.Second).Should(HaveLen(1))
 
+	// The controller that deletes a load balancer needs a node to run on.
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "front", Finalizers: []string{"service.kubernetes.io/load-balancer-cleanup"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	workload := h.workload(name)
+	h.Expect(workload.Create(h.ctx, service)).To(Succeed())
 	h.delete(cluster)
+	h.Eventually(func(g Gomega) {
+		g.Expect(text(conditionOf(h.pool(name), infrav1.DestroyedCondition))).To(HavePrefix("False WaitingForTeardown"))
+		g.Expect(workload.Get(h.ctx, client.ObjectKeyFromObject(service), service)).To(Succeed())
+		g.Expect(service.DeletionTimestamp).NotTo(BeNil())
+	}, testTimeout).Should(Succeed())
+	h.Expect(h.nodes(name)).To(HaveLen(1))
+	service.Finalizers = nil
+	h.Expect(workload.Update(h.ctx, service)).To(Succeed())
 	h.waitDeleted(cluster)
 	h.Expect(testenv.ProcessesOf("capt-local-" + name)).To(BeEmpty())
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
@@ -91,4 +107,12 @@ func (h *harness) machines(name string) []clusterv1.Machine {
 	var list clusterv1.MachineList
 	h.Expect(h.env.Client.List(h.ctx, &list, client.InNamespace(h.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
 	return list.Items
+}
+
+func (h *harness) pool(name string) *infrav1.CAPTMachinePool {
+	h.t.Helper()
+	var list infrav1.CAPTMachinePoolList
+	h.Expect(h.env.Client.List(h.ctx, &list, client.InNamespace(h.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
+	h.Expect(list.Items).To(HaveLen(1))
+	return &list.Items[0]
 }

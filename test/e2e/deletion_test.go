@@ -61,7 +61,7 @@ func (h *harness) watchDeletion() *deletionTimeline {
 	for list, note := range map[client.ObjectList]func(runtime.Object){
 		&controlplanev1.CAPTControlPlaneList{}: func(obj runtime.Object) {
 			plane, ok := obj.(*controlplanev1.CAPTControlPlane)
-			for _, kind := range []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition} {
+			for _, kind := range []string{controlplanev1.LoadBalancersGoneCondition, controlplanev1.NodesGoneCondition} {
 				if ok && meta.IsStatusConditionTrue(plane.Status.Conditions, kind) {
 					c.record(kind, plane)
 				}
@@ -113,7 +113,7 @@ func (h *harness) deletesInOrder() {
 	}).Should(Equal("deleted"), "the Cluster")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	order := []string{controlplanev1.NodesGoneCondition, controlplanev1.LoadBalancersGoneCondition, nodePool, karpenter, flux, released}
+	order := []string{controlplanev1.LoadBalancersGoneCondition, controlplanev1.NodesGoneCondition, nodePool, karpenter, flux, released}
 	for i, what := range order {
 		h.Expect(c.observations).To(HaveKey(what))
 		h.logf("%.1fs after the deletion: %s", c.observations[what].at.Sub(began).Seconds(), what)

@@ -64,6 +64,9 @@ const (
 	// APIServerUnreachableReason surfaces when the API server does not respond.
 	APIServerUnreachableReason = "APIServerUnreachable"
 
+	// GuardedCondition reports, during deletion, whether Flux is suspended, so that it
+	// does not create again what is deleted.
+	GuardedCondition = "Guarded"
 	// AddonsGoneCondition reports, during deletion, whether add-ons were removed.
 	AddonsGoneCondition = "AddonsGone"
 	// NodesGoneCondition reports, during deletion, whether Karpenter's nodes are deleted.

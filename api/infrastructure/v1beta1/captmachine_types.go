@@ -23,6 +23,9 @@ const (
 	WaitingForInfrastructureReason = "WaitingForInfrastructure"
 	// WaitingForControlPlaneReason surfaces when the control plane is not initialised yet.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// WaitingForTeardownReason surfaces when the Cluster is being deleted and what
+	// controllers of the cluster created in the cloud still exists.
+	WaitingForTeardownReason = "WaitingForTeardown"
 	// WaitingForBootstrapDataReason surfaces when the bootstrap data of the
 	// Machine or MachinePool do not exist yet.
 	WaitingForBootstrapDataReason = "WaitingForBootstrapData"

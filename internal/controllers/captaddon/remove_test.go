@@ -19,7 +19,7 @@ var deletion = &metav1.Time{Time: now}
 func controlPlane(loadBalancersGone, deleting bool) *controlplanev1.CAPTControlPlane {
 	c := &controlplanev1.CAPTControlPlane{}
 	if loadBalancersGone {
-		c.Status.Conditions = []metav1.Condition{{Type: controlplanev1.LoadBalancersGoneCondition, Status: metav1.ConditionTrue}}
+		c.Status.Conditions = []metav1.Condition{{Type: controlplanev1.NodesGoneCondition, Status: metav1.ConditionTrue}}
 	}
 	if deleting {
 		c.DeletionTimestamp = deletion

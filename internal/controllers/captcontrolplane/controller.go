@@ -65,6 +65,8 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	// Now returns the current time.
 	Now func() time.Time
+
+	normal, ending *reconcile.Frame[*controlplanev1.CAPTControlPlane, scope]
 }
 
 // probeFailureThreshold is the time without a successful health probe after which
@@ -74,6 +76,7 @@ const probeFailureThreshold = 25 * time.Second
 // SetupWithManager adds the controller and its watches to a manager. The manager's
 // cache must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	r.normal, r.ending = r.frame(), r.endingFrame()
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&controlplanev1.CAPTControlPlane{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
@@ -89,11 +92,53 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		WatchesRawSource(r.Clusters.GetClusterSource("captcontrolplane", requestsForCluster, clustercache.WatchForProbeFailure(probeFailureThreshold))).
 		WithOptions(options).
 		Named("captcontrolplane").
-		Complete(r.frame())
+		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
 	return nil
+}
+
+// Reconcile reconciles a control plane with the frame for the state of its Cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	controlPlane := &controlplanev1.CAPTControlPlane{}
+	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
+		}
+		// Both frames drop what they remember about the control plane.
+		if result, err := r.ending.Reconcile(ctx, req); err != nil {
+			return result, err
+		}
+		return r.normal.Reconcile(ctx, req)
+	}
+	cluster, err := reconcile.OwnerCluster(ctx, r.Client, controlPlane)
+	if err == nil && isEnding(controlPlane, cluster) {
+		return r.ending.Reconcile(ctx, req)
+	}
+	return r.normal.Reconcile(ctx, req)
+}
+
+// isEnding reports whether the Cluster of a control plane is being deleted. Cluster API
+// deletes the workers first and then the control plane, but what controllers of the
+// cluster have created must be deleted while they have nodes to run on.
+func isEnding(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) bool {
+	return cluster != nil && !cluster.DeletionTimestamp.IsZero() && controlPlane.DeletionTimestamp.IsZero() &&
+		isInitialized(&scope{controlPlane: controlPlane})
+}
+
+// endingFrame returns the steps for a control plane whose Cluster is being deleted:
+// those of the deletion that need nodes. Machines and node groups wait for them.
+func (r *Reconciler) endingFrame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, scope] {
+	frame := r.frame()
+	frame.Steps = []reconcile.Step[scope]{
+		{Run: r.readForDeletion},
+		{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: renewsIn, ContinueIf: isInitialized},
+		{Condition: controlplanev1.GuardedCondition, Run: r.guard},
+		{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
+		{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
+	}
+	return frame
 }
 
 // frame returns the steps of the controller.
@@ -114,8 +159,9 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.readForDeletion},
-			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
+			{Condition: controlplanev1.GuardedCondition, Run: r.guard},
 			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
+			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
 			{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
 			{Condition: controlplanev1.MachinesGoneCondition, Run: r.deleteMachines},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},

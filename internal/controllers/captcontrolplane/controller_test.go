@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -23,13 +25,35 @@ func TestFrame_order(t *testing.T) {
 	))
 	g.Expect(frame.Delete).To(HaveExactElements(
 		HaveField("Condition", BeEmpty()),
-		HaveField("Condition", controlplanev1.NodesGoneCondition),
+		HaveField("Condition", controlplanev1.GuardedCondition),
 		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),
+		HaveField("Condition", controlplanev1.NodesGoneCondition),
 		HaveField("Condition", controlplanev1.AddonsGoneCondition),
 		HaveField("Condition", controlplanev1.MachinesGoneCondition),
 		HaveField("Condition", infrav1.DestroyedCondition),
 		HaveField("Condition", BeEmpty()),
 	), "what controllers of the cluster created is deleted while they run")
+}
+
+func TestFrame_ofAClusterThatIsDeleted(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect((&Reconciler{}).endingFrame().Steps).To(HaveExactElements(
+		HaveField("Condition", BeEmpty()),
+		HaveField("Condition", controlplanev1.KubeconfigReadyCondition),
+		HaveField("Condition", controlplanev1.GuardedCondition),
+		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),
+		HaveField("Condition", controlplanev1.NodesGoneCondition),
+	), "nothing is applied any more")
+	now := metav1.Now()
+	cluster, plane := &clusterv1.Cluster{}, &controlplanev1.CAPTControlPlane{}
+	plane.Status.Initialization.ControlPlaneInitialized = new(true)
+	g.Expect(isEnding(plane, nil)).To(BeFalse())
+	g.Expect(isEnding(plane, cluster)).To(BeFalse())
+	cluster.DeletionTimestamp = &now
+	g.Expect(isEnding(plane, cluster)).To(BeTrue())
+	g.Expect(isEnding(&controlplanev1.CAPTControlPlane{}, cluster)).To(BeFalse(), "it was never available")
+	plane.DeletionTimestamp = &now
+	g.Expect(isEnding(plane, cluster)).To(BeFalse(), "its own deletion has these steps too")
 }
 
 func TestFrame_renewsTheTokenOfAnInitializedClusterWhateverElseWaits(t *testing.T) {

@@ -21,11 +21,21 @@ import (
 
 // The names of deletion steps in controlplanev1.SkipDeletionChecksAnnotation.
 const (
-	skipNodes         = "nodes"
+	skipGuard         = "guard"
 	skipLoadBalancers = "load-balancers"
+	skipNodes         = "nodes"
 	skipAddons        = "addons"
 	skipMachines      = "machines"
 )
+
+// leaks has what is left behind if a deletion step is skipped.
+var leaks = map[string]string{
+	skipGuard:         "Flux may create again what is deleted",
+	skipLoadBalancers: "their load balancers stay in the cloud, cost money, and may prevent the deletion of the VPC",
+	skipNodes:         "their instances stay in the cloud, cost money, and may prevent the deletion of the VPC",
+	skipAddons:        "what they created in the cloud stays there",
+	skipMachines:      "their instances stay in the cloud",
+}
 
 const (
 	// defaultDeletionTimeout is the time after which a deletion step is reported
@@ -65,7 +75,7 @@ func deletionProgress(name string, remaining []string, unreachable error, waited
 		return nil
 	}
 	overdue := waited > timeout
-	skip := fmt.Sprintf("; to continue without them, set the annotation %s: %s", controlplanev1.SkipDeletionChecksAnnotation, name)
+	skip := fmt.Sprintf("; to continue without them, set the annotation %s: %s (%s)", controlplanev1.SkipDeletionChecksAnnotation, name, leaks[name])
 	objects := message.List(remaining, maxListed)
 	switch {
 	case unreachable != nil && overdue:

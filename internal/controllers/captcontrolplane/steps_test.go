@@ -9,9 +9,11 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -526,38 +528,72 @@ func service(name string, kind corev1.ServiceType) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Type: kind}}
 }
 
-func TestDeleteFromWorkload(t *testing.T) {
-	g := NewWithT(t)
+// workloadCluster returns a cluster with kinds of Karpenter, Flux and the Gateway API.
+func workloadCluster(g Gomega, objects ...client.Object) client.WithWatch {
 	known := runtime.NewScheme()
 	g.Expect(corev1.AddToScheme(known)).To(Succeed())
-	for _, gvk := range []string{"NodePool", "NodeClaim"} {
-		known.AddKnownTypeWithName(nodePools.GroupVersion().WithKind(gvk), &unstructured.Unstructured{})
-		known.AddKnownTypeWithName(nodePools.GroupVersion().WithKind(gvk+"List"), &unstructured.UnstructuredList{})
+	kinds := []schema.GroupVersionKind{
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
+		{Group: "karpenter.sh", Version: "v1alpha5", Kind: "Provisioner"},
+		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
+		{Group: "gateway.networking.k8s.io", Version: "v1beta1", Kind: "Gateway"},
+		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
 	}
-	objects := fake.NewClientBuilder().WithScheme(known).WithObjects(
-		karpenter("NodePool", "default"), karpenter("NodeClaim", "one"),
-		service("web", corev1.ServiceTypeLoadBalancer), service("internal", corev1.ServiceTypeClusterIP),
-	).Build()
-	r := reconciler(t, newTemplate())
+	var versions []schema.GroupVersion
+	for _, kind := range kinds {
+		versions = append(versions, kind.GroupVersion())
+	}
+	mapper := meta.NewDefaultRESTMapper(versions)
+	for _, kind := range kinds {
+		known.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		known.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	return fake.NewClientBuilder().WithScheme(known).WithRESTMapper(mapper).WithObjects(objects...).Build()
+}
+
+func inCluster(apiVersion, kind, name string, finalizers ...string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	u.SetNamespace("default")
+	u.SetName(name)
+	u.SetFinalizers(finalizers)
+	return u
+}
+
+// deletedScope returns a control plane that is initialized and has outputs.
+func deletedScope(g Gomega, r *Reconciler, objects client.Client) *scope {
 	r.Cloud, r.Workload = &fakeCloud{}, &fakeWorkload{client: objects}
 	s := newScope(func(c *controlplanev1.CAPTControlPlane) {
 		c.Status.Initialization.ControlPlaneInitialized = new(true)
 	})
 	s.cluster, s.infra = newCluster(), newInfra()
 	s.apply = newWorkspace(map[string]string{"cluster_endpoint": `"https://a"`, "cluster_certificate_authority_data": ca})
-	g.Expect(r.deleteNodes(t.Context(), s)).To(Succeed(), "a cluster without a kubeconfig is not reachable any more")
-	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
+	return s
+}
 
-	err := r.deleteNodes(t.Context(), s)
-	g.Expect(result(err)).To(Equal("wait " + infrav1.DeletingReason))
-	g.Expect(err).To(MatchError(ContainSubstring("NodePool default, NodeClaim one")))
-	err = r.deleteNodes(t.Context(), s)
-	g.Expect(err).To(MatchError(ContainSubstring("NodePool default (finalizers: karpenter.sh/termination)")))
+func TestDeleteFromWorkload(t *testing.T) {
+	g := NewWithT(t)
+	objects := workloadCluster(g,
+		karpenter("NodePool", "default"), karpenter("NodeClaim", "one"), inCluster("karpenter.sh/v1alpha5", "Provisioner", "old"),
+		service("web", corev1.ServiceTypeLoadBalancer), service("internal", corev1.ServiceTypeClusterIP),
+		inCluster("networking.k8s.io/v1", "Ingress", "site"), inCluster("gateway.networking.k8s.io/v1beta1", "Gateway", "entry"),
+	)
+	r := reconciler(t, newTemplate())
+	s := deletedScope(g, r, objects)
 
-	err = r.deleteLoadBalancers(t.Context(), s)
-	g.Expect(err).To(MatchError(HaveSuffix("Waiting for the deletion of Service default/web")))
+	err := r.deleteLoadBalancers(t.Context(), s)
+	g.Expect(err).To(MatchError(HaveSuffix("Waiting for the deletion of Service default/web, Ingress default/site, Gateway default/entry")), "a missing kubeconfig is created again")
 	g.Expect(r.deleteLoadBalancers(t.Context(), s)).To(Succeed())
 	g.Expect(objects.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "internal"}, &corev1.Service{})).To(Succeed())
+
+	err = r.deleteNodes(t.Context(), s)
+	g.Expect(result(err)).To(Equal("wait " + infrav1.DeletingReason))
+	g.Expect(err).To(MatchError(ContainSubstring("NodePool default, NodeClaim one, Provisioner default/old")))
+	err = r.deleteNodes(t.Context(), s)
+	g.Expect(err).To(MatchError(ContainSubstring("NodePool default (finalizers: karpenter.sh/termination)")))
 
 	r.Workload = &fakeWorkload{err: errors.New("refused")}
 	g.Expect(result(r.deleteNodes(t.Context(), s))).To(Equal("wait " + controlplanev1.APIServerUnreachableReason))
@@ -565,9 +601,55 @@ func TestDeleteFromWorkload(t *testing.T) {
 	g.Expect(r.deleteNodes(t.Context(), s)).To(Succeed(), "a cluster that was never available has no nodes")
 }
 
+func TestDeleteNodes_endsADrainThatIsBlocked(t *testing.T) {
+	g := NewWithT(t)
+	objects := workloadCluster(g, karpenter("NodePool", "default"), karpenter("NodeClaim", "one"))
+	r := reconciler(t, newTemplate())
+	s := deletedScope(g, r, objects)
+	termination := func() string {
+		claim := karpenter("NodeClaim", "one")
+		g.Expect(objects.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+		return claim.GetAnnotations()["karpenter.sh/nodeclaim-termination-timestamp"]
+	}
+	started := s.now
+	conditions.Set(s.controlPlane, metav1.Condition{Type: controlplanev1.NodesGoneCondition, Status: metav1.ConditionFalse, Reason: "R", LastTransitionTime: metav1.NewTime(started)})
+	for after, want := range map[time.Duration]bool{0: false, 7 * time.Minute: false} {
+		s.now = started.Add(after)
+		g.Expect(r.deleteNodes(t.Context(), s)).NotTo(Succeed())
+		g.Expect(termination() != "").To(Equal(want), after)
+	}
+	s.now = started.Add(8 * time.Minute)
+	g.Expect(r.deleteNodes(t.Context(), s)).NotTo(Succeed())
+	g.Expect(termination()).To(Equal(s.now.UTC().Format(time.RFC3339)))
+	s.now = started.Add(9 * time.Minute)
+	g.Expect(r.deleteNodes(t.Context(), s)).NotTo(Succeed())
+	g.Expect(termination()).To(Equal(started.Add(8*time.Minute).UTC().Format(time.RFC3339)), "it is set once")
+}
+
+func TestGuard_suspendsFlux(t *testing.T) {
+	g := NewWithT(t)
+	suspended := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "suspended")
+	g.Expect(unstructured.SetNestedField(suspended.Object, true, "spec", "suspend")).To(Succeed())
+	patches := 0
+	objects := interceptor.NewClient(workloadCluster(g,
+		inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "karpenter"), suspended,
+	), interceptor.Funcs{Patch: func(ctx context.Context, w client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		patches++
+		return w.Patch(ctx, obj, patch, opts...)
+	}})
+	r := reconciler(t, newTemplate())
+	s := deletedScope(g, r, objects)
+	g.Expect(r.guard(t.Context(), s)).To(Succeed())
+	g.Expect(r.guard(t.Context(), s)).To(Succeed())
+	g.Expect(patches).To(Equal(1))
+	release := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "karpenter")
+	g.Expect(objects.Get(t.Context(), client.ObjectKeyFromObject(release), release)).To(Succeed())
+	g.Expect(release.Object["spec"]).To(HaveKeyWithValue("suspend", true))
+}
+
 func TestDeleteFromWorkload_reportsErrorsAsUnreachable(t *testing.T) {
 	denied := func(funcs interceptor.Funcs) client.Client {
-		return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(service("web", corev1.ServiceTypeLoadBalancer)).Build(), funcs)
+		return interceptor.NewClient(workloadCluster(NewWithT(t), service("web", corev1.ServiceTypeLoadBalancer)), funcs)
 	}
 	for name, c := range map[string]client.Client{
 		"list": denied(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
@@ -599,15 +681,18 @@ func TestDeleteFromWorkload_reportsErrorsAsUnreachable(t *testing.T) {
 	}
 }
 
-func TestListNodes_withoutKarpenter(t *testing.T) {
-	notFound := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+func TestListKinds_withoutKarpenter(t *testing.T) {
+	g := NewWithT(t)
+	removed := interceptor.NewClient(workloadCluster(g), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return apierrors.NewNotFound(nodePools.GroupVersion().WithResource("nodepools").GroupResource(), "")
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "nodepools"}, "")
 		},
 	})
-	nodes, err := listNodes(t.Context(), notFound)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	NewWithT(t).Expect(nodes).To(BeEmpty())
+	for _, c := range []client.Client{removed, fake.NewClientBuilder().Build()} {
+		nodes, err := listKinds(t.Context(), c, nodeKinds)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(nodes).To(BeEmpty())
+	}
 }
 
 func TestMachines(t *testing.T) {

@@ -4,33 +4,86 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 )
 
+// Kinds of the workload cluster. The preferred version of a kind lists all its objects.
 var (
-	nodePools  = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
-	nodeClaims = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
+	nodeKinds = []schema.GroupKind{
+		{Group: "karpenter.sh", Kind: "NodePool"},
+		{Group: "karpenter.sh", Kind: nodeClaim},
+		// Karpenter before 0.32.
+		{Group: "karpenter.sh", Kind: "Provisioner"},
+		{Group: "karpenter.sh", Kind: "Machine"},
+	}
+	loadBalancerKinds = []schema.GroupKind{
+		{Group: "networking.k8s.io", Kind: "Ingress"}, {Group: "gateway.networking.k8s.io", Kind: "Gateway"},
+	}
+	fluxKinds = []schema.GroupKind{
+		{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}, {Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"},
+	}
 )
 
-// deleteNodes deletes the node pools and node claims of Karpenter. Its nodes would
-// remain in the cloud after the cluster is destroyed.
-func (r *Reconciler) deleteNodes(ctx context.Context, s *scope) error {
-	return r.deleteFromWorkload(ctx, s, skipNodes, controlplanev1.NodesGoneCondition, listNodes)
+const nodeClaim = "NodeClaim"
+
+// guard suspends Flux, which would create again what the next steps delete.
+func (r *Reconciler) guard(ctx context.Context, s *scope) error {
+	return r.inWorkload(ctx, s, skipGuard, controlplanev1.GuardedCondition, func(c client.Client) ([]string, error) {
+		objects, err := listKinds(ctx, c, fluxKinds)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objects {
+			if err := obj.suspend(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
 }
 
-// deleteLoadBalancers deletes the Services of type LoadBalancer. Their load
-// balancers would remain in the cloud and prevent the deletion of the VPC.
+// deleteLoadBalancers deletes the Services of type LoadBalancer, Ingresses and Gateways.
+// Their load balancers would remain in the cloud and prevent the deletion of the VPC.
+// The controllers that delete them need nodes.
 func (r *Reconciler) deleteLoadBalancers(ctx context.Context, s *scope) error {
-	return r.deleteFromWorkload(ctx, s, skipLoadBalancers, controlplanev1.LoadBalancersGoneCondition, listLoadBalancers)
+	return r.inWorkload(ctx, s, skipLoadBalancers, controlplanev1.LoadBalancersGoneCondition, func(c client.Client) ([]string, error) {
+		objects, err := listLoadBalancers(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return deleteAll(ctx, c, objects)
+	})
+}
+
+// deleteNodes deletes the node pools and node claims of Karpenter. Its nodes would
+// remain in the cloud after the cluster is destroyed. After half of the time, nodes
+// whose drain is blocked, for example by a PodDisruptionBudget, are deleted anyway.
+func (r *Reconciler) deleteNodes(ctx context.Context, s *scope) error {
+	return r.inWorkload(ctx, s, skipNodes, controlplanev1.NodesGoneCondition, func(c client.Client) ([]string, error) {
+		objects, err := listKinds(ctx, c, nodeKinds)
+		if err != nil {
+			return nil, err
+		}
+		if s.now.Sub(s.waitingSince(controlplanev1.NodesGoneCondition)) > s.deletionTimeout()/2 {
+			for _, obj := range objects {
+				if err := obj.endDrain(ctx, c, s.now); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return deleteAll(ctx, c, objects)
+	})
 }
 
 // workloadObject is an object of the workload cluster. Lists of typed objects do
@@ -40,8 +93,8 @@ type workloadObject struct {
 	kind string
 }
 
-// deleteFromWorkload runs a deletion step for objects of the workload cluster.
-func (r *Reconciler) deleteFromWorkload(ctx context.Context, s *scope, name, condition string, list func(context.Context, client.Reader) ([]workloadObject, error)) error {
+// inWorkload runs a deletion step in the workload cluster.
+func (r *Reconciler) inWorkload(ctx context.Context, s *scope, name, condition string, run func(client.Client) ([]string, error)) error {
 	return s.deletionStep(name, condition, func() ([]string, error) {
 		c, err := r.workloadClient(ctx, s)
 		if err != nil {
@@ -50,19 +103,24 @@ func (r *Reconciler) deleteFromWorkload(ctx context.Context, s *scope, name, con
 		if c == nil {
 			return nil, nil
 		}
-		objects, err := list(ctx, c)
+		remaining, err := run(c)
 		if err != nil {
 			return nil, unreachableError{err}
 		}
-		var remaining []string
-		for _, obj := range objects {
-			remaining = append(remaining, obj.String())
-			if err := obj.delete(ctx, c); err != nil {
-				return nil, unreachableError{err}
-			}
-		}
 		return remaining, nil
 	})
+}
+
+// deleteAll deletes objects and returns their names.
+func deleteAll(ctx context.Context, c client.Client, objects []workloadObject) ([]string, error) {
+	var remaining []string
+	for _, obj := range objects {
+		remaining = append(remaining, obj.String())
+		if err := obj.delete(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return remaining, nil
 }
 
 // workloadClient returns a client of the workload cluster, or nil if the cluster
@@ -75,10 +133,9 @@ func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Clien
 	if err != nil {
 		return nil, err
 	}
-	if found == nil {
-		return nil, nil
-	}
-	if s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS {
+	if found == nil || s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS {
+		// A Secret that a user deleted is created again: without it, everything in the
+		// cluster would seem to be gone.
 		if err := r.kubeconfig(ctx, s); err != nil {
 			return nil, err
 		}
@@ -88,29 +145,35 @@ func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Clien
 	return r.Workload.Client(s.kubeconfig)
 }
 
-// listNodes returns the node pools and node claims of Karpenter. A cluster without
-// Karpenter has none.
-func listNodes(ctx context.Context, c client.Reader) ([]workloadObject, error) {
+// listKinds returns the objects of kinds that the cluster has.
+func listKinds(ctx context.Context, c client.Client, kinds []schema.GroupKind) ([]workloadObject, error) {
 	var objects []workloadObject
-	for _, gvk := range []schema.GroupVersionKind{nodePools, nodeClaims} {
+	for _, kind := range kinds {
+		mapping, err := c.RESTMapper().RESTMapping(kind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking up kind %s: %w", kind.Kind, err)
+		}
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := c.List(ctx, list)
+		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+		err = c.List(ctx, list)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("listing objects of kind %s: %w", gvk.Kind, err)
+			return nil, fmt.Errorf("listing objects of kind %s: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
-			objects = append(objects, workloadObject{&list.Items[i], gvk.Kind})
+			objects = append(objects, workloadObject{&list.Items[i], kind.Kind})
 		}
 	}
 	return objects, nil
 }
 
-// listLoadBalancers returns the Services of type LoadBalancer.
-func listLoadBalancers(ctx context.Context, c client.Reader) ([]workloadObject, error) {
+// listLoadBalancers returns the objects that controllers create load balancers for.
+func listLoadBalancers(ctx context.Context, c client.Client) ([]workloadObject, error) {
 	var services corev1.ServiceList
 	if err := c.List(ctx, &services); err != nil {
 		return nil, fmt.Errorf("listing Services: %w", err)
@@ -121,7 +184,38 @@ func listLoadBalancers(ctx context.Context, c client.Reader) ([]workloadObject, 
 			objects = append(objects, workloadObject{&services.Items[i], "Service"})
 		}
 	}
-	return objects, nil
+	others, err := listKinds(ctx, c, loadBalancerKinds)
+	return append(objects, others...), err
+}
+
+// suspend suspends an object of Flux.
+func (o workloadObject) suspend(ctx context.Context, c client.Writer) error {
+	if content, ok := o.Object.(*unstructured.Unstructured); ok {
+		if suspended, _, _ := unstructured.NestedBool(content.Object, "spec", "suspend"); suspended || !o.GetDeletionTimestamp().IsZero() {
+			return nil
+		}
+	}
+	err := c.Patch(ctx, o.Object, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("suspending %s: %w", o, err)
+	}
+	return nil
+}
+
+// terminationAnnotation is when Karpenter deletes the instance of a node claim that is
+// being deleted, even if the node is not drained.
+const terminationAnnotation = "karpenter.sh/nodeclaim-termination-timestamp"
+
+// endDrain ends the drain of a node claim that is being deleted.
+func (o workloadObject) endDrain(ctx context.Context, c client.Writer, now time.Time) error {
+	if o.kind != nodeClaim || o.GetDeletionTimestamp().IsZero() || o.GetAnnotations()[terminationAnnotation] != "" {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, terminationAnnotation, now.UTC().Format(time.RFC3339))
+	if err := client.IgnoreNotFound(c.Patch(ctx, o.Object, client.RawPatch(types.MergePatchType, patch))); err != nil {
+		return fmt.Errorf("ending the drain of %s: %w", o, err)
+	}
+	return nil
 }
 
 // delete deletes the object unless it is being deleted already.

@@ -167,6 +167,9 @@ func drainedMessage(s *scope) string { return s.drainMessage }
 
 // destroy destroys the instance.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
+	if err := nodes.WaitForTeardown(ctx, r.Client, s.cluster); err != nil {
+		return err
+	}
 	return r.Workspaces.Remove(ctx, s.machine, false)
 }
 

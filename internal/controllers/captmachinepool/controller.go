@@ -97,5 +97,8 @@ func provisioned(s *scope) bool {
 
 // destroy destroys the node group.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
+	if err := nodes.WaitForTeardown(ctx, r.Client, s.cluster); err != nil {
+		return err
+	}
 	return r.Workspaces.Remove(ctx, s.pool, false)
 }
