@@ -16,7 +16,7 @@ import (
 
 type generateFlags struct {
 	flavor, from, kubernetesVersion string
-	set                             map[string]string
+	set                             []string
 	listVariables, listFlavors      bool
 }
 
@@ -39,14 +39,15 @@ environment, else from the template's default.`,
   # Show the variables of a flavor.
   captctl generate cluster --flavor eks --list-variables
 
-  captctl generate cluster prod --set AWS_REGION=eu-west-1 --kubernetes-version v1.33.0 > prod.yaml`,
+  captctl generate cluster prod --set AWS_REGION=eu-west-1 \
+    --set ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24,198.51.100.7/32 > prod.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return o.generateCluster(args, &flags) },
 	}
 	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
 	c.Flags().StringVar(&flags.from, "from", "", "Your own template: a file, or - for stdin.")
 	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as v1.33.0.")
-	c.Flags().StringToStringVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
+	c.Flags().StringArrayVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
 	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "List the variables of the template.")
 	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "List the flavors.")
 	if names, err := flavor.Names(); err == nil {
@@ -83,7 +84,11 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if namespace := *o.Kube.Namespace; namespace != "" {
 		given[flavor.Namespace] = namespace
 	}
-	maps.Copy(given, flags.set)
+	set, err := assignments(flags.set)
+	if err != nil {
+		return err
+	}
+	maps.Copy(given, set)
 	filled, err := flavor.Fill(template, given, os.LookupEnv)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
@@ -92,6 +97,28 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	return nil
+}
+
+// assignments parses the values of --set. One flag may set several variables, as
+// in A=1,B=2. A part without = belongs to the value before it, so that a value may
+// be a list.
+func assignments(flags []string) (map[string]string, error) {
+	set := map[string]string{}
+	for _, text := range flags {
+		last := ""
+		for part := range strings.SplitSeq(text, ",") {
+			name, value, isAssignment := strings.Cut(part, "=")
+			switch {
+			case isAssignment && name != "":
+				last, set[name] = name, value
+			case last != "":
+				set[last] += "," + part
+			default:
+				return nil, usageError("invalid --set %q: expected NAME=VALUE", text)
+			}
+		}
+	}
+	return set, nil
 }
 
 // template returns the template that the flags select.

@@ -10,6 +10,7 @@ import (
 
 func TestGenerateCluster_writesManifests(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-west-2")
+	t.Setenv("ENDPOINT_PUBLIC_CIDRS", "192.0.2.0/24")
 	own := filepath.Join(t.TempDir(), "own.yaml")
 	NewWithT(t).Expect(os.WriteFile(own, []byte("name: ${CLUSTER_NAME}\nversion: ${KUBERNETES_VERSION}\n"), 0o600)).To(Succeed())
 	tests := map[string]struct {
@@ -21,6 +22,10 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		"a flavor":          {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: demo\n  namespace: team-a\n"},
 		"the environment":   {args: []string{"demo"}, want: "region: us-west-2"},
 		"what is set":       {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: "region: eu-west-1"},
+		"a list":            {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, want: "publicCIDRs: [192.0.2.0/24,203.0.113.7/32]"},
+		"two in one":        {args: []string{"demo", "--set", "AWS_REGION=eu-west-1,VPC_CIDR=10.9.0.0/16"}, want: "cidr: 10.9.0.0/16"},
+		"no assignment":     {args: []string{"demo", "--set", "AWS_REGION"}, code: 2, want: `invalid --set "AWS_REGION": expected NAME=VALUE`},
+		"an empty list":     {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS="}, want: "publicCIDRs: []"},
 		"a file":            {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
 		"standard input":    {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
 		"variables":         {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},

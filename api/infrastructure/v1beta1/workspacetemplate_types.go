@@ -366,6 +366,13 @@ type DeclaredVariable struct {
 	// required reports whether the variable has no default.
 	// +optional
 	Required *bool `json:"required,omitempty"`
+
+	// default is the variable's default as JSON. It is absent for a variable that is
+	// required or sensitive, and if it is longer than 1024 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Default string `json:"default,omitempty"`
 }
 
 // DeclaredOutput is an output that a module declares.

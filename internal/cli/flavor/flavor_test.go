@@ -1,6 +1,7 @@
 package flavor_test
 
 import (
+	"maps"
 	"path/filepath"
 	"testing"
 
@@ -14,10 +15,49 @@ import (
 func none(string) (string, bool) { return "", false }
 
 // answers are values for the required variables of flavors.
-var answers = map[string]string{flavor.ClusterName: "demo", "AWS_REGION": "eu-west-1", "VPC_ID": "vpc-0123456789abcdef0"}
+var answers = map[string]string{flavor.ClusterName: "demo", "AWS_REGION": "eu-west-1", "VPC_ID": "vpc-0123456789abcdef0", "ENDPOINT_PUBLIC_CIDRS": "192.0.2.0/24, 203.0.113.7/32"}
 
 // A filled flavor must be valid together with the templates and classes it uses.
 func TestFlavors_areValid(t *testing.T) {
+	g := NewWithT(t)
+	names, err := flavor.Names()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(names).To(ContainElements("local", "eks", "eks-existing-vpc", "eks-node-group"))
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(check(t, name, nil)).To(BeEmpty())
+		})
+	}
+}
+
+// A public endpoint without networks, which EKS opens to every address, is found
+// before anything is created.
+func TestFlavors_needTheNetworksOfAPublicEndpoint(t *testing.T) {
+	names, err := flavor.Names()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for _, name := range names {
+		if name == "local" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			template, err := flavor.Template(name)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = flavor.Fill(template, map[string]string{flavor.ClusterName: "demo"}, none)
+			g.Expect(err).To(MatchError(MatchRegexp(`no value for .*ENDPOINT_PUBLIC_CIDRS.*: pass --set`)))
+
+			g.Expect(check(t, name, map[string]string{"ENDPOINT_PUBLIC_CIDRS": ""})).To(ConsistOf(And(
+				HaveField("Object", "CAPTControlPlane demo"),
+				HaveField("Message", ContainSubstring("spec.controlPlaneConfig.endpointAccess.publicCIDRs is required with a public endpoint")))))
+			g.Expect(check(t, name, map[string]string{"ENDPOINT_PUBLIC_CIDRS": "", "ENDPOINT_PUBLIC_ACCESS": "false"})).To(BeEmpty())
+		})
+	}
+}
+
+// check fills a flavor with answers to its required variables and validates the
+// result with the templates and classes that it uses.
+func check(t *testing.T, name string, given map[string]string) []validate.Finding {
+	t.Helper()
 	g := NewWithT(t)
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -27,36 +67,31 @@ func TestFlavors_areValid(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		others = append(others, found...)
 	}
-	names, err := flavor.Names()
+	template, err := flavor.Template(name)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(names).To(ContainElements("local", "eks", "eks-existing-vpc", "eks-node-group"))
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			template, err := flavor.Template(name)
-			g.Expect(err).NotTo(HaveOccurred())
-			variables, err := flavor.Variables(template)
-			g.Expect(err).NotTo(HaveOccurred())
-			given := map[string]string{}
-			for _, v := range variables {
-				if v.Default == nil {
-					g.Expect(answers).To(HaveKey(v.Name))
-					given[v.Name] = answers[v.Name]
-				}
-			}
-			filled, err := flavor.Fill(template, given, none)
-			g.Expect(err).NotTo(HaveOccurred())
-
-			objects, _, err := validate.Read(others, nil)
-			g.Expect(err).NotTo(HaveOccurred())
-			own, findings := validate.Parse(name, filled, true)
-			g.Expect(findings).To(BeEmpty())
-			g.Expect(own).NotTo(BeEmpty())
-			findings, err = validate.Check(t.Context(), append(objects, own...), validate.Options{Strict: true})
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(findings).To(BeEmpty())
-		})
+	variables, err := flavor.Variables(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	values := maps.Clone(given)
+	if values == nil {
+		values = map[string]string{}
 	}
+	for _, v := range variables {
+		if _, isGiven := given[v.Name]; !isGiven && v.Default == nil {
+			g.Expect(answers).To(HaveKey(v.Name))
+			values[v.Name] = answers[v.Name]
+		}
+	}
+	filled, err := flavor.Fill(template, values, none)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	objects, _, err := validate.Read(others, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	own, findings := validate.Parse(name, filled, true)
+	g.Expect(findings).To(BeEmpty())
+	g.Expect(own).NotTo(BeEmpty())
+	findings, err = validate.Check(t.Context(), append(objects, own...), validate.Options{Strict: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	return findings
 }
 
 func TestFill_prefersGivenValues(t *testing.T) {

@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -101,11 +102,23 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
 			continue
 		}
-		value, err := infrav1.NewValue(fmt.Sprintf("(output %s of WorkspaceTemplateApply %s)", output.Name, cluster.Name))
-		r.problem(controlPlane, err)
-		applied.Status.Outputs[output.Name] = value
+		applied.Status.Outputs[output.Name] = futureOutput(output.Name, cluster.Name)
 	}
 	return applied
+}
+
+// futureOutputPrefix starts the placeholder of an output.
+const futureOutputPrefix = "(output "
+
+// futureOutput returns the placeholder of an output that is known only after a run.
+func futureOutput(name, workspace string) infrav1.Value {
+	return infrav1.StringValue(fmt.Sprintf(futureOutputPrefix+"%s of WorkspaceTemplateApply %s)", name, workspace))
+}
+
+// isFutureOutput reports whether a value is the placeholder of an output, whose type
+// is not known.
+func isFutureOutput(value infrav1.Value) bool {
+	return strings.HasPrefix(value.String(), futureOutputPrefix)
 }
 
 // newControlPlane returns the workspace of a new control plane.

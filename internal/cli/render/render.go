@@ -217,7 +217,7 @@ func (r *renderer) run(w rendered) {
 	}
 	preview, problems := template.PreviewOf(sources)
 	for _, p := range problems {
-		if w.incomplete && p.Reason == infrav1.MissingVariableReason {
+		if w.incomplete && p.Reason == infrav1.MissingVariableReason || isFutureOutput(apply.Spec.Variables[p.Variable]) {
 			continue
 		}
 		r.problem(w.owner, fmt.Errorf("with WorkspaceTemplate %s: %s", t.Name, p.Message))

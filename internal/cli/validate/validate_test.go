@@ -184,7 +184,7 @@ func TestCheck_checksClustersAgainstTheirClass(t *testing.T) {
 	class, err := os.ReadFile(filepath.Join(root(t), "examples", "cluster-class.yaml"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	tests := map[string]struct{ change, to, path, message string }{
-		"a missing variable": {"    variables:\n    - name: region\n      value: us-west-2", "    variables: []", "spec.topology.variables", "ClusterClass eks requires variable region"},
+		"a missing variable": {"    - name: region\n      value: us-west-2\n", "", "spec.topology.variables", "ClusterClass eks requires variable region"},
 		"an unknown one":     {"    - name: region\n      value", "    - {name: regoin, value: x}\n    - name: region\n      value", "spec.topology.variables[0]", "ClusterClass eks has no variable regoin: did you mean region?"},
 		"an unknown class of workers": {
 			"    version: v1.33.0", "    version: v1.33.0\n    workers: {machinePools: [{class: a, name: b}]}",

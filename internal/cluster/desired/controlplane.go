@@ -132,7 +132,27 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		requireAddons(values, config.Addons)
 	}
 	values.Override(spec.Variables)
+	if err := checkPublicEndpoint(values); err != nil {
+		return nil, err
+	}
 	return values.Result()
+}
+
+// Variables of the endpoint's access.
+const (
+	publicAccessVariable = "endpoint_public_access"
+	publicCIDRsVariable  = "endpoint_public_access_cidrs"
+)
+
+// checkPublicEndpoint stalls if the endpoint is public but no network may reach
+// it, which modules without a default of publicCIDRsVariable refuse.
+func checkPublicEndpoint(values *workspace.Values) error {
+	networks := values.Effective(publicCIDRsVariable)
+	if values.Effective(publicAccessVariable) != "true" || networks != "null" && networks != "[]" {
+		return nil
+	}
+	return fault.Stall(infrav1.InvalidVariableReason,
+		"spec.controlPlaneConfig.endpointAccess.publicCIDRs is required with a public endpoint: set the networks that may reach it, for example 203.0.113.0/24 (0.0.0.0/0 is every address), or set public: false")
 }
 
 func requireEndpointAccess(values *workspace.Values, access *controlplanev1.EndpointAccess) {
@@ -141,13 +161,13 @@ func requireEndpointAccess(values *workspace.Values, access *controlplanev1.Endp
 		return
 	}
 	if access.Public != nil {
-		values.Require(path+"public", "endpoint_public_access", *access.Public)
+		values.Require(path+"public", publicAccessVariable, *access.Public)
 	}
 	if access.Private != nil {
 		values.Require(path+"private", "endpoint_private_access", *access.Private)
 	}
 	if len(access.PublicCIDRs) > 0 {
-		values.Require(path+"publicCIDRs", "endpoint_public_access_cidrs", access.PublicCIDRs)
+		values.Require(path+"publicCIDRs", publicCIDRsVariable, access.PublicCIDRs)
 	}
 }
 

@@ -113,6 +113,76 @@ func TestControlPlane_stalls(t *testing.T) {
 	NewWithT(t).Expect(waits).To(BeTrue(), "the template is not inspected yet: %v", err)
 }
 
+// A module such as modules/eks has no default for the networks and refuses a
+// public endpoint without them. That is reported before a run.
+func TestControlPlane_requiresTheNetworksOfAPublicEndpoint(t *testing.T) {
+	type template = infrav1.WorkspaceTemplate
+	set := func(name, value string) func(*template) {
+		return func(t *template) {
+			forProvider := &t.Spec.Template.Spec.ForProvider
+			forProvider.Vars = append(forProvider.Vars, infrav1.Variable{Key: infrav1.VariableName(name), Value: infrav1.Value{Raw: []byte(value)}})
+		}
+	}
+	byDefault := func(name, value string) func(*template) {
+		return func(t *template) {
+			for i := range t.Status.Variables {
+				if t.Status.Variables[i].Name == name {
+					t.Status.Variables[i].Default = value
+				}
+			}
+		}
+	}
+	const public, cidrs = "endpoint_public_access", "endpoint_public_access_cidrs"
+	for name, c := range map[string]struct {
+		access    controlplanev1.EndpointAccess
+		variables map[string]infrav1.Value
+		change    func(*template)
+		stalls    bool
+	}{
+		"public":                      {access: controlplanev1.EndpointAccess{Public: new(true)}, stalls: true},
+		"public, an empty list":       {access: controlplanev1.EndpointAccess{Public: new(true), PublicCIDRs: []infrav1.CIDR{}}, stalls: true},
+		"public with networks":        {access: controlplanev1.EndpointAccess{Public: new(true), PublicCIDRs: []infrav1.CIDR{"192.0.2.0/24"}}},
+		"private":                     {access: controlplanev1.EndpointAccess{Public: new(false)}},
+		"private, an empty list":      {access: controlplanev1.EndpointAccess{Public: new(false), PublicCIDRs: []infrav1.CIDR{}}},
+		"private by default":          {},
+		"public by default":           {change: byDefault(public, "true"), stalls: true},
+		"public by the template":      {change: set(public, "true"), stalls: true},
+		"public by a placeholder":     {change: set(public, `"${PUBLIC}"`)},
+		"networks of the template":    {access: controlplanev1.EndpointAccess{Public: new(true)}, change: set(cidrs, `["192.0.2.0/24"]`)},
+		"networks by default":         {access: controlplanev1.EndpointAccess{Public: new(true)}, change: byDefault(cidrs, `["0.0.0.0/0"]`)},
+		"a default that is not known": {access: controlplanev1.EndpointAccess{Public: new(true)}, change: byDefault(cidrs, "")},
+		"public by a variable":        {variables: map[string]infrav1.Value{public: {Raw: []byte("true")}}, stalls: true},
+		"networks by a variable": {
+			access:    controlplanev1.EndpointAccess{Public: new(true)},
+			variables: map[string]infrav1.Value{cidrs: {Raw: []byte(`["192.0.2.0/24"]`)}},
+		},
+		"a file of variables": {
+			access: controlplanev1.EndpointAccess{Public: new(true)},
+			change: func(t *template) { t.Spec.Template.Spec.ForProvider.VarFiles = make([]infrav1.VarFile, 1) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			eks := inspectedTemplate(versionVariable, public, cidrs)
+			byDefault(public, "false")(eks)
+			byDefault(cidrs, "null")(eks)
+			if c.change != nil {
+				c.change(eks)
+			}
+			_, err := newControlPlane(controlplanev1.CAPTControlPlaneSpec{
+				ControlPlaneConfig: &controlplanev1.ControlPlaneConfig{EndpointAccess: &c.access}, Variables: c.variables,
+			}).Workspace(eks, minor33)
+			if !c.stalls {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Message()).To(ContainSubstring("endpointAccess.publicCIDRs is required with a public endpoint"))
+		})
+	}
+}
+
 func TestControlPlane_workspace(t *testing.T) {
 	template := inspectedTemplate("kubernetes_version")
 	spec := controlplanev1.CAPTControlPlaneSpec{}

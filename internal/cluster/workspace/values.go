@@ -22,6 +22,9 @@ type Values struct {
 	// inspected reports whether declared is complete.
 	inspected bool
 	declared  map[string]bool
+	// defaults are the values of variables that are not set, as JSON, if they are
+	// known.
+	defaults map[string]string
 	// text is the template without its module, as JSON. It can contain
 	// placeholders.
 	text     string
@@ -33,7 +36,7 @@ type Values struct {
 // NewValues returns Values for a template. It waits for a template that has not
 // been inspected yet, and stalls on one with an invalid module.
 func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
-	v := &Values{template: template.Name, declared: map[string]bool{}, values: map[string]infrav1.Value{}}
+	v := &Values{template: template.Name, declared: map[string]bool{}, defaults: map[string]string{}, values: map[string]infrav1.Value{}}
 	valid := conditions.Get(template, infrav1.ModuleValidCondition)
 	switch {
 	case valid == nil || valid.ObservedGeneration < template.Generation:
@@ -45,6 +48,7 @@ func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
 		for _, variable := range template.Status.Variables {
 			v.declared[variable.Name] = true
 		}
+		v.defaults = defaults(template)
 	}
 	spec := template.Spec.Template.Spec.DeepCopy()
 	spec.ForProvider.Module, spec.ForProvider.Files = "", nil
@@ -54,6 +58,38 @@ func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
 	}
 	v.text = string(text)
 	return v, nil
+}
+
+// defaults returns the values of variables that the template sets itself, or else
+// the defaults of its module. Those that are known only to a run are left out.
+func defaults(template *infrav1.WorkspaceTemplate) map[string]string {
+	known := map[string]string{}
+	parameters := template.Spec.Template.Spec.ForProvider
+	if len(parameters.VarFiles) > 0 {
+		return known
+	}
+	for _, variable := range template.Status.Variables {
+		if variable.Default != "" {
+			known[variable.Name] = variable.Default
+		}
+	}
+	for _, variable := range parameters.Vars {
+		delete(known, string(variable.Key))
+		if raw := string(variable.Value.Raw); raw != "" && !strings.Contains(raw, "${") {
+			known[string(variable.Key)] = raw
+		}
+	}
+	return known
+}
+
+// Effective returns the value that a run uses for a variable as JSON: what was
+// set, or else the default. It returns an empty string if the value is not known
+// before the run.
+func (v *Values) Effective(name string) string {
+	if value, set := v.values[name]; set {
+		return string(value.Raw)
+	}
+	return v.defaults[name]
 }
 
 // accepts reports whether the template is known to have a variable or a

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +22,7 @@ const (
 	maxDeclarations = 512
 	maxNameLength   = 128
 	maxTypeLength   = 4096
+	maxDefault      = 1024
 )
 
 // maxListedProblems is how many problems one message lists.
@@ -100,13 +103,26 @@ func declaredVariables(m *inspect.Module) []infrav1.DeclaredVariable {
 	var declared []infrav1.DeclaredVariable
 	for _, name := range declaredNames(m.Variables) {
 		v := m.Variables[name]
-		variable := infrav1.DeclaredVariable{Name: name, Required: new(v.Required)}
+		variable := infrav1.DeclaredVariable{Name: name, Required: new(v.Required), Default: declaredDefault(v)}
 		if !v.TypeOmitted {
 			variable.Type = message.TruncateWidth(typeexpr.TypeString(v.Type), maxTypeLength)
 		}
 		declared = append(declared, variable)
 	}
 	return declared
+}
+
+// declaredDefault returns the default of a variable for the status, or an empty
+// string.
+func declaredDefault(v *inspect.Variable) string {
+	if v.Required || v.Sensitive || v.Default == cty.NilVal {
+		return ""
+	}
+	text, err := ctyjson.Marshal(v.Default, v.Default.Type())
+	if err != nil || utf8.RuneCount(text) > maxDefault {
+		return ""
+	}
+	return string(text)
 }
 
 // declaredOutputs returns the outputs of a module by name, up to the limits of

@@ -33,6 +33,18 @@ variable "size" {
 variable "tags" {
   type = map(string)
 }
+variable "zones" {
+  type    = list(string)
+  default = null
+}
+variable "limits" {
+  type = object({ cpu = optional(number, 2), memory = optional(string) })
+  default = {}
+}
+variable "secret" {
+  default   = "x"
+  sensitive = true
+}
 output "id" { value = 1 }
 output "auth" {
   value     = 2
@@ -42,9 +54,12 @@ output "auth" {
 	g.Expect(template.SetDeclarations(tpl)).To(Succeed())
 
 	g.Expect(tpl.Status.Variables).To(Equal([]infrav1.DeclaredVariable{
-		{Name: "size", Type: "number", Required: new(false)},
+		{Name: "limits", Type: "object({cpu=number,memory=string})", Required: new(false), Default: `{"cpu":2,"memory":null}`},
+		{Name: "secret", Required: new(false)},
+		{Name: "size", Type: "number", Required: new(false), Default: "1"},
 		{Name: "tags", Type: "map(string)", Required: new(true)},
 		{Name: "zone", Required: new(true)},
+		{Name: "zones", Type: "list(string)", Required: new(false), Default: "null"},
 	}))
 	g.Expect(tpl.Status.Outputs).To(Equal([]infrav1.DeclaredOutput{
 		{Name: "auth", Sensitive: new(true)}, {Name: "id", Sensitive: new(false)},
