@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/appthrust/capt/internal/cli/flavor"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 type generateFlags struct {
@@ -46,7 +47,7 @@ environment, else from the template's default.`,
 	}
 	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
 	c.Flags().StringVar(&flags.from, "from", "", "Your own template: a file, or - for stdin.")
-	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as v1.33.0.")
+	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as "+kubeversion.EKSDefault+".")
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
 	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "List the variables of the template.")
 	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "List the flavors.")

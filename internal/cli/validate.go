@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 	if err != nil {
 		return err
 	}
-	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix}
+	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix, Now: time.Now()}
 	for _, path := range flags.charts {
 		c, err := chart.Load(path)
 		if err != nil {

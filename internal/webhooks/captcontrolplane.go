@@ -3,10 +3,12 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta1-captcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,versions=v1beta1,name=validation.captcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -30,6 +32,25 @@ var captControlPlaneRules = rules[*controlplanev1.CAPTControlPlane]{
 		}
 		return checkDowngrade(path, before.Status.Version, after.Spec.Version)
 	},
+	warn: WarnOfSupport,
+}
+
+// WarnOfSupport returns a warning if the version of an EKS control plane is not in
+// standard support, and an empty string otherwise.
+func WarnOfSupport(c *controlplanev1.CAPTControlPlane, now time.Time) string {
+	if !signsForEKS(c.Spec.Kubeconfig) {
+		return ""
+	}
+	if warning := kubeversion.EKSWarning(c.Spec.Version, now); warning != "" {
+		return "spec.version: " + warning
+	}
+	return ""
+}
+
+// signsForEKS reports whether a kubeconfig is one of an EKS cluster, which is the
+// default.
+func signsForEKS(c *controlplanev1.KubeconfigConfig) bool {
+	return c == nil || c.Source == "" || c.Source == controlplanev1.KubeconfigSourceEKS
 }
 
 func checkControlPlaneConfig(path *field.Path, c *controlplanev1.ControlPlaneConfig) field.ErrorList {

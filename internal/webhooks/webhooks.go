@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,6 +60,21 @@ type rules[T client.Object] struct {
 	object func(obj T) field.ErrorList
 	// change returns the errors of an update. Nil allows all updates.
 	change func(ctx context.Context, before, after T) field.ErrorList
+	// warn returns a warning about an object, or an empty string. Nil never warns.
+	warn func(obj T, now time.Time) string
+}
+
+// warnings returns the warnings about an object. An update that changes nothing
+// about a warning does not repeat it.
+func (r rules[T]) warnings(before *T, after T, now time.Time) admission.Warnings {
+	if r.warn == nil {
+		return nil
+	}
+	text := r.warn(after, now)
+	if text == "" || before != nil && r.warn(*before, now) == text {
+		return nil
+	}
+	return admission.Warnings{text}
 }
 
 // validator applies the rules of a kind to its objects.
@@ -96,7 +112,7 @@ func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
 
 // ValidateCreate rejects an object that violates a rule.
 func (v *validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
-	return nil, v.reject(obj, v.rules.object(obj))
+	return v.rules.warnings(nil, obj, time.Now()), v.reject(obj, v.rules.object(obj))
 }
 
 // ValidateUpdate rejects an update that violates a rule. Violations that the
@@ -110,7 +126,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, before, after T) (adm
 	if v.rules.change != nil {
 		errs = append(errs, v.rules.change(ctx, before, after)...)
 	}
-	return nil, v.reject(after, errs)
+	return v.rules.warnings(&before, after, time.Now()), v.reject(after, errs)
 }
 
 // ValidateDelete allows every deletion.

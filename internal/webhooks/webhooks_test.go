@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 func clusterWith(variables ...string) *infrav1.CAPTCluster {
@@ -45,6 +47,28 @@ func TestValidator_neverBlocksDeletion(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "finalizers must be removable")
 	_, err = v.ValidateDelete(context.Background(), deleting)
 	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// An update that does not change the version, such as one of a controller, repeats
+// no warning.
+func TestControlPlane_warnsOfVersionsInExtendedSupport(t *testing.T) {
+	g := NewWithT(t)
+	november := time.Date(2026, time.November, 16, 0, 0, 0, 0, time.UTC)
+	controlPlane := func(version string) *controlplanev1.CAPTControlPlane {
+		return &controlplanev1.CAPTControlPlane{Spec: controlplanev1.CAPTControlPlaneSpec{Version: version}}
+	}
+	warns := ConsistOf(And(HavePrefix("spec.version: "), ContainSubstring("until 2027-07-29")))
+	old := controlPlane("v1.33.0")
+
+	g.Expect(captControlPlaneRules.warnings(nil, old, november)).To(warns)
+	g.Expect(captControlPlaneRules.warnings(nil, controlPlane(kubeversion.EKSDefault), november)).To(BeEmpty())
+	g.Expect(captControlPlaneRules.warnings(&old, controlPlane("v1.33.4"), november)).To(BeEmpty())
+	older := controlPlane("v1.32.0")
+	g.Expect(captControlPlaneRules.warnings(&older, old, november)).To(warns)
+	local := controlPlane("v1.33.0")
+	local.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	g.Expect(captControlPlaneRules.warnings(nil, local, november)).To(BeEmpty(), "it is not EKS")
+	g.Expect(captClusterRules.warnings(nil, clusterWith(), november)).To(BeEmpty())
 }
 
 func TestAllowUndecodable_allowsOnlyDecodeErrors(t *testing.T) {

@@ -88,7 +88,7 @@ func TestRender_workspacesOfACluster(t *testing.T) {
 	g.Expect(vpc).To(And(haveVariable("nat_gateway", `"Single"`), haveVariable("name", `"production-vpc"`)))
 	controlPlane := workspaceNamed(r, "production")
 	g.Expect(controlPlane).To(And(
-		haveVariable("kubernetes_version", `"1.33"`),
+		haveVariable("kubernetes_version", `"1.35"`),
 		haveVariable("vpc_id", `"(output vpc_id of WorkspaceTemplateApply production-vpc)"`),
 		HaveField("Spec.WaitForWorkspaces", ConsistOf(infrav1.ObjectReference{Name: "production-vpc"})),
 		HaveField("Spec.WriteConnectionSecretToRef.Name", "production-eks-connection"),

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,9 @@ type Options struct {
 	Charts Charts
 	// Versions is the version matrix. If it is nil, versions are not checked.
 	Versions *versions.Matrix
+	// Now is the time for which the support of versions is checked. If it is zero,
+	// it is not checked.
+	Now time.Time
 }
 
 // checker contains the objects and the findings of a check.
@@ -103,6 +107,7 @@ func check(ctx context.Context, objects []*Object, options Options) (*checker, e
 	c.checkTemplates()
 	c.checkWorkspaces()
 	c.checkTopologies()
+	c.checkSupport()
 	c.checkAddons(ctx)
 	return c, c.checkClusters(ctx)
 }

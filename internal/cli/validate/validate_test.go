@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -13,6 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cli/validate"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 const network = `apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
@@ -187,7 +189,7 @@ func TestCheck_checksClustersAgainstTheirClass(t *testing.T) {
 		"a missing variable": {"    - name: region\n      value: us-west-2\n", "", "spec.topology.variables", "ClusterClass eks requires variable region"},
 		"an unknown one":     {"    - name: region\n      value", "    - {name: regoin, value: x}\n    - name: region\n      value", "spec.topology.variables[0]", "ClusterClass eks has no variable regoin: did you mean region?"},
 		"an unknown class of workers": {
-			"    version: v1.33.0", "    version: v1.33.0\n    workers: {machinePools: [{class: a, name: b}]}",
+			"    version: v1.35.0", "    version: v1.35.0\n    workers: {machinePools: [{class: a, name: b}]}",
 			"spec.topology.workers.machinePools[0].class", "ClusterClass eks has no machine pool class a: it has none",
 		},
 	}
@@ -229,6 +231,25 @@ func TestCheck_usesTheVersionMatrix(t *testing.T) {
 	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(incompatible(validate.Warning, "the nearest known version is"))
 	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
 	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(incompatible(validate.Error, "it supports Kubernetes >=1.34, not v1.33.0"))
+}
+
+// A cluster in extended support works, at six times the price of the control plane.
+func TestCheck_warnsOfVersionsInExtendedSupport(t *testing.T) {
+	november := time.Date(2026, time.November, 16, 0, 0, 0, 0, time.UTC)
+	for file, path := range map[string]string{"cluster.yaml": "spec.version", "cluster-class.yaml": "spec.topology.version"} {
+		t.Run(file, func(t *testing.T) {
+			g := NewWithT(t)
+			text, err := os.ReadFile(filepath.Join(root(t), "examples", file))
+			g.Expect(err).NotTo(HaveOccurred())
+			support := HaveField("Rule", validate.RuleVersion)
+			g.Expect(check(t, string(text), validate.Options{Now: november})).NotTo(ContainElement(support))
+
+			old := strings.ReplaceAll(string(text), kubeversion.EKSDefault, "v1.33.0")
+			g.Expect(check(t, old, validate.Options{Now: november})).To(ContainElement(And(support,
+				HaveField("Severity", validate.Warning), HaveField("Path", path), HaveField("Message", ContainSubstring("until 2027-07-29")))))
+			g.Expect(check(t, old, validate.Options{})).NotTo(ContainElement(support), "the time is not known")
+		})
+	}
 }
 
 func BenchmarkCheck_manyFiles(b *testing.B) {
