@@ -66,10 +66,10 @@ func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTClust
 			r.workspace(infra, wanted, err, false)
 		}
 		known.Status.WorkspaceRef = &infrav1.LocalReference{Name: cluster.Name + "-vpc"}
-		known.Status.VPCID = fmt.Sprintf("(output vpc_id of WorkspaceTemplateApply %s-vpc)", cluster.Name)
-		known.Status.SubnetIDs = []string{fmt.Sprintf("(subnets of WorkspaceTemplateApply %s-vpc)", cluster.Name)}
+		known.Status.VPCID = futureOutput("vpc_id", cluster.Name+"-vpc")
+		known.Status.SubnetIDs = []string{fmt.Sprintf(futureSubnetsPrefix+"WorkspaceTemplateApply %s-vpc)", cluster.Name)}
 	} else if len(known.Status.SubnetIDs) == 0 {
-		known.Status.SubnetIDs = []string{"(subnets of VPC " + infra.Spec.ExistingVPCID + ")"}
+		known.Status.SubnetIDs = []string{futureSubnetsPrefix + "VPC " + infra.Spec.ExistingVPCID + ")"}
 	}
 	return known
 }
@@ -102,23 +102,26 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
 			continue
 		}
-		applied.Status.Outputs[output.Name] = futureOutput(output.Name, cluster.Name)
+		applied.Status.Outputs[output.Name] = infrav1.StringValue(futureOutput(output.Name, cluster.Name))
 	}
 	return applied
 }
 
-// futureOutputPrefix starts the placeholder of an output.
-const futureOutputPrefix = "(output "
+// The placeholders of values that are known only after a run start with one of these.
+const (
+	futureOutputPrefix  = "(output "
+	futureSubnetsPrefix = "(subnets of "
+)
 
-// futureOutput returns the placeholder of an output that is known only after a run.
-func futureOutput(name, workspace string) infrav1.Value {
-	return infrav1.StringValue(fmt.Sprintf(futureOutputPrefix+"%s of WorkspaceTemplateApply %s)", name, workspace))
+// futureOutput returns the placeholder of an output.
+func futureOutput(name, workspace string) string {
+	return fmt.Sprintf(futureOutputPrefix+"%s of WorkspaceTemplateApply %s)", name, workspace)
 }
 
-// isFutureOutput reports whether a value is the placeholder of an output, whose type
-// is not known.
-func isFutureOutput(value infrav1.Value) bool {
-	return strings.HasPrefix(value.String(), futureOutputPrefix)
+// isFuture reports whether a value is, or contains, a placeholder.
+func isFuture(value infrav1.Value) bool {
+	text := string(value.Raw)
+	return strings.Contains(text, `"`+futureOutputPrefix) || strings.Contains(text, `"`+futureSubnetsPrefix)
 }
 
 // newControlPlane returns the workspace of a new control plane.

@@ -190,6 +190,19 @@ func (r *renderer) workspace(owner client.Object, desired workspace.Desired, err
 	r.rendered = append(r.rendered, rendered{apply, owner, incomplete})
 }
 
+// futureVariables returns the variables of a rendered workspace that contain
+// placeholders.
+func futureVariables(w rendered) map[string]bool {
+	future := map[string]bool{}
+	if client.Object(w.apply) == w.owner {
+		return future
+	}
+	for name, value := range w.apply.Spec.Variables {
+		future[name] = isFuture(value)
+	}
+	return future
+}
+
 // run adds the input of Terraform for a workspace.
 func (r *renderer) run(w rendered) {
 	apply := w.apply
@@ -199,7 +212,7 @@ func (r *renderer) run(w rendered) {
 		r.note("WorkspaceTemplate %s is not among the manifests: add it to see the input of WorkspaceTemplateApply %s", key, apply.Name)
 		return
 	}
-	sources := template.Sources{Apply: apply, Template: t, ConfigMaps: map[string]map[string][]byte{}}
+	sources := template.Sources{Apply: apply, Template: t, ConfigMaps: map[string]map[string][]byte{}, Future: futureVariables(w)}
 	for _, c := range all[*corev1.ConfigMap](r) {
 		if c.Namespace == apply.Namespace {
 			data := map[string][]byte{}
@@ -217,7 +230,7 @@ func (r *renderer) run(w rendered) {
 	}
 	preview, problems := template.PreviewOf(sources)
 	for _, p := range problems {
-		if w.incomplete && p.Reason == infrav1.MissingVariableReason || isFutureOutput(apply.Spec.Variables[p.Variable]) {
+		if w.incomplete && p.Reason == infrav1.MissingVariableReason {
 			continue
 		}
 		r.problem(w.owner, fmt.Errorf("with WorkspaceTemplate %s: %s", t.Name, p.Message))

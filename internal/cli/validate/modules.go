@@ -21,11 +21,11 @@ const modulePath = "spec.template.spec.forProvider.module"
 func (c *checker) checkTemplates() {
 	objects, templates := all[*infrav1.WorkspaceTemplate](c)
 	for i, t := range templates {
-		module := template.ParseModule(t)
+		module, o := template.ParseModule(t), objects[i]
 		if module == nil {
+			c.add(o.finding(Warning, RuleModule, modulePath, "the module is fetched by the run: its variables and conditions were not checked"))
 			continue
 		}
-		o := objects[i]
 		if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 			if c.hasFinding(o, modulePath) {
 				// The webhook check has reported the syntax error.

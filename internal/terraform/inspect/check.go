@@ -31,6 +31,8 @@ const (
 	KindInvalidName Kind = "InvalidName"
 	// KindEncoding is a value that cannot be passed to the tool.
 	KindEncoding Kind = "Encoding"
+	// KindCondition is a validation or precondition that is not met.
+	KindCondition Kind = "Condition"
 )
 
 // Problem is a mismatch between a module and its values or required outputs. Its

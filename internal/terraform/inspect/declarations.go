@@ -37,6 +37,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if file == nil || file.Body == nil {
 		return
 	}
+	m.bodies, m.overridden = append(m.bodies, file.Body), m.overridden || override
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
 	// An invalid file is reported only once.
 	if !m.Diagnostics.HasErrors() {

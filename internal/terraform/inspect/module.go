@@ -29,6 +29,11 @@ type Module struct {
 	// Diagnostics are the errors and warnings of the module. If it has errors, the
 	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
+
+	// bodies are the contents of the files. overridden reports whether override
+	// files change them.
+	bodies     []hcl.Body
+	overridden bool
 }
 
 // Variable is an input of a module.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/inspect"
@@ -124,11 +125,14 @@ func (c *checker) module() {
 	c.dropUndeclared(module, c.values)
 	var problems []inspect.Problem
 	for _, p := range inspect.Check(module, c.values, c.Apply.Spec.RequiredOutputs) {
-		if p.Kind == inspect.KindMissing && (c.anyUnknown || c.unknown[p.Name]) {
+		if p.Kind == inspect.KindMissing && (c.anyUnknown || c.unknown[p.Name]) || p.Kind == inspect.KindType && c.Future[p.Name] {
 			continue
 		}
 		problems = append(problems, p)
 	}
+	unknown := maps.Clone(c.unknown)
+	maps.Copy(unknown, c.Future)
+	problems = append(problems, inspect.CheckConditions(moduleOf(c.Template.Spec.Template.Spec.ForProvider), c.values, unknown, c.anyUnknown)...)
 	c.addProblems(problems)
 }
 

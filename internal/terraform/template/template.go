@@ -50,6 +50,9 @@ type Sources struct {
 	ProviderConfig *infrav1.WorkspaceProviderConfig
 	Secrets        map[string]map[string][]byte
 	ConfigMaps     map[string]map[string][]byte
+	// Future are the variables whose values in Apply are placeholders for values
+	// that are known only after another run. Only Check and PreviewOf accept them.
+	Future map[string]bool
 }
 
 // Inputs are the resolved inputs of a workspace's runs.
