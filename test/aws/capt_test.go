@@ -31,6 +31,9 @@ import (
 // kubernetesVersion is the version of the API server of the workload cluster.
 const kubernetesVersion = "1.37"
 
+// spotRole is a role that belongs to the account. It stays.
+const spotRole = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
+
 // management is a management cluster with the real manager.
 type management struct {
 	*emulator
@@ -44,8 +47,9 @@ type management struct {
 func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	needsEmulator(t)
 	account := awstest.New(t)
-	endpoint, ca := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"))
-	e := startEmulator(t, "-cluster-endpoint", endpoint, "-cluster-ca", ca)
+	server := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"), kubernetesVersion)
+	endpoint := server.endpoint
+	e := startEmulator(t, "-cluster-endpoint", endpoint, "-cluster-ca", server.ca)
 	// Tokens are signed for the emulator with keys that the authenticator accepts.
 	account.URL = e.url
 	before := e.resources()
@@ -80,36 +84,51 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
 		}, testTimeout, time.Second).Should(Succeed())
 	}
-	const spot = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
-	left := slices.DeleteFunc(e.resources(), func(name string) bool { return name == spot })
+	left := slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })
 	e.Expect(left).To(Equal(before), "only the account's role for Spot is left")
 }
 
-// startAPIServer starts an API server with the authenticator as token webhook, and
-// returns its address and a file with its certificate authority.
-func startAPIServer(t *testing.T, authenticator *awstest.Authenticator) (endpoint, ca string) {
+// apiServer is an API server that replaces that of EKS.
+type apiServer struct {
+	*WithT
+	program, dir, webhook, parts string
+	endpoint                     string
+	// ca is a file with the certificate authority.
+	ca string
+}
+
+// startAPIServer starts an API server of a Kubernetes version with the authenticator as
+// token webhook.
+func startAPIServer(t *testing.T, authenticator *awstest.Authenticator, version string) *apiServer {
 	t.Helper()
-	g := NewWithT(t)
-	program, err := testenv.Built("localcluster")
-	g.Expect(err).NotTo(HaveOccurred())
-	parts, err := testenv.Assets()
-	g.Expect(err).NotTo(HaveOccurred())
+	s := &apiServer{WithT: NewWithT(t)}
+	var err error
+	s.program, err = testenv.Built("localcluster")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.parts, err = testenv.Assets()
+	s.Expect(err).NotTo(HaveOccurred())
 	work := t.TempDir()
-	dir, webhook := filepath.Join(work, "eks"), filepath.Join(work, "webhook")
-	g.Expect(authenticator.WriteKubeconfig(webhook)).To(Succeed())
-	run := func(args ...string) {
-		out, err := exec.Command(program, append(args, "--dir", dir)...).CombinedOutput()
-		g.Expect(err).NotTo(HaveOccurred(), string(out))
-	}
-	t.Cleanup(func() { run("down") })
-	run("up", "--name", "eks", "--kubernetes-version", kubernetesVersion, "--bin-dir", parts, "--token-webhook", webhook)
-	text, err := os.ReadFile(filepath.Join(dir, "kubeconfig"))
-	g.Expect(err).NotTo(HaveOccurred())
+	s.dir, s.webhook, s.ca = filepath.Join(work, "eks"), filepath.Join(work, "webhook"), filepath.Join(work, "ca.crt")
+	s.Expect(authenticator.WriteKubeconfig(s.webhook)).To(Succeed())
+	t.Cleanup(func() { s.run("down") })
+	s.serve(version)
+	text, err := os.ReadFile(filepath.Join(s.dir, "kubeconfig"))
+	s.Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.RESTConfigFromKubeConfig(text)
-	g.Expect(err).NotTo(HaveOccurred())
-	ca = filepath.Join(work, "ca.crt")
-	g.Expect(os.WriteFile(ca, config.CAData, 0o600)).To(Succeed())
-	return config.Host, ca
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(os.WriteFile(s.ca, config.CAData, 0o600)).To(Succeed())
+	s.endpoint = config.Host
+	return s
+}
+
+// serve starts the API server with a Kubernetes version, or upgrades it in place.
+func (s *apiServer) serve(version string) {
+	s.run("up", "--name", "eks", "--kubernetes-version", version, "--bin-dir", s.parts, "--token-webhook", s.webhook)
+}
+
+func (s *apiServer) run(args ...string) {
+	out, err := exec.Command(s.program, append(args, "--dir", s.dir)...).CombinedOutput()
+	s.Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
 // startManagement starts an API server with Cluster API and the manager. The provider
@@ -144,9 +163,8 @@ func startManagement(e *emulator) *management {
 	return m
 }
 
-// templates creates the templates vpc and eks from the modules of this tree, whose runs
-// have the given settings.
-func (m *management) templates(settings map[string]string) {
+// providerConfig creates the provider config aws, whose runs have the given settings.
+func (m *management) providerConfig(settings map[string]string) {
 	m.t.Helper()
 	settings["AWS_REGION"], settings["AWS_EC2_METADATA_DISABLED"] = region, "true"
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "aws"}}
@@ -154,6 +172,13 @@ func (m *management) templates(settings map[string]string) {
 		config.Spec.Credentials = append(config.Spec.Credentials, infrav1.ProviderCredential{Env: name, SecretRef: infrav1.KeyReference{Name: "aws", Key: name}})
 	}
 	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: settings}, config)
+}
+
+// templates creates the templates vpc and eks from the modules of this tree, whose runs
+// have the given settings.
+func (m *management) templates(settings map[string]string) {
+	m.t.Helper()
+	m.providerConfig(settings)
 	top, err := testenv.Root()
 	m.Expect(err).NotTo(HaveOccurred())
 	for name, module := range map[string]string{"vpc": "network", "eks": "eks"} {
