@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,8 +13,11 @@ import (
 // by then. The size of the file stays the same. It does nothing on a file system that
 // cannot reserve space.
 func Reserve(file *os.File, size int64) error {
-	err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
-	if err == nil || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+	err := unix.EINTR
+	for errors.Is(err, unix.EINTR) {
+		err, _ = unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size).(unix.Errno)
+	}
+	if !slices.Contains([]unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}, err) {
 		return nil
 	}
 	return fmt.Errorf("reserving space: %w", &os.PathError{Op: "fallocate", Path: file.Name(), Err: err})

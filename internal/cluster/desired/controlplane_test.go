@@ -243,7 +243,7 @@ func TestControlPlane_version(t *testing.T) {
 		"while the workspace is applied": {spec: "v1.35.0", requested: "1.34", served: "v1.34.0", ready: metav1.ConditionFalse, next: "1.34"},
 		"while the API server is older":  {spec: "v1.35.0", requested: "1.34", served: "v1.33.2", ready: metav1.ConditionTrue, next: "1.34"},
 		"while the version is not known": {spec: "v1.35.0", requested: "1.34", ready: metav1.ConditionTrue, next: "1.34"},
-		"a downgrade":                    {spec: "v1.32.0", requested: "1.33", served: "v1.33.2", ready: metav1.ConditionTrue, reason: controlplanev1.DowngradeRefusedReason},
+		"a downgrade":                    {spec: "v1.32.0", requested: "1.33", served: "v1.32.2", ready: metav1.ConditionTrue, reason: controlplanev1.DowngradeRefusedReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -27,7 +27,7 @@ type Version struct {
 }
 
 // Version returns the next version of the control plane. It stalls if the spec
-// asks for a downgrade.
+// asks for a downgrade, unless the cloud has upgraded the control plane.
 func (c *ControlPlane) Version() (Version, error) {
 	target, err := kubeversion.Parse(c.ControlPlane.Spec.Version)
 	if err != nil {
@@ -37,17 +37,16 @@ func (c *ControlPlane) Version() (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	if requested != nil && target.Less(*requested) {
+	served := c.servedVersion()
+	followed := served != nil && requested != nil && !served.Less(*requested)
+	if requested != nil && target.Less(*requested) && !followed {
 		return Version{}, fault.Stall(controlplanev1.DowngradeRefusedReason,
 			"A control plane cannot be downgraded from %s to %s: set spec.version to %s or later", requested, target, requested)
 	}
 	version := Version{Requested: requested, Target: target}
 	current := requested
-	if requested != nil {
-		if served, err := kubeversion.Parse(c.ControlPlane.Status.Version); err == nil {
-			version.Served = &served
-			current = new(later(*requested, served))
-		}
+	if requested != nil && served != nil {
+		version.Served, current = served, new(later(*requested, *served))
 	}
 	version.Next = nextVersion(target, current, current != nil && c.hasReached(*current))
 	return version, nil
@@ -96,6 +95,15 @@ func (c *ControlPlane) requestedVersion() (*kubeversion.Minor, error) {
 		return nil, fmt.Errorf("reading variable %s of workspace %s: %w", versionVariable, c.Existing.Name, err)
 	}
 	return &requested, nil
+}
+
+// servedVersion returns the version that the API server reports, or nil.
+func (c *ControlPlane) servedVersion() *kubeversion.Minor {
+	served, err := kubeversion.Parse(c.ControlPlane.Status.Version)
+	if err != nil {
+		return nil
+	}
+	return &served
 }
 
 // hasReached reports whether the workspace is applied and the API server serves

@@ -55,6 +55,7 @@ func TestVersion_followsTheCloud(t *testing.T) {
 	}{
 		"nothing to do":                            {"v1.33.0", "1.33", "v1.33.4", "1.33", "1.33", false, false},
 		"the cloud has upgraded":                   {"v1.33.0", "1.33", "v1.34.1", "1.34", "1.34", false, true},
+		"the workspace has followed the cloud":     {"v1.33.0", "1.34", "v1.34.1", "1.34", "1.34", false, true},
 		"the cloud has upgraded to the target":     {"v1.34.0", "1.33", "v1.34.1", "1.34", "1.34", false, false},
 		"the cloud has upgraded on the way":        {"v1.36.0", "1.33", "v1.34.1", "1.35", "1.34", true, false},
 		"an API server that still serves the last": {"v1.34.0", "1.34", "v1.33.1", "1.34", "1.34", false, false},

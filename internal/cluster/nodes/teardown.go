@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -12,8 +13,12 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
+// teardownInterval is how often a teardown is checked.
+const teardownInterval = 5 * time.Second
+
 // WaitForTeardown returns a wait while the Cluster is being deleted and nodes are still
-// needed: by the controllers that delete load balancers, and by Karpenter. The control
+// needed: by the controllers that delete load balancers, by Karpenter, and by Flux, which
+// uninstalls add-ons. The control
 // plane's conditions report the progress. Cluster API deletes nodes before it deletes
 // the control plane.
 func WaitForTeardown(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) error {
@@ -26,8 +31,8 @@ func WaitForTeardown(ctx context.Context, c client.Reader, cluster *clusterv1.Cl
 		return err
 	}
 	initialized := controlPlane.Status.Initialization.ControlPlaneInitialized
-	if initialized == nil || !*initialized || conditions.IsTrue(controlPlane, controlplanev1.NodesGoneCondition) {
+	if initialized == nil || !*initialized || conditions.IsTrue(controlPlane, controlplanev1.AddonsGoneCondition) {
 		return nil
 	}
-	return fault.Wait(infrav1.WaitingForTeardownReason, "Waiting until the load balancers and Karpenter's nodes of the cluster are deleted: see the conditions of CAPTControlPlane %s", controlPlane.Name)
+	return fault.WaitFor(teardownInterval, infrav1.WaitingForTeardownReason, "Waiting until the load balancers, Karpenter's nodes and the add-ons of the cluster are deleted: see the conditions of CAPTControlPlane %s", controlPlane.Name)
 }

@@ -44,7 +44,7 @@ func TestWaitForTeardown(t *testing.T) {
 			plane := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "plane"}}
 			plane.Status.Initialization.ControlPlaneInitialized = tc.initialized
 			if tc.gone != "" {
-				conditions.Set(plane, metav1.Condition{Type: controlplanev1.NodesGoneCondition, Status: tc.gone, Reason: "R"})
+				conditions.Set(plane, metav1.Condition{Type: controlplanev1.AddonsGoneCondition, Status: tc.gone, Reason: "R"})
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(plane).Build()
 			waiting, waits := fault.AsWaiting(nodes.WaitForTeardown(t.Context(), c, tc.cluster))

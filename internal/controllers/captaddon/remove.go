@@ -101,7 +101,7 @@ func (in *installation) nodesDeleted() bool {
 	if in.controlPlane == nil {
 		return true
 	}
-	return conditions.IsTrue(in.controlPlane, controlplanev1.NodesGoneCondition) && !in.controlPlane.DeletionTimestamp.IsZero()
+	return conditions.IsTrue(in.controlPlane, controlplanev1.NodesGoneCondition) && in.clusterDeleting()
 }
 
 // isReachable reports whether the cluster has a control plane to talk to.

@@ -68,7 +68,7 @@ func TestCheckRemovalOrder(t *testing.T) {
 		"other is here":              {addons: []addonsv1.CAPTAddon{*withStatus(newAddon("karpenter"), here)}},
 		"cluster, no control plane":  {deleting: true},
 		"cluster, nodes exist":       {deleting: true, controlPlane: controlPlane(false, true), want: nodes},
-		"cluster, not reached":       {deleting: true, controlPlane: controlPlane(true, false), want: nodes},
+		"cluster, before its plane":  {deleting: true, controlPlane: controlPlane(true, false)},
 		"cluster, nodes are deleted": {deleting: true, controlPlane: controlPlane(true, true)},
 		"only the add-on":            {controlPlane: controlPlane(false, false)},
 		"cluster, dependent is here": {

@@ -133,10 +133,10 @@ func (r *Reconciler) endingFrame() *reconcile.Frame[*controlplanev1.CAPTControlP
 	frame := r.frame()
 	frame.Steps = []reconcile.Step[scope]{
 		{Run: r.readForDeletion},
-		{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: renewsIn, ContinueIf: isInitialized},
 		{Condition: controlplanev1.GuardedCondition, Run: r.guard},
 		{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
 		{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
+		{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
 	}
 	return frame
 }

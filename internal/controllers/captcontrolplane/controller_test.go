@@ -39,10 +39,10 @@ func TestFrame_ofAClusterThatIsDeleted(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect((&Reconciler{}).endingFrame().Steps).To(HaveExactElements(
 		HaveField("Condition", BeEmpty()),
-		HaveField("Condition", controlplanev1.KubeconfigReadyCondition),
 		HaveField("Condition", controlplanev1.GuardedCondition),
 		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),
 		HaveField("Condition", controlplanev1.NodesGoneCondition),
+		HaveField("Condition", controlplanev1.AddonsGoneCondition),
 	), "nothing is applied any more")
 	now := metav1.Now()
 	cluster, plane := &clusterv1.Cluster{}, &controlplanev1.CAPTControlPlane{}

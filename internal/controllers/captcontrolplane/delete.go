@@ -57,7 +57,7 @@ func (e unreachableError) Unwrap() error { return e.error }
 // deletionStep runs a step of the deletion, unless the user skips it. deleteAll
 // deletes objects and returns those that still exist.
 func (s *scope) deletionStep(name, condition string, deleteAll func() (remaining []string, err error)) error {
-	if s.isReleased() || slices.Contains(s.skippedSteps(), name) {
+	if skipped := s.skippedSteps(); s.isReleased() || slices.Contains(skipped, name) || name == skipGuard && slices.Contains(skipped, skipLoadBalancers) {
 		return nil
 	}
 	remaining, err := deleteAll()

@@ -631,8 +631,10 @@ func TestGuard_suspendsFlux(t *testing.T) {
 	suspended := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "suspended")
 	g.Expect(unstructured.SetNestedField(suspended.Object, true, "spec", "suspend")).To(Succeed())
 	patches := 0
+	addon := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "addon")
+	addon.SetLabels(map[string]string{addonsv1.AddonLabel: "addon"})
 	objects := interceptor.NewClient(workloadCluster(g,
-		inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "karpenter"), suspended,
+		inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "karpenter"), suspended, addon,
 	), interceptor.Funcs{Patch: func(ctx context.Context, w client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 		patches++
 		return w.Patch(ctx, obj, patch, opts...)

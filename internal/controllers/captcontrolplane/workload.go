@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 )
 
@@ -31,13 +32,17 @@ var (
 		{Group: "networking.k8s.io", Kind: "Ingress"}, {Group: "gateway.networking.k8s.io", Kind: "Gateway"},
 	}
 	fluxKinds = []schema.GroupKind{
-		{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}, {Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"},
+		{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}, {Group: "helm.toolkit.fluxcd.io", Kind: helmRelease},
 	}
 )
 
-const nodeClaim = "NodeClaim"
+const (
+	nodeClaim   = "NodeClaim"
+	helmRelease = "HelmRelease"
+)
 
-// guard suspends Flux, which would create again what the next steps delete.
+// guard suspends Flux, which would create again what the next steps delete. The releases
+// of add-ons are uninstalled later.
 func (r *Reconciler) guard(ctx context.Context, s *scope) error {
 	return r.inWorkload(ctx, s, skipGuard, controlplanev1.GuardedCondition, func(c client.Client) ([]string, error) {
 		objects, err := listKinds(ctx, c, fluxKinds)
@@ -45,6 +50,10 @@ func (r *Reconciler) guard(ctx context.Context, s *scope) error {
 			return nil, err
 		}
 		for _, obj := range objects {
+			if obj.kind == helmRelease && obj.GetLabels()[addonsv1.AddonLabel] != "" {
+				// Flux does not uninstall a release that is suspended.
+				continue
+			}
 			if err := obj.suspend(ctx, c); err != nil {
 				return nil, err
 			}

@@ -47,6 +47,8 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		}
 	case actionRecordLoss:
 		return r.recordLoss(ctx, run)
+	case actionDiscard:
+		return r.discard(ctx, run)
 	case actionWaitForProof:
 		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, set the annotation %s to %s",
 			run.id, infrav1.ForceUnlockAnnotation, run.id)
@@ -77,6 +79,7 @@ const (
 	actionStart
 	actionStop
 	actionRecordLoss
+	actionDiscard
 	actionWaitForProof
 )
 
@@ -89,7 +92,7 @@ func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness t
 		if run.number < apply.Status.Runs {
 			// A manager was suspended before it created the run, and another one has
 			// started a later run meanwhile.
-			return actionRecordLoss
+			return actionDiscard
 		}
 		return actionStart
 	case terraform.LivenessGone:
@@ -123,6 +126,17 @@ func observeAgain(run *runRecord) time.Duration {
 		return observeInterval
 	}
 	return startInterval
+}
+
+// discard deletes a run that nobody has claimed. It is not recorded: it is older than the
+// last run, whose result must stay the last one.
+func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
+	secret := run.secret
+	err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("discarding run %s: %w", run.id, err)
+	}
+	return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s is discarded, because a later one was started", run.id)
 }
 
 // recordLoss records the end of a run whose runner ended without a result.

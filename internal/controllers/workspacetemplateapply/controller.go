@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -66,6 +67,9 @@ type Reconciler struct {
 
 	queue   *queue.Queue
 	tracker *tracker
+	// unused has the numbers of runs that could not be created, by the UID of the
+	// workspace.
+	unused sync.Map
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 }

@@ -102,9 +102,11 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 			s.inputs.Request.Backend.Type = state.Backend
 		}
 	}
-	next, err := s.situation().attempt(decision{operation: terraform.OperationSaveState}, settleInputs)
-	if err != nil {
-		return err
+	next := decision{operation: terraform.OperationSaveState}
+	if !s.situation().requested() {
+		if next, err = s.situation().attempt(next, settleInputs); err != nil {
+			return err
+		}
 	}
 	return r.start(ctx, s, next)
 }

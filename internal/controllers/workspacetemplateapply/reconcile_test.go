@@ -15,9 +15,11 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -730,6 +732,34 @@ func TestReconcile_savesTheStateOfARunWithoutARecordBeforeResourcesAreRetained(t
 
 // A manager that is suspended before it creates a run continues when another one has
 // started a later run.
+// A run that cannot be created must not consume a number, and write the status, each time.
+func TestReconcile_reusesTheNumberOfARunThatWasNotCreated(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	forbidden, writes := true, 0
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return w.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+		Create: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if forbidden {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, obj.GetName(), errors.New("exceeded quota"))
+			}
+			return w.Create(ctx, obj, opts...)
+		},
+	})
+	for range 3 {
+		_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
+		c.Expect(err).To(MatchError(ContainSubstring("exceeded quota")))
+		running, _ := c.reconciler.queue.Len()
+		c.Expect(running).To(BeZero(), "it would block other workspaces")
+	}
+	c.Expect(writes).To(Equal(1))
+	forbidden = false
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+}
+
 func TestReconcile_startsNoRunAfterALaterOne(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	inner := c.reconciler.Client
@@ -766,10 +796,7 @@ func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
 	c.reconcile()
 	c.reconcile()
 	c.Expect(c.started).NotTo(ContainElement("hello-r2"), "its inputs are outdated")
-	result, err := record.Result(c.runSecret("hello-r2"))
-	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(result.Outcome).To(Equal(outcomeLost))
-	c.Expect(result.Unclaimed).To(BeTrue())
+	c.Expect(c.secrets()).NotTo(ContainElement("capt-run-hello-r2"), "it would be recorded as the last run")
 }
 
 func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {

@@ -89,6 +89,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
+	s.unused = r.unusedNumber(s)
 	if err := r.ensureRunsCurrent(ctx, s); err != nil {
 		r.queue.Release(s.slot())
 		return err
@@ -111,12 +112,11 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
-		err = storeFault(request.RunID, err)
-		if _, stalled := fault.AsStalled(err); stalled {
-			r.queue.Release(s.slot())
-		}
-		return err
+		r.rememberUnused(s, number, err)
+		r.queue.Release(s.slot())
+		return storeFault(request.RunID, err)
 	}
+	r.unused.Delete(s.apply.UID)
 	if err := r.ensureLast(ctx, s, number, secret); err != nil {
 		r.queue.Release(s.slot())
 		return err
@@ -150,6 +150,9 @@ func storeFault(runID string, err error) error {
 // current one. A run cannot be undone, so it must not start for a workspace that was
 // changed or deleted.
 func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) error {
+	if number == s.apply.Status.Runs {
+		return r.ensureCurrent(ctx, s)
+	}
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"runs":%d}}`, s.apply.ResourceVersion, number)
 	written := s.apply.DeepCopy()
 	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
@@ -161,6 +164,38 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) err
 	}
 	s.apply.ResourceVersion, s.apply.Status.Runs = written.ResourceVersion, number
 	return nil
+}
+
+// ensureCurrent returns a conflict if the cached workspace is not the current one.
+func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
+	var live infrav1.WorkspaceTemplateApply
+	err := r.Reader.Get(ctx, s.key(), &live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading the workspace: %w", err)
+	case err != nil || live.UID != s.apply.UID || live.ResourceVersion != s.apply.ResourceVersion:
+		return s.staleCache()
+	}
+	return nil
+}
+
+// rememberUnused remembers the number of a run that the API server refused to create. Each
+// new number is a write of the status, which would start the next attempt at once.
+func (r *Reconciler) rememberUnused(s *scope, number int64, err error) {
+	refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || errors.Is(err, record.ErrRequestTooLarge)
+	if refused && number == s.apply.Status.Runs {
+		r.unused.Store(s.apply.UID, number)
+	}
+}
+
+// unusedNumber returns the last number of the workspace if no run has it, or 0.
+func (r *Reconciler) unusedNumber(s *scope) int64 {
+	number, found := r.unused.Load(s.apply.UID)
+	if !found || number.(int64) != s.apply.Status.Runs || len(s.runs) > 0 && s.runs[0].number >= number.(int64) {
+		r.unused.Delete(s.apply.UID)
+		return 0
+	}
+	return number.(int64)
 }
 
 // ensureLast deletes a new run and returns a conflict if another manager has taken a

@@ -26,6 +26,8 @@ type scope struct {
 	now   time.Time
 	// runs are the recorded runs, the newest first.
 	runs []*runRecord
+	// unused is the last number that was taken if no run has it, or 0.
+	unused int64
 	// sources and inputs are set by the steps dependencies and inputs.
 	sources template.Sources
 	inputs  *template.Inputs
@@ -141,6 +143,9 @@ func (s *scope) results() ([]*terraform.Result, error) {
 // nextNumber returns the number of the next run. The same scope always returns
 // the same number, so that no run is started twice.
 func (s *scope) nextNumber() int64 {
+	if s.unused > 0 {
+		return s.unused
+	}
 	last := s.apply.Status.Runs
 	if len(s.runs) > 0 {
 		last = max(last, s.runs[0].number)

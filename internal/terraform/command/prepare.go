@@ -269,6 +269,25 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 	return session, nil
 }
 
+// clearRunDir removes the files of the run. It keeps a state that the tool printed.
+func (w *Workdir) clearRunDir() error {
+	kept := w.keepPrinted()
+	entries, err := os.ReadDir(w.runDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return kept
+	}
+	errs := []error{kept, err}
+	for _, entry := range entries {
+		if kept == nil || entry.Name() != applyStream {
+			errs = append(errs, os.RemoveAll(filepath.Join(w.runDir(), entry.Name())))
+		}
+	}
+	if kept == nil {
+		errs = append(errs, os.RemoveAll(w.runDir()))
+	}
+	return errors.Join(errs...)
+}
+
 // Scrub removes all secrets that a run leaves in the working directory: files,
 // plans and event streams. It keeps what makes the next run faster, and states
 // that are not saved.
@@ -278,15 +297,12 @@ func (w *Workdir) Scrub() error {
 		// because it aborts after a second one.
 		return nil
 	}
-	if err := w.keepPrinted(); err != nil {
-		return err
-	}
 	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(w.Dir, previous.Root)
-	errs := []error{os.RemoveAll(w.runDir()), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix))}
+	errs := []error{w.clearRunDir(), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix))}
 	for _, pattern := range []string{"." + terraform.ReservedFilePrefix + "*", obsoleteKubeconfig} {
 		leftovers, err := filepath.Glob(filepath.Join(root, pattern))
 		errs = append(errs, err)

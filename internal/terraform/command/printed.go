@@ -23,8 +23,8 @@ const (
 	printedSuffix = ".jsonl"
 )
 
-// minReserved is the space for the events of an apply.
-const minReserved = 4 << 20
+// minReserved is the space for the events of an apply, and for what it computes.
+const minReserved = 8 << 20
 
 // reserveFor returns the space that the stream of an apply needs.
 func reserveFor(plan string) int64 {

@@ -110,6 +110,10 @@ func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
 	event, ok := parseEvent(line)
 	if !ok {
 		text := string(line)
+		if bytes.HasPrefix(line, []byte(`{"@`)) {
+			// It may be a part of a state.
+			text = "An event of the tool is incomplete"
+		}
 		s.log.print(time.Time{}, text)
 		if len(result.text) < longestText {
 			result.text += text + "\n"

@@ -280,9 +280,9 @@ func (w *Workdir) SetOwner(uid string) error {
 // working directory.
 const noOwner = "retained"
 
-// Release leaves the working directory, if it exists, to the next workspace.
-func (w *Workdir) Release() error {
-	if w.Owner() == "" {
+// Release leaves the working directory of a workspace to the next one.
+func (w *Workdir) Release(uid string) error {
+	if uid == "" || w.Owner() != uid {
 		return nil
 	}
 	return host.WriteFile(filepath.Join(w.Dir, ownerFile), []byte(noOwner+"\n"), 0o600)

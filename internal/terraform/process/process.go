@@ -217,7 +217,7 @@ func (e *Executor) Remove(_ context.Context, workspace terraform.WorkspaceRef) e
 
 // Retain leaves the working directory to the next workspace of the same name.
 func (e *Executor) Retain(_ context.Context, workspace terraform.WorkspaceRef) error {
-	return runner.RetainWorkspace(e.WorkDir, workspace.Namespace, workspace.Name)
+	return runner.RetainWorkspace(e.WorkDir, workspace)
 }
 
 func (e *Executor) logFile(run terraform.Run) string {

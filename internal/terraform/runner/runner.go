@@ -286,8 +286,8 @@ func workspaceDir(workDir, namespace, name string) string {
 
 // RetainWorkspace leaves the working directory of a deleted workspace, whose resources
 // are retained, to the next workspace of the same name.
-func RetainWorkspace(workDir, namespace, name string) error {
-	return (&command.Workdir{Dir: workspaceDir(workDir, namespace, name)}).Release()
+func RetainWorkspace(workDir string, workspace terraform.WorkspaceRef) error {
+	return (&command.Workdir{Dir: workspaceDir(workDir, workspace.Namespace, workspace.Name)}).Release(workspace.UID)
 }
 
 // RemoveWorkspace removes the working directory of a deleted workspace, unless it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,7 +138,8 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 		if err != nil {
 			return err
 		}
-		run.incomplete = len(unsaved) == 0
+		saved := run.state.current()
+		run.incomplete = !slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return !sameState(state.Content, saved) })
 	}
 	err = run.state.sync(context.WithoutCancel(ctx))
 	switch {

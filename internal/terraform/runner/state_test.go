@@ -465,7 +465,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			g.Expect(r.openState(t.Context(), old)).To(Succeed())
 			write(g, old, twoResources)
 			if tc.retained {
-				g.Expect(r.workdir.Release()).To(Succeed())
+				g.Expect(r.workdir.Release("u")).To(Succeed())
 			}
 
 			run := newExecution()
