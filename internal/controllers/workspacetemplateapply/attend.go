@@ -128,7 +128,7 @@ func observeAgain(run *runRecord) time.Duration {
 	return startInterval
 }
 
-// discard deletes a run that nobody has claimed. It is not recorded: it is older than the
+// discard deletes a run that no runner has claimed. It is not recorded: it is older than the
 // last run, whose result must stay the last one.
 func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
 	secret := run.secret
