@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,11 +12,11 @@ import (
 // by then. The size of the file stays the same. It does nothing on a file system that
 // cannot reserve space.
 func Reserve(file *os.File, size int64) error {
-	err := unix.EINTR
+	err := error(unix.EINTR)
 	for errors.Is(err, unix.EINTR) {
-		err, _ = unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size).(unix.Errno)
+		err = unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 	}
-	if !slices.Contains([]unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}, err) {
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.EFBIG) {
 		return nil
 	}
 	return fmt.Errorf("reserving space: %w", &os.PathError{Op: "fallocate", Path: file.Name(), Err: err})
