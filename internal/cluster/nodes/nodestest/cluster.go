@@ -94,7 +94,8 @@ func (c *Cluster) Initialize(ctx context.Context) error {
 	status := &c.ControlPlane.Status
 	status.ExternalManagedControlPlane = new(true)
 	status.Initialization.ControlPlaneInitialized = new(true)
-	status.Version, status.Versions = Version, []clusterv1.StatusVersion{{Version: Version}}
+	version := c.ControlPlane.Spec.Version
+	status.Version, status.Versions = version, []clusterv1.StatusVersion{{Version: version}}
 	conditions.Set(c.ControlPlane, metav1.Condition{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
 	return c.Client.Status().Patch(ctx, c.ControlPlane, client.MergeFrom(previous))
 }
