@@ -142,13 +142,18 @@ func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Clien
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS {
+	switch {
+	case s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS:
 		// A Secret that a user deleted is created again: without it, everything in the
 		// cluster would seem to be gone.
 		if err := r.kubeconfig(ctx, s); err != nil {
 			return nil, err
 		}
-	} else {
+	case found == nil:
+		// Only the output has the kubeconfig, and a foreground deletion deletes both
+		// Secrets first.
+		return nil, nil
+	default:
 		s.kubeconfig = found.Data[secret.KubeconfigDataName]
 	}
 	return r.Workload.Client(s.kubeconfig)
