@@ -60,6 +60,11 @@ type Frame[T Object, S any] struct {
 	// is being deleted.
 	Delete []Step[S]
 
+	// EndingSteps replace Steps for an object for which Ending, if set, returns true:
+	// one that exists, but whose Cluster is being deleted. The Cluster may be nil.
+	EndingSteps []Step[S]
+	Ending      func(obj T, cluster *clusterv1.Cluster) bool
+
 	// Paused, if set, is called while the object is paused, also while it is being
 	// deleted. It removes what must not exist for long, and returns when it has to
 	// run again, or zero. It must not change the object.
@@ -152,8 +157,11 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 
 	deleting := !obj.GetDeletionTimestamp().IsZero()
 	steps := f.Steps
-	if deleting {
+	switch {
+	case deleting:
 		steps = f.Delete
+	case f.Ending != nil && f.Ending(obj, cluster):
+		steps = f.EndingSteps
 	}
 	o := runSteps(ctx, obj, steps, s)
 	summarise(obj, summarisedTypes(steps), o)

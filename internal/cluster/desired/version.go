@@ -109,11 +109,8 @@ func (c *ControlPlane) servedVersion() *kubeversion.Minor {
 // hasReached reports whether the workspace is applied and the API server serves
 // a version or a later one.
 func (c *ControlPlane) hasReached(version kubeversion.Minor) bool {
-	if workspace.Outcome(c.Existing) != nil {
-		return false
-	}
-	current, err := kubeversion.Parse(c.ControlPlane.Status.Version)
-	return err == nil && !current.Less(version)
+	served := c.servedVersion()
+	return workspace.Outcome(c.Existing) == nil && served != nil && !served.Less(version)
 }
 
 // nextVersion returns the version to ask for: at most one minor above the

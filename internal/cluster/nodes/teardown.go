@@ -18,9 +18,8 @@ const teardownInterval = 5 * time.Second
 
 // WaitForTeardown returns a wait while the Cluster is being deleted and nodes are still
 // needed: by the controllers that delete load balancers, by Karpenter, and by Flux, which
-// uninstalls add-ons. The control
-// plane's conditions report the progress. Cluster API deletes nodes before it deletes
-// the control plane.
+// uninstalls add-ons. The control plane's conditions report the progress. Cluster API
+// deletes nodes before it deletes the control plane.
 func WaitForTeardown(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) error {
 	if cluster == nil || cluster.DeletionTimestamp.IsZero() {
 		return nil

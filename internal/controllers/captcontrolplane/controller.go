@@ -65,8 +65,6 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	// Now returns the current time.
 	Now func() time.Time
-
-	normal, ending *reconcile.Frame[*controlplanev1.CAPTControlPlane, scope]
 }
 
 // probeFailureThreshold is the time without a successful health probe after which
@@ -76,7 +74,6 @@ const probeFailureThreshold = 25 * time.Second
 // SetupWithManager adds the controller and its watches to a manager. The manager's
 // cache must have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
-	r.normal, r.ending = r.frame(), r.endingFrame()
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&controlplanev1.CAPTControlPlane{}).
 		Owns(&infrav1.WorkspaceTemplateApply{}).
@@ -92,31 +89,11 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		WatchesRawSource(r.Clusters.GetClusterSource("captcontrolplane", requestsForCluster, clustercache.WatchForProbeFailure(probeFailureThreshold))).
 		WithOptions(options).
 		Named("captcontrolplane").
-		Complete(r)
+		Complete(r.frame())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
 	return nil
-}
-
-// Reconcile reconciles a control plane with the frame for the state of its Cluster.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	controlPlane := &controlplanev1.CAPTControlPlane{}
-	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
-		if client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
-		}
-		// Both frames drop what they remember about the control plane.
-		if result, err := r.ending.Reconcile(ctx, req); err != nil {
-			return result, err
-		}
-		return r.normal.Reconcile(ctx, req)
-	}
-	cluster, err := reconcile.OwnerCluster(ctx, r.Client, controlPlane)
-	if err == nil && isEnding(controlPlane, cluster) {
-		return r.ending.Reconcile(ctx, req)
-	}
-	return r.normal.Reconcile(ctx, req)
 }
 
 // isEnding reports whether the Cluster of a control plane is being deleted. Cluster API
@@ -125,20 +102,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func isEnding(controlPlane *controlplanev1.CAPTControlPlane, cluster *clusterv1.Cluster) bool {
 	return cluster != nil && !cluster.DeletionTimestamp.IsZero() && controlPlane.DeletionTimestamp.IsZero() &&
 		isInitialized(&scope{controlPlane: controlPlane})
-}
-
-// endingFrame returns the steps for a control plane whose Cluster is being deleted:
-// those of the deletion that need nodes. Machines and node groups wait for them.
-func (r *Reconciler) endingFrame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, scope] {
-	frame := r.frame()
-	frame.Steps = []reconcile.Step[scope]{
-		{Run: r.readForDeletion},
-		{Condition: controlplanev1.GuardedCondition, Run: r.guard},
-		{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
-		{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
-		{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
-	}
-	return frame
 }
 
 // frame returns the steps of the controller.
@@ -156,6 +119,16 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 			{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: renewsIn, ContinueIf: isInitialized},
 			{Condition: controlplanev1.AvailableCondition, Run: r.available},
 			{Run: r.adoptDeployments},
+		},
+		// What needs nodes is deleted before Cluster API deletes them: machines and node
+		// groups wait for these steps. Nothing is applied any more.
+		Ending: isEnding,
+		EndingSteps: []reconcile.Step[scope]{
+			{Run: r.readForDeletion},
+			{Condition: controlplanev1.GuardedCondition, Run: r.guard},
+			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
+			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
+			{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.readForDeletion},

@@ -37,7 +37,7 @@ func TestFrame_order(t *testing.T) {
 
 func TestFrame_ofAClusterThatIsDeleted(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect((&Reconciler{}).endingFrame().Steps).To(HaveExactElements(
+	g.Expect((&Reconciler{}).frame().EndingSteps).To(HaveExactElements(
 		HaveField("Condition", BeEmpty()),
 		HaveField("Condition", controlplanev1.GuardedCondition),
 		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),

@@ -168,15 +168,25 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) err
 
 // ensureCurrent returns a conflict if the cached workspace is not the current one.
 func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
+	live, err := r.live(ctx, s)
+	if err == nil && (live == nil || live.ResourceVersion != s.apply.ResourceVersion) {
+		return s.staleCache()
+	}
+	return err
+}
+
+// live reads the workspace from the API server. It returns nil if it does not exist any
+// more, or if another one has its name.
+func (r *Reconciler) live(ctx context.Context, s *scope) (*infrav1.WorkspaceTemplateApply, error) {
 	var live infrav1.WorkspaceTemplateApply
 	err := r.Reader.Get(ctx, s.key(), &live)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading the workspace: %w", err)
-	case err != nil || live.UID != s.apply.UID || live.ResourceVersion != s.apply.ResourceVersion:
-		return s.staleCache()
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	case err != nil || live.UID != s.apply.UID:
+		return nil, nil
 	}
-	return nil
+	return &live, nil
 }
 
 // rememberUnused remembers the number of a run that the API server refused to create. Each
@@ -202,13 +212,9 @@ func (r *Reconciler) unusedNumber(s *scope) int64 {
 // later number. This manager was then suspended before it created the run, and what it
 // knows is outdated.
 func (r *Reconciler) ensureLast(ctx context.Context, s *scope, number int64, secret *corev1.Secret) error {
-	var live infrav1.WorkspaceTemplateApply
-	err := r.Reader.Get(ctx, s.key(), &live)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading the workspace: %w", err)
-	case err == nil && live.UID == s.apply.UID && live.Status.Runs == number:
-		return nil
+	live, err := r.live(ctx, s)
+	if err != nil || live != nil && live.Status.Runs == number {
+		return err
 	}
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})); err != nil {
 		return fmt.Errorf("deleting an outdated run: %w", err)
