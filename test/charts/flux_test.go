@@ -142,7 +142,7 @@ func TestFlux_upgradesKarpenterThroughAllCharts(t *testing.T) {
 		}
 		account := &corev1.ServiceAccount{}
 		h.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: namespace, Name: "karpenter"}, account)).To(Succeed())
-		h.Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", odd("karpenter_iam_role_arn")))
+		h.Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", odd("karpenter_irsa_role_arn")))
 		if uid == "" {
 			uid = string(deployment.UID)
 		}

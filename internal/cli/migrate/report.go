@@ -200,19 +200,34 @@ func (m *Migration) blockRelease(s *clusterState, r *Report) {
 // blockOutputs adds a blocker for each output that the release needs and that
 // neither the connection Secret nor the new template has.
 func (m *Migration) blockOutputs(s *clusterState, r *Report) {
-	for _, v := range s.addon.Spec.Helm.ValuesFrom {
-		if _, found := s.connection[v.ValuesKey]; found || v.Default != nil || v.Optional != nil && *v.Optional {
+	for _, key := range requiredOutputs(s.addon) {
+		if _, found := s.connection[key]; found {
 			continue
 		}
 		if s.newTemplate != nil && s.templateName() != m.To {
 			outputs := s.newTemplate.Status.Outputs
-			if len(outputs) == 0 || slices.ContainsFunc(outputs, func(o infrav1.DeclaredOutput) bool { return o.Name == v.ValuesKey }) {
-				r.note("output %s is not in Secret %s yet: it is checked again before Flux adopts the release", v.ValuesKey, s.connectionSecret)
+			if len(outputs) == 0 || slices.ContainsFunc(outputs, func(o infrav1.DeclaredOutput) bool { return o.Name == key }) {
+				r.note("output %s is not in Secret %s yet: it is checked again before Flux adopts the release", key, s.connectionSecret)
 				continue
 			}
 		}
-		r.block("add-on %s needs output %s, which is not in Secret %s: add it to template %s", s.addon.Name, v.ValuesKey, s.connectionSecret, m.To)
+		r.block("add-on %s needs output %s, which is not in Secret %s: add it to template %s", s.addon.Name, key, s.connectionSecret, m.To)
 	}
+}
+
+// requiredOutputs returns the outputs without which the add-on is not installed.
+func requiredOutputs(addon *addonsv1.CAPTAddon) []string {
+	var keys []string
+	if addon.Spec.Connection != nil {
+		keys = slices.Clone(addon.Spec.Connection.Keys)
+	}
+	for _, v := range addon.Spec.Helm.ValuesFrom {
+		optional := v.Default != nil || v.Optional != nil && *v.Optional
+		if !optional && !slices.Contains(keys, v.ValuesKey) {
+			keys = append(keys, v.ValuesKey)
+		}
+	}
+	return keys
 }
 
 // compareValues adds the values that Flux will change.

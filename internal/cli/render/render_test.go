@@ -238,7 +238,8 @@ func TestRender_addonsOfACluster(t *testing.T) {
 	g := NewWithT(t)
 	addon := given(t, "addons/karpenter.yaml")
 	outputs := map[string][]byte{
-		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://hidden.example.com"), "karpenter_iam_role_arn": []byte("arn"), "karpenter_queue_name": []byte("queue"),
+		"cluster_name": []byte("demo"), "cluster_endpoint": []byte("https://hidden.example.com"), "karpenter_queue_name": []byte("queue"),
+		"karpenter_identity": []byte("IRSA"), "karpenter_irsa_role_arn": []byte("arn"),
 	}
 	g.Expect(rendered(t, addon, render.Options{}).Notes).To(ContainElement(ContainSubstring("pass its name with --cluster")))
 	r := rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
@@ -249,6 +250,18 @@ func TestRender_addonsOfACluster(t *testing.T) {
 
 	g.Expect(asJSON(t, r)).To(ContainSubstring("cluster_endpoint: (sensitive)"))
 	g.Expect(asJSON(t, r)).NotTo(ContainSubstring("hidden.example.com"))
+
+	const annotation = `serviceAccount.annotations.eks\\.amazonaws\\.com/role-arn`
+	g.Expect(asJSON(t, r)).To(ContainSubstring(annotation))
+	outputs["karpenter_identity"] = []byte("PodIdentity")
+	delete(outputs, "karpenter_irsa_role_arn")
+	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(asJSON(t, r)).NotTo(ContainSubstring(annotation), "the SDK prefers the role of the annotation")
+	delete(outputs, "karpenter_identity")
+	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key karpenter_identity"))), "an older template")
+	outputs["karpenter_identity"] = []byte("PodIdentity")
 
 	delete(outputs, "karpenter_queue_name")
 	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})

@@ -79,7 +79,8 @@ func hasOutputs(operation terraform.Operation, outcome terraform.Outcome) bool {
 }
 
 // secretData returns outputs for a Secret: strings unquoted, other values as JSON.
-// It also returns the outputs whose names are not valid keys.
+// A null output is omitted, as OpenTofu omits it from the state. It also returns the
+// outputs whose names are not valid keys.
 func secretData(outputs map[string]terraform.Output) (data map[string][]byte, invalid []string) {
 	data = map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
@@ -87,11 +88,12 @@ func secretData(outputs map[string]terraform.Output) (data map[string][]byte, in
 			invalid = append(invalid, name)
 			continue
 		}
-		var text string
-		if err := json.Unmarshal(outputs[name].Value, &text); err == nil {
-			data[name] = []byte(text)
-		} else {
+		var text *string
+		switch err := json.Unmarshal(outputs[name].Value, &text); {
+		case err != nil:
 			data[name] = outputs[name].Value
+		case text != nil:
+			data[name] = []byte(*text)
 		}
 	}
 	return data, invalid

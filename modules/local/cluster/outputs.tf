@@ -39,6 +39,16 @@ output "karpenter_iam_role_arn" {
   value       = lookup(var.stand_ins, "karpenter_iam_role_arn", "arn:aws:iam::000000000000:role/KarpenterController-${var.cluster_name}")
 }
 
+output "karpenter_identity" {
+  description = "Stand-in for how Karpenter's controller gets its role."
+  value       = "IRSA"
+}
+
+output "karpenter_irsa_role_arn" {
+  description = "Stand-in for the role of Karpenter's controller with IRSA."
+  value       = lookup(var.stand_ins, "karpenter_iam_role_arn", "arn:aws:iam::000000000000:role/KarpenterController-${var.cluster_name}")
+}
+
 output "karpenter_queue_name" {
   description = "Stand-in for the queue of interruption notices."
   value       = lookup(var.stand_ins, "karpenter_queue_name", "Karpenter-${var.cluster_name}")
