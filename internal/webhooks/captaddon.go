@@ -96,7 +96,7 @@ func checkHelm(path *field.Path, h *addonsv1.HelmRelease, known []string) field.
 	var errs field.ErrorList
 	if h.Values != nil {
 		errs = eachString(path.Child("values"), h.Values.Raw, func(at *field.Path, text string) field.ErrorList {
-			return checkKnownPlaceholders(at, text, known)
+			return checkValuePlaceholders(at, text, known)
 		})
 	}
 	return append(errs, checkTargetPaths(path.Child("valuesFrom"), h.ValuesFrom)...)

@@ -9,35 +9,31 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
-	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
-// checkManifests rejects manifests that cannot be applied after their
-// placeholders are resolved.
+// checkManifests rejects manifests that cannot be rendered. Placeholders are resolved
+// in the strings of parsed documents, so the text must be YAML with them.
 func checkManifests(path *field.Path, text string, known []string) field.ErrorList {
 	if text == "" {
 		return nil
 	}
-	if errs := checkKnownPlaceholders(path, text, known); len(errs) > 0 {
-		return errs
-	}
-	resolved, err := placeholder.Expand(text, func(string) (string, bool) { return "x", true })
-	if err != nil {
-		return field.ErrorList{invalid(path, text, err.Error())}
-	}
 	var errs field.ErrorList
 	objects := 0
-	for document, err := range manifest.Documents([]byte(resolved)) {
+	for document, err := range manifest.Documents([]byte(text)) {
 		if err != nil {
 			return append(errs, invalid(path, text, err.Error()))
 		}
-		empty, problem := checkDocument(document.Text)
+		content, problem := parseDocument(document.Text)
 		if problem != "" {
 			errs = append(errs, invalid(path, string(document.Text), fmt.Sprintf("document %d %s", document.Number, problem)))
 		}
-		if !empty {
-			objects++
+		if content == nil {
+			continue
 		}
+		objects++
+		errs = append(errs, eachStringOf(path, content, func(_ *field.Path, text string) field.ErrorList {
+			return checkValuePlaceholders(path, text, known)
+		})...)
 	}
 	if objects == 0 {
 		errs = append(errs, invalid(path, text, "has no object: write at least one YAML document with apiVersion, kind and metadata.name"))
@@ -45,26 +41,26 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 	return errs
 }
 
-// checkDocument returns what is wrong with one YAML document.
-func checkDocument(document []byte) (empty bool, problem string) {
-	var content any
+// parseDocument returns the content of one YAML document, nil if it is empty or not
+// YAML, and what is wrong with it.
+func parseDocument(document []byte) (content any, problem string) {
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {
-		return false, "is not valid YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+		return nil, "is not valid YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	}
 	if content == nil {
-		return true, ""
+		return nil, ""
 	}
 	var object metav1.PartialObjectMetadata
 	if err := yaml.Unmarshal(document, &object); err != nil {
-		return false, "is not a Kubernetes object: write a mapping with apiVersion, kind and metadata"
+		return content, "is not a Kubernetes object: write a mapping with apiVersion, kind and metadata"
 	}
 	switch {
 	case object.APIVersion == "":
-		return false, "has no apiVersion: write one, for example apiVersion: v1"
+		return content, "has no apiVersion: write one, for example apiVersion: v1"
 	case object.Kind == "":
-		return false, "has no kind: write one, for example kind: ConfigMap"
+		return content, "has no kind: write one, for example kind: ConfigMap"
 	case object.Name == "" && !strings.HasSuffix(object.Kind, "List"):
-		return false, "has no metadata.name: write one"
+		return content, "has no metadata.name: write one"
 	}
-	return false, ""
+	return content, ""
 }

@@ -40,6 +40,15 @@ func checkKnownPlaceholders(path *field.Path, text string, known []string) field
 	return errs
 }
 
+// checkValuePlaceholders is checkKnownPlaceholders for a string that may be ${json:NAME}
+// as a whole.
+func checkValuePlaceholders(path *field.Path, text string, known []string) field.ErrorList {
+	if name, found := placeholder.JSON(text); found {
+		text = "${" + name + "}"
+	}
+	return checkKnownPlaceholders(path, text, known)
+}
+
 // eachString calls check for every string in a JSON value.
 func eachString(path *field.Path, raw []byte, check func(*field.Path, string) field.ErrorList) field.ErrorList {
 	var value any

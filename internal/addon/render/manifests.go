@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
@@ -17,7 +18,7 @@ import (
 
 // manifests returns the objects of a manifest source. Placeholders in inline
 // manifests are resolved after parsing, so that a value always stays inside its
-// string.
+// string, or with ${json:NAME} inside the field.
 func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]string) ([]*unstructured.Unstructured, error) {
 	if source.Inline == "" {
 		return in.referencedManifests(source)
@@ -60,6 +61,9 @@ func (in *Input) referencedManifests(source addonsv1.ManifestSource) ([]*unstruc
 func expand(value any, values map[string]string) (any, error) {
 	switch value := value.(type) {
 	case string:
+		if name, found := placeholder.JSON(value); found {
+			return decode(name, values)
+		}
 		return placeholder.Expand(value, lookup(values))
 	case map[string]any:
 		resolved := make(map[string]any, len(value))
@@ -82,6 +86,20 @@ func expand(value any, values map[string]string) (any, error) {
 	default:
 		return value, nil
 	}
+}
+
+// decode returns the value of a placeholder that is JSON.
+func decode(name string, values map[string]string) (any, error) {
+	text, found := values[name]
+	if !found {
+		return nil, &placeholder.UnresolvedError{Names: []string{name}}
+	}
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		// The error quotes the value.
+		return nil, fmt.Errorf("${json:%[1]s}: the value is not JSON: write ${%[1]s} for a string", name)
+	}
+	return value, nil
 }
 
 // unresolved returns the fault of a placeholder without a value.

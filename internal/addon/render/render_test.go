@@ -166,6 +166,20 @@ func TestRender_resolvesPlaceholdersInsideStrings(t *testing.T) {
 	g.Expect(r.Objects[0].Name).To(Equal("demo"))
 }
 
+func TestRender_resolvesJSONAsTheWholeField(t *testing.T) {
+	g := NewWithT(t)
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: addonsv1.CAPTAddonSpec{
+		Connection: &addonsv1.ConnectionSource{Keys: []string{"terms"}},
+		Manifests:  []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  terms: \"${json:terms}\"\n  plain: ${terms}\n"}},
+	}}
+	const terms = `[{"id":"subnet-1","max":3},{"id":"subnet-2"}]`
+	r, err := Render(input(addon, map[string]string{"terms": terms}))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(objects(g, r)["Thing"].Object["spec"]).To(Equal(map[string]any{
+		"terms": []any{map[string]any{"id": "subnet-1", "max": int64(3)}, map[string]any{"id": "subnet-2"}}, "plain": terms,
+	}))
+}
+
 func TestRender_reportsInvalidInput(t *testing.T) {
 	inline := func(text string, keys ...string) *addonsv1.CAPTAddon {
 		return &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: addonsv1.CAPTAddonSpec{
@@ -185,6 +199,9 @@ func TestRender_reportsInvalidInput(t *testing.T) {
 		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is not the YAML of a Kubernetes object"},
 		"no value":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${elsewhere}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${elsewhere}: ${elsewhere} has no value: add it to connection.keys if it is an output"},
 		"broken text":   {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${'}\n"), "InvalidManifest: Add-on mine: manifests set: ConfigMap ${:"},
+		"not JSON":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: '${json:cluster_nam}'\n", "cluster_nam"), "InvalidManifest: Add-on mine: manifests set: ConfigMap a: ${json:cluster_nam}: the value is not JSON: write ${cluster_nam} for a string"},
+		"no JSON":       {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: '${json:cluster}'\n"), "MissingKey: Add-on mine: manifests set: ConfigMap a: ${cluster} has no value"},
+		"JSON in text":  {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: 'x${json:cluster_nam}'\n", "cluster_nam"), "InvalidManifest: Add-on mine: manifests set: ConfigMap a: ${json:cluster_nam} (line 1) must be the whole string"},
 		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests are 1024 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

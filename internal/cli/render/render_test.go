@@ -263,6 +263,18 @@ func TestRender_addonsOfACluster(t *testing.T) {
 	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key karpenter_identity"))), "an older template")
 	outputs["karpenter_identity"] = []byte("PodIdentity")
 
+	// Karpenter's nodes use the subnets of the cluster, also those of an existing VPC.
+	outputs["karpenter_instance_profile_name"] = []byte("profile")
+	outputs["node_security_group_id"] = []byte("sg-1")
+	outputs["karpenter_subnet_selector_terms"] = []byte(`[{"id":"subnet-1"},{"id":"subnet-2"}]`)
+	r = rendered(t, given(t, "addons/karpenter-nodepool.yaml"), render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(asJSON(t, r)).To(And(
+		ContainSubstring(`instanceProfile: profile\n`),
+		ContainSubstring(`subnetSelectorTerms:\n  - id: subnet-1\n  - id: subnet-2\n`),
+		ContainSubstring(`securityGroupSelectorTerms:\n  - id: sg-1\n`),
+	))
+
 	delete(outputs, "karpenter_queue_name")
 	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
 	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key karpenter_queue_name"))))

@@ -137,6 +137,21 @@ func Expand(text string, lookup func(name string) (string, bool)) (string, error
 	return out.String(), nil
 }
 
+// jsonPrefix begins the name of a placeholder that stands for a JSON value.
+const jsonPrefix = "json:"
+
+// JSON returns the name of a text that is ${json:NAME} as a whole. Its value is JSON,
+// and replaces the text together with its quotes. Such a placeholder is only supported
+// by callers of this function: Parse rejects it.
+func JSON(text string) (name string, found bool) {
+	name, hasPrefix := strings.CutPrefix(text, "${"+jsonPrefix)
+	name, closed := strings.CutSuffix(name, "}")
+	if !hasPrefix || !closed || !validName(name) {
+		return "", false
+	}
+	return name, true
+}
+
 // parseName returns the name of the placeholder at the offset.
 func parseName(text string, offset int) (string, error) {
 	fail := func(piece, problem string) error {
@@ -152,6 +167,8 @@ func parseName(text string, offset int) (string, error) {
 		return "", fail(line, "has no closing brace")
 	case name == "":
 		return "", fail(piece+"}", "has no name")
+	case strings.HasPrefix(name, jsonPrefix):
+		return "", fail(piece+"}", "must be the whole string of an inline manifest or of helm.values")
 	case !validName(name):
 		return "", fail(piece+"}", "has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')")
 	}
