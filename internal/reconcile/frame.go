@@ -75,6 +75,11 @@ type Frame[T Object, S any] struct {
 	// again in memory.
 	Gone func(key client.ObjectKey)
 
+	// Ended, if set, is called when the steps have ended, or did not run because the
+	// object is paused or an error came first; the scope is nil then. It must not change
+	// the object.
+	Ended func(ctx context.Context, obj T, s *S)
+
 	// OnTransition, if set, is called for each condition whose status or reason
 	// changed, Ready and Paused included, after the change was written. The scope
 	// is nil if the run ended before Scope returned one. The previous value of a
@@ -123,6 +128,9 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 
 	s, o := f.run(ctx, obj)
+	if f.Ended != nil {
+		f.Ended(ctx, obj, s)
+	}
 
 	written, err := f.persist(ctx, before, obj)
 	if written {

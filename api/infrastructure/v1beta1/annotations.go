@@ -23,7 +23,9 @@ const (
 	// AdoptStateAnnotation names the version of a state that the workspace shall use
 	// although it is not its own or is outdated: lineage, slash, serial.
 	AdoptStateAnnotation = "capt.appthrust.io/adopt-state"
-	// RestoreSnapshotAnnotation names the state snapshot to restore.
+	// RestoreSnapshotAnnotation names the state snapshot to restore. With an at sign and
+	// the UID of the workspace after the name, the request is ignored if the workspace is
+	// created again from a backup.
 	RestoreSnapshotAnnotation = "capt.appthrust.io/restore-snapshot"
 	// StateCommandAnnotation is a command that reads or changes the state, as JSON
 	// with the fields id, command (pull, push, list, show, mv or rm), args, input and

@@ -140,14 +140,15 @@ func Restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	if err := checkUsesState(apply); err != nil {
 		return err
 	}
-	if apply.Status.HandledRestore == snapshot.Name && apply.Annotations[infrav1.RestoreSnapshotAnnotation] == snapshot.Name {
+	last, _, _ := strings.Cut(apply.Annotations[infrav1.RestoreSnapshotAnnotation], "@")
+	if apply.Status.HandledRestore == snapshot.Name && last == snapshot.Name {
 		return errors.New("this snapshot was restored last, and a snapshot cannot be restored twice in a row: restore another one first")
 	}
 	return patch(ctx, c, apply, func() {
 		if hold {
 			apply.Spec.Approval = infrav1.ApprovalManual
 		}
-		apply.Annotations[infrav1.RestoreSnapshotAnnotation] = snapshot.Name
+		apply.Annotations[infrav1.RestoreSnapshotAnnotation] = snapshot.Name + "@" + string(apply.UID)
 	})
 }
 

@@ -215,10 +215,10 @@ func TestActions_writeAnnotations(t *testing.T) {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
 				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
 			},
-			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0"},
+			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0@1"},
 		},
 		"restore the snapshot that was restored last": {
-			given: restored(annotated(workspace("net"), infrav1.RestoreSnapshotAnnotation, "s-0"), "s-0"),
+			given: restored(annotated(workspace("net"), infrav1.RestoreSnapshotAnnotation, "s-0@1"), "s-0"),
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
 				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
 			},
@@ -229,7 +229,7 @@ func TestActions_writeAnnotations(t *testing.T) {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
 				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
 			},
-			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0"},
+			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0@1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

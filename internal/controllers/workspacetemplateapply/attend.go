@@ -40,7 +40,8 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	if err != nil {
 		return fmt.Errorf("observing run %s: %w", run.id, err)
 	}
-	switch actionFor(s.apply, run, liveness) {
+	obsolete := s.obsolete(run)
+	switch actionFor(s.apply, run, liveness, obsolete != "") {
 	case actionStart:
 		if err := runner.Start(ctx, run.ref()); err != nil {
 			return fmt.Errorf("starting run %s: %w", run.id, err)
@@ -49,6 +50,8 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return r.recordLoss(ctx, run)
 	case actionDiscard:
 		return r.discard(ctx, run)
+	case actionWithdraw:
+		return r.withdraw(ctx, run, obsolete)
 	case actionWaitForProof:
 		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, set the annotation %s to %s",
 			run.id, infrav1.ForceUnlockAnnotation, run.id)
@@ -80,19 +83,24 @@ const (
 	actionStop
 	actionRecordLoss
 	actionDiscard
+	actionWithdraw
 	actionWaitForProof
 )
 
 // actionFor returns what to do with a run that has not ended. A run is stopped if
-// the user cancels it or deletes the workspace, unless it is a run of the deletion. A
-// run without proof of its end is lost only if the user says so.
-func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness terraform.Liveness) action {
+// the user cancels it or deletes the workspace, unless it is a run of the deletion. One
+// that is obsolete is not started. A run without proof of its end is lost only if the
+// user says so.
+func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness terraform.Liveness, obsolete bool) action {
 	switch liveness {
 	case terraform.LivenessPending:
-		if run.number < apply.Status.Runs {
+		switch {
+		case run.number < apply.Status.Runs:
 			// A manager was suspended before it created the run, and another one has
 			// started a later run meanwhile.
 			return actionDiscard
+		case obsolete:
+			return actionWithdraw
 		}
 		return actionStart
 	case terraform.LivenessGone:
@@ -108,6 +116,27 @@ func actionFor(apply *infrav1.WorkspaceTemplateApply, run *runRecord, liveness t
 		}
 	}
 	return actionObserve
+}
+
+// obsolete returns why a run that has not started must not start any more, or an empty
+// string. The manager may have ended, or the API server may have refused the Job, long
+// ago: a run starts only if the workspace would start the same run now.
+func (s *scope) obsolete(run *runRecord) string {
+	switch deleting := !s.apply.DeletionTimestamp.IsZero(); {
+	case s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id:
+		return "It was canceled"
+	case deleting && !belongsToDeletion(run.operation()):
+		return "The workspace is being deleted"
+	case deleting, run.operation() == terraform.OperationMoveState:
+		return ""
+	case s.inputs == nil:
+		return "Its inputs cannot be resolved any more"
+	}
+	next, err := decide(s.situation())
+	if err != nil || next.operation != run.operation() || s.inputsOf(next.operation) != run.inputs() {
+		return "The workspace has changed"
+	}
+	return ""
 }
 
 // belongsToDeletion reports whether a run is a part of the deletion of a workspace.
@@ -139,13 +168,31 @@ func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
 	return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s is discarded, because a later one was started", run.id)
 }
 
+// withdraw ends a run that no runner has claimed, and that must not start any more.
+func (r *Reconciler) withdraw(ctx context.Context, run *runRecord, why string) error {
+	live, err := r.liveRun(ctx, run)
+	if err != nil {
+		return err
+	}
+	if record.Claimed(live) || record.Finished(live) {
+		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just started", run.id)
+	}
+	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), "")
+	result.Unclaimed = true
+	result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run was withdrawn before it started", why+"."
+	if err := r.finish(ctx, run, live, result); err != nil {
+		return err
+	}
+	return fault.WaitFor(time.Second, infrav1.RunInterruptedReason, "Run %s is withdrawn before its start. %s", run.id, why)
+}
+
 // recordLoss records the end of a run whose runner ended without a result.
 func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
-	var live corev1.Secret
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &live); err != nil {
-		return fmt.Errorf("reading run %s: %w", run.id, err)
+	live, err := r.liveRun(ctx, run)
+	if err != nil {
+		return err
 	}
-	if record.Finished(&live) {
+	if record.Finished(live) {
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just ended", run.id)
 	}
 	explanation, err := r.explain(ctx, run)
@@ -153,14 +200,31 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 		return err
 	}
 	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)
-	result.Unclaimed = !record.Claimed(&live)
-	if err := record.SetResult(&live, result); err != nil {
+	result.Unclaimed = !record.Claimed(live)
+	if err := r.finish(ctx, run, live, result); err != nil {
 		return err
 	}
-	if err := r.Client.Update(ctx, &live); err != nil {
+	return fault.Wait(infrav1.RunInterruptedReason, "Run %s ended without a result; the next run continues from the state", run.id)
+}
+
+// liveRun reads the Secret of a run from the API server.
+func (r *Reconciler) liveRun(ctx context.Context, run *runRecord) (*corev1.Secret, error) {
+	var live corev1.Secret
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &live); err != nil {
+		return nil, fmt.Errorf("reading run %s: %w", run.id, err)
+	}
+	return &live, nil
+}
+
+// finish records the result of a run, unless its Secret has changed since it was read.
+func (r *Reconciler) finish(ctx context.Context, run *runRecord, live *corev1.Secret, result *terraform.Result) error {
+	if err := record.SetResult(live, result); err != nil {
+		return err
+	}
+	if err := r.Client.Update(ctx, live); err != nil {
 		return fmt.Errorf("recording the end of run %s: %w", run.id, err)
 	}
-	return fault.Wait(infrav1.RunInterruptedReason, "Run %s ended without a result; the next run continues from the state", run.id)
+	return nil
 }
 
 // lostResult returns the result of a run that left none.

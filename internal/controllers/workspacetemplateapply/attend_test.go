@@ -33,7 +33,10 @@ func TestActionFor(t *testing.T) {
 		want        action
 	}{
 		{"pending", terraform.LivenessPending, nil, false, apply, actionStart},
-		{"pending and canceled", terraform.LivenessPending, cancel, true, apply, actionStart},
+		{"pending and canceled", terraform.LivenessPending, cancel, false, apply, actionWithdraw},
+		{"pending, another run canceled", terraform.LivenessPending, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, actionStart},
+		{"pending and workspace deleted", terraform.LivenessPending, nil, true, apply, actionWithdraw},
+		{"pending and destroying", terraform.LivenessPending, nil, true, destroy, actionStart},
 		{"running", terraform.LivenessRunning, nil, false, apply, actionObserve},
 		{"canceled", terraform.LivenessRunning, cancel, false, apply, actionStop},
 		{"another run canceled", terraform.LivenessRunning, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, actionObserve},
@@ -56,7 +59,7 @@ func TestActionFor(t *testing.T) {
 			if tt.deleting {
 				s.apply.DeletionTimestamp = new(metav1.NewTime(noon))
 			}
-			g.Expect(actionFor(s.apply, run, tt.liveness)).To(Equal(tt.want))
+			g.Expect(actionFor(s.apply, run, tt.liveness, s.obsolete(run) != "")).To(Equal(tt.want))
 		})
 	}
 }

@@ -136,6 +136,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		Paused:       r.whilePaused,
 		Gone:         r.releaseGone,
+		Ended:        r.releaseSlot,
 		OnTransition: r.announce,
 	}
 }

@@ -275,7 +275,6 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
 	r.tracker.set(s.key(), nil)
-	r.queue.Release(s.slot())
 	deleteMetrics(s.apply)
 	return nil
 }

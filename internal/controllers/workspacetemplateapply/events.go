@@ -4,7 +4,6 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
@@ -55,11 +54,7 @@ var transitionEvents = reconcile.EventTable{
 	},
 }
 
-// announce records the event of a transition. A workspace that becomes paused
-// gives up its place in the queue.
+// announce records the event of a transition.
 func (r *Reconciler) announce(_ context.Context, _ *scope, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
-	if current.Type == clusterv1.PausedCondition && current.Status == metav1.ConditionTrue {
-		r.queue.Release(slotOf(apply))
-	}
 	transitionEvents.Record(r.Recorder, apply, previous, current)
 }

@@ -90,9 +90,9 @@ const (
 // classifyFailure returns the condition reason of a failed run, and when it is
 // retried.
 func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (string, retryMode) {
-	// A destroy run is always retried: its problems are rarely in the inputs.
+	// The runs of a deletion are always retried: their problems are rarely in the inputs.
 	unlessDestroying := retryNever
-	if result.Operation == terraform.OperationDestroy {
+	if result.Operation == terraform.OperationDestroy || result.Operation == terraform.OperationSaveState {
 		unlessDestroying = retryLater
 	}
 	switch {

@@ -551,6 +551,110 @@ func TestReconcile_startsAPendingRunAgain(t *testing.T) {
 	c.expect(infrav1.AppliedCondition, "False LockHeld")
 }
 
+func TestReconcile_startsNoPendingRunThatIsObsolete(t *testing.T) {
+	tests := map[string]func(*testController){
+		"canceled": func(c *testController) {
+			c.change(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Annotations = map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
+			})
+		},
+		"deleted": func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+		"other inputs": func(c *testController) {
+			secret := &corev1.Secret{}
+			c.Expect(c.server.Get(c.t.Context(), key("values"), secret)).To(Succeed())
+			secret.Data["k"] = []byte("other")
+			c.Expect(c.server.Update(c.t.Context(), secret)).To(Succeed())
+		},
+		"approval required": func(c *testController) {
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
+		},
+		"inputs missing": func(c *testController) {
+			c.Expect(c.server.Delete(c.t.Context(), &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")})).To(Succeed())
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply())...)
+			c.reconcile()
+			// The manager ended before the runner started.
+			c.started, c.liveness = nil, terraform.LivenessPending
+			change(c)
+			c.reconcile()
+			c.Expect(c.started).To(BeEmpty())
+			result, err := record.Result(c.runSecret("hello-r1"))
+			c.Expect(err).NotTo(HaveOccurred())
+			c.Expect(result).To(HaveField("Unclaimed", BeTrue()))
+			c.reconcile()
+			c.Expect(c.started).NotTo(ContainElement("hello-r1"))
+		})
+	}
+}
+
+func TestReconcile_withdrawsNoRunThatHasJustStarted(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	cached := c.runSecret("hello-r1")
+	live := cached.DeepCopy()
+	claim(c, &runRecord{secret: live}, record.Identity{Host: "h"})
+	live.ResourceVersion = ""
+	c.Expect(c.server.Update(t.Context(), live)).To(Succeed())
+	err := c.reconciler.withdraw(t.Context(), &runRecord{id: "hello-r1", secret: cached}, "It was canceled")
+	c.Expect(err).To(MatchError(ContainSubstring("has just started")))
+	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
+}
+
+func TestReconcile_releasesTheSlotOfAWorkspaceThatCannotRun(t *testing.T) {
+	tests := map[string]func(*testController){
+		"paused": func(c *testController) {
+			c.change(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+			})
+		},
+		"a deletion without its credentials": func(c *testController) {
+			c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed())
+			c.Expect(c.server.Delete(c.t.Context(), &corev1.Secret{ObjectMeta: objectMeta("values")})).To(Succeed())
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply())...)
+			c.reconcile()
+			c.finish("hello-r1", outputsResult)
+			c.reconcile()
+			change(c)
+			c.reconciler.queue.Acquire(queue.Key{Namespace: "n", Name: "hello"}, queue.Group{})
+			c.reconcile()
+			running, waiting := c.reconciler.queue.Len()
+			c.Expect(running + waiting).To(BeZero())
+		})
+	}
+}
+
+func TestReconcile_keepsTheSlotOfARunWhilePaused(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""}
+	})
+	c.reconcile()
+	running, _ := c.reconciler.queue.Len()
+	c.Expect(running).To(Equal(1))
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	running, _ = c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+}
+
+func TestReconcile_restoresNoSnapshotForAnEarlierWorkspace(t *testing.T) {
+	for value, want := range map[string]string{
+		"": "", "capt-snapshot-hello-r1-0": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@u": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@earlier": "",
+	} {
+		s := newScope("hello")
+		s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = value
+		NewWithT(t).Expect(s.situation().restore).To(Equal(want), value)
+	}
+}
+
 func TestReconcile_waitsForAFreeSlot(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	other := queue.Key{Namespace: "n", Name: "other"}

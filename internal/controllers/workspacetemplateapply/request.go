@@ -29,7 +29,7 @@ func (s *scope) situation() situation {
 	next := situation{
 		inputs: s.inputs.Hash, appliedInputs: status.AppliedInputs, policy: s.inputs.Policy,
 		request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), handledRequest: status.HandledRequest,
-		restore: record.Shorten(annotations[infrav1.RestoreSnapshotAnnotation], maxSnapshot), restored: status.HandledRestore,
+		restore: record.Shorten(s.restore(), maxSnapshot), restored: status.HandledRestore,
 		approvedPlan: s.apply.Spec.ApprovedPlan, rejectedPlan: annotations[infrav1.RejectPlanAnnotation],
 		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
 		protect: s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
@@ -56,6 +56,17 @@ func (s *scope) unprotected() []string {
 	return terraform.ParseAddresses(s.apply.Annotations[infrav1.AllowDestroyAnnotation])
 }
 
+// restore returns the snapshot that the user wants to restore, or an empty string. A
+// request for an earlier workspace of the same name is ignored: the workspace was created
+// again from a backup, without the status that shows that the snapshot was restored.
+func (s *scope) restore() string {
+	snapshot, uid, bound := strings.Cut(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "@")
+	if bound && uid != string(s.apply.UID) {
+		return ""
+	}
+	return snapshot
+}
+
 // request returns the request of a run.
 func (s *scope) request(next decision) (*terraform.Request, error) {
 	request := s.inputs.Request
@@ -70,7 +81,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		// By deleting the workspace the user asked to destroy everything.
 		request.Protect = nil
 	}
-	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "capt-"), "-0")
+	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.restore(), "capt-"), "-0")
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
 	request.State = s.knownState()
 	request.Rescued = s.rescued

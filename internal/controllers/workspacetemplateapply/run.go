@@ -25,20 +25,17 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		return s.unlessApplied(run.operation(), run.inputs(), r.attend(ctx, s, run))
 	}
 	if err := r.resolveMove(ctx, s); err != nil {
-		r.queue.Release(s.slot())
 		return err
 	}
 	next, err := decide(s.situation())
 	if err != nil || next == noRun {
-		r.queue.Release(s.slot())
 		return err
 	}
 	return s.unlessApplied(next.operation, s.inputsOf(next.operation), r.start(ctx, s, next))
 }
 
-// attendingRun wraps a step that may end the list before the step run. A running
-// run is attended nevertheless, and a workspace that cannot run gives up its slot
-// in the queue.
+// attendingRun wraps a step that may end the list before the step run. A run that has
+// not ended is attended nevertheless.
 func (r *Reconciler) attendingRun(step func(context.Context, *scope) error) func(context.Context, *scope) error {
 	return func(ctx context.Context, s *scope) error {
 		err := step(ctx, s)
@@ -46,11 +43,7 @@ func (r *Reconciler) attendingRun(step func(context.Context, *scope) error) func
 			return nil
 		}
 		run := s.current()
-		if run == nil {
-			r.queue.Release(s.slot())
-			return err
-		}
-		if !record.Claimed(run.secret) {
+		if run == nil || !record.Claimed(run.secret) && !fault.Is(err) {
 			return err
 		}
 		return joinFailure(err, r.attend(ctx, s, run))
@@ -86,12 +79,12 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	admitted, position := r.queue.Acquire(s.slot(), s.group())
 	if !admitted {
+		s.keepsSlot = true
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
 	s.unused = r.unusedNumber(s)
 	if err := r.ensureRunsCurrent(ctx, s); err != nil {
-		r.queue.Release(s.slot())
 		return err
 	}
 	observeQueued(position, s.now)
@@ -106,21 +99,19 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
 		if err := r.takeNumber(ctx, s, number); err != nil {
-			r.queue.Release(s.slot())
 			return err
 		}
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
 		r.rememberUnused(s, number, err)
-		r.queue.Release(s.slot())
 		return storeFault(request.RunID, err)
 	}
 	r.unused.Delete(s.apply.UID)
 	if err := r.ensureLast(ctx, s, number, secret); err != nil {
-		r.queue.Release(s.slot())
 		return err
 	}
+	s.keepsSlot = true
 	run := &runRecord{id: request.RunID, number: number, secret: secret}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
@@ -129,6 +120,22 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	s.setRunStatus(run, nil)
 	return fault.Wait(infrav1.RunInProgressReason, "%s", progressMessage(run, nil))
+}
+
+// releaseSlot frees the slot of a workspace that has no run and waits for none, however
+// its reconcile ended. Otherwise workspaces that are paused, or that cannot run any more,
+// would keep the slots that they waited for.
+func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, s *scope) {
+	if s == nil {
+		s = &scope{apply: apply}
+		var err error
+		if s.runs, err = r.runs(ctx, s); err != nil {
+			return
+		}
+	}
+	if !s.keepsSlot && s.current() == nil {
+		r.queue.Release(s.slot())
+	}
 }
 
 // storeFault turns the error of storing a run into a fault: the run exists and

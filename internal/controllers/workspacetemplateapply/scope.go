@@ -45,6 +45,9 @@ type scope struct {
 	// statusChanged is set if the step history recorded a result, which is not in
 	// the stored status yet.
 	statusChanged bool
+	// keepsSlot is set if the workspace waits for a slot in the queue, or has started a
+	// run with it.
+	keepsSlot bool
 }
 
 // runRecord is the Secret of a run.
@@ -65,11 +68,8 @@ func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
 
 func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
 	s := &scope{apply: apply, now: r.Now()}
-	secrets, err := r.secrets(ctx, s, record.ComponentRun)
-	if err != nil {
-		return nil, err
-	}
-	if s.runs, err = runRecords(apply, secrets); err != nil {
+	var err error
+	if s.runs, err = r.runs(ctx, s); err != nil {
 		return nil, err
 	}
 	// The step dependencies waits for a template that does not exist.
@@ -79,6 +79,15 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	}
 	s.policy = template.PolicyOf(known)
 	return s, nil
+}
+
+// runs returns the runs of the workspace that are in the cache, the newest first.
+func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
+	secrets, err := r.secrets(ctx, s, record.ComponentRun)
+	if err != nil {
+		return nil, err
+	}
+	return runRecords(s.apply, secrets)
 }
 
 // runRecords returns the runs of a workspace, the newest first. It ignores
