@@ -17,7 +17,7 @@ var fieldVariables = map[string]bool{
 	"name": true, "cluster_name": true, "kubernetes_version": true, "bootstrap_secret_name": true,
 	"instance_type": true, "instance_types": true, "labels": true, "taints": true, "tags": true,
 	"availability_zone": true, "availability_zones": true, "ami_type": true, "capacity_type": true, "disk_size": true,
-	"min_size": true, "max_size": true, "desired_size": true, "max_unavailable": true, "max_unavailable_percentage": true,
+	"min_size": true, "max_size": true, "desired_size": true, "autoscaled": true, "max_unavailable": true, "max_unavailable_percentage": true,
 }
 
 // ClusterInfo is what is known about the cluster that nodes join.

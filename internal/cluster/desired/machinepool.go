@@ -84,7 +84,7 @@ func (p *MachinePool) variables(template *infrav1.WorkspaceTemplate) (map[string
 	values.Set("cluster_name", p.Info.Name)
 	p.setOwner(values, pinned)
 	p.setFields(values)
-	p.setSize(values)
+	p.setSize(values, pinned)
 	values.Override(p.Pool.Spec.Variables)
 	return values.Result()
 }
@@ -159,10 +159,12 @@ func (p *MachinePool) setFields(values *workspace.Values) {
 }
 
 // setSize sets the number of nodes and its bounds. If another system decides the
-// number, only the bounds of spec.scaling are set.
-func (p *MachinePool) setSize(values *workspace.Values) {
+// number, only the bounds of spec.scaling and the number of the first nodes are set.
+func (p *MachinePool) setSize(values *workspace.Values, pinned map[string]infrav1.Value) {
 	replicas, external := p.Replicas(), p.ReplicasManagedExternally()
-	if !external {
+	if external {
+		p.setFirstSize(values, pinned)
+	} else {
 		values.Require("spec.replicas of the MachinePool", "desired_size", replicas)
 	}
 	switch scaling := p.Pool.Spec.Scaling; {
@@ -174,4 +176,19 @@ func (p *MachinePool) setSize(values *workspace.Values) {
 		// The maximum of a group must be at least one.
 		values.Offer("max_size", max(replicas, 1))
 	}
+}
+
+// setFirstSize sets the number of nodes of a new group whose number another system
+// decides later. A template that does not keep that number gets none.
+func (p *MachinePool) setFirstSize(values *workspace.Values, pinned map[string]infrav1.Value) {
+	values.Offer("autoscaled", true)
+	if values.Effective("autoscaled") != "true" {
+		return
+	}
+	first := p.Replicas()
+	if scaling := p.Pool.Spec.Scaling; scaling != nil {
+		first = min(max(first, *scaling.MinSize), *scaling.MaxSize)
+	}
+	// spec.replicas follows the number of nodes, and must not change the variables.
+	offerPinned(values, pinned, "desired_size", first)
 }

@@ -53,6 +53,10 @@ func TestMachinePool_setsVariablesFromFields(t *testing.T) {
 			pool:     newPool(infrav1.CAPTMachinePoolSpec{Scaling: &infrav1.PoolScaling{MinSize: new(int32(1)), MaxSize: new(int32(10))}}, 3, managedByAutoscaler),
 			declared: sizes, want: `{"min_size":1,"max_size":10}`,
 		},
+		"autoscaler decides, and the template keeps the number": {
+			pool:     newPool(infrav1.CAPTMachinePoolSpec{Scaling: &infrav1.PoolScaling{MinSize: new(int32(4)), MaxSize: new(int32(10))}}, 3, managedByAutoscaler),
+			declared: append(sizes, "autoscaled"), want: `{"autoscaled":true,"desired_size":4,"min_size":4,"max_size":10}`,
+		},
 		"autoscaler decides without bounds": {pool: newPool(infrav1.CAPTMachinePoolSpec{}, 3, managedByAutoscaler), declared: sizes, want: `{}`},
 		"every field": {
 			pool: newPool(infrav1.CAPTMachinePoolSpec{
@@ -149,6 +153,18 @@ func TestMachinePool_followsVersionOfOwnerOnly(t *testing.T) {
 	upgraded, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(upgraded["kubernetes_version"].String()).To(Equal("1.33"), "nodes follow their MachinePool")
+}
+
+func TestMachinePool_keepsTheFirstSizeOfAnAutoscaledPool(t *testing.T) {
+	g := NewWithT(t)
+	pool := newPool(infrav1.CAPTMachinePoolSpec{}, 7, managedByAutoscaler)
+	pool.Pool.Status.Initialization.Provisioned = new(true)
+	pool.Existing = &infrav1.WorkspaceTemplateApply{}
+	pool.Existing.Spec.Variables = map[string]infrav1.Value{"desired_size": {Raw: []byte("2")}}
+	got, err := pool.variables(inspectedTemplate("desired_size", "autoscaled"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got["desired_size"].String()).To(Equal("2"), "the number of nodes that exist must not start a run")
+	g.Expect(got["autoscaled"].String()).To(Equal("true"))
 }
 
 func TestMachinePool_refusesReplicasOutsideOfScaling(t *testing.T) {

@@ -1,6 +1,5 @@
 // Package captmachinepool reconciles CAPTMachinePools, each of which is a managed
-// node group. It runs the template, reports the nodes to Cluster API, and requests
-// a run that refreshes the list of nodes when the cloud replaces nodes.
+// node group. It runs the template and reports the nodes of the cluster to Cluster API.
 package captmachinepool
 
 import (
@@ -30,7 +29,9 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters;workspacetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinepools,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
 // Reconciler reconciles CAPTMachinePools.
 type Reconciler struct {
@@ -79,7 +80,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 		Steps: []reconcile.Step[scope]{
 			{Condition: infrav1.NodeGroupReadyCondition, Run: r.nodeGroup, Message: nodeGroupMessage, ContinueIf: provisioned},
 			{Condition: infrav1.MembersKnownCondition, Run: r.members, Informational: true},
-			{Condition: infrav1.ReplicasReadyCondition, Run: replicas, ReasonOf: replicasReason, Message: replicasMessage},
+			{Condition: infrav1.ReplicasReadyCondition, Run: r.replicas, ReasonOf: replicasReason, Message: replicasMessage},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},

@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,10 +27,11 @@ const (
 	maxNames = 3
 )
 
-// members compares the nodes of the outputs with those in the cluster. The cloud
-// may replace nodes, and only a run refreshes the outputs, so members requests one.
+// members observes the nodes of the pool. With a selector it follows those in the
+// cluster. Without one only the outputs have the nodes, and only a run refreshes the
+// outputs, so members requests one if they differ.
 func (r *Reconciler) members(ctx context.Context, s *scope) error {
-	if !s.applied {
+	if !s.applied && len(s.outputs.selector) == 0 {
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "The workspace is being applied")
 	}
 	reader, err := r.nodes.Reader(ctx, s.clusterKey())
@@ -43,7 +42,15 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 	if err := reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	diff := compare(s.outputs, list.Items)
+	if len(s.outputs.selector) > 0 {
+		return s.follow(list.Items)
+	}
+	return r.refresh(ctx, s, list.Items)
+}
+
+// refresh requests a run if nodes of the outputs are not in the cluster.
+func (r *Reconciler) refresh(ctx context.Context, s *scope, found []corev1.Node) error {
+	diff := compare(s.outputs, found)
 	if !s.desired().ReplicasManagedExternally() && int(s.desired().Replicas()) != len(s.outputs.list) {
 		diff.wrongSize = fmt.Sprintf("%d of %d", len(s.outputs.list), s.desired().Replicas())
 	}
@@ -100,39 +107,28 @@ func (s *scope) wrongSizeSince() time.Time {
 type difference struct {
 	// missing are provider IDs of the outputs without a node.
 	missing []string
-	// extra are provider IDs of nodes that are not in the outputs.
-	extra []string
 	// wrongSize is the existing and the desired number of nodes, if they differ.
 	wrongSize string
 }
 
 // compare compares the outputs with the nodes of the cluster. Without a selector
-// it is unknown which of them belong to the pool, and none is extra.
+// it is unknown which further nodes belong to the pool.
 func compare(out outputs, found []corev1.Node) difference {
 	var d difference
 	existing := map[string]bool{}
-	selector := labels.SelectorFromSet(out.selector)
 	for i := range found {
-		id := found[i].Spec.ProviderID
-		if id == "" {
-			continue
-		}
-		existing[id] = true
-		if len(out.selector) > 0 && selector.Matches(labels.Set(found[i].Labels)) && !slices.Contains(out.list, id) {
-			d.extra = append(d.extra, id)
-		}
+		existing[found[i].Spec.ProviderID] = true
 	}
 	for _, id := range out.list {
 		if !existing[id] {
 			d.missing = append(d.missing, id)
 		}
 	}
-	slices.Sort(d.extra)
 	return d
 }
 
 func (d difference) empty() bool {
-	return len(d.missing) == 0 && len(d.extra) == 0 && d.wrongSize == ""
+	return len(d.missing) == 0 && d.wrongSize == ""
 }
 
 // refreshRequest returns the request for a run that refreshes the list of nodes,
@@ -140,7 +136,7 @@ func (d difference) empty() bool {
 // request, and so to one run: if the run did not resolve it, another one will not.
 // Only a wrong number of nodes leads to further runs, after growing pauses.
 func (d difference) refreshRequest(list []string, lastRun, wrongSizeSince, now time.Time) (request string, wait time.Duration) {
-	pause, parts := minPause, []string{strings.Join(list, ","), strings.Join(d.missing, ","), strings.Join(d.extra, ",")}
+	pause, parts := minPause, []string{strings.Join(list, ","), strings.Join(d.missing, ",")}
 	if d.wrongSize != "" {
 		pause = min(max(minPause, now.Sub(wrongSizeSince)/2), maxPause)
 		parts = append(parts, d.wrongSize, lastRun.UTC().Format(time.RFC3339))
@@ -154,9 +150,6 @@ func (d difference) String() string {
 	var parts []string
 	if len(d.missing) > 0 {
 		parts = append(parts, "nodes not in the cluster: "+message.List(d.missing, maxNames))
-	}
-	if len(d.extra) > 0 {
-		parts = append(parts, "nodes not in the outputs: "+message.List(d.extra, maxNames))
 	}
 	if d.wrongSize != "" {
 		parts = append(parts, d.wrongSize+" nodes exist")

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -21,8 +22,8 @@ func TestOutputsOf_sortsAndChecks(t *testing.T) {
 	}{
 		"sorted":        {outputs: map[string]string{"provider_id_list": `["b","a","b"]`}, want: []string{"a", "b"}},
 		"none":          {outputs: map[string]string{"provider_id_list": `[]`}, want: []string{}},
-		"no list":       {outputs: map[string]string{}, refused: "output provider_id_list is null or sensitive"},
-		"null":          {outputs: map[string]string{"provider_id_list": `null`}, refused: "output provider_id_list is null or sensitive"},
+		"no list":       {outputs: map[string]string{}, refused: "output provider_id_list is null"},
+		"null":          {outputs: map[string]string{"provider_id_list": `null`}, refused: "output provider_id_list is null"},
 		"string":        {outputs: map[string]string{"provider_id_list": `"a"`}, refused: "decoding output provider_id_list"},
 		"empty entry":   {outputs: map[string]string{"provider_id_list": `["a",""]`}, refused: "has an empty entry"},
 		"bad selector":  {outputs: map[string]string{"provider_id_list": `[]`, "node_selector": `["a"]`}, refused: "output node_selector"},
@@ -35,7 +36,7 @@ func TestOutputsOf_sortsAndChecks(t *testing.T) {
 			for output, raw := range c.outputs {
 				apply.Status.Outputs[output] = infrav1.Value{Raw: []byte(raw)}
 			}
-			out, err := outputsOf(apply)
+			out, err := outputsOf(apply, apply.Status.Outputs["provider_id_list"].Raw)
 			if c.refused != "" {
 				g.Expect(err).To(MatchError(ContainSubstring(c.refused)))
 				return
@@ -49,8 +50,7 @@ func TestOutputsOf_sortsAndChecks(t *testing.T) {
 func TestReportNodes_writesListFirst(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{pool: &infrav1.CAPTMachinePool{}}
-	s.apply = &infrav1.WorkspaceTemplateApply{}
-	s.apply.Status.Outputs = map[string]infrav1.Value{"provider_id_list": {Raw: []byte(`["b","a"]`)}}
+	s.outputs = outputs{list: []string{"a", "b"}}
 
 	waiting, ok := fault.AsWaiting(s.reportNodes())
 	g.Expect(ok).To(BeTrue())
@@ -65,30 +65,27 @@ func TestReportNodes_writesListFirst(t *testing.T) {
 	g.Expect(s.pool.Status.Ready).To(HaveValue(BeTrue()), "the controller of MachinePools reads this field")
 	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))))
 
-	s.apply.Status.Outputs["provider_id_list"] = infrav1.Value{Raw: []byte(`["a"]`)}
+	s.outputs.list = []string{"a"}
 	g.Expect(s.reportNodes()).To(Succeed(), "provisioned stays true")
 	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a"}))
 	g.Expect(s.pool.Status.Replicas).To(HaveValue(Equal(int32(2))), "the new list has not been written yet")
+
+	s.outputs = outputs{list: []string{"c"}, selector: map[string]string{"group": "spot"}}
+	g.Expect(s.reportNodes()).To(Succeed())
+	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a"}), "the next step follows the nodes, if it can reach the cluster")
 }
 
 func TestCompare(t *testing.T) {
-	node := func(id string, labels map[string]string) corev1.Node {
-		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.NodeSpec{ProviderID: id}}
-	}
-	own, other := map[string]string{"group": "spot", "zone": "1a"}, map[string]string{"group": "other"}
-	found := []corev1.Node{node("a", own), node("b", own), node("z", other), node("", own)}
+	node := func(id string) corev1.Node { return corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}} }
+	found := []corev1.Node{node("a"), node("b"), node("z"), node("")}
 	for name, c := range map[string]struct {
 		outputs outputs
 		want    difference
 		text    string
 	}{
-		"equal":                          {outputs: outputs{list: []string{"a", "b"}, selector: map[string]string{"group": "spot"}}},
-		"missing":                        {outputs: outputs{list: []string{"a", "b", "c"}}, want: difference{missing: []string{"c"}}, text: "Nodes not in the cluster: c"},
-		"extra":                          {outputs: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}, want: difference{extra: []string{"b"}}, text: "Nodes not in the outputs: b"},
-		"unknown owner without selector": {outputs: outputs{list: []string{"a"}}},
-		"all replaced":                   {outputs: outputs{list: []string{"x"}, selector: map[string]string{"group": "spot"}}, want: difference{missing: []string{"x"}, extra: []string{"a", "b"}}, text: "Nodes not in the cluster: x; nodes not in the outputs: a, b"},
-		"empty pool":                     {outputs: outputs{list: []string{}}},
-		"nodes of another pool":          {outputs: outputs{list: []string{"z"}, selector: map[string]string{"group": "other"}}},
+		"equal":      {outputs: outputs{list: []string{"a", "b"}}},
+		"missing":    {outputs: outputs{list: []string{"a", "b", "c"}}, want: difference{missing: []string{"c"}}, text: "Nodes not in the cluster: c"},
+		"empty pool": {outputs: outputs{list: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,6 +95,74 @@ func TestCompare(t *testing.T) {
 			g.Expect(got.String()).To(Equal(c.text))
 		})
 	}
+}
+
+func TestExisting(t *testing.T) {
+	applied := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	node := func(id, group string, created time.Duration, ready corev1.ConditionStatus) corev1.Node {
+		n := corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"group": group, "zone": "1a"}, CreationTimestamp: metav1.NewTime(applied.Add(created))},
+			Spec:       corev1.NodeSpec{ProviderID: id},
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	const (
+		before, after = -time.Hour, time.Hour
+		yes, unknown  = corev1.ConditionTrue, corev1.ConditionUnknown
+	)
+	for name, c := range map[string]struct {
+		node    corev1.Node
+		list    []string
+		missing []string
+	}{
+		"in the outputs":                   {node("a", "spot", after, yes), []string{"a"}, nil},
+		"in the outputs, not ready":        {node("a", "spot", before, unknown), []string{"a"}, nil},
+		"in the outputs, without label":    {node("a", "", after, yes), []string{"a"}, nil},
+		"added":                            {node("b", "spot", after, yes), []string{"b"}, []string{"a"}},
+		"added during the run":             {node("b", "spot", before, yes), []string{"b"}, []string{"a"}},
+		"added, not ready yet":             {node("b", "spot", after, unknown), []string{"b"}, []string{"a"}},
+		"deleted by the run":               {node("b", "spot", before, unknown), nil, []string{"a"}},
+		"of another group":                 {node("b", "other", after, yes), nil, []string{"a"}},
+		"a member whose label was removed": {node("w", "", after, yes), []string{"w"}, []string{"a"}},
+		"without provider ID":              {node("", "spot", after, yes), nil, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := &scope{writtenList: []string{"w"}, outputs: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}}
+			s.apply = &infrav1.WorkspaceTemplateApply{}
+			s.apply.Status.AppliedAt = applied
+			list, missing := s.existing([]corev1.Node{c.node})
+			g.Expect(list).To(HaveExactElements(c.list))
+			g.Expect(missing).To(HaveExactElements(c.missing))
+		})
+	}
+}
+
+func TestFollow_countsNodesThatMayJoin(t *testing.T) {
+	g := NewWithT(t)
+	applied := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := &scope{pool: &infrav1.CAPTMachinePool{}, owner: &clusterv1.MachinePool{}, apply: &infrav1.WorkspaceTemplateApply{}}
+	s.owner.Spec.Replicas = new(int32(2))
+	s.apply.Status.AppliedAt = metav1.NewTime(applied)
+	s.outputs = outputs{list: []string{"a", "c"}, selector: map[string]string{"group": "spot"}}
+	found := []corev1.Node{{Spec: corev1.NodeSpec{ProviderID: "c"}}}
+
+	s.now = applied.Add(5 * time.Minute)
+	waiting, ok := fault.AsWaiting(s.follow(found))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.RetryAfter).To(Equal(10 * time.Minute))
+	g.Expect(waiting.Error()).To(ContainSubstring("Nodes not in the cluster: a"))
+	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a", "c"}))
+
+	s.now = applied.Add(joinTimeout)
+	waiting, ok = fault.AsWaiting(s.follow(found))
+	g.Expect(ok).To(BeTrue(), "a node is missing")
+	g.Expect(waiting.Reason).To(Equal(infrav1.WaitingForNodeReason))
+	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"c"}))
+
+	s.owner.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "cluster-autoscaler"}
+	g.Expect(s.follow(found)).To(Succeed(), "the autoscaler removed a node")
 }
 
 func TestRefreshRequest_isStableForSameDifference(t *testing.T) {

@@ -1,6 +1,7 @@
 package captmachinepool
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -21,8 +22,13 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.pool.Status.WorkspaceRef = &infrav1.LocalReference{Name: s.apply.Name}
-	if err := workspace.Outcome(s.apply); err != nil {
-		return err
+	outcome := workspace.Outcome(s.apply)
+	if outcome != nil && (!provisioned(s) || !workspace.Applied(s.apply)) {
+		return outcome
+	}
+	if s.outputs, err = r.readOutputs(ctx, s.apply); outcome != nil || err != nil {
+		// The nodes are observed with the outputs of the previous run.
+		return cmp.Or(outcome, err)
 	}
 	return s.reportNodes()
 }
@@ -37,26 +43,30 @@ func (s *scope) preconditions() nodes.Preconditions {
 
 // reportNodes copies the outputs of the workspace into the pool. Cluster API reads
 // the list of nodes as soon as the pool is provisioned, so the list is written one
-// reconcile earlier.
+// reconcile earlier. With a selector, the next step observes the nodes of a
+// provisioned pool.
 func (s *scope) reportNodes() error {
-	var err error
-	if s.outputs, err = outputsOf(s.apply); err != nil {
-		return fault.Stall(infrav1.MissingOutputReason, "WorkspaceTemplateApply %s: %w", s.apply.Name, err)
-	}
-	s.pool.Spec.ProviderIDList = s.outputs.list
 	if s.outputs.providerID != "" {
 		s.pool.Spec.ProviderID = s.outputs.providerID
 	}
-	written := slices.Equal(s.writtenList, s.outputs.list)
-	if !written && !provisioned(s) {
-		return fault.WaitFor(time.Second, infrav1.WaitingForProviderIDReason, "The provider IDs are being written")
-	}
-	if written {
-		s.pool.Status.Replicas = new(int32(len(s.outputs.list)))
+	if !provisioned(s) || len(s.outputs.selector) == 0 {
+		if written := s.setList(s.outputs.list); !written && !provisioned(s) {
+			return fault.WaitFor(time.Second, infrav1.WaitingForProviderIDReason, "The provider IDs are being written")
+		}
 	}
 	s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = new(true), new(true)
 	s.applied = true
 	return nil
+}
+
+// setList sets the list of nodes. It reports whether the API server has the list;
+// only then the number of nodes is reported.
+func (s *scope) setList(list []string) (written bool) {
+	s.pool.Spec.ProviderIDList = list
+	if written = slices.Equal(s.writtenList, list); written {
+		s.pool.Status.Replicas = new(int32(len(list)))
+	}
+	return written
 }
 
 func nodeGroupMessage(s *scope) string {

@@ -1,12 +1,20 @@
 package captmachinepool
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // The optional outputs of a pool's workspace.
@@ -21,6 +29,10 @@ const (
 	maxNodes      = 10000
 )
 
+// secretRetryInterval is the delay before a Secret that is about to be created is
+// read again.
+const secretRetryInterval = 2 * time.Second
+
 // outputs are the outputs of a pool's workspace.
 type outputs struct {
 	// list are the sorted provider IDs of the nodes.
@@ -30,14 +42,46 @@ type outputs struct {
 	selector map[string]string
 }
 
-// outputsOf returns the outputs of a workspace. It returns an error for values that
-// the API would reject.
-func outputsOf(apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
-	var o outputs
-	if value, found := apply.Status.Outputs[desired.ProviderIDListOutput]; !found || string(value.Raw) == "null" {
-		return o, fmt.Errorf("output %s is null or sensitive: it must be the list of the nodes' provider IDs", desired.ProviderIDListOutput)
+// readOutputs returns the outputs of a workspace. The status does not have a list of
+// many nodes; the connection Secret does.
+func (r *Reconciler) readOutputs(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (outputs, error) {
+	if list, found := apply.Status.Outputs[desired.ProviderIDListOutput]; found {
+		return outputsOf(apply, list.Raw)
 	}
-	for name, into := range map[string]any{desired.ProviderIDListOutput: &o.list, providerIDOutput: &o.providerID, selectorOutput: &o.selector} {
+	key := client.ObjectKey{Namespace: apply.Namespace, Name: apply.Status.ConnectionSecretName}
+	if key.Name == "" {
+		return outputsOf(apply, nil)
+	}
+	var connection corev1.Secret
+	err := r.Client.Get(ctx, key, &connection)
+	if apierrors.IsNotFound(err) {
+		return outputs{}, fault.WaitFor(secretRetryInterval, infrav1.WaitingForWorkspaceReason, "Secret %s does not exist yet", key.Name)
+	}
+	if err != nil {
+		return outputs{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	return outputsOf(apply, connection.Data[desired.ProviderIDListOutput])
+}
+
+// outputsOf returns the outputs of a workspace with a list of nodes. It stalls on
+// values that the API would reject.
+func outputsOf(apply *infrav1.WorkspaceTemplateApply, list []byte) (outputs, error) {
+	o, err := decodeOutputs(apply, list)
+	if err != nil {
+		return outputs{}, fault.Stall(infrav1.MissingOutputReason, "WorkspaceTemplateApply %s: %w", apply.Name, err)
+	}
+	return o, nil
+}
+
+func decodeOutputs(apply *infrav1.WorkspaceTemplateApply, list []byte) (outputs, error) {
+	var o outputs
+	if len(list) == 0 || string(list) == "null" {
+		return o, fmt.Errorf("output %s is null: it must be the list of the nodes' provider IDs", desired.ProviderIDListOutput)
+	}
+	if err := json.Unmarshal(list, &o.list); err != nil {
+		return o, fmt.Errorf("decoding output %s: %w", desired.ProviderIDListOutput, err)
+	}
+	for name, into := range map[string]any{providerIDOutput: &o.providerID, selectorOutput: &o.selector} {
 		if err := workspace.Output(apply, name, into); err != nil {
 			return o, err
 		}

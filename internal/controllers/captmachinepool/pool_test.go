@@ -1,6 +1,8 @@
 package captmachinepool
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -11,10 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
 )
 
 func TestMachinePool_ownsPool(t *testing.T) {
 	h := newHarness(t)
+	h.join(0)
+	second := h.join(1)
 	owner, infra := h.pool(2)
 
 	h.WaitFor(owner, "the MachinePool should have the nodes", func(g Gomega) {
@@ -30,13 +35,13 @@ func TestMachinePool_ownsPool(t *testing.T) {
 		"subnet_ids": `["subnet-1","subnet-2"]`, "kubernetes_version": "1.33", "capacity_type": "ON_DEMAND",
 	})
 
-	h.join(0)
-	h.join(1)
 	h.WaitForCondition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
 	h.WaitFor(owner, "Cluster API should find the nodes", func(g Gomega) { g.Expect(owner.Status.NodeRefs).To(HaveLen(2)) })
 	h.ExpectNoWrites(infra, h.workspace())
 
 	h.scale(owner, 1)
+	h.expectVariables(map[string]string{"desired_size": "1"})
+	h.Delete(second)
 	h.WaitFor(owner, "one node should go", func(g Gomega) {
 		g.Expect(owner.Spec.ProviderIDList).To(Equal([]string{providerID(h.Namespace, 0)}))
 		g.Expect(owner.Status.Replicas).To(HaveValue(Equal(int32(1))))
@@ -66,12 +71,51 @@ func (h *harness) scale(owner *clusterv1.MachinePool, replicas int32) {
 	h.Update(owner, func() { owner.Spec.Replicas = &replicas })
 }
 
-func TestPool_refreshesNodesWhenCloudReplacesOne(t *testing.T) {
+func TestPool_followsNodesWithoutRuns(t *testing.T) {
 	h := newHarness(t)
-	_, infra := h.pool(2)
-	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	first := h.join(0)
 	h.join(1)
+	owner, infra := h.pool(2)
+	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+	h.WaitForCondition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
+	apply := h.workspace()
+	h.Get(apply)
+	runs := apply.Status.Runs
+
+	// The cloud replaces a node.
+	h.Delete(first)
+	h.WaitFor(owner, "a deleted node should leave the list", func(g Gomega) {
+		g.Expect(owner.Spec.ProviderIDList).To(Equal([]string{providerID(h.Namespace, 1)}))
+	})
+	h.WaitForCondition(infra, infrav1.ReplicasReadyCondition, metav1.ConditionFalse, infrav1.WaitingForReplicasReason)
+	h.join(2)
+	h.WaitFor(owner, "the new node should be in the list", func(g Gomega) {
+		g.Expect(owner.Spec.ProviderIDList).To(Equal([]string{providerID(h.Namespace, 1), providerID(h.Namespace, 2)}))
+		g.Expect(owner.Status.Replicas).To(HaveValue(Equal(int32(2))))
+	})
+	h.WaitForCondition(infra, infrav1.ReplicasReadyCondition, metav1.ConditionTrue, "Ready")
+	h.Get(apply)
+	h.Expect(apply.Status.Runs).To(Equal(runs), "the nodes are watched")
+	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.RunRequestedAnnotation))
+
+	h.Update(apply, func() {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, nodestest.WaitAnnotation, "true")
+	})
+	h.Update(infra, func() { infra.Spec.CapacityType = infrav1.CapacityTypeSpot })
+	h.WaitForCondition(infra, infrav1.NodeGroupReadyCondition, metav1.ConditionFalse, infrav1.WaitingForWorkspaceReason)
+	h.join(3)
+	h.WaitFor(infra, "nodes should be followed during a run too", func(g Gomega) {
+		g.Expect(infra.Spec.ProviderIDList).To(HaveLen(3))
+	})
+}
+
+func TestPool_refreshesOutputsWithoutSelector(t *testing.T) {
+	h := newHarness(t)
+	first := h.join(0)
+	h.join(1)
+	_, infra := h.pool(2)
+	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+	h.setOutputs(`{"node_selector":null}`)
 	h.WaitForCondition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
 	apply := h.workspace()
 	h.Get(apply)
@@ -85,16 +129,15 @@ func TestPool_refreshesNodesWhenCloudReplacesOne(t *testing.T) {
 		g.Expect(apply.Status.HandledRequest).To(Equal(apply.Annotations[infrav1.RunRequestedAnnotation]))
 		g.Expect(apply.Status.Runs).To(BeNumerically(">", runs))
 	})
-	h.WaitFor(infra, "both changes should be reported after a run without a change", func(g Gomega) {
+	h.WaitFor(infra, "the change should be reported after a run without a change", func(g Gomega) {
 		c := conditions.Get(infra, infrav1.MembersKnownCondition)
 		g.Expect(c.Reason).To(Equal(infrav1.WaitingForNodeReason))
-		g.Expect(c.Message).To(And(ContainSubstring("Nodes not in the cluster: "+providerID(h.Namespace, 0)),
-			ContainSubstring("nodes not in the outputs: "+providerID(h.Namespace, 2)), ContainSubstring("without a change")))
+		g.Expect(c.Message).To(And(ContainSubstring("Nodes not in the cluster: "+providerID(h.Namespace, 0)), ContainSubstring("without a change")))
 	})
 	h.Get(apply)
 	runs = apply.Status.Runs
 
-	h.setOutputs(`{"provider_id_list":["` + providerID(h.Namespace, 1) + `","` + providerID(h.Namespace, 2) + `"]}`)
+	h.setOutputs(`{"node_selector":null,"provider_id_list":["` + providerID(h.Namespace, 1) + `","` + providerID(h.Namespace, 2) + `"]}`)
 	h.WaitForCondition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
 	h.WaitFor(infra, "the list should be current", func(g Gomega) {
 		g.Expect(infra.Spec.ProviderIDList).To(Equal([]string{providerID(h.Namespace, 1), providerID(h.Namespace, 2)}))
@@ -111,18 +154,47 @@ func TestPool_leavesSizeToAutoscaler(t *testing.T) {
 	h.WaitForCondition(infra, infrav1.ReplicasReadyCondition, metav1.ConditionTrue, infrav1.ReplicasManagedElsewhereReason)
 	apply := h.workspace()
 	h.Get(apply)
-	h.Expect(apply.Spec.Variables).NotTo(HaveKey("desired_size"))
+	h.Expect(apply.Spec.Variables["autoscaled"].String()).To(Equal("true"))
+	h.Expect(apply.Spec.Variables["desired_size"].String()).To(Equal("5"), "the first number of nodes")
+	runs := apply.Status.Runs
 
-	h.setOutputs(`{"provider_id_list":["` + providerID(h.Namespace, 7) + `"]}`)
-	h.WaitFor(owner, "the existing nodes should count", func(g Gomega) {
-		g.Expect(owner.Status.Replicas).To(HaveValue(Equal(int32(1))))
+	for i := range 7 {
+		h.join(i)
+	}
+	h.WaitFor(owner, "the MachinePool should have the number of the autoscaler", func(g Gomega) {
+		g.Expect(owner.Spec.Replicas).To(HaveValue(Equal(int32(7))))
+		g.Expect(owner.Status.Replicas).To(HaveValue(Equal(int32(7))))
+		g.Expect(owner.Spec.ProviderIDList).To(HaveLen(7))
 	})
-	h.Expect(owner.Spec.Replicas).To(HaveValue(Equal(int32(5))), "the MachinePool should not be changed")
 	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+	h.Get(apply)
+	h.Expect(apply.Status.Runs).To(Equal(runs), "a run is not needed")
+	h.ExpectNoWrites(infra, apply)
+}
+
+func TestPool_readsALongListFromTheConnectionSecret(t *testing.T) {
+	h := newHarness(t)
+	list := make([]string, 200)
+	for i := range list {
+		list[i] = fmt.Sprintf("test:///%s/%03d", h.Namespace, i)
+	}
+	content, err := json.Marshal(list)
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: "spot-connection", Labels: map[string]string{infrav1.ComponentLabel: "connection"}},
+		Data:       map[string][]byte{"provider_id_list": content},
+	})
+	leftOut.Store(h.Namespace)
+	owner, infra := h.pool(200)
+	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+	h.WaitFor(owner, "all nodes should be in the list", func(g Gomega) {
+		g.Expect(owner.Spec.ProviderIDList).To(Equal(list))
+	})
 }
 
 func TestPool_reportsReplicasOutsideOfScaling(t *testing.T) {
 	h := newHarness(t)
+	h.join(0)
 	owner, infra := h.pool(1)
 	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	h.Update(infra, func() {
@@ -135,6 +207,8 @@ func TestPool_reportsReplicasOutsideOfScaling(t *testing.T) {
 	h.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "provisioned should stay true")
 
 	h.scale(owner, 3)
+	h.join(1)
+	h.join(2)
 	h.WaitForCondition(infra, infrav1.NodeGroupReadyCondition, metav1.ConditionTrue, "Ready")
 	h.expectVariables(map[string]string{"desired_size": "3", "max_size": "3"})
 }

@@ -9,8 +9,11 @@ import (
 )
 
 // replicas waits until the number of nodes is the desired one. The previous step
-// refreshes the list of nodes.
-func replicas(_ context.Context, s *scope) error {
+// observes the nodes.
+func (r *Reconciler) replicas(ctx context.Context, s *scope) error {
+	if err := r.reportReplicas(ctx, s); err != nil {
+		return err
+	}
 	existing := len(s.pool.Spec.ProviderIDList)
 	if s.desired().ReplicasManagedExternally() || existing == int(s.desired().Replicas()) {
 		return nil

@@ -33,6 +33,9 @@ type scope struct {
 	// applied reports whether the workspace is applied as desired.
 	applied bool
 	outputs outputs
+
+	// followed reports whether the list of nodes is that of the cluster.
+	followed bool
 }
 
 // scope waits for the Cluster and the owning MachinePool. A pool that is being
