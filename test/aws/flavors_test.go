@@ -29,17 +29,21 @@ func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		flavor string
 		set    []string
+		// vpc reports whether the VPC exists before the cluster, and stays.
+		vpc bool
 	}{
-		"eks": {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}},
+		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}},
+		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}},
+		"eks-existing-vpc": {flavor: "eks-existing-vpc", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, vpc: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			needsEmulator(t)
-			flavorLives(t, test.flavor, test.set)
+			flavorLives(t, test.flavor, test.set, test.vpc)
 		})
 	}
 }
 
-func flavorLives(t *testing.T, flavor string, set []string) {
+func flavorLives(t *testing.T, flavor string, set []string, vpc bool) {
 	t.Helper()
 	initial, err := kubeversion.Parse(kubeversion.EKSDefault)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -47,6 +51,9 @@ func flavorLives(t *testing.T, flavor string, set []string) {
 	server := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"), initial.String())
 	e := startEmulator(t, "-cluster-endpoint", server.endpoint, "-cluster-ca", server.ca)
 	account.URL = e.url
+	if vpc {
+		set = append(slices.Clone(set), "VPC_ID="+output[string](e.network("demo"), "vpc_id"))
+	}
 	before := e.resources()
 	m := startManagement(e)
 	m.providerConfig(account.Env())
