@@ -67,6 +67,12 @@ const (
 	// GuardedCondition reports, during deletion, whether Flux is suspended, so that it
 	// does not create again what is deleted.
 	GuardedCondition = "Guarded"
+	// DeletionProtectedReason surfaces when the cloud would refuse to delete the control
+	// plane. Nothing is deleted.
+	DeletionProtectedReason = "DeletionProtected"
+	// RemovingProtectionReason surfaces while a run removes the protection against
+	// deletion.
+	RemovingProtectionReason = "RemovingProtection"
 	// AddonsGoneCondition reports, during deletion, whether add-ons were removed.
 	AddonsGoneCondition = "AddonsGone"
 	// NodesGoneCondition reports, during deletion, whether Karpenter's nodes are deleted.

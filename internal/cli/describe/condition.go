@@ -63,6 +63,7 @@ var failureReasons = []string{
 	infrav1.ReplicasOutOfBoundsReason, infrav1.NodeNotReadyReason, infrav1.DrainTimedOutReason,
 	controlplanev1.SpotRoleFailedReason, controlplanev1.TokenFailedReason, controlplanev1.EndpointChangedReason,
 	controlplanev1.DowngradeRefusedReason, controlplanev1.APIServerUnreachableReason, controlplanev1.DeadlineExceededReason,
+	controlplanev1.DeletionProtectedReason,
 	addonsv1.ApplyFailedReason, addonsv1.TimedOutReason, addonsv1.ReleaseStalledReason, addonsv1.MissingKeyReason,
 	addonsv1.InvalidTargetPathReason, addonsv1.VersionUnsupportedReason,
 	clusterv1.InternalErrorReason, clusterv1.InvalidConditionReportedReason, clusterv1.ObjectDeletedReason,

@@ -21,8 +21,9 @@ type Version struct {
 	Next kubeversion.Minor
 	// Target is the version of the spec.
 	Target kubeversion.Minor
-	// Served is the version of the API server, or nil if it is not known. The cloud may
-	// have upgraded it: EKS does so when the support of a version ends.
+	// Served is the version of the API server, or nil if it is not known or not
+	// trusted. The cloud may have upgraded it: EKS does so when the support of a version
+	// ends.
 	Served *kubeversion.Minor
 }
 
@@ -37,7 +38,7 @@ func (c *ControlPlane) Version() (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	served := c.servedVersion()
+	served := c.trustedVersion()
 	followed := served != nil && requested != nil && !served.Less(*requested)
 	if requested != nil && target.Less(*requested) && !followed {
 		return Version{}, fault.Stall(controlplanev1.DowngradeRefusedReason,
@@ -104,6 +105,20 @@ func (c *ControlPlane) servedVersion() *kubeversion.Minor {
 		return nil
 	}
 	return &served
+}
+
+// trustedVersion returns the version that the API server reports if the workspace may
+// follow it, or nil. The request of a later version upgrades a cluster irreversibly, so
+// only the endpoint of EKS is trusted, and not during a run, which may replace it. Any
+// API server can be behind a kubeconfig of an output.
+func (c *ControlPlane) trustedVersion() *kubeversion.Minor {
+	if c.Kubeconfig().Source != controlplanev1.KubeconfigSourceEKS || c.Existing == nil {
+		return nil
+	}
+	if _, running := fault.AsWaiting(workspace.Outcome(c.Existing)); running {
+		return nil
+	}
+	return c.servedVersion()
 }
 
 // hasReached reports whether the workspace is applied and the API server serves

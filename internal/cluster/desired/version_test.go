@@ -48,6 +48,34 @@ func TestVersion_followsTheCloud(t *testing.T) {
 		c.ControlPlane.Spec.Version, c.ControlPlane.Status.Version = spec, served
 		return c
 	}
+	running := func(c *ControlPlane) {
+		c.Existing.Status.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.RunInProgressReason}}
+	}
+	failed := func(c *ControlPlane) {
+		c.Existing.Status.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.RunFailedReason}}
+	}
+	output := func(c *ControlPlane) {
+		c.ControlPlane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	}
+	for name, change := range map[string]func(*ControlPlane){"during a run": running, "a kubeconfig of an output": output} {
+		t.Run("does not follow "+name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := control("v1.33.0", "1.33", "v1.34.1")
+			change(c)
+			version, err := c.Version()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(version.Next.String()).To(Equal("1.33"))
+			g.Expect(version.Hold().Next.String()).To(Equal("1.33"))
+		})
+	}
+	t.Run("follows after a failed run", func(t *testing.T) {
+		g := NewWithT(t)
+		c := control("v1.33.0", "1.33", "v1.34.1")
+		failed(c)
+		version, err := c.Version()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(version.Next.String()).To(Equal("1.34"))
+	})
 	tests := map[string]struct {
 		spec, requested, served string
 		next, held              string

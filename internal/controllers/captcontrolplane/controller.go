@@ -112,6 +112,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 		Finalizer:   controlplanev1.CAPTControlPlaneFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
+			{Run: forgetDeletion, ContinueIf: isInitialized},
 			{Condition: controlplanev1.InfrastructureReadyCondition, Run: r.infrastructure, Message: infrastructureMessage, ContinueIf: isInitialized},
 			{Condition: controlplanev1.SpotRoleReadyCondition, Run: r.spotRole, ReasonOf: spotRoleReason, ContinueIf: isInitialized},
 			{Condition: controlplanev1.WorkspaceReadyCondition, Run: r.workspace, Message: workspaceMessage, ContinueIf: isInitialized},

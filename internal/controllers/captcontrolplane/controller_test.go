@@ -15,6 +15,7 @@ func TestFrame_order(t *testing.T) {
 	g := NewWithT(t)
 	frame := (&Reconciler{}).frame()
 	g.Expect(frame.Steps).To(HaveExactElements(
+		HaveField("Condition", BeEmpty()),
 		HaveField("Condition", controlplanev1.InfrastructureReadyCondition),
 		HaveField("Condition", controlplanev1.SpotRoleReadyCondition),
 		HaveField("Condition", controlplanev1.WorkspaceReadyCondition),

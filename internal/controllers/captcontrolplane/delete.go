@@ -21,6 +21,7 @@ import (
 
 // The names of deletion steps in controlplanev1.SkipDeletionChecksAnnotation.
 const (
+	skipProtection    = "protection"
 	skipGuard         = "guard"
 	skipLoadBalancers = "load-balancers"
 	skipNodes         = "nodes"

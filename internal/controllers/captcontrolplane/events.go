@@ -27,6 +27,7 @@ var transitionEvents = reconcile.EventTable{
 		controlplanev1.EndpointChangedReason,
 		controlplanev1.TokenFailedReason,
 		controlplanev1.DeadlineExceededReason,
+		controlplanev1.DeletionProtectedReason,
 		controlplanev1.SpotRoleFailedReason,
 	},
 }

@@ -626,6 +626,83 @@ func TestDeleteNodes_endsADrainThatIsBlocked(t *testing.T) {
 	g.Expect(termination()).To(Equal(started.Add(8*time.Minute).UTC().Format(time.RFC3339)), "it is set once")
 }
 
+func TestDeleteAll_namesWhoCreatesObjectsAgain(t *testing.T) {
+	g := NewWithT(t)
+	began := noon.Add(-5 * time.Minute)
+	again, first := service("web", corev1.ServiceTypeLoadBalancer), service("api", corev1.ServiceTypeLoadBalancer)
+	first.CreationTimestamp = metav1.NewTime(began)
+	again.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+	again.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "aws-load-balancer-controller", Operation: "Update", Time: new(metav1.NewTime(noon))},
+		{Manager: "argocd-controller", Operation: "Apply", Time: new(metav1.NewTime(noon.Add(-time.Minute)))},
+	}
+	remaining, err := deleteAll(t.Context(), workloadCluster(g), []workloadObject{{again, "Service"}, {first, "Service"}}, began)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(remaining).To(HaveExactElements(
+		"Service default/web (created after the deletion began, by argocd-controller: stop the controller that creates it)", "Service default/api"))
+}
+
+func TestGuard_ofAProtectedControlPlane(t *testing.T) {
+	protect := func(value string) map[string]infrav1.Value {
+		return map[string]infrav1.Value{protectionVariable: {Raw: []byte(value)}}
+	}
+	byTemplate := newTemplate()
+	byTemplate.Status.Variables = []infrav1.DeclaredVariable{{Name: protectionVariable, Default: "true"}}
+	conditions.Set(byTemplate, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: infrav1.ModuleInspectedReason})
+	for name, c := range map[string]struct {
+		spec, workspace map[string]infrav1.Value
+		template        *infrav1.WorkspaceTemplate
+		skip            string
+		want            string
+	}{
+		"not protected":              {template: newTemplate()},
+		"protected":                  {spec: protect("true"), workspace: protect("true"), template: newTemplate(), want: "stall " + controlplanev1.DeletionProtectedReason},
+		"protected by the template":  {template: byTemplate, want: "stall " + controlplanev1.DeletionProtectedReason},
+		"without protection":         {spec: protect("false"), workspace: protect("false"), template: byTemplate},
+		"protection to be removed":   {spec: protect("false"), workspace: protect("true"), template: newTemplate(), want: "wait " + controlplanev1.RemovingProtectionReason},
+		"removed from the spec":      {workspace: protect("true"), template: newTemplate(), want: "wait " + controlplanev1.RemovingProtectionReason},
+		"protection removed by hand": {spec: protect("true"), workspace: protect("true"), template: newTemplate(), skip: "protection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			objects := workloadCluster(g, inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "apps"))
+			apply := newWorkspace(nil)
+			apply.Spec.Variables = c.workspace
+			r := reconciler(t, c.template, apply)
+			s := deletedScope(g, r, objects)
+			s.apply.ResourceVersion, s.apply.Spec.Variables, s.controlPlane.Spec.Variables = apply.ResourceVersion, c.workspace, c.spec
+			s.controlPlane.Annotations = map[string]string{controlplanev1.SkipDeletionChecksAnnotation: c.skip}
+			err := r.guard(t.Context(), s)
+			g.Expect(result(err)).To(Equal(c.want))
+
+			release := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "apps")
+			g.Expect(objects.Get(t.Context(), client.ObjectKeyFromObject(release), release)).To(Succeed())
+			suspended, _, _ := unstructured.NestedBool(release.Object, "spec", "suspend")
+			g.Expect(suspended).To(Equal(c.want == ""), "nothing is changed before the protection is removed")
+			if c.want != "wait "+controlplanev1.RemovingProtectionReason {
+				return
+			}
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), s.apply)).To(Succeed())
+			g.Expect(s.apply.Spec.Variables[protectionVariable].String()).To(Equal("false"))
+			conditions.Set(s.controlPlane, metav1.Condition{Type: controlplanev1.GuardedCondition, Status: metav1.ConditionFalse, Reason: controlplanev1.RemovingProtectionReason})
+			conditions.Set(s.apply, metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.RunFailedReason, Message: "no permission"})
+			g.Expect(r.guard(t.Context(), s)).To(MatchError(ContainSubstring("no permission")))
+			conditions.Set(s.apply, metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+			g.Expect(result(r.unprotect(t.Context(), s))).To(BeEmpty())
+		})
+	}
+}
+
+func TestForgetDeletion(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope()
+	for _, condition := range []string{controlplanev1.AvailableCondition, controlplanev1.AddonsGoneCondition, controlplanev1.NodesGoneCondition} {
+		conditions.Set(s.controlPlane, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "R"})
+	}
+	g.Expect(forgetDeletion(t.Context(), s)).To(Succeed())
+	g.Expect(s.controlPlane.Status.Conditions).To(ConsistOf(HaveField("Type", controlplanev1.AvailableCondition)))
+}
+
 func TestGuard_suspendsFlux(t *testing.T) {
 	g := NewWithT(t)
 	suspended := inCluster("helm.toolkit.fluxcd.io/v2", "HelmRelease", "suspended")

@@ -42,8 +42,11 @@ const (
 )
 
 // guard suspends Flux, which would create again what the next steps delete. The releases
-// of add-ons are uninstalled later.
+// of add-ons are uninstalled later. A protected control plane is left unchanged.
 func (r *Reconciler) guard(ctx context.Context, s *scope) error {
+	if err := r.unprotect(ctx, s); err != nil {
+		return err
+	}
 	return r.inWorkload(ctx, s, skipGuard, controlplanev1.GuardedCondition, func(c client.Client) ([]string, error) {
 		objects, err := listKinds(ctx, c, fluxKinds)
 		if err != nil {
@@ -71,7 +74,7 @@ func (r *Reconciler) deleteLoadBalancers(ctx context.Context, s *scope) error {
 		if err != nil {
 			return nil, err
 		}
-		return deleteAll(ctx, c, objects)
+		return deleteAll(ctx, c, objects, s.waitingSince(controlplanev1.LoadBalancersGoneCondition))
 	})
 }
 
@@ -91,7 +94,7 @@ func (r *Reconciler) deleteNodes(ctx context.Context, s *scope) error {
 				}
 			}
 		}
-		return deleteAll(ctx, c, objects)
+		return deleteAll(ctx, c, objects, s.waitingSince(controlplanev1.NodesGoneCondition))
 	})
 }
 
@@ -120,11 +123,16 @@ func (r *Reconciler) inWorkload(ctx context.Context, s *scope, name, condition s
 	})
 }
 
-// deleteAll deletes objects and returns their names.
-func deleteAll(ctx context.Context, c client.Client, objects []workloadObject) ([]string, error) {
+// deleteAll deletes objects and returns their names. It marks objects that were created
+// after the first deletion: only Flux is suspended, and other controllers may continue.
+func deleteAll(ctx context.Context, c client.Client, objects []workloadObject, since time.Time) ([]string, error) {
 	var remaining []string
 	for _, obj := range objects {
-		remaining = append(remaining, obj.String())
+		text := obj.String()
+		if created := obj.GetCreationTimestamp(); created.After(since) {
+			text += " (created after the deletion began, by " + obj.creator() + ": stop the controller that creates it)"
+		}
+		remaining = append(remaining, text)
 		if err := obj.delete(ctx, c); err != nil {
 			return nil, err
 		}
@@ -241,6 +249,21 @@ func (o workloadObject) delete(ctx context.Context, c client.Writer) error {
 		return fmt.Errorf("deleting %s: %w", o, err)
 	}
 	return nil
+}
+
+// creator returns the client that was the first to write the object.
+func (o workloadObject) creator() string {
+	fields := o.GetManagedFields()
+	if len(fields) == 0 || fields[0].Manager == "" {
+		return "an unknown client"
+	}
+	first := fields[0]
+	for _, f := range fields[1:] {
+		if f.Time != nil && first.Time != nil && f.Time.Before(first.Time) {
+			first = f
+		}
+	}
+	return first.Manager
 }
 
 // String returns the name of the object, and the finalizers that delay its
