@@ -28,6 +28,7 @@ type installOptions struct {
 	from          string
 	chart         addonfile.Chart
 	insecure      bool
+	mirrors       []string
 	dryRun, force bool
 }
 
@@ -55,6 +56,7 @@ A built-in add-on is a file NAME.yaml in the directory --from, else in $CAPT_ADD
 else in the directory addons next to captctl. make addons creates these files.`,
 		Example: `  captctl addon install fluxcd karpenter
   captctl addon install karpenter --chart-repository oci://registry.example.com/charts --version 1.14.1
+  captctl addon install fluxcd karpenter --mirror ghcr.io=registry.example.com/ghcr --mirror public.ecr.aws=registry.example.com/ecr
   captctl addon install ./my-addon.yaml --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -76,6 +78,7 @@ else in the directory addons next to captctl. make addons creates these files.`,
 	flags.StringVar(&i.from, "from", "", "Directory with the built-in add-ons.")
 	flags.StringVar(&i.chart.Repository, "chart-repository", "", "Chart repository to use instead of the add-on's.")
 	flags.StringVar(&i.chart.Version, "version", "", "Chart version to use instead of the add-on's.")
+	flags.StringArrayVar(&i.mirrors, "mirror", nil, "Registry to use instead of another for images and charts, as FROM=TO. Can be repeated.")
 	flags.BoolVar(&i.insecure, "insecure", false, "Allow plain HTTP to the chart repository.")
 	flags.BoolVar(&i.dryRun, "dry-run", false, "Validate the objects on the API server, and change nothing.")
 	flags.BoolVar(&i.force, "force-conflicts", false, "Overwrite fields that other field managers own.")
@@ -97,6 +100,13 @@ func (i *installOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 		objects = append(objects, read...)
+	}
+	mirrors, err := addonfile.ParseMirrors(i.mirrors)
+	if err != nil {
+		return err
+	}
+	if err := addonfile.UseMirrors(objects, mirrors); err != nil {
+		return err
 	}
 	if err := addonfile.OverrideChart(objects, i.chart); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,8 +23,8 @@ const (
 	fluxResetAt = "reconcile.fluxcd.io/resetAt"
 	// fluxWatchLabel makes Flux reconcile a release when the Secret changes.
 	fluxWatchLabel = "reconcile.fluxcd.io/watch"
-	// fluxFinalizer is the finalizer that Flux sets. Cluster API removes finalizers
-	// that are not in the manifest, so the manifest has it.
+	// fluxFinalizer is the finalizer that Flux sets. The manifest has it, so that a
+	// release that is deleted before Flux saw it is uninstalled too.
 	fluxFinalizer = "finalizers.fluxcd.io"
 
 	helmAPI   = "helm.toolkit.fluxcd.io/v2"
@@ -101,7 +102,7 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 }
 
 // isBuiltIn reports whether every cluster has the namespace. Such a namespace is
-// not rendered: Cluster API would remove the labels that are not in the manifest.
+// not rendered: it does not belong to the add-on.
 func isBuiltIn(namespace string) bool {
 	return namespace == "default" || strings.HasPrefix(namespace, "kube-")
 }
@@ -155,6 +156,10 @@ func upgradeSpec(helm *addonsv1.HelmRelease) map[string]any {
 	}
 }
 
+// privateECR matches the private registries of AWS. Flux signs in with the identity of
+// its source controller.
+var privateECR = regexp.MustCompile(`^[0-9]{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.(amazonaws\.com|amazonaws\.com\.cn|on\.aws|on\.amazonwebservices\.com\.cn)(/|$)`)
+
 // chartSource returns the source object of the chart and refers to it in the
 // spec of the release.
 func (in *Input) chartSource(spec map[string]any) *unstructured.Unstructured {
@@ -169,6 +174,9 @@ func (in *Input) chartSource(spec map[string]any) *unstructured.Unstructured {
 		}
 		if insecure {
 			repository["insecure"] = true
+		}
+		if privateECR.MatchString(registry) {
+			repository["provider"] = "aws"
 		}
 		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": in.Addon.Name}
 		return newSource("OCIRepository", helm.Namespace, in.Addon.Name, repository)

@@ -93,9 +93,26 @@ func TestRender_supportsHelmRepositories(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	all := objects(g, r)
 	g.Expect(all).To(HaveKey("HelmRepository"))
-	g.Expect(all).NotTo(HaveKey("Namespace"), "Cluster API would remove the labels of kube-system")
+	g.Expect(all).NotTo(HaveKey("Namespace"), "kube-system does not belong to the add-on")
 	version, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "chart", "spec", "version")
 	g.Expect(version).To(Equal("1.14.1"))
+}
+
+func TestRender_signsInToPrivateRegistriesOfAWS(t *testing.T) {
+	for repository, want := range map[string]string{
+		"oci://public.ecr.aws/karpenter":                                      "",
+		"oci://123456789012.dkr.ecr.eu-central-1.amazonaws.com/ecr/karpenter": "aws",
+		"oci://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn":              "aws",
+		"oci://123456789012.dkr.ecr.eu-central-1.amazonaws.com.example.com/x": "",
+	} {
+		g := NewWithT(t)
+		addon := karpenter()
+		addon.Spec.Helm.Chart.Repository = repository
+		r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
+		g.Expect(err).NotTo(HaveOccurred())
+		provider, _, _ := unstructured.NestedString(objects(g, r)["OCIRepository"].Object, "spec", "provider")
+		g.Expect(provider).To(Equal(want), repository)
+	}
 }
 
 // Flux records the token of the rendering that it reconciled.
