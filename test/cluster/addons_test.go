@@ -136,12 +136,25 @@ func TestAddon_installsKeepsAndRemoves(t *testing.T) {
 	}, testTimeout).Should(Succeed())
 	h.waitAddon("second", name, clusterv1.ReadyReason)
 
-	t.Log("the add-on changes")
+	t.Log("the add-on changes, and others have changed its objects too")
+	firstKey := client.ObjectKey{Namespace: "default", Name: "first"}
+	h.Expect(workload.Get(h.ctx, firstKey, deployed)).To(Succeed())
+	h.Expect(deployed.Annotations).To(HaveKey("cluster"))
+	others := deployed.DeepCopy()
+	others.Labels["theirs"], others.Annotations["theirs"] = "kept", "kept"
+	others.Finalizers = []string{"example.com/theirs"}
+	h.Expect(workload.Patch(h.ctx, others, client.MergeFrom(deployed), client.FieldOwner("theirs"))).To(Succeed())
 	change(h, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) { a.Spec.Manifests[0].Inline = deployment("first", "two") })
 	h.Eventually(func(g Gomega) {
-		g.Expect(workload.Get(h.ctx, client.ObjectKey{Namespace: "default", Name: "first"}, deployed)).To(Succeed())
+		g.Expect(workload.Get(h.ctx, firstKey, deployed)).To(Succeed())
 		g.Expect(deployed.Annotations).To(HaveKeyWithValue("value", "two"))
 	}, testTimeout).Should(Succeed())
+	h.Expect(deployed.Labels).To(HaveKeyWithValue("theirs", "kept"))
+	h.Expect(deployed.Annotations).To(HaveKeyWithValue("theirs", "kept"))
+	h.Expect(deployed.Finalizers).To(Equal([]string{"example.com/theirs"}))
+	removed := deployed.DeepCopy()
+	removed.Finalizers = nil
+	h.Expect(workload.Patch(h.ctx, removed, client.MergeFrom(deployed))).To(Succeed())
 
 	t.Log("a user triggers it")
 	change(h, "first", &addonsv1.CAPTAddon{}, func(a *addonsv1.CAPTAddon) {

@@ -25,12 +25,10 @@ func Name(addon, cluster string) string {
 	return fmt.Sprintf("%s-%s", prefix[:min(len(prefix), maxNamePrefix)], digest(addon, cluster)[:8])
 }
 
-// ResourceSet returns the ClusterResourceSet that applies an add-on to a cluster.
+// ResourceSet returns the ClusterResourceSet that installs an add-on in a cluster. It
+// applies no changes: Cluster API's merge patch would remove the finalizers, labels and
+// annotations that others added.
 func ResourceSet(addon *addonsv1.CAPTAddon, cluster string) *clusteraddonsv1.ClusterResourceSet {
-	strategy := string(clusteraddonsv1.ClusterResourceSetStrategyReconcile)
-	if addon.Spec.Strategy == addonsv1.StrategyApplyOnce {
-		strategy = string(clusteraddonsv1.ClusterResourceSetStrategyApplyOnce)
-	}
 	return &clusteraddonsv1.ClusterResourceSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusteraddonsv1.GroupVersion.String(), Kind: "ClusterResourceSet"},
 		ObjectMeta: objectMeta(addon, cluster),
@@ -39,7 +37,7 @@ func ResourceSet(addon *addonsv1.CAPTAddon, cluster string) *clusteraddonsv1.Clu
 			Resources: []clusteraddonsv1.ResourceRef{{
 				Name: Name(addon.Name, cluster), Kind: string(clusteraddonsv1.SecretClusterResourceSetResourceKind),
 			}},
-			Strategy: strategy,
+			Strategy: string(clusteraddonsv1.ClusterResourceSetStrategyApplyOnce),
 		},
 	}
 }

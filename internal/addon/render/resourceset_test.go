@@ -29,20 +29,13 @@ func TestName_isUniquePerPairAndShortEnough(t *testing.T) {
 }
 
 func TestResourceSet_selectsOneCluster(t *testing.T) {
-	for name, test := range map[string]struct {
-		strategy addonsv1.Strategy
-		want     string
-	}{
-		"default":   {"", "Reconcile"},
-		"reconcile": {addonsv1.StrategyReconcile, "Reconcile"},
-		"once":      {addonsv1.StrategyApplyOnce, "ApplyOnce"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, strategy := range []addonsv1.Strategy{"", addonsv1.StrategyReconcile, addonsv1.StrategyApplyOnce} {
+		t.Run(string(strategy), func(t *testing.T) {
 			g := NewWithT(t)
 			addon := karpenter()
-			addon.Spec.Strategy = test.strategy
+			addon.Spec.Strategy = strategy
 			set := ResourceSet(addon, "demo")
-			g.Expect(set.Spec.Strategy).To(Equal(test.want))
+			g.Expect(set.Spec.Strategy).To(Equal("ApplyOnce"), "Cluster API applies no changes")
 			g.Expect(set.Spec.ClusterSelector).To(Equal(metav1.LabelSelector{MatchLabels: map[string]string{addonsv1.ClusterLabel: "demo"}}))
 			g.Expect(set.Spec.Resources).To(Equal([]clusteraddonsv1.ResourceRef{{Name: Name("karpenter", "demo"), Kind: "Secret"}}))
 			g.Expect(set.Name).To(Equal(Name("karpenter", "demo")))

@@ -24,7 +24,7 @@ import (
 const fieldManager = "capt-addon"
 
 // request applies the ClusterResourceSet of a cluster and the Secret with its
-// content, which Cluster API then applies. It is idempotent.
+// content, which Cluster API installs. It is idempotent.
 func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, round int) error {
 	rendered, err := r.renderData(ctx, s, in, round)
 	if err != nil {
@@ -93,13 +93,27 @@ func (r *Reconciler) apply(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// checkApplied returns a problem unless Cluster API has applied the rendered
-// content. The ClusterResourceSetBinding records that; the condition of the
-// ClusterResourceSet does not.
-func (r *Reconciler) checkApplied(ctx context.Context, s *scope, in *installation) error {
+// ensureApplied applies the rendered content. Cluster API installs it, and this
+// controller applies it then, and every change.
+func (r *Reconciler) ensureApplied(ctx context.Context, s *scope, in *installation) error {
 	if in.previous.AppliedHash != "" && in.previous.AppliedHash == in.rendered.Hash || s.keepsFirstContent(in) {
 		return nil
 	}
+	if in.previous.AppliedHash == "" {
+		if err := r.checkInstalled(ctx, s, in); err != nil {
+			return err
+		}
+	}
+	if s.addon.Spec.Strategy == addonsv1.StrategyApplyOnce {
+		return nil
+	}
+	return r.applyContent(ctx, s, in)
+}
+
+// checkInstalled returns a problem unless Cluster API has installed the add-on. The
+// ClusterResourceSetBinding records that; the condition of the ClusterResourceSet does
+// not.
+func (r *Reconciler) checkInstalled(ctx context.Context, s *scope, in *installation) error {
 	var binding clusteraddonsv1.ClusterResourceSetBinding
 	if err := r.Client.Get(ctx, in.key(s), &binding); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the ClusterResourceSetBinding: %w", err)
@@ -116,15 +130,15 @@ func (r *Reconciler) checkApplied(ctx context.Context, s *scope, in *installatio
 }
 
 // appliedByClusterAPI reports whether Cluster API tried to apply the content with
-// a hash, and whether it succeeded.
+// a hash, and whether it has applied any content. It applies only the first.
 func appliedByClusterAPI(binding *clusteraddonsv1.ClusterResourceSetBinding, name, hash string) (attempted, applied bool) {
 	for _, set := range binding.Spec.Bindings {
 		if set.ClusterResourceSetName != name {
 			continue
 		}
 		for _, resource := range set.Resources {
-			if resource.Name == name && resource.Hash == hash {
-				return true, resource.Applied != nil && *resource.Applied
+			if resource.Name == name {
+				return resource.Hash == hash, resource.Applied != nil && *resource.Applied
 			}
 		}
 	}

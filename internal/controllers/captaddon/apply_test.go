@@ -27,7 +27,8 @@ func TestAppliedByClusterAPI(t *testing.T) {
 		"applied":          {"flux", []clusteraddonsv1.ResourceBinding{resource("other", "new", new(true)), resource("flux", "new", new(true))}, true, true},
 		"failed":           {"flux", []clusteraddonsv1.ResourceBinding{resource("flux", "new", new(false))}, true, false},
 		"not reported":     {"flux", []clusteraddonsv1.ResourceBinding{resource("flux", "new", nil)}, true, false},
-		"old content":      {"flux", []clusteraddonsv1.ResourceBinding{resource("flux", "old", new(true))}, false, false},
+		"old content":      {"flux", []clusteraddonsv1.ResourceBinding{resource("flux", "old", new(true))}, false, true},
+		"old failure":      {"flux", []clusteraddonsv1.ResourceBinding{resource("flux", "old", new(false))}, false, false},
 		"another resource": {"flux", []clusteraddonsv1.ResourceBinding{resource("other", "new", new(true))}, false, false},
 		"another set":      {"other", []clusteraddonsv1.ResourceBinding{resource("flux", "new", new(true))}, false, false},
 	} {
@@ -44,15 +45,15 @@ func TestAppliedByClusterAPI(t *testing.T) {
 }
 
 // These need no binding, and so no client.
-func TestCheckApplied_remembersWhatWasApplied(t *testing.T) {
+func TestEnsureApplied_remembersWhatWasApplied(t *testing.T) {
 	g := NewWithT(t)
 	s, in := &scope{addon: newAddon("flux")}, selected("a")
 	in.previous.AppliedHash = "new"
-	g.Expect((&Reconciler{}).checkApplied(t.Context(), s, in)).To(Succeed())
+	g.Expect((&Reconciler{}).ensureApplied(t.Context(), s, in)).To(Succeed())
 
 	in.previous.AppliedHash = "old"
 	s.addon.Spec.Strategy = addonsv1.StrategyApplyOnce
-	g.Expect((&Reconciler{}).checkApplied(t.Context(), s, in)).To(Succeed())
+	g.Expect((&Reconciler{}).ensureApplied(t.Context(), s, in)).To(Succeed())
 }
 
 func TestLabelCluster_patchesOnce(t *testing.T) {

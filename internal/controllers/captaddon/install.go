@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
@@ -90,6 +93,9 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 	if err := in.checkCluster(); err != nil {
 		return err
 	}
+	if err := r.replaceResourceSet(ctx, in); err != nil {
+		return err
+	}
 	if s.needsRequest(in) {
 		if err := s.checkOrder(in, budget); err != nil {
 			return err
@@ -99,7 +105,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 			return err
 		}
 	}
-	if err := r.checkApplied(ctx, s, in); err != nil {
+	if err := r.ensureApplied(ctx, s, in); err != nil {
 		return r.retry(ctx, s, in, err)
 	}
 	if !s.keepsFirstContent(in) {
@@ -109,6 +115,18 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 		return r.retry(ctx, s, in, err)
 	}
 	return r.prune(ctx, s, in)
+}
+
+// replaceResourceSet deletes a ClusterResourceSet of an earlier version, which applies
+// changes. Its strategy cannot be changed. The objects in the cluster stay.
+func (r *Reconciler) replaceResourceSet(ctx context.Context, in *installation) error {
+	if in.resourceSet == nil || in.resourceSet.Spec.Strategy != string(clusteraddonsv1.ClusterResourceSetStrategyReconcile) {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, in.resourceSet, client.Preconditions{UID: &in.resourceSet.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the ClusterResourceSet: %w", err)
+	}
+	return fault.WaitFor(time.Second, addonsv1.ApplyingReason, "ClusterResourceSet %s of an earlier version is being replaced", in.resourceSet.Name)
 }
 
 // checkCluster returns a fault unless the cluster accepts the add-on and the

@@ -106,9 +106,12 @@ func (o *observer) checkObject(ctx context.Context, rendered *rendering, object 
 	return checkContent(rendered, object, obj)
 }
 
-// checkContent returns a problem if a Secret was changed, or if an object that
-// reports its readiness is not ready.
+// checkContent returns a problem if the cache is behind, if a Secret was changed, or if
+// an object that reports its readiness is not ready.
 func checkContent(rendered *rendering, object render.Object, obj *unstructured.Unstructured) error {
+	if rendered.isOutdated(object, obj) {
+		return &problem{reason: addonsv1.ApplyingReason, message: object.String() + " was applied, and its change has not been observed yet"}
+	}
 	if digest, isSecret := rendered.Secrets[object]; isSecret && digest != render.DataDigest(obj) {
 		return &problem{reason: addonsv1.DriftedReason, message: object.String() + " was changed", drifted: true}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -22,6 +24,21 @@ type rendering struct {
 
 	// inputs identifies the versions of everything it was rendered from.
 	inputs string
+	// applied are the versions of the objects that were applied. The cache of the
+	// workload cluster may have older ones, whose readiness means nothing.
+	applied map[render.Object]version
+}
+
+// version is a version of an object.
+type version struct {
+	uid        types.UID
+	generation int64
+}
+
+// isOutdated reports whether an object is older than the one that was applied.
+func (r *rendering) isOutdated(object render.Object, obj *unstructured.Unstructured) bool {
+	applied := r.applied[object]
+	return applied.uid == obj.GetUID() && obj.GetGeneration() < applied.generation
 }
 
 // withoutData returns a rendering without its manifests, which are large and

@@ -1,0 +1,169 @@
+package captaddon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// applyContent applies the rendered content to the workload cluster with server-side
+// apply. Cluster API only installs it: its merge patch would remove the finalizers,
+// labels and annotations that others added.
+func (r *Reconciler) applyContent(ctx context.Context, s *scope, in *installation) error {
+	c, err := r.Clusters.GetUncachedClient(ctx, in.key(s))
+	if err != nil {
+		return connectionError(err)
+	}
+	rendered, err := r.renderData(ctx, s, in, render.Round(in.secret))
+	if err != nil {
+		return err
+	}
+	if rendered.Hash != in.rendered.Hash {
+		return fault.WaitFor(time.Second, addonsv1.ApplyingReason, "The content changed while it was applied")
+	}
+	// An object that is rejected does not prevent the others, such as its CRD.
+	var errs []error
+	in.rendered.applied = map[render.Object]version{}
+	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
+		objects, err := manifest.Parse(rendered.Data[key])
+		if err != nil {
+			return fmt.Errorf("reading the rendered content: %w", err)
+		}
+		for _, obj := range objects {
+			identity := render.IdentityOf(obj)
+			if err := applyObject(ctx, c, obj); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			in.rendered.applied[identity] = version{uid: obj.GetUID(), generation: obj.GetGeneration()}
+		}
+	}
+	for _, err := range errs {
+		if rejected, found := errors.AsType[*problem](err); found {
+			return rejected
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyObject applies an object, which becomes the one in the cluster. It returns a
+// problem if the cluster rejects it.
+func applyObject(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	err := takeOver(ctx, c, render.IdentityOf(obj))
+	if err == nil {
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(fieldManager), client.ForceOwnership)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case apimeta.IsNoMatchError(err):
+		return &problem{
+			reason: addonsv1.ApplyFailedReason, failed: true,
+			message: fmt.Sprintf("%s: its kind is not installed: add the add-on that installs the CRD to dependsOn", render.IdentityOf(obj)),
+		}
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return &problem{
+			reason: addonsv1.ApplyFailedReason, failed: true,
+			message: fmt.Sprintf("%s %s was rejected: %s", obj.GetKind(), obj.GetName(), withoutSecrets(obj, err)),
+		}
+	default:
+		return fmt.Errorf("applying %s: %s", render.IdentityOf(obj), withoutSecrets(obj, err))
+	}
+}
+
+// takeOver makes this controller the manager of the fields that Cluster API set, so
+// that a field that the content no longer has is removed.
+func takeOver(ctx context.Context, c client.Client, object render.Object) error {
+	current := object.Unstructured()
+	if err := c.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: object.Name}, current); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	managers := labelManagers(current.GetManagedFields())
+	if managers.Len() == 0 {
+		return nil
+	}
+	if err := csaupgrade.UpgradeManagedFields(current, managers, fieldManager); err != nil {
+		return fmt.Errorf("reading the managed fields: %w", err)
+	}
+	fields := current.GetManagedFields()
+	for i := range fields {
+		if fields[i].Manager == fieldManager && fields[i].Operation == metav1.ManagedFieldsOperationApply {
+			if err := releaseFinalizers(&fields[i]); err != nil {
+				return err
+			}
+		}
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
+		// The patch fails if the object changed meanwhile.
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": current.GetResourceVersion()},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the managed fields: %w", err)
+	}
+	return c.Patch(ctx, current, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// labelManagers returns the managers that created or updated an object with the label
+// of the add-on: Cluster API. Others that changed the object did not set this label.
+func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
+	managers := sets.New[string]()
+	for _, entry := range fields {
+		if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var owned struct {
+			Metadata struct {
+				Labels map[string]json.RawMessage `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if err := json.Unmarshal(entry.FieldsV1.Raw, &owned); err != nil {
+			continue
+		}
+		if _, found := owned.Metadata.Labels["f:"+addonsv1.AddonLabel]; found {
+			managers.Insert(entry.Manager)
+		}
+	}
+	return managers
+}
+
+// releaseFinalizers removes the finalizers from managed fields: content without a
+// finalizer must not remove it, because its owner would not clean up.
+func releaseFinalizers(entry *metav1.ManagedFieldsEntry) error {
+	var owned, metadata map[string]json.RawMessage
+	if err := json.Unmarshal(entry.FieldsV1.Raw, &owned); err != nil {
+		return fmt.Errorf("reading the managed fields: %w", err)
+	}
+	if err := json.Unmarshal(owned["f:metadata"], &metadata); err != nil {
+		return fmt.Errorf("reading the managed fields: %w", err)
+	}
+	delete(metadata, "f:finalizers")
+	var err error
+	if owned["f:metadata"], err = json.Marshal(metadata); err != nil {
+		return fmt.Errorf("encoding the managed fields: %w", err)
+	}
+	raw, err := json.Marshal(owned)
+	if err != nil {
+		return fmt.Errorf("encoding the managed fields: %w", err)
+	}
+	entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	return nil
+}
