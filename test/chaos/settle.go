@@ -165,8 +165,9 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 // killed when its operation is complete.
 const exitTimeout = 15 * time.Second
 
-// podTimeout is how long Kubernetes may take to delete the objects of an ended run.
-const podTimeout = time.Minute
+// podTimeout is how long Kubernetes may take to delete the objects of an ended run on a
+// busy machine.
+const podTimeout = 3 * time.Minute
 
 // checkProcesses finds processes that are still running.
 func (a *actor) checkProcesses(ctx context.Context) []string {
@@ -286,13 +287,15 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 	return found, nil
 }
 
-// checkLock finds a lock whose holder no longer exists.
+// checkLock finds a lock whose holder no longer exists. A retained workspace leaves the
+// lock of a lost run in another backend to the user, and says so.
 func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string, error) {
 	held, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
 	if err != nil {
 		return nil, err
 	}
-	if held.ID != "" {
+	_, isLease := a.store.(*kubernetesStore)
+	if held.ID != "" && (isLease || a.exists || !held.Created.Before(a.retainedUntil)) {
 		return []string{fmt.Sprintf("the lock is held by %s", held.ID)}, nil
 	}
 	leases, ok := a.store.(*kubernetesStore)

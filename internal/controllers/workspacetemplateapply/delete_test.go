@@ -207,3 +207,14 @@ func TestDestroyedMessage(t *testing.T) {
 		})
 	}
 }
+
+func TestDestroyedMessage_namesARunThatMayHoldTheLock(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Spec.RetainWorkspaceOnDelete = true
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3"}
+	g.Expect(destroyedMessage(s)).To(HaveSuffix("state in backend s3, run hello-r1 was lost and may have left the state locked"))
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "kubernetes", SecretName: "s"}
+	g.Expect(destroyedMessage(s)).To(HaveSuffix("state in Secret s"), "a SaveState run has released it")
+}
