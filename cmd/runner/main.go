@@ -46,6 +46,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
 	flag.StringVar(&config.Providers, "providers", os.Getenv(runner.ProvidersEnv), "Directory with installed providers, which are not downloaded. It may be read-only.")
 	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
+	flag.StringVar(&config.RequestDigest, "request-digest", os.Getenv(runner.DigestEnv), "Digest of the run's request. Another request is not executed.")
 	save := flag.Bool(saveFlag, false, "Save the state that a crashed runner left, instead of executing the run.")
 	printVersion := flag.Bool("version", false, "Print the version and exit.")
 	flag.Parse()

@@ -32,6 +32,9 @@ type EngineOptions struct {
 	Runner string
 	// RunnerImage is the image of the job executor's pods.
 	RunnerImage string
+	// SealKey is the Secret with the key that authenticates the Secrets of runs, as
+	// NAMESPACE/NAME.
+	SealKey string
 	// WorkDir holds the working directories and the plugin cache of the process
 	// executor.
 	WorkDir string
@@ -44,6 +47,7 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform program. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
+	fs.StringVar(&o.SealKey, "seal-key-secret", "", "Secret with the key that authenticates the Secrets of runs, as NAMESPACE/NAME. It is created if it does not exist. Defaults to capt-seal-key in the manager's namespace, or in kube-system outside a cluster.")
 	fs.StringVar(&o.WorkDir, "work-dir", filepath.Join(os.TempDir(), "capt"), "Working directories and plugin cache of the process executor.")
 }
 
@@ -51,6 +55,9 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 func (o *EngineOptions) Validate() error {
 	if o.MaxRuns < 1 {
 		return fmt.Errorf("--max-runs is %d: set it to at least 1", o.MaxRuns)
+	}
+	if _, err := o.sealKey(); err != nil {
+		return err
 	}
 	switch o.Executor {
 	case executorProcess:

@@ -4,6 +4,10 @@ package terraform
 // providers. A runner of an earlier version ignores it.
 const ProvidersEnv = "CAPT_PROVIDERS"
 
+// DigestEnv is the environment variable with the digest of the request that the runner
+// executes.
+const DigestEnv = "CAPT_REQUEST_DIGEST"
+
 // PodSettings configure the pod in which the job executor runs a run. They are a part
 // of the request, so that a run has the same pod whichever manager starts it.
 type PodSettings struct {

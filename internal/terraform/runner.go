@@ -10,6 +10,9 @@ type Run struct {
 	Workspace string
 	// ID identifies the run.
 	ID string
+	// Digest is the digest of the request with which the manager created the run. Start
+	// refuses another one.
+	Digest string
 }
 
 // Liveness is the state of a run's process.

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,11 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	obsolete := s.obsolete(run)
 	switch actionFor(s.apply, run, liveness, obsolete != "") {
 	case actionStart:
-		if err := runner.Start(ctx, run.ref()); err != nil {
+		err := runner.Start(ctx, run.ref())
+		if errors.Is(err, record.ErrForged) {
+			return r.withdraw(ctx, run, "Its request was changed")
+		}
+		if err != nil {
 			return fmt.Errorf("starting run %s: %w", run.id, err)
 		}
 	case actionRecordLoss:
@@ -127,6 +132,8 @@ func (s *scope) obsolete(run *runRecord) string {
 		return "It was canceled"
 	case deleting && !belongsToDeletion(run.operation()):
 		return "The workspace is being deleted"
+	case run.origin == originUnsealed:
+		return "Another version of CAPT, or one with another key, has recorded it"
 	case deleting, run.operation() == terraform.OperationMoveState:
 		return ""
 	case s.inputs == nil:

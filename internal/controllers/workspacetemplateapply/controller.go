@@ -27,6 +27,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 )
@@ -53,6 +54,8 @@ type Reconciler struct {
 	Runners map[infrav1.Executor]terraform.Runner
 	// Default is the executor of workspaces whose provider config has none.
 	Default infrav1.Executor
+	// Seal authenticates the Secrets of runs.
+	Seal *seal.Key
 	// MaxRuns is the limit of concurrent runs.
 	MaxRuns int
 	// RunExits receives an event for each workspace whose run ended without a

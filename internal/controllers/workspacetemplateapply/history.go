@@ -50,6 +50,9 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if !s.isNew(run) {
 			continue
 		}
+		if err := r.adopt(ctx, run); err != nil {
+			return err
+		}
 		result, err := record.Result(run.secret)
 		if err != nil {
 			return err

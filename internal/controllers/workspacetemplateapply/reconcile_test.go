@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,10 +32,18 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
+
+// testKey is older than all runs of the tests.
+var testKey = func() *seal.Key {
+	key, err := seal.New(make([]byte, seal.KeySize), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	utilruntime.Must(err)
+	return key
+}()
 
 var errRefused = errors.New("connection refused")
 
@@ -56,6 +65,7 @@ type testController struct {
 	liveness                                       terraform.Liveness
 	explanation                                    string
 	started, stopped, forgotten, removed, retained []string
+	startError                                     error
 }
 
 func newTestController(t *testing.T, objects ...client.Object) *testController {
@@ -88,7 +98,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 	c.reconciler = &Reconciler{
 		Client: failing, Reader: failing, Metadata: metadataCache{Reader: failing},
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: c}, Default: infrav1.ExecutorProcess,
-		Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
+		Seal: testKey, Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
 		queue: queue.New(1, time.Now, func(queue.Key) {}), tracker: newTracker(),
 	}
 	c.frame = c.reconciler.frame()
@@ -155,6 +165,9 @@ func (c *testController) note(list *[]string, id string) error {
 }
 
 func (c *testController) Start(_ context.Context, run terraform.Run) error {
+	if c.startError != nil {
+		return c.startError
+	}
 	return c.note(&c.started, run.ID)
 }
 
@@ -896,11 +909,90 @@ func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	late.Name, late.ResourceVersion, late.UID = record.SecretName("hello-r2"), "", "late"
 	late.Labels[infrav1.RunLabel] = "hello-r2"
+	c.reconciler.seal(late)
 	c.Expect(c.server.Create(t.Context(), late)).To(Succeed())
 	c.reconcile()
 	c.reconcile()
 	c.Expect(c.started).NotTo(ContainElement("hello-r2"), "its inputs are outdated")
 	c.Expect(c.secrets()).NotTo(ContainElement("capt-run-hello-r2"), "it would be recorded as the last run")
+}
+
+// forge creates the Secret of a run as a module can, which knows the Secret of its own
+// run.
+func (c *testController) forge(id string, change func(*corev1.Secret)) {
+	c.t.Helper()
+	forged := c.runSecret("hello-r1").DeepCopy()
+	forged.Name, forged.ResourceVersion, forged.UID = record.SecretName(id), "", types.UID(id)
+	forged.Labels[infrav1.RunLabel], forged.CreationTimestamp = id, metav1.NewTime(noon)
+	change(forged)
+	c.Expect(c.server.Create(c.t.Context(), forged)).To(Succeed())
+}
+
+func TestReconcile_startsNoRunThatAModuleCreated(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	for _, id := range []string{"hello-r2", "hello-r3"} {
+		c.forge(id, func(*corev1.Secret) {})
+	}
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+	c.expect(infrav1.AppliedCondition, "True Applied")
+
+	// The forged runs do not prevent the next one either.
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "1"}
+	})
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r4"}))
+}
+
+func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.forge("hello-r2", func(secret *corev1.Secret) {
+		secret.Annotations[record.OperationAnnotation] = string(terraform.OperationDestroy)
+		c.Expect(record.SetResult(secret, &terraform.Result{RunID: "hello-r2", Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded})).To(Succeed())
+	})
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.deleted()).To(BeFalse(), "nothing was destroyed")
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r3"}))
+}
+
+func TestReconcile_withdrawsARunWithAnotherRequest(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.liveness, c.startError = terraform.LivenessPending, fmt.Errorf("starting run: %w", record.ErrForged)
+	c.reconcile()
+	result, err := record.Result(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(result.Diagnostics[0].Detail).To(Equal("Its request was changed."))
+}
+
+func TestReconcile_restoresTheStatusOfAMovedWorkspaceFromItsRuns(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	apply := c.get()
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
+	// The other management cluster has another key.
+	c.reconciler.Seal, _ = seal.New(seal.Generate(), testKey.Created())
+
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+	c.expect(infrav1.AppliedCondition, "True Applied")
+	c.Expect(c.get().Status.Runs).To(BeEquivalentTo(1))
 }
 
 func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,6 +97,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
+		r.seal(secret)
 		if err := r.takeNumber(ctx, s, number); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return err
 	}
 	s.keepsSlot = true
-	run := &runRecord{id: request.RunID, number: number, secret: secret}
+	run := &runRecord{id: request.RunID, workspace: s.apply.Name, number: number, secret: secret, origin: originSealed}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
 	if err := runner.Start(ctx, run.ref()); err != nil {
@@ -138,12 +138,38 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 }
 
+// seal marks the Secret of a run as created by this manager.
+func (r *Reconciler) seal(secret *corev1.Secret) {
+	secret.Annotations[record.SealAnnotation] = r.Seal.Sign(record.SealPurpose, record.SealedContent(secret))
+}
+
+// adopt seals a run that was moved with its workspace, before the status is restored from
+// it. Without a status it would not be recognised again.
+func (r *Reconciler) adopt(ctx context.Context, run *runRecord) error {
+	if run.origin != originMoved {
+		return nil
+	}
+	adopted := run.secret.DeepCopy()
+	if adopted.Annotations == nil {
+		adopted.Annotations = map[string]string{}
+	}
+	r.seal(adopted)
+	// The cache has only parts of the Secret, so it is patched, not updated.
+	if err := r.Client.Patch(ctx, adopted, client.MergeFrom(run.secret)); err != nil {
+		return fmt.Errorf("sealing run %s: %w", run.id, err)
+	}
+	run.origin = originSealed
+	return nil
+}
+
 // storeFault turns the error of storing a run into a fault: the run exists and
 // the cache is stale, or the run is too large.
 func storeFault(runID string, err error) error {
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s is starting", runID)
+		// A manager that continues after a suspension has created it, or another user. Its
+		// number is taken, so the next attempt has another one.
+		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Secret %s exists already: trying the next number", record.SecretName(runID))
 	case errors.Is(err, record.ErrRequestTooLarge), apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err):
 		return fault.Stall(infrav1.RunFailedReason, "Module and values exceed the size of a Secret (1 MiB): use source: Remote or smaller values")
 	default:
@@ -243,7 +269,7 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 			// There is none, or a user has deleted it.
 		case err != nil:
 			return fmt.Errorf("reading run %d: %w", number, err)
-		case metav1.IsControlledBy(&run, s.apply):
+		case runRecordOf(r.Seal, s.apply, &run) != nil:
 			return s.staleCache()
 		}
 	}

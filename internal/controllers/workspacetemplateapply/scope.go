@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -52,9 +53,13 @@ type scope struct {
 
 // runRecord is the Secret of a run.
 type runRecord struct {
-	id     string
-	number int64
-	secret *corev1.Secret
+	id string
+	// workspace is the name of the workspace. That in the Secret may be another one.
+	workspace string
+	number    int64
+	secret    *corev1.Secret
+	// origin is how the run is known to be of this manager.
+	origin origin
 }
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
@@ -87,26 +92,67 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runRecords(s.apply, secrets)
+	return runRecords(r.Seal, s.apply, secrets), nil
 }
 
-// runRecords returns the runs of a workspace, the newest first. It ignores
-// Secrets that the workspace does not control, because a run can create Secrets.
-func runRecords(apply *infrav1.WorkspaceTemplateApply, secrets []corev1.Secret) ([]*runRecord, error) {
+// runRecords returns the runs of a workspace, the newest first. It ignores Secrets that
+// the manager did not create: runs and users can create Secrets.
+func runRecords(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, secrets []corev1.Secret) []*runRecord {
 	var runs []*runRecord
 	for i := range secrets {
-		if !metav1.IsControlledBy(&secrets[i], apply) {
-			continue
+		if run := runRecordOf(key, apply, &secrets[i]); run != nil {
+			runs = append(runs, run)
 		}
-		id := record.RunID(&secrets[i])
-		number, err := record.RunNumber(id)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, &runRecord{id: id, number: number, secret: &secrets[i]})
 	}
 	slices.SortFunc(runs, func(a, b *runRecord) int { return cmp.Compare(b.number, a.number) })
-	return runs, nil
+	return runs
+}
+
+// origin is how a run is known to be of this manager.
+type origin int
+
+const (
+	// originForeign is a Secret that the manager did not create.
+	originForeign origin = iota
+	// originSealed is a run with the manager's seal.
+	originSealed
+	// originUnsealed is a run that the status knows, and that is older than the manager's key:
+	// an earlier version of CAPT created it, or the key was replaced.
+	originUnsealed
+	// originMoved is a run of a workspace without a status that has ended. The workspace comes
+	// from another management cluster or from a backup, and the status is restored from
+	// its runs.
+	originMoved
+)
+
+// runRecordOf returns the run that a Secret records, or nil if it records none of the
+// workspace. Which run it is follows from the name of the Secret alone.
+func runRecordOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret) *runRecord {
+	id, number, ok := record.RunOf(apply.Name, secret.Name)
+	owner := metav1.GetControllerOf(secret)
+	if !ok || owner == nil || owner.UID != apply.UID || owner.Name != apply.Name || record.RunID(secret) != id {
+		return nil
+	}
+	run := &runRecord{id: id, workspace: apply.Name, number: number, secret: secret}
+	if run.origin = originOf(key, apply, run); run.origin == originForeign {
+		return nil
+	}
+	return run
+}
+
+func originOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, run *runRecord) origin {
+	status := &apply.Status
+	switch {
+	case key.Verify(record.SealPurpose, record.SealedContent(run.secret), run.secret.Annotations[record.SealAnnotation]):
+		return originSealed
+	case !run.secret.CreationTimestamp.After(key.Created()) && (run.number == status.Runs || run.number == status.Runs+1 ||
+		slices.ContainsFunc(status.History, func(h infrav1.RunRecord) bool { return h.ID == run.id })):
+		return originUnsealed
+	case status.Runs == 0 && len(status.History) == 0 && record.Finished(run.secret):
+		return originMoved
+	default:
+		return originForeign
+	}
 }
 
 // secrets returns the Secrets of the workspace with the given component.
@@ -207,11 +253,9 @@ func (s *scope) lostRun() *runRecord {
 
 // ref returns the run for its executor.
 func (run *runRecord) ref() terraform.Run {
-	ref := terraform.Run{Namespace: run.secret.Namespace, ID: run.id}
-	if owner := metav1.GetControllerOf(run.secret); owner != nil {
-		ref.Workspace = owner.Name
+	return terraform.Run{
+		Namespace: run.secret.Namespace, Workspace: run.workspace, ID: run.id, Digest: run.secret.Annotations[record.DigestAnnotation],
 	}
-	return ref
 }
 
 func (run *runRecord) executor() infrav1.Executor {

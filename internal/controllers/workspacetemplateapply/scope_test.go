@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
@@ -231,26 +230,99 @@ func TestStateBackend(t *testing.T) {
 	}
 }
 
-func TestRunRecords(t *testing.T) {
+func TestRunRecords_sortsTheNewestFirst(t *testing.T) {
 	g := NewWithT(t)
-	apply := newScope("hello").apply
-	secret := func(id string, uid types.UID) corev1.Secret {
-		return *newSecret(metav1.ObjectMeta{Labels: map[string]string{infrav1.RunLabel: id}, OwnerReferences: []metav1.OwnerReference{{UID: uid, Controller: new(true)}}})
+	s := newScope("hello")
+	var secrets []corev1.Secret
+	for range 10 {
+		secrets = append(secrets, *s.startRun(g, decision{operation: terraform.OperationPlan}).secret)
 	}
-	ids := func(runs []*runRecord) (ids []string) {
-		for _, run := range runs {
+	runs := runRecords(testKey, s.apply, secrets)
+	g.Expect(runs).To(HaveLen(10))
+	g.Expect(runs[0].id).To(Equal("hello-r10"))
+	g.Expect(runs[0].number).To(BeEquivalentTo(10))
+	g.Expect(runs[0].origin).To(Equal(originSealed))
+	g.Expect(runs[8].id).To(Equal("hello-r2"))
+}
+
+// A module can create Secrets in the namespace of its workspace, and can read its own run.
+func TestRunRecords_countsOnlyRunsThatTheManagerCreated(t *testing.T) {
+	rename := func(secret *corev1.Secret, id string) {
+		secret.Name, secret.Labels[infrav1.RunLabel] = record.SecretName(id), id
+	}
+	for name, change := range map[string]func(*corev1.Secret){
+		"the next number":        func(s *corev1.Secret) { rename(s, "hello-r3") },
+		"the largest number":     func(s *corev1.Secret) { rename(s, "hello-r9223372036854775807") },
+		"a negative number":      func(s *corev1.Secret) { rename(s, "hello-r-1") },
+		"a run of another one":   func(s *corev1.Secret) { rename(s, "other-r2") },
+		"another label":          func(s *corev1.Secret) { s.Labels[infrav1.RunLabel] = "other-r2" },
+		"another workspace":      func(s *corev1.Secret) { s.OwnerReferences[0].Name = "other" },
+		"another UID":            func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" },
+		"no controller":          func(s *corev1.Secret) { s.OwnerReferences[0].Controller = nil },
+		"another namespace":      func(s *corev1.Secret) { s.Namespace = "other" },
+		"another request":        func(s *corev1.Secret) { s.Annotations[record.DigestAnnotation] = "sha256:00" },
+		"another operation":      func(s *corev1.Secret) { s.Annotations[record.OperationAnnotation] = "Destroy" },
+		"another executor":       func(s *corev1.Secret) { s.Annotations[record.ExecutorAnnotation] = "Job" },
+		"a state that was lost":  func(s *corev1.Secret) { delete(s.Annotations, record.StateAnnotation) },
+		"without a seal":         func(s *corev1.Secret) { delete(s.Annotations, record.SealAnnotation) },
+		"a handled request":      func(s *corev1.Secret) { s.Annotations[record.RequestAnnotation] = "x" },
+		"another kind of name":   func(s *corev1.Secret) { s.Name = "hello-r2" },
+		"a number with a prefix": func(s *corev1.Secret) { rename(s, "hello-r02") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+			s.recordAll(g)
+			run := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+			g.Expect(runRecords(testKey, s.apply, []corev1.Secret{*run.secret})).To(HaveLen(1))
+			change(run.secret)
+			g.Expect(runRecords(testKey, s.apply, []corev1.Secret{*run.secret})).To(BeEmpty())
+		})
+	}
+}
+
+func TestRunRecords_knowsRunsOfEarlierVersions(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	var secrets []corev1.Secret
+	for range 4 {
+		run := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+		run.secret.CreationTimestamp = metav1.NewTime(testKey.Created())
+		delete(run.secret.Annotations, record.SealAnnotation)
+		secrets = append(secrets, *run.secret)
+	}
+	s.apply.Status.Runs, s.apply.Status.History = 2, []infrav1.RunRecord{{ID: "hello-r1"}}
+	ids := func() (ids []string) {
+		for _, run := range runRecords(testKey, s.apply, secrets) {
+			g.Expect(run.origin).To(Equal(originUnsealed))
 			ids = append(ids, run.id)
 		}
 		return ids
 	}
+	g.Expect(ids()).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}), "the status knows them, or was not written in time")
+	for i := range secrets {
+		secrets[i].CreationTimestamp = metav1.NewTime(testKey.Created().Add(time.Second))
+	}
+	g.Expect(ids()).To(BeEmpty(), "the manager seals all runs that it creates")
+}
 
-	runs, err := runRecords(apply, []corev1.Secret{secret("hello-r2", "u"), secret("hello-r10", "u"), secret("hello-r99", "other"), secret("hello-r1", "u"), *newSecret(metav1.ObjectMeta{})})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(ids(runs)).To(Equal([]string{"hello-r10", "hello-r2", "hello-r1"}), "the newest first, without Secrets that the workspace does not control")
-	g.Expect(runs[0].number).To(BeEquivalentTo(10))
-
-	_, err = runRecords(apply, []corev1.Secret{secret("odd", "u")})
-	g.Expect(err).To(MatchError(ContainSubstring(`"odd" has no number`)))
+func TestRunRecords_adoptsRunsOfAMovedWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	ended := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+	pending := s.startRun(g, decision{operation: terraform.OperationPlan})
+	s.apply.UID = "moved"
+	for _, run := range s.runs {
+		run.secret.OwnerReferences[0].UID = "moved"
+	}
+	secrets := []corev1.Secret{*ended.secret, *pending.secret}
+	g.Expect(runRecords(testKey, s.apply, secrets)).To(BeEmpty(), "the workspace has a status")
+	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	runs := runRecords(testKey, s.apply, secrets)
+	g.Expect(runs).To(HaveLen(1), "a run that has not ended is never started")
+	g.Expect(runs[0].id).To(Equal("hello-r1"))
+	g.Expect(runs[0].origin).To(Equal(originMoved))
 }
 
 func TestWithComponent(t *testing.T) {
@@ -291,9 +363,8 @@ func TestExecutor_isThatOfALostRun(t *testing.T) {
 func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
-	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", ID: "hello-r1"}))
-	run.secret.OwnerReferences = nil
-	g.Expect(run.ref().Workspace).To(BeEmpty())
+	run.secret.OwnerReferences[0].Name = "other"
+	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", ID: "hello-r1", Digest: record.RequestDigest(run.secret)}))
 }
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {

@@ -115,25 +115,7 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request,
 		return fmt.Errorf("reading the state: %w", err)
 	}
 	if record.BelongsToAnother(existing, workspace) {
-		return &forgedRunError{fmt.Errorf("state %s belongs to another workspace", existing.Name)}
-	}
-	return nil
-}
-
-// forgedRunError is the error of a run that would access another workspace. A run can
-// create Secrets, among them one with the name of the next run of its workspace, so the
-// executor does not trust the request in it.
-type forgedRunError struct{ error }
-
-func (e *forgedRunError) Unwrap() error { return e.error }
-
-// checkRequest returns an error if the request is not that of the run.
-func checkRequest(run terraform.Run, request *terraform.Request) error {
-	if w := request.Workspace; w.Namespace != run.Namespace || w.Name != run.Workspace {
-		return &forgedRunError{fmt.Errorf("the request is for workspace %s/%s", w.Namespace, w.Name)}
-	}
-	if request.RunID != run.ID {
-		return &forgedRunError{fmt.Errorf("the request is for run %s", request.RunID)}
+		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
 	}
 	return nil
 }

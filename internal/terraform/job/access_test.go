@@ -100,7 +100,7 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 			forged.Name = record.SecretName("mine-r2")
 			f.Eventually(func() error { return f.as(first).Create(f.ctx, forged) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
 
-			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", ID: "mine-r2"}
+			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", ID: "mine-r2", Digest: record.RequestDigest(forged)}
 			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 			result, err := record.Result(f.secret(run))
 			f.Expect(err).NotTo(HaveOccurred())
@@ -109,6 +109,17 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 			f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-mine-r2"))).To(BeTrue())
 		})
 	}
+}
+
+func TestStart_refusesAnotherRequest(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("mine"))
+	run.Digest = "sha256:other"
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	result, err := record.Result(f.secret(run))
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+	f.Expect(apierrors.IsNotFound(f.get(&batchv1.Job{}, "capt-run-mine-r1"))).To(BeTrue())
 }
 
 // tokenComponent stands for a Secret that a module created to read the token of a

@@ -73,25 +73,22 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if record.Claimed(secret) || record.Finished(secret) {
 		return nil
 	}
-	request, err := record.Request(secret)
-	if err != nil {
-		return fmt.Errorf("starting run: %w", err)
+	request, err := record.CheckedRequest(secret, run)
+	var job *batchv1.Job
+	if err == nil {
+		job, err = e.start(ctx, run, request)
 	}
-	job, err := e.start(ctx, run, request)
 	if diagnostic := diagnose(err); diagnostic != nil {
 		return e.finish(ctx, run, terraform.OutcomeFailed, terraform.ClassTerminal, *diagnostic)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("starting run: %w", err)
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
 	return nil
 }
 
 func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {
-	if err := checkRequest(run, request); err != nil {
-		return nil, err
-	}
 	job, err := e.job(run, request)
 	if err != nil {
 		return nil, err
@@ -111,10 +108,10 @@ func diagnose(err error) *terraform.Diagnostic {
 			Detail: err.Error() + ". Correct spec.runner of the WorkspaceProviderConfig, then request a run.",
 		}
 	}
-	if _, forged := errors.AsType[*forgedRunError](err); forged {
+	if errors.Is(err, record.ErrForged) {
 		return &terraform.Diagnostic{
 			Severity: terraform.SeverityError, Summary: "Request of another run",
-			Detail: err.Error() + ". The Secret of this run was not created by the manager. Check what the modules of this workspace do, then request a run.",
+			Detail: err.Error() + ". Check what the modules of this namespace do, then request a run.",
 		}
 	}
 	return nil

@@ -148,6 +148,7 @@ func (e *Executor) container(run terraform.Run, request *terraform.Request) (*co
 			{Name: "HOME", Value: tempDir},
 			{Name: "TMPDIR", Value: tempDir},
 			{Name: terraform.ProvidersEnv, Value: providersDir},
+			{Name: terraform.DigestEnv, Value: run.Digest},
 		}, e.Env),
 		Resources:    resources,
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}, {Name: "tmp", MountPath: tempDir}},

@@ -80,7 +80,7 @@ func checkTemplate(template *corev1.PodTemplateSpec) error {
 }
 
 // fixedEnv are the variables of the runner that a template does not override.
-var fixedEnv = []string{"POD_NAME", "POD_NAMESPACE", "POD_UID", "HOME", "TMPDIR", terraform.ProvidersEnv}
+var fixedEnv = []string{"POD_NAME", "POD_NAMESPACE", "POD_UID", "HOME", "TMPDIR", terraform.ProvidersEnv, terraform.DigestEnv}
 
 // override returns the variables with those of the template instead of others of the
 // same name.

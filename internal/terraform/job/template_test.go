@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -110,6 +111,12 @@ func TestStart_ignoresWhatATemplateMustNotSet(t *testing.T) {
 	hostile.Spec.Volumes, hostile.Spec.Containers[0].VolumeMounts = volumes[:len(volumes)-1], mounts[:len(mounts)-1]
 	hostile.Spec.ServiceAccountName, hostile.Spec.DeprecatedServiceAccount = plain.Spec.ServiceAccountName, plain.Spec.DeprecatedServiceAccount
 	hostile.Spec.Containers[0].Args = plain.Spec.Containers[0].Args
+	isDigest := func(v corev1.EnvVar) bool { return v.Name == terraform.DigestEnv }
+	for _, pod := range []*corev1.PodTemplateSpec{&plain, &hostile} {
+		env := pod.Spec.Containers[0].Env
+		f.Expect(env).To(ContainElement(HaveField("Name", terraform.DigestEnv)))
+		pod.Spec.Containers[0].Env = slices.DeleteFunc(env, isDigest)
+	}
 	f.Expect(hostile.Spec).To(Equal(plain.Spec), "everything else is as without a template")
 }
 

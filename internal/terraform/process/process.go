@@ -82,6 +82,9 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if _, exists := e.children[keyOf(run)]; exists {
 		return nil
 	}
+	if err := e.checkRequest(ctx, run); err != nil {
+		return err
+	}
 	logs := e.logFile(run)
 	if err := os.MkdirAll(filepath.Dir(logs), 0o700); err != nil {
 		return fmt.Errorf("creating runner log directory: %w", err)
@@ -98,6 +101,7 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	// exits. It has its own session, so that signals to the manager's process
 	// group do not reach it.
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), terraform.DigestEnv+"="+run.Digest)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting runner: %w", err)
@@ -111,6 +115,20 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 		e.exited(run, c)
 	}()
 	return nil
+}
+
+// checkRequest returns an error if the request of a run is not the one with which the
+// manager created it.
+func (e *Executor) checkRequest(ctx context.Context, run terraform.Run) error {
+	var secret corev1.Secret
+	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
+		return fmt.Errorf("reading run: %w", err)
+	}
+	if record.Claimed(&secret) || record.Finished(&secret) {
+		return nil
+	}
+	_, err := record.CheckedRequest(&secret, run)
+	return err
 }
 
 // exited removes a child and calls OnExit.

@@ -127,7 +127,9 @@ func NewRun(request *terraform.Request, meta metav1.ObjectMeta) (*corev1.Secret,
 	annotations := map[string]string{BlockMoveAnnotation: ""}
 	maps.Copy(annotations, meta.Annotations)
 	meta.Annotations = annotations
-	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{keyRequest: data}}, nil
+	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{keyRequest: data}}
+	secret.Annotations[DigestAnnotation] = RequestDigest(secret)
+	return secret, nil
 }
 
 // Request returns the request of a run. It returns an error for a finished run,

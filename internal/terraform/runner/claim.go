@@ -31,6 +31,9 @@ func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 		if record.Claimed(secret) || record.Finished(secret) {
 			return nil, errClaimed
 		}
+		if r.RequestDigest != "" && record.RequestDigest(secret) != r.RequestDigest {
+			return nil, record.ErrForged
+		}
 		request, err := record.Request(secret)
 		if err != nil {
 			return nil, err

@@ -24,11 +24,17 @@ import (
 // ProvidersEnv is the environment variable with the default of Config.Providers.
 const ProvidersEnv = terraform.ProvidersEnv
 
+// DigestEnv is the environment variable with the default of Config.RequestDigest.
+const DigestEnv = terraform.DigestEnv
+
 // Config configures a runner. It contains no secrets.
 type Config struct {
 	// Namespace and RunID identify the run.
 	Namespace string
 	RunID     string
+	// RequestDigest is the digest of the request to execute. The runner refuses another
+	// one. If empty, it is not checked.
+	RequestDigest string
 	// API is the connection to the API server.
 	API *rest.Config
 	// Binary is the path of OpenTofu or Terraform. If empty, it is found in PATH.
