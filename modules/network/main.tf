@@ -8,6 +8,10 @@ data "aws_availability_zones" "available" {
   region = var.region
   state  = "available"
 
+  # EKS offers no control planes in these zones. A VPC that has one of them could not
+  # get a cluster, so this changes the zones of no other VPC.
+  exclude_zone_ids = ["cac1-az3", "use1-az3", "usw1-az2"]
+
   filter {
     name   = "opt-in-status"
     values = ["opt-in-not-required"]

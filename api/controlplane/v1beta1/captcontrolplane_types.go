@@ -16,7 +16,7 @@ const CAPTControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/captcontrolplan
 const SkipDeletionChecksAnnotation = "capt.appthrust.io/skip-deletion-checks"
 
 // SkipVersionChecksAnnotation lets an upgrade continue although an add-on of the
-// cluster does not support the new version.
+// cluster does not support the new version, or nodes are too old for it.
 const SkipVersionChecksAnnotation = "capt.appthrust.io/skip-version-checks"
 
 // Conditions of a CAPTControlPlane, in the order they are reached, and their
@@ -39,6 +39,9 @@ const (
 	WorkspaceReadyCondition = "WorkspaceReady"
 	// UpgradingReason surfaces while the version is being raised, one minor at a time.
 	UpgradingReason = "Upgrading"
+	// NodesTooOldReason surfaces when an upgrade waits for nodes whose kubelet the new
+	// version does not support.
+	NodesTooOldReason = "NodesTooOld"
 	// DowngradeRefusedReason surfaces when spec.version is below the current one.
 	DowngradeRefusedReason = "DowngradeRefused"
 

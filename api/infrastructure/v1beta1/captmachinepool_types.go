@@ -32,6 +32,12 @@ const (
 	// RefreshingReason surfaces when nodes were added or removed since the outputs
 	// were read, and a run has been requested to read them.
 	RefreshingReason = "Refreshing"
+	// VersionCurrentCondition reports whether the nodes have the Kubernetes version of
+	// the control plane.
+	VersionCurrentCondition = "VersionCurrent"
+	// VersionBehindReason surfaces when the version of the MachinePool is below that of
+	// the control plane.
+	VersionBehindReason = "VersionBehind"
 )
 
 // CapacityType is the purchase option of the nodes of a pool.

@@ -2,8 +2,11 @@ package desired
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -121,7 +124,10 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 	values.Offer("region", c.Region())
 	if c.Infra != nil {
 		values.Set("vpc_id", c.Infra.Status.VPCID)
-		values.Set("subnet_ids", c.Infra.Status.SubnetIDs)
+		values.Set(subnetsVariable, c.Infra.Status.SubnetIDs)
+		if err := c.keepSubnets(values); err != nil {
+			return nil, err
+		}
 	}
 	values.Require("spec.version", versionVariable, version.String())
 	if len(spec.AdditionalTags) > 0 {
@@ -136,6 +142,36 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		return nil, err
 	}
 	return values.Result()
+}
+
+// Variables of subnets.
+const (
+	subnetsVariable             = "subnet_ids"
+	controlPlaneSubnetsVariable = "control_plane_subnet_ids"
+)
+
+// keepSubnets offers the subnets that an existing control plane was created with, if the
+// VPC has more of them now. EKS accepts no subnets in other zones; nodes use all of them.
+func (c *ControlPlane) keepSubnets(values *workspace.Values) error {
+	if c.Existing == nil {
+		return nil
+	}
+	for _, name := range []string{controlPlaneSubnetsVariable, subnetsVariable} {
+		value, found := c.Existing.Spec.Variables[name]
+		if !found || string(value.Raw) == "null" {
+			continue
+		}
+		var before []string
+		if err := json.Unmarshal(value.Raw, &before); err != nil {
+			return fmt.Errorf("reading variable %s of workspace %s: %w", name, c.Existing.Name, err)
+		}
+		current := sets.New(c.Infra.Status.SubnetIDs...)
+		if len(before) > 0 && current.HasAll(before...) && current.Len() > len(before) {
+			values.Offer(controlPlaneSubnetsVariable, before)
+		}
+		return nil
+	}
+	return nil
 }
 
 // Variables of the endpoint's access.

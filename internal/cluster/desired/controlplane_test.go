@@ -33,6 +33,32 @@ func newInfra() *infrav1.CAPTCluster {
 	return infra
 }
 
+func TestControlPlane_keepsItsSubnets(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, current string
+		want            string
+	}{
+		"unchanged":                {`{"subnet_ids":["a","b"]}`, `["b","a"]`, ""},
+		"a further zone":           {`{"subnet_ids":["a","b"]}`, `["a","b","c"]`, `["a","b"]`},
+		"one more":                 {`{"subnet_ids":["a","b","c"],"control_plane_subnet_ids":["a","b"]}`, `["a","b","c","d"]`, `["a","b"]`},
+		"a replaced subnet":        {`{"subnet_ids":["a","b"]}`, `["a","c"]`, ""},
+		"a replaced one of before": {`{"subnet_ids":["a","b","c"],"control_plane_subnet_ids":["a","b"]}`, `["a","c"]`, ""},
+		"without subnets":          {`{}`, `["a","b"]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			plane := newControlPlane(controlplanev1.CAPTControlPlaneSpec{})
+			plane.Infra, plane.Existing = newInfra(), &infrav1.WorkspaceTemplateApply{}
+			g.Expect(json.Unmarshal([]byte(c.before), &plane.Existing.Spec.Variables)).To(Succeed())
+			g.Expect(json.Unmarshal([]byte(c.current), &plane.Infra.Status.SubnetIDs)).To(Succeed())
+			got, err := plane.Workspace(inspectedTemplate("subnet_ids", "control_plane_subnet_ids", "kubernetes_version"), minor33)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.Spec.Variables["subnet_ids"].String()).To(Equal(c.current), "nodes use all")
+			g.Expect(got.Spec.Variables["control_plane_subnet_ids"].String()).To(Equal(c.want))
+		})
+	}
+}
+
 func TestControlPlane_setsVariablesFromFields(t *testing.T) {
 	config := func(c controlplanev1.ControlPlaneConfig) controlplanev1.CAPTControlPlaneSpec {
 		return controlplanev1.CAPTControlPlaneSpec{ControlPlaneConfig: &c}

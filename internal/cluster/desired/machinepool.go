@@ -6,6 +6,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -101,14 +102,14 @@ func (p *MachinePool) pinned() map[string]infrav1.Value {
 }
 
 // setOwner sets the variables that the MachinePool decides. The nodes follow its
-// version. If it has none, they keep the version that the control plane had when
-// they were created.
+// version. If it has none, they follow the control plane; the cloud replaces them step
+// by step.
 func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infrav1.Value) {
 	template := &p.Owner.Spec.Template.Spec
 	if version := minorOf(template.Version); version != "" {
 		values.Offer("kubernetes_version", version)
 	} else if p.Info.Version != "" {
-		offerPinned(values, pinned, "kubernetes_version", p.Info.Version)
+		values.Offer("kubernetes_version", p.followedVersion(pinned))
 	}
 	if name := template.Bootstrap.DataSecretName; name != nil && *name != "" {
 		values.Offer("bootstrap_secret_name", *name)
@@ -116,6 +117,29 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 	if zones := p.Owner.Spec.FailureDomains; len(zones) > 0 {
 		values.Require("spec.failureDomains of the MachinePool", "availability_zones", zones)
 	}
+}
+
+// followedVersion returns the version of the control plane, or that of the node group
+// if it is later: a node group cannot be downgraded.
+func (p *MachinePool) followedVersion(pinned map[string]infrav1.Value) string {
+	value, found := pinned["kubernetes_version"]
+	before, errBefore := kubeversion.Parse(value.String())
+	current, errCurrent := kubeversion.Parse(p.Info.Version)
+	if found && errBefore == nil && errCurrent == nil && current.Less(before) {
+		return before.String()
+	}
+	return p.Info.Version
+}
+
+// VersionBehind returns the version of the MachinePool, and whether it is below that of
+// the control plane.
+func (p *MachinePool) VersionBehind() (version string, behind bool) {
+	own, errOwn := kubeversion.Parse(p.Owner.Spec.Template.Spec.Version)
+	current, errCurrent := kubeversion.Parse(p.Info.Version)
+	if errOwn != nil || errCurrent != nil {
+		return "", false
+	}
+	return own.String(), own.Less(current)
 }
 
 // setFields sets the variables of fields of the pool.

@@ -121,38 +121,37 @@ func TestMachinePool_refusesFieldsWithoutVariable(t *testing.T) {
 	}
 }
 
-func TestMachinePool_followsVersionOfOwnerOnly(t *testing.T) {
-	g := NewWithT(t)
-	p := newPool(infrav1.CAPTMachinePoolSpec{ProviderID: "group-1"}, 1)
-	p.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
-		"kubernetes_version": infrav1.StringValue("1.32"),
-	}}}
-	pinned, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(pinned["kubernetes_version"].String()).To(Equal("1.32"), "an upgrade of the control plane must not replace nodes")
-
-	for name, change := range map[string]func(*infrav1.CAPTMachinePool){
-		"provisioned": func(pool *infrav1.CAPTMachinePool) { pool.Status.Initialization.Provisioned = new(true) },
-		"with nodes":  func(pool *infrav1.CAPTMachinePool) { pool.Spec.ProviderIDList = []string{"node-1"} },
+func TestMachinePool_followsVersions(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner, controlPlane, before string
+		want, behind                string
+	}{
+		"new":                                  {"", "1.33", "", "1.33", ""},
+		"follows the control plane":            {"", "1.34", "1.33", "1.34", ""},
+		"is not downgraded":                    {"", "1.33", "1.34", "1.34", ""},
+		"has the version of the MachinePool":   {"v1.33.1", "1.33", "1.32", "1.33", ""},
+		"stays at that of the MachinePool":     {"v1.32.1", "1.34", "1.32", "1.32", "1.32"},
+		"of a control plane without a version": {"v1.32.1", "", "1.32", "1.32", ""},
 	} {
-		existing := newPool(infrav1.CAPTMachinePoolSpec{}, 1)
-		existing.Existing = p.Existing
-		change(existing.Pool)
-		variables, err := existing.variables(inspectedTemplate("kubernetes_version", "desired_size"))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(variables["kubernetes_version"].String()).To(Equal("1.32"), name)
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			p := newPool(infrav1.CAPTMachinePoolSpec{ProviderID: "group-1"}, 1)
+			p.Info.Version, p.Owner.Spec.Template.Spec.Version = c.controlPlane, c.owner
+			if c.before != "" {
+				p.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
+					"kubernetes_version": infrav1.StringValue(c.before),
+				}}}
+			}
+			got, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got["kubernetes_version"].String()).To(Equal(c.want))
+			version, behind := p.VersionBehind()
+			g.Expect(behind).To(Equal(c.behind != ""))
+			if behind {
+				g.Expect(version).To(Equal(c.behind))
+			}
+		})
 	}
-	absent := newPool(infrav1.CAPTMachinePoolSpec{}, 1)
-	absent.Existing = p.Existing
-	absent.Pool.Status.Initialization.Provisioned = new(false)
-	created, err := absent.variables(inspectedTemplate("kubernetes_version", "desired_size"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(created["kubernetes_version"].String()).To(Equal("1.33"), "the node group does not exist yet")
-
-	p.Owner.Spec.Template.Spec.Version = "v1.33.1"
-	upgraded, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(upgraded["kubernetes_version"].String()).To(Equal("1.33"), "nodes follow their MachinePool")
 }
 
 func TestMachinePool_keepsTheFirstSizeOfAnAutoscaledPool(t *testing.T) {

@@ -7,13 +7,18 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// VPCIDOutput is the output with the ID of the VPC.
-const VPCIDOutput = "vpc_id"
+// Outputs of a VPC's workspace.
+const (
+	VPCIDOutput = "vpc_id"
+	zonesOutput = "azs"
+)
 
 // Network is a CAPTCluster that creates its VPC, with its Cluster.
 type Network struct {
 	Cluster *clusterv1.Cluster
 	Infra   *infrav1.CAPTCluster
+	// Existing is the workspace that exists, or nil.
+	Existing *infrav1.WorkspaceTemplateApply
 }
 
 // Workspace returns the workspace that creates the VPC. The CAPTCluster must have
@@ -58,6 +63,8 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	}
 	if len(config.AvailabilityZones) > 0 {
 		values.Require("spec.vpcConfig.availabilityZones", "azs", config.AvailabilityZones)
+	} else if err := n.keepZones(values); err != nil {
+		return nil, err
 	}
 	if config.NATGateway != "" {
 		values.Require("spec.vpcConfig.natGateway", "nat_gateway", config.NATGateway)
@@ -67,4 +74,32 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	}
 	values.Override(spec.Variables)
 	return values.Result()
+}
+
+// keepZones offers the zones of an existing VPC in their order. A module that chooses
+// zones may choose others when the cloud adds or closes one, and the position of a zone
+// can decide the networks of its subnets: they would be replaced.
+func (n *Network) keepZones(values *workspace.Values) error {
+	if n.Existing == nil {
+		return nil
+	}
+	if before, found := n.Existing.Spec.Variables["azs"]; found {
+		// The status, and with it the outputs, is lost in a move to another management
+		// cluster.
+		values.Offer("azs", before)
+		return nil
+	}
+	// A new cluster does not wait for a further run. With a list in the template, the
+	// module chooses no zones.
+	if provisioned := n.Infra.Status.Initialization.Provisioned; provisioned == nil || !*provisioned || values.Effective("azs") != "null" {
+		return nil
+	}
+	var zones []string
+	if err := workspace.Output(n.Existing, zonesOutput, &zones); err != nil {
+		return err
+	}
+	if len(zones) > 0 {
+		values.Offer("azs", zones)
+	}
+	return nil
 }

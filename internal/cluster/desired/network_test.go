@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"testing"
 
@@ -69,6 +70,47 @@ func TestNetwork_stallsOnFieldsThatTheTemplateDoesNotTake(t *testing.T) {
 			g.Expect(ok).To(BeTrue(), "%v", err)
 			g.Expect(stalled.Reason).To(Equal(infrav1.FieldNotTakenReason))
 			g.Expect(stalled.Message()).To(ContainSubstring(field))
+		})
+	}
+}
+
+func TestNetwork_keepsTheZonesOfAnExistingVPC(t *testing.T) {
+	existing := func(outputs string) *infrav1.WorkspaceTemplateApply {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		NewWithT(t).Expect(json.Unmarshal([]byte(outputs), &apply.Status.Outputs)).To(Succeed())
+		return apply
+	}
+	moved := existing(`{}`)
+	moved.Spec.Variables = map[string]infrav1.Value{"azs": {Raw: []byte(`["c","a"]`)}}
+	for name, c := range map[string]struct {
+		spec     infrav1.CAPTClusterSpec
+		existing *infrav1.WorkspaceTemplateApply
+		absent   bool
+		fixed    string
+		want     string
+	}{
+		"a template with zones":          {existing: existing(`{"azs":["c","a"]}`), fixed: `["c","a"]`, want: `{}`},
+		"a VPC that is not reported yet": {existing: existing(`{"vpc_id":"vpc-1","azs":["c","a"]}`), absent: true, want: `{}`},
+		"a workspace that was moved":     {existing: moved, absent: true, want: `{"azs":["c","a"]}`},
+		"a new VPC":                      {want: `{}`},
+		"a VPC being created":            {existing: existing(`{}`), want: `{}`},
+		"an existing VPC":                {existing: existing(`{"vpc_id":"vpc-1","azs":["c","a"]}`), want: `{"azs":["c","a"]}`},
+		"a template without it":          {existing: existing(`{"vpc_id":"vpc-1"}`), want: `{}`},
+		"zones that the user set": {
+			spec:     infrav1.CAPTClusterSpec{VPCConfig: &infrav1.VPCConfig{AvailabilityZones: []string{"a", "b"}}},
+			existing: existing(`{"azs":["c","a"]}`), want: `{"azs":["a","b"]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			network := newNetwork(c.spec)
+			network.Existing = c.existing
+			network.Infra.Status.Initialization.Provisioned = new(!c.absent)
+			template := inspectedTemplate("azs")
+			template.Status.Variables[0].Default = cmp.Or(c.fixed, "null")
+			got, err := network.Workspace(template)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(json.Marshal(got.Spec.Variables)).To(MatchJSON(c.want))
 		})
 	}
 }

@@ -23,7 +23,11 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 	if s.infra.Spec.ExistingVPCID != "" {
 		return r.existingVPC(ctx, s)
 	}
-	network := &desired.Network{Cluster: s.cluster, Infra: s.infra}
+	existing, err := r.Workspaces.Find(ctx, s.infra)
+	if err != nil {
+		return err
+	}
+	network := &desired.Network{Cluster: s.cluster, Infra: s.infra, Existing: existing}
 	apply, err := r.Workspaces.EnsureFrom(ctx, s.infra, *s.infra.Spec.VPCTemplateRef, network.Workspace)
 	if err != nil {
 		return err

@@ -49,10 +49,22 @@ func installedAddons(addons []addonsv1.CAPTAddon, cluster string) []string {
 }
 
 // hold returns a wait that explains why the next step of an upgrade must not
-// start yet: an add-on of the cluster does not support the version.
+// start yet: a node is too old for the version, or an add-on does not support it.
 func (r *Reconciler) hold(ctx context.Context, s *scope, version desired.Version) (held, err error) {
 	_, skipped := s.controlPlane.Annotations[controlplanev1.SkipVersionChecksAnnotation]
-	if skipped || !version.Upgrades() || r.Versions == nil {
+	if skipped || !version.Upgrades() {
+		return nil, nil
+	}
+	if held, err := r.holdForNodes(ctx, s, version.Next); held != nil || err != nil {
+		return held, err
+	}
+	return r.holdForAddons(ctx, s, version)
+}
+
+// holdForAddons returns a wait if an add-on of the cluster does not support the next
+// version.
+func (r *Reconciler) holdForAddons(ctx context.Context, s *scope, version desired.Version) (held, err error) {
+	if r.Versions == nil {
 		return nil, nil
 	}
 	addons, err := r.addons(ctx, s)

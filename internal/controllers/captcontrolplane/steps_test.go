@@ -297,6 +297,59 @@ func TestHold(t *testing.T) {
 	}
 }
 
+func TestHold_forNodesThatAreTooOld(t *testing.T) {
+	node := func(name, kubelet string, labels map[string]string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		n.Status.NodeInfo.KubeletVersion = kubelet
+		return n
+	}
+	group := map[string]string{"eks.amazonaws.com/nodegroup": "workers"}
+	from := func(m int) *kubeversion.Minor { return &kubeversion.Minor{Major: 1, Minor: m} }
+	for name, c := range map[string]struct {
+		nodes   []client.Object
+		next    int
+		failing error
+		skip    bool
+		want    string
+		message string
+	}{
+		"supported":         {nodes: []client.Object{node("a", "v1.31.4-eks-1", nil)}, next: 34},
+		"too old":           {nodes: []client.Object{node("b", "v1.30.4-eks-1", group), node("a", "v1.30.0", nil), node("c", "v1.33.0", nil)}, next: 34, want: "wait " + controlplanev1.NodesTooOldReason, message: "The upgrade to 1.34 waits for nodes with a kubelet before 1.31, which it does not support: a (1.30), b (1.30, workers)."},
+		"an older rule":     {nodes: []client.Object{node("a", "v1.24.4", nil)}, next: 27, want: "wait " + controlplanev1.NodesTooOldReason},
+		"skipped":           {nodes: []client.Object{node("a", "v1.20.0", nil)}, next: 34, skip: true},
+		"unknown version":   {nodes: []client.Object{node("a", "", nil)}, next: 34},
+		"cannot be reached": {failing: errors.New("refused"), next: 34, want: "wait " + controlplanev1.APIServerUnreachableReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope(func(cp *controlplanev1.CAPTControlPlane) {
+				cp.Status.Initialization.ControlPlaneInitialized = new(true)
+				if c.skip {
+					cp.Annotations = map[string]string{controlplanev1.SkipVersionChecksAnnotation: ""}
+				}
+			})
+			version := desired.Version{Requested: from(c.next - 1), Next: *from(c.next), Target: *from(c.next)}
+			r := reconciler(t)
+			r.Workload = &fakeWorkload{client: workloadCluster(g, c.nodes...), err: c.failing}
+			held, err := r.hold(t.Context(), s, version)
+			g.Expect(err).NotTo(HaveOccurred())
+			if !c.skip {
+				g.Expect(result(held)).To(Equal("wait "+controlplanev1.WaitingForKubeconfigReason), "without a kubeconfig")
+			}
+
+			kubeconfig := s.newSecret(secret.Kubeconfig, []byte("x"))
+			g.Expect(controllerutil.SetControllerReference(s.controlPlane, kubeconfig, scheme.New())).To(Succeed())
+			g.Expect(r.Client.Create(t.Context(), kubeconfig)).To(Succeed())
+			held, err = r.hold(t.Context(), s, version)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(result(held)).To(Equal(c.want))
+			if c.message != "" {
+				g.Expect(held).To(MatchError(ContainSubstring(c.message)))
+			}
+		})
+	}
+}
+
 func TestAvailable(t *testing.T) {
 	g := NewWithT(t)
 	r := reconciler(t)

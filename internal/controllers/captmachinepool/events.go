@@ -13,6 +13,7 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.WorkspaceNameTakenReason,
 		infrav1.MissingOutputReason,
 		infrav1.ReplicasOutOfBoundsReason,
+		infrav1.VersionBehindReason,
 		infrav1.WorkloadClusterUnreachableReason,
 	},
 }

@@ -18,14 +18,14 @@ func (r *Reconciler) requestsForCluster(ctx context.Context, obj client.Object) 
 	return r.requests(ctx, all, nodes.InCluster(obj.GetNamespace(), obj.GetName())...)
 }
 
-// requestsForControlPlane returns the pools that may wait for a control plane.
+// requestsForControlPlane returns the pools of a control plane: they wait for it, and
+// follow its version.
 func (r *Reconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
 	}
-	waiting := func(p *infrav1.CAPTMachinePool) bool { return !provisioned(&scope{pool: p}) }
-	return r.requests(ctx, waiting, nodes.InCluster(obj.GetNamespace(), name)...)
+	return r.requests(ctx, all, nodes.InCluster(obj.GetNamespace(), name)...)
 }
 
 // requestsForTemplate returns the pools that use a template.
