@@ -118,7 +118,7 @@ modules: ## Check the Terraform modules: fmt, validate and tofu test, with the r
 .PHONY: e2e-aws
 e2e-aws: parts-test build ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3 and PyPI.
 	@cd dev && go run ./parts -link ../$(PARTS) modules
-	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 40m ./test/aws
+	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 120m ./test/aws
 
 # Whether this machine can run pods.
 HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1

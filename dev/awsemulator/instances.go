@@ -1,5 +1,117 @@
 package main
 
+import (
+	"fmt"
+	"net/url"
+)
+
 // resized is called when the number of nodes of a node group may have changed: when it
-// is created, changed, and with zero when it is deleted.
-func (*eks) resized(_ *call, _ values, _ int) error { return nil }
+// is created, changed, and with zero when it is deleted. It starts or terminates
+// instances, which no Auto Scaling group does here.
+func (e *eks) resized(c *call, group values, size int) error {
+	running, err := e.instances(c, group)
+	if err != nil {
+		return err
+	}
+	if len(running) > size {
+		return e.terminate(c, running[size:])
+	}
+	for i := len(running); i < size; i++ {
+		if err := e.startInstance(c, group, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaced is called when a node group has another version or launch template. EKS
+// replaces its nodes.
+func (e *eks) replaced(c *call, group values) error {
+	running, err := e.instances(c, group)
+	if err != nil {
+		return err
+	}
+	if err := e.terminate(c, running); err != nil {
+		return err
+	}
+	return e.resized(c, group, len(running))
+}
+
+// instances returns the IDs of the instances of a node group.
+func (e *eks) instances(c *call, group values) ([]string, error) {
+	var found struct {
+		IDs []string `xml:"reservationSet>item>instancesSet>item>instanceId"`
+	}
+	err := e.inEC2(c).do(c.Context(), "DescribeInstances", url.Values{
+		"Filter.1.Name": {"tag:eks:cluster-name"}, "Filter.1.Value.1": {text(group, "clusterName")},
+		"Filter.2.Name": {"tag:eks:nodegroup-name"}, "Filter.2.Value.1": {text(group, "nodegroupName")},
+		"Filter.3.Name": {"instance-state-name"}, "Filter.3.Value.1": {"pending"}, "Filter.3.Value.2": {"running"},
+	}, &found)
+	return found.IDs, err
+}
+
+// startInstance starts an instance in one of the subnets of a node group, with the
+// security groups of its launch template or those of the cluster.
+func (e *eks) startInstance(c *call, group values, number int) error {
+	subnets, types := strs(group["subnets"]), strs(group["instanceTypes"])
+	if len(subnets) == 0 {
+		return invalid("Subnets are required")
+	}
+	form := url.Values{
+		"MinCount": {"1"}, "MaxCount": {"1"}, "ImageId": {"ami-12c6146b"}, "SubnetId": {subnets[number%len(subnets)]},
+		"TagSpecification.1.ResourceType": {"instance"},
+	}
+	if len(types) > 0 {
+		form.Set("InstanceType", types[0])
+	}
+	for i, tag := range [][2]string{
+		{"eks:cluster-name", text(group, "clusterName")}, {"eks:nodegroup-name", text(group, "nodegroupName")},
+		{"kubernetes.io/cluster/" + text(group, "clusterName"), "owned"},
+	} {
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
+	}
+	groups, err := e.securityGroups(c, group)
+	if err != nil {
+		return err
+	}
+	for i, id := range groups {
+		form.Set(fmt.Sprintf("SecurityGroupId.%d", i+1), id)
+	}
+	return e.inEC2(c).do(c.Context(), "RunInstances", form, nil)
+}
+
+// securityGroups returns the security groups of the nodes of a node group.
+func (e *eks) securityGroups(c *call, group values) ([]string, error) {
+	if template := child(group, "launchTemplate"); template != nil {
+		var found struct {
+			Groups []string `xml:"launchTemplateVersionSet>item>launchTemplateData>securityGroupIdSet>item"`
+		}
+		err := e.inEC2(c).do(c.Context(), "DescribeLaunchTemplateVersions", url.Values{
+			"LaunchTemplateId": {text(template, "id")}, "LaunchTemplateVersion.1": {text(template, "version")},
+		}, &found)
+		if err != nil || len(found.Groups) > 0 {
+			return found.Groups, err
+		}
+	}
+	cluster, err := e.find(keyOf(c, text(group, "clusterName")))
+	if err != nil {
+		return nil, err
+	}
+	return []string{text(child(cluster.body, "resourcesVpcConfig"), "clusterSecurityGroupId")}, nil
+}
+
+// terminate terminates instances and releases their network interfaces.
+func (e *eks) terminate(c *call, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	form := url.Values{}
+	for i, id := range ids {
+		form.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
+	}
+	if err := e.inEC2(c).do(c.Context(), "TerminateInstances", form, nil); err != nil {
+		return err
+	}
+	return e.inEC2(c).detachInstances(c.Context(), ids)
+}

@@ -167,7 +167,7 @@ func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
 		t.body["version"], t.body["releaseVersion"] = version, releaseOf(version)
 	}
 	merge(t.body, pick(c.body, "releaseVersion", "launchTemplate"))
-	return e.begin(c, t, "VersionUpdate"), nil
+	return e.begin(c, t, "VersionUpdate"), e.replaced(c, t.body)
 }
 
 func (e *eks) createFargateProfile(c *call) (values, error) {

@@ -21,7 +21,7 @@ func TestEKS_addonWaitsForNodes(t *testing.T) {
 	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"nodegroupName":"empty","scalingConfig":{"desiredSize":0}}`)
 	r.settle()
 	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
-	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"nodegroupName":"nodes","scalingConfig":{"desiredSize":1}}`)
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", `{"subnets": ["subnet-1"], "nodegroupName":"nodes","scalingConfig":{"desiredSize":1}}`)
 	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/coredns", "")
 	r.settle()
 	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/demo/addons/coredns", "")

@@ -39,6 +39,8 @@ type management struct {
 	*emulator
 	env       *testenv.Environment
 	namespace string
+	// cluster is the name of the Cluster.
+	cluster string
 }
 
 // Creation and deletion of a Cluster: modules/network and modules/eks as templates, run
@@ -135,7 +137,7 @@ func (s *apiServer) run(args ...string) {
 // comes from the mirror of the manager's CLI configuration.
 func startManagement(e *emulator) *management {
 	e.t.Helper()
-	m := &management{emulator: e}
+	m := &management{emulator: e, cluster: "demo"}
 	m.env = testenv.New(e.t, testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithWebhooks(webhooks.Setup))
 	m.namespace = m.env.Namespace(e.t)
 	program, err := testenv.Built("manager")
@@ -236,12 +238,28 @@ type conditioned interface {
 	GetConditions() []metav1.Condition
 }
 
-// wait waits until a condition of the object demo is True for the current generation.
-// It stops if a run failed.
+// own reads the Cluster, or its infrastructure or control plane.
+func (m *management) own(obj client.Object) error {
+	cluster := &clusterv1.Cluster{}
+	if err := m.get(m.cluster, cluster); err != nil {
+		return err
+	}
+	name := m.cluster
+	switch obj.(type) {
+	case *infrav1.CAPTCluster:
+		name = cluster.Spec.InfrastructureRef.Name
+	case *controlplanev1.CAPTControlPlane:
+		name = cluster.Spec.ControlPlaneRef.Name
+	}
+	return m.get(name, obj)
+}
+
+// wait waits until a condition of the Cluster, its infrastructure or control plane is
+// True for the current generation. It stops if a run failed.
 func (m *management) wait(obj conditioned, kind string) {
 	m.t.Helper()
 	m.Eventually(func(g Gomega) {
-		g.Expect(m.get("demo", obj)).To(Succeed())
+		g.Expect(m.own(obj)).To(Succeed())
 		c := meta.FindStatusCondition(obj.GetConditions(), kind)
 		g.Expect(c).NotTo(BeNil())
 		if c.Reason == infrav1.WorkspaceFailedReason {

@@ -2,14 +2,19 @@ package aws
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,95 +27,284 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
+// shipped is a cluster of a flavor or of examples.
+type shipped struct {
+	// flavor and set are arguments of captctl generate cluster. The cluster is demo.
+	flavor string
+	set    []string
+	// examples are files, whose cluster and region are given here.
+	examples        []string
+	cluster, region string
+	// vpc reports whether the VPC exists before the cluster, and stays.
+	vpc bool
+	// role is the ARN in the examples of a role that the kubeconfig uses.
+	role string
+	// variables are further variables of the control plane's module, as JSON.
+	variables map[string]string
+}
+
 // What is shipped is what is tested: a flavor as captctl writes it, with the templates
 // of this tree, becomes a cluster, is changed and upgraded, and is deleted without
 // leaving anything in the account.
 func TestFlavors_liveAndLeaveNothing(t *testing.T) {
-	for name, test := range map[string]struct {
-		flavor string
-		set    []string
-		// vpc reports whether the VPC exists before the cluster, and stays.
-		vpc bool
-	}{
+	needsEmulator(t)
+	for name, s := range map[string]shipped{
 		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}},
 		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}},
 		"eks-existing-vpc": {flavor: "eks-existing-vpc", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, vpc: true},
+		"eks-fargate": {
+			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"compute": `"Fargate"`},
+		},
+		"eks-pod-identity": {
+			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"karpenter_identity": `"PodIdentity"`},
+		},
+		"eks-node-group": {flavor: "eks-node-group", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			needsEmulator(t)
-			flavorLives(t, test.flavor, test.set, test.vpc)
+			t.Parallel()
+			s.cluster, s.region = "demo", region
+			s.lives(t)
 		})
 	}
 }
 
-func flavorLives(t *testing.T, flavor string, set []string, vpc bool) {
+// The examples too, in their own regions.
+func TestExamples_liveAndLeaveNothing(t *testing.T) {
+	needsEmulator(t)
+	for name, s := range map[string]shipped{
+		"cluster": {
+			cluster: "production", region: "ap-northeast-1",
+			examples: []string{"cluster", "machine-pool", "machine-deployment", "machine-deployment-cluster-api"},
+		},
+		"cluster-existing-vpc": {
+			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt",
+		},
+		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
+		"cluster-class-workers": {cluster: "topology-workers", region: "ap-northeast-1", examples: []string{"cluster-class", "cluster-class-workers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.lives(t)
+		})
+	}
+}
+
+// lives creates, changes, upgrades and deletes the cluster.
+func (s shipped) lives(t *testing.T) {
 	t.Helper()
 	initial, err := kubeversion.Parse(kubeversion.EKSDefault)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	account := awstest.New(t)
-	server := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"), initial.String())
+	server := startAPIServer(t, awstest.NewAuthenticator(t, account, s.cluster), initial.String())
 	e := startEmulator(t, "-cluster-endpoint", server.endpoint, "-cluster-ca", server.ca)
-	account.URL = e.url
-	if vpc {
-		set = append(slices.Clone(set), "VPC_ID="+output[string](e.network("demo"), "vpc_id"))
+	e.region = s.region
+	replace := map[string]string{}
+	if s.vpc {
+		vpc := e.network(s.cluster)
+		id, subnets := output[string](vpc, "vpc_id"), output[[]string](vpc, "private_subnets")
+		s.set = append(slices.Clone(s.set), "VPC_ID="+id)
+		maps.Copy(replace, map[string]string{
+			"ap-northeast-1": region, "vpc-0123456789abcdef0": id, "subnet-0123456789abcdef0": subnets[0], "subnet-0123456789abcdef1": subnets[1],
+		})
 	}
 	before := e.resources()
 	m := startManagement(e)
-	m.providerConfig(account.Env())
-	m.ship(flavor, set)
+	m.cluster = s.cluster
+	settings := account.Env()
+	settings["AWS_ENDPOINT_URL"] = e.url
+	if s.role != "" {
+		// The emulator knows no keys, so it cannot verify those of a session.
+		replace[s.role], settings["AWS_ENDPOINT_URL_STS"] = account.AddRole("capt"), account.URL
+	} else {
+		account.URL = e.url
+	}
+	m.providerConfig(settings)
+	m.ship(s, replace)
+	joinNodes(m, server)
 
-	cluster, plane := &clusterv1.Cluster{}, &controlplanev1.CAPTControlPlane{}
-	m.wait(&infrav1.CAPTCluster{}, infrav1.ReadyCondition)
+	cluster, infra, plane := &clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
+	m.wait(infra, infrav1.ReadyCondition)
 	m.wait(plane, infrav1.ReadyCondition)
-	m.wait(cluster, clusterv1.AvailableCondition)
+	m.available(cluster)
 	e.Expect(plane.Status.Version).To(HavePrefix("v" + initial.String()))
+	if s.role != "" {
+		// The authenticator accepts every identity of the account. EKS accepts those with
+		// an access entry.
+		e.eks("GET", "/clusters/"+s.cluster+"/access-entries/"+url.PathEscape(replace[s.role]), "")
+	}
 
-	t.Log("Available; changing the tags")
-	runs := m.workspace("demo").Status.Runs
-	m.change(plane, func() { plane.Spec.AdditionalTags = map[string]string{"stage": "two"} })
+	t.Log("Available; changing it")
+	runs := m.workspace(plane.Status.WorkspaceRef.Name).Status.Runs
+	m.changeOnce(cluster, plane)
+	e.Eventually(func() int64 {
+		return m.workspace(plane.Status.WorkspaceRef.Name).Status.Runs
+	}, testTimeout, time.Second).Should(BeNumerically(">", runs), "the change causes a run")
 	m.wait(plane, infrav1.ReadyCondition)
-	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags cause a run")
+	m.available(cluster)
 
 	next := initial.Next()
 	t.Logf("upgrading to %s", next)
-	m.change(plane, func() { plane.Spec.Version = "v" + next.String() + ".0" })
-	e.Eventually(func(g Gomega) {
-		status, text := e.request("GET", "/clusters/demo", "eks", "application/json", "", "")
-		g.Expect(status).To(Equal(200), text)
-		g.Expect(text).To(And(ContainSubstring(`"version":"`+next.String()+`"`), ContainSubstring(`"status":"ACTIVE"`)))
-	}, testTimeout, time.Second).Should(Succeed())
-	server.serve(next.String())
-	e.Eventually(func(g Gomega) {
-		g.Expect(m.get("demo", plane)).To(Succeed())
-		g.Expect(plane.Status.Version).To(HavePrefix("v" + next.String()))
-	}, testTimeout, time.Second).Should(Succeed())
-	m.wait(plane, infrav1.ReadyCondition)
-	m.wait(cluster, clusterv1.AvailableCondition)
+	m.upgrade(cluster, plane, server, next.String())
 
 	t.Log("deleting the Cluster")
+	gone := []conditioned{plane, infra, cluster}
 	e.Expect(m.env.Client.Delete(t.Context(), cluster)).To(Succeed())
-	for _, obj := range []conditioned{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
+	for _, obj := range gone {
+		name := obj.GetName()
 		e.Eventually(func(g Gomega) {
-			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
+			g.Expect(apierrors.IsNotFound(m.get(name, obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
 		}, testTimeout, time.Second).Should(Succeed())
 	}
 	e.Expect(slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })).To(Equal(before), "only the account's role for Spot is left")
 }
 
-// ship creates the templates of this tree and a cluster of a flavor, as a user does:
-// captctl generate, captctl validate, kubectl apply.
-func (m *management) ship(flavor string, set []string) {
+// changeOnce changes what a user may change at any time: a variable of a class, or tags,
+// and the size of a pool.
+func (m *management) changeOnce(cluster *clusterv1.Cluster, plane *controlplanev1.CAPTControlPlane) {
+	m.t.Helper()
+	if cluster.Spec.Topology.IsDefined() {
+		m.change(cluster, func() {
+			for i, v := range cluster.Spec.Topology.Variables {
+				if v.Name == "endpointPublicCIDRs" {
+					cluster.Spec.Topology.Variables[i].Value = apiextensionsv1.JSON{Raw: []byte(`["198.51.100.0/24"]`)}
+				}
+			}
+			for i := range cluster.Spec.Topology.Workers.MachinePools {
+				*cluster.Spec.Topology.Workers.MachinePools[i].Replicas++
+			}
+		})
+		return
+	}
+	m.change(plane, func() { plane.Spec.AdditionalTags = map[string]string{"stage": "two"} })
+	for _, pool := range m.pools() {
+		m.change(&pool, func() { *pool.Spec.Replicas++ })
+	}
+}
+
+// upgrade upgrades the control plane, and then the workers that do not follow it.
+func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.CAPTControlPlane, server *apiServer, next string) {
+	m.t.Helper()
+	version := "v" + next + ".0"
+	if cluster.Spec.Topology.IsDefined() {
+		m.change(cluster, func() { cluster.Spec.Topology.Version = version })
+	} else {
+		m.change(plane, func() { plane.Spec.Version = version })
+	}
+	m.Eventually(func(g Gomega) {
+		status, text := m.request("GET", "/clusters/"+m.cluster, "eks", "application/json", "", "")
+		g.Expect(status).To(Equal(200), text)
+		g.Expect(text).To(And(ContainSubstring(`"version":"`+next+`"`), ContainSubstring(`"status":"ACTIVE"`)))
+	}, testTimeout, time.Second).Should(Succeed())
+	server.serve(next)
+	m.Eventually(func(g Gomega) {
+		g.Expect(m.get(plane.Name, plane)).To(Succeed())
+		g.Expect(plane.Status.Version).To(HavePrefix("v" + next))
+	}, testTimeout, time.Second).Should(Succeed())
+	m.wait(plane, infrav1.ReadyCondition)
+	if !cluster.Spec.Topology.IsDefined() {
+		for _, pool := range m.pools() {
+			m.change(&pool, func() { pool.Spec.Template.Spec.Version = version })
+		}
+		for _, deployment := range m.deployments() {
+			m.change(&deployment, func() { deployment.Spec.Template.Spec.Version = version })
+		}
+	}
+	m.Eventually(func(g Gomega) {
+		for _, pool := range m.pools() {
+			g.Expect(pool.Spec.Template.Spec.Version).To(Equal(version), pool.Name)
+		}
+		for _, deployment := range m.deployments() {
+			g.Expect(deployment.Spec.Template.Spec.Version).To(Equal(version), deployment.Name)
+			g.Expect(deployment.Status.UpToDateReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), deployment.Name)
+		}
+	}, testTimeout, time.Second).Should(Succeed())
+	m.available(cluster)
+}
+
+// available waits until the Cluster and all workers are available.
+func (m *management) available(cluster *clusterv1.Cluster) {
+	m.t.Helper()
+	m.wait(cluster, clusterv1.AvailableCondition)
+	m.Eventually(func(g Gomega) {
+		for _, pool := range m.pools() {
+			g.Expect(pool.Status.ReadyReplicas).To(HaveValue(Equal(*pool.Spec.Replicas)), "MachinePool %s: %v", pool.Name, pool.Status.Conditions)
+		}
+		for _, deployment := range m.deployments() {
+			g.Expect(deployment.Status.AvailableReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), "MachineDeployment %s: %v", deployment.Name, deployment.Status.Conditions)
+		}
+		var own infrav1.CAPTMachineDeploymentList
+		g.Expect(m.env.Client.List(m.t.Context(), &own, client.InNamespace(m.namespace))).To(Succeed())
+		for _, deployment := range own.Items {
+			g.Expect(deployment.Status.AvailableReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), "CAPTMachineDeployment %s: %v", deployment.Name, deployment.Status.Conditions)
+		}
+	}, testTimeout, time.Second).Should(Succeed())
+}
+
+func (m *management) pools() []clusterv1.MachinePool {
+	m.t.Helper()
+	var list clusterv1.MachinePoolList
+	m.Expect(m.env.Client.List(m.t.Context(), &list, client.InNamespace(m.namespace))).To(Succeed())
+	return list.Items
+}
+
+func (m *management) deployments() []clusterv1.MachineDeployment {
+	m.t.Helper()
+	var list clusterv1.MachineDeploymentList
+	m.Expect(m.env.Client.List(m.t.Context(), &list, client.InNamespace(m.namespace))).To(Succeed())
+	return list.Items
+}
+
+// ship creates the templates of this tree and the cluster, as a user does: captctl
+// generate, captctl validate, kubectl apply.
+// The texts of examples that a user replaces are replaced.
+func (m *management) ship(s shipped, replace map[string]string) {
 	m.t.Helper()
 	captctl, err := testenv.Built("captctl")
 	m.Expect(err).NotTo(HaveOccurred())
 	top, err := testenv.Root()
 	m.Expect(err).NotTo(HaveOccurred())
-	shipped, err := filepath.Glob(filepath.Join(top, "templates", "*.yaml"))
+	templates, err := filepath.Glob(filepath.Join(top, "templates", "*.yaml"))
 	m.Expect(err).NotTo(HaveOccurred())
-	m.Expect(shipped).NotTo(BeEmpty())
+	m.Expect(templates).NotTo(BeEmpty())
 
-	args := []string{"generate", "cluster", "demo", "--flavor", flavor, "--namespace", m.namespace, "--set", "AWS_REGION=" + region}
-	for _, assignment := range set {
+	var files []string
+	for _, name := range s.examples {
+		text, err := os.ReadFile(filepath.Join(top, "examples", name+".yaml"))
+		m.Expect(err).NotTo(HaveOccurred())
+		for _, old := range slices.Sorted(maps.Keys(replace)) {
+			text = bytes.ReplaceAll(text, []byte(old), []byte(replace[old]))
+		}
+		file := filepath.Join(m.t.TempDir(), name+".yaml")
+		m.Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
+		files = append(files, file)
+	}
+	if s.flavor != "" {
+		files = append(files, m.generate(captctl, s))
+	}
+	args := append([]string{"validate", "--strict", "--namespace", m.namespace, filepath.Join(top, "examples", "provider-config-aws.yaml")}, templates...)
+	out, err := exec.CommandContext(m.t.Context(), captctl, append(args, files...)...).CombinedOutput()
+	m.Expect(err).NotTo(HaveOccurred(), string(out))
+
+	for _, path := range append(templates, files...) {
+		text, err := os.ReadFile(path)
+		m.Expect(err).NotTo(HaveOccurred())
+		objects, err := manifest.Parse(text)
+		m.Expect(err).NotTo(HaveOccurred())
+		for _, obj := range objects {
+			// The class of another case shares its templates.
+			if obj.GetKind() == "Cluster" && obj.GetName() != s.cluster {
+				continue
+			}
+			m.create(obj)
+		}
+	}
+}
+
+// generate writes the cluster of a flavor to a file.
+func (m *management) generate(captctl string, s shipped) string {
+	m.t.Helper()
+	args := []string{"generate", "cluster", s.cluster, "--flavor", s.flavor, "--namespace", m.namespace, "--set", "AWS_REGION=" + s.region}
+	for _, assignment := range s.set {
 		args = append(args, "--set", assignment)
 	}
 	var problems bytes.Buffer
@@ -118,23 +312,25 @@ func (m *management) ship(flavor string, set []string) {
 	cmd.Stderr = &problems
 	generated, err := cmd.Output()
 	m.Expect(err).NotTo(HaveOccurred(), problems.String())
-	file := filepath.Join(m.t.TempDir(), "cluster.yaml")
-	m.Expect(os.WriteFile(file, generated, 0o600)).To(Succeed())
-
-	config := filepath.Join(top, "examples", "provider-config-aws.yaml")
-	out, err := exec.CommandContext(m.t.Context(), captctl,
-		append([]string{"validate", "--strict", "--namespace", m.namespace, file, config}, shipped...)...).CombinedOutput()
-	m.Expect(err).NotTo(HaveOccurred(), string(out))
-
-	for _, path := range append(shipped, file) {
-		text, err := os.ReadFile(path)
+	text := string(generated)
+	if len(s.variables) > 0 {
+		variables, err := json.Marshal(rawValues(s.variables))
 		m.Expect(err).NotTo(HaveOccurred())
-		objects, err := manifest.Parse(text)
-		m.Expect(err).NotTo(HaveOccurred())
-		for _, obj := range objects {
-			m.create(obj)
-		}
+		changed := strings.Replace(text, "  controlPlaneConfig:\n", "  variables: "+string(variables)+"\n  controlPlaneConfig:\n", 1)
+		m.Expect(changed).NotTo(Equal(text))
+		text = changed
 	}
+	file := filepath.Join(m.t.TempDir(), "cluster.yaml")
+	m.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+	return file
+}
+
+func rawValues(from map[string]string) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for name, value := range from {
+		out[name] = json.RawMessage(value)
+	}
+	return out
 }
 
 // change changes an object, also while controllers do.

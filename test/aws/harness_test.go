@@ -68,11 +68,13 @@ type emulator struct {
 	t   *testing.T
 	url string
 	log string
+	// region is the region of requests of the test itself.
+	region string
 }
 
 func startEmulator(t *testing.T, args ...string) *emulator {
 	t.Helper()
-	e := &emulator{WithT: NewWithT(t), t: t, log: filepath.Join(t.TempDir(), "emulator.log")}
+	e := &emulator{WithT: NewWithT(t), t: t, log: filepath.Join(t.TempDir(), "emulator.log"), region: region}
 	program, err := emulatorProgram()
 	e.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(program, append([]string{"-attached", "-log", e.log}, args...)...)

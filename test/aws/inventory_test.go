@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -42,6 +43,11 @@ func inventory() []query {
 		all = append(all, query{service: "iam", action: action, form: url.Values{"Version": {"2010-05-08"}, "Scope": {"Local"}}, found: iamARNs})
 	}
 	return append(all,
+		query{service: "ec2", action: "DescribeInstances", form: url.Values{
+			"Version": {"2016-11-15"}, "Filter.1.Name": {"instance-state-name"}, "Filter.1.Value.1": {"pending"}, "Filter.1.Value.2": {"running"},
+		}, found: regexp.MustCompile(`\bi-[0-9a-f]{8,}\b`)},
+		query{service: "ec2", action: "DescribeNetworkInterfaces", form: url.Values{"Version": {"2016-11-15"}}, found: regexp.MustCompile(`\beni-[0-9a-f]{8,}\b`)},
+		query{service: "ec2", action: "DescribeVolumes", form: url.Values{"Version": {"2016-11-15"}}, found: regexp.MustCompile(`\bvol-[0-9a-f]{8,}\b`)},
 		query{service: "ec2", action: "DescribeVpcEndpoints", form: url.Values{"Version": {"2016-11-15"}}, found: regexp.MustCompile(`<state>(available|pending)</state>`)},
 		query{service: "sqs", action: "ListQueues", target: "AmazonSQS", found: regexp.MustCompile(`/[0-9]{12}/[^"]+`)},
 		query{service: "events", action: "ListRules", target: "AWSEvents", found: regexp.MustCompile(`arn:aws:events:[^"]+`)},
@@ -89,20 +95,30 @@ func (e *emulator) attempt(q query) (status int, text string) {
 	return e.request(http.MethodPost, "/", q.service, "application/x-www-form-urlencoded", "", q.form.Encode())
 }
 
-// request sends a request. Of the signature, the emulator reads only the scope.
+// request sends a request.
 func (e *emulator) request(method, path, service, kind, target, body string) (status int, text string) {
 	e.t.Helper()
-	request, err := http.NewRequestWithContext(e.t.Context(), method, e.url+path, strings.NewReader(body))
+	status, text, err := e.send(e.t.Context(), method, path, service, kind, target, body)
 	e.Expect(err).NotTo(HaveOccurred())
+	return status, text
+}
+
+// send sends a request. Of the signature, the emulator reads only the scope.
+func (e *emulator) send(ctx context.Context, method, path, service, kind, target, body string) (status int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, e.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
 	request.Header.Set("Content-Type", kind)
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/"+service+"/aws4_request, SignedHeaders=host, Signature=none")
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+e.region+"/"+service+"/aws4_request, SignedHeaders=host, Signature=none")
 	if target != "" {
 		request.Header.Set("X-Amz-Target", target)
 	}
 	response, err := http.DefaultClient.Do(request)
-	e.Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return 0, "", err
+	}
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
-	e.Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode, string(content)
+	return response.StatusCode, string(content), err
 }

@@ -1,0 +1,143 @@
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// instance is a running instance of the cluster.
+type instance struct {
+	ID   string `xml:"instanceId"`
+	Zone string `xml:"placement>availabilityZone"`
+	DNS  string `xml:"privateDnsName"`
+	Tags []struct {
+		Key   string `xml:"key"`
+		Value string `xml:"value"`
+	} `xml:"tagSet>item"`
+}
+
+func (i *instance) tag(key string) string {
+	for _, t := range i.Tags {
+		if t.Key == key {
+			return t.Value
+		}
+	}
+	return ""
+}
+
+// joinNodes keeps the nodes of the workload cluster those of its instances, as their
+// kubelets and the cloud controller manager do, until the test ends.
+func joinNodes(m *management, server *apiServer) {
+	m.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(server.dir, "kubeconfig"))
+	m.Expect(err).NotTo(HaveOccurred())
+	workload, err := kubernetes.NewForConfig(config)
+	m.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(m.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			// Errors pass: the API server restarts during an upgrade.
+			_ = m.updateNodes(ctx, workload)
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+	}()
+	m.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// updateNodes creates the nodes of new instances and deletes those of terminated ones.
+func (m *management) updateNodes(ctx context.Context, workload kubernetes.Interface) error {
+	var found struct {
+		Instances []instance `xml:"reservationSet>item>instancesSet>item"`
+	}
+	form := url.Values{
+		"Action": {"DescribeInstances"}, "Version": {"2016-11-15"},
+		"Filter.1.Name": {"tag:kubernetes.io/cluster/" + m.cluster}, "Filter.1.Value.1": {"owned"},
+		"Filter.2.Name": {"instance-state-name"}, "Filter.2.Value.1": {"running"},
+	}
+	_, text, err := m.send(ctx, http.MethodPost, "/", "ec2", "application/x-www-form-urlencoded", "", form.Encode())
+	if err != nil {
+		return err
+	}
+	if err := xml.Unmarshal([]byte(text), &found); err != nil {
+		return err
+	}
+	running := map[string]bool{}
+	for _, i := range found.Instances {
+		running[i.DNS] = true
+		if err := m.joinNode(ctx, workload, i); err != nil {
+			return err
+		}
+	}
+	nodes, err := workload.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		if name := nodes.Items[i].Name; !running[name] {
+			if err := workload.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// joinNode creates the node of an instance. Its kubelet has the version that the control
+// plane has when it joins.
+func (m *management) joinNode(ctx context.Context, workload kubernetes.Interface, i instance) error {
+	if _, err := workload.CoreV1().Nodes().Get(ctx, i.DNS, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, text, err := m.send(ctx, "GET", "/clusters/"+m.cluster, "eks", "application/json", "", "")
+	if err != nil {
+		return err
+	}
+	var described struct {
+		Cluster struct{ Version string }
+	}
+	if err := json.Unmarshal([]byte(text), &described); err != nil {
+		return err
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: i.DNS, Labels: map[string]string{corev1.LabelHostname: i.DNS, corev1.LabelTopologyZone: i.Zone}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + i.Zone + "/" + i.ID},
+	}
+	if group := i.tag("eks:nodegroup-name"); group != "" {
+		node.Labels["eks.amazonaws.com/nodegroup"] = group
+	}
+	if node, err = workload.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	now := metav1.Now()
+	for kind, status := range map[corev1.NodeConditionType]corev1.ConditionStatus{
+		corev1.NodeReady: corev1.ConditionTrue, corev1.NodeMemoryPressure: corev1.ConditionFalse,
+		corev1.NodeDiskPressure: corev1.ConditionFalse, corev1.NodePIDPressure: corev1.ConditionFalse,
+	} {
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+			Type: kind, Status: status, Reason: "Kubelet", LastHeartbeatTime: now, LastTransitionTime: now,
+		})
+	}
+	node.Status.NodeInfo.KubeletVersion = "v" + described.Cluster.Version + ".0"
+	_, err = workload.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	return err
+}
