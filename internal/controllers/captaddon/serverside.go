@@ -135,7 +135,7 @@ func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
 				Labels map[string]json.RawMessage `json:"f:labels"`
 			} `json:"f:metadata"`
 		}
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &owned); err != nil {
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned); err != nil {
 			continue
 		}
 		if _, found := owned.Metadata.Labels["f:"+addonsv1.AddonLabel]; found {
@@ -149,7 +149,7 @@ func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
 // finalizer must not remove it, because its owner would not clean up.
 func releaseFinalizers(entry *metav1.ManagedFieldsEntry) error {
 	var owned, metadata map[string]json.RawMessage
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &owned); err != nil {
+	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned); err != nil {
 		return fmt.Errorf("reading the managed fields: %w", err)
 	}
 	if err := json.Unmarshal(owned["f:metadata"], &metadata); err != nil {
@@ -164,6 +164,6 @@ func releaseFinalizers(entry *metav1.ManagedFieldsEntry) error {
 	if err != nil {
 		return fmt.Errorf("encoding the managed fields: %w", err)
 	}
-	entry.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return nil
 }
