@@ -49,8 +49,8 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	}
 	frees := false
 	if empty {
-		if frees, err = s.leavesState(); err != nil || !frees {
-			return err
+		if frees = s.leavesState(); !frees {
+			return nil
 		}
 	}
 	// Destroying requires the module that created the resources.
@@ -115,10 +115,7 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 // record of that run may have been deleted: then its lock is held, or the state that it
 // may have changed is not confirmed.
 func (r *Reconciler) mayHaveLeft(ctx context.Context, s *scope) (bool, error) {
-	results, err := s.results()
-	if err != nil {
-		return false, err
-	}
+	results := s.results()
 	if len(results) > 0 && results[0] != nil && results[0].Operation == terraform.OperationSaveState && results[0].Outcome == terraform.OutcomeSucceeded {
 		return false, nil
 	}
@@ -303,10 +300,7 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {
-		results, err := s.results()
-		if err != nil {
-			return err
-		}
+		results := s.results()
 		if len(results) == 0 && s.apply.Status.Runs > 0 {
 			// An earlier attempt has deleted the records and made this decision.
 			return nil

@@ -53,10 +53,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if err := r.adopt(ctx, run); err != nil {
 			return err
 		}
-		result, err := record.Result(run.secret)
-		if err != nil {
-			return err
-		}
+		result := run.result()
 		if result.Outcome != outcomeLost {
 			// The record is complete. Pods and service accounts would pile up.
 			if err := r.forgetRun(ctx, run); err != nil {

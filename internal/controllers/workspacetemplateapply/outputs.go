@@ -29,10 +29,7 @@ var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 // outputs writes the outputs of the latest successful run: all of them into the
 // connection Secret, the ones that are not sensitive into the status.
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
-	_, result, err := s.latestOutputs()
-	if err != nil {
-		return err
-	}
+	_, result := s.latestOutputs()
 	if result == nil {
 		// The run was deleted. A new plan changes nothing and returns the outputs.
 		s.apply.Status.AppliedInputs = ""
@@ -53,20 +50,13 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 }
 
 // latestOutputs returns the newest run with outputs and its result, or nil.
-func (s *scope) latestOutputs() (*runRecord, *terraform.Result, error) {
+func (s *scope) latestOutputs() (*runRecord, *terraform.Result) {
 	for _, run := range s.runs {
-		if !record.Finished(run.secret) {
-			continue
-		}
-		result, err := record.Result(run.secret)
-		if err != nil {
-			return nil, nil, err
-		}
-		if hasOutputs(run.operation(), result.Outcome) {
-			return run, result, nil
+		if result := run.result(); result != nil && hasOutputs(run.operation(), result.Outcome) {
+			return run, result
 		}
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
 // hasOutputs reports whether a run read the outputs of the state.

@@ -49,9 +49,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err := r.pruneMoved(ctx, s); err != nil {
 		return err
 	}
-	if s.unpruned, err = s.isUnpruned(snapshots); err != nil {
-		return err
-	}
+	s.unpruned = s.isUnpruned(snapshots)
 	return r.deleteAll(ctx, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
@@ -64,15 +62,15 @@ const (
 
 // isUnpruned reports whether the newest run has just taken a snapshot that the cache
 // does not have yet.
-func (s *scope) isUnpruned(snapshots []corev1.Secret) (bool, error) {
+func (s *scope) isUnpruned(snapshots []corev1.Secret) bool {
 	if len(s.runs) == 0 {
-		return false, nil
+		return false
 	}
-	result, err := record.Result(s.runs[0].secret)
-	if err != nil || result == nil || result.Snapshot == "" || s.now.Sub(result.FinishedAt) > pruneTimeout {
-		return false, err
+	result := s.runs[0].result()
+	if result == nil || result.Snapshot == "" || s.now.Sub(result.FinishedAt) > pruneTimeout {
+		return false
 	}
-	return !slices.ContainsFunc(snapshots, func(secret corev1.Secret) bool { return secret.Name == result.Snapshot }), nil
+	return !slices.ContainsFunc(snapshots, func(secret corev1.Secret) bool { return secret.Name == result.Snapshot })
 }
 
 func untilPruned(s *scope) time.Duration {
@@ -84,11 +82,7 @@ func untilPruned(s *scope) time.Duration {
 
 // pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.
 func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
-	surplus, err := s.surplusRuns()
-	if err != nil {
-		return err
-	}
-	for _, run := range surplus {
+	for _, run := range s.surplusRuns() {
 		if err := r.forgetRun(ctx, run); err != nil {
 			return err
 		}
@@ -101,39 +95,31 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 
 // surplusRuns returns the runs beyond the history limit, except the run whose
 // outputs are in use, and lost runs, which may hold the lock.
-func (s *scope) surplusRuns() ([]*runRecord, error) {
+func (s *scope) surplusRuns() []*runRecord {
 	limit := historyLimit(s.apply)
 	if len(s.runs) <= limit {
-		return nil, nil
+		return nil
 	}
-	inUse, _, err := s.latestOutputs()
-	if err != nil {
-		return nil, err
-	}
-	lost, err := s.lostRuns()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) }), nil
+	inUse, _ := s.latestOutputs()
+	lost := s.lostRuns()
+	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) })
 }
 
 // lostRuns returns the runs that ended without a result after the last run that ended
 // with a complete state.
-func (s *scope) lostRuns() ([]*runRecord, error) {
+func (s *scope) lostRuns() []*runRecord {
 	var lost []*runRecord
 	for _, run := range s.runs {
-		result, err := record.Result(run.secret)
+		result := run.result()
 		switch {
-		case err != nil:
-			return nil, err
 		case result == nil:
 		case result.Outcome == outcomeLost && !result.Unclaimed:
 			lost = append(lost, run)
 		case slices.Contains(settledOutcomes, result.Outcome):
-			return lost, nil
+			return lost
 		}
 	}
-	return lost, nil
+	return lost
 }
 
 // surplusPlans returns the Secrets of plans, except those of the plan that waits

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -964,6 +965,26 @@ func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
 	}
 	c.Expect(c.deleted()).To(BeFalse(), "nothing was destroyed")
 	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r3"}))
+}
+
+func TestReconcile_survivesAnyResultOfARun(t *testing.T) {
+	bomb, err := record.Compress(bytes.Repeat([]byte(" "), 32<<20))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	object, err := record.Compress([]byte(`{"outcome":"Everything","class":"Other","operation":"Destroy"}`))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for name, written := range map[string][]byte{"no gzip": []byte("x"), "too large": bomb, "unknown outcome": object} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply())...)
+			c.reconcile()
+			secret := c.runSecret("hello-r1")
+			secret.Data["result"], secret.CreationTimestamp = written, metav1.NewTime(noon)
+			c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+			c.reconcile()
+			c.Expect(c.get().Status.History[0]).To(And(HaveField("Outcome", BeEquivalentTo("Lost")), HaveField("Operation", BeEquivalentTo("PlanAndApply"))))
+			c.reconcile()
+			c.Expect(c.started).To(ContainElement("hello-r2"))
+		})
+	}
 }
 
 func TestReconcile_withdrawsARunWithAnotherRequest(t *testing.T) {

@@ -96,10 +96,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	for _, run := range s.runs {
 		// A run that has ended cannot hold the lock.
 		request.GoneRuns = append(request.GoneRuns, run.id)
-		result, err := record.Result(run.secret)
-		if err != nil {
-			return nil, err
-		}
+		result := run.result()
 		if result == nil {
 			continue
 		}

@@ -60,6 +60,8 @@ type runRecord struct {
 	secret    *corev1.Secret
 	// origin is how the run is known to be of this manager.
 	origin origin
+	// decoded is the result, once it was read.
+	decoded *terraform.Result
 }
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
@@ -183,17 +185,41 @@ func (s *scope) current() *runRecord {
 
 // results returns the results of all runs, the newest first. The result of a run
 // that has not ended is nil.
-func (s *scope) results() ([]*terraform.Result, error) {
+func (s *scope) results() []*terraform.Result {
 	var results []*terraform.Result
 	for _, run := range s.runs {
-		result, err := record.Result(run.secret)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, result)
+		results = append(results, run.result())
 	}
-	return results, nil
+	return results
 }
+
+// result returns the result of a run, or nil if it has not ended. The run wrote it, and
+// may have written anything: what is not a result counts as a run that was lost.
+func (run *runRecord) result() *terraform.Result {
+	if run.decoded != nil || !record.Finished(run.secret) {
+		return run.decoded
+	}
+	result, err := record.Result(run.secret)
+	switch {
+	case err != nil:
+		result = lostResult(run, run.secret.CreationTimestamp.Time, run.secret.CreationTimestamp.Time, "The result of the run cannot be read.")
+	case !slices.Contains(outcomes, result.Outcome) || !slices.Contains(classes, result.Class):
+		result = lostResult(run, run.secret.CreationTimestamp.Time, run.secret.CreationTimestamp.Time, "The result of the run is not valid.")
+	}
+	result.RunID, result.Operation = run.id, run.operation()
+	run.decoded = result
+	return result
+}
+
+// outcomes and classes are what a result may have. Both become labels of metrics, and the
+// outcome a field of the status.
+var (
+	outcomes = []terraform.Outcome{
+		terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeNoChanges, terraform.OutcomeBlocked,
+		terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost,
+	}
+	classes = []terraform.Class{"", terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal}
+)
 
 // nextNumber returns the number of the next run. The same scope always returns
 // the same number, so that no run is started twice.
@@ -238,9 +264,9 @@ func (r *Reconciler) executor(s *scope) infrav1.Executor {
 // ended with a complete state.
 func (s *scope) lostRun() *runRecord {
 	for _, run := range s.runs {
-		result, err := record.Result(run.secret)
+		result := run.result()
 		switch {
-		case err != nil || result == nil:
+		case result == nil:
 			return nil
 		case result.Outcome == outcomeLost && mayHaveChanged(result) && !changesNothing(run.operation(), run.inputs()):
 			return run

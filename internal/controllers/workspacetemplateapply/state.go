@@ -196,10 +196,7 @@ func (s *scope) knownState() terraform.KnownState {
 // nothingLeft reports whether there is nothing to destroy: no run ever started,
 // the last run destroyed everything, or the state is empty.
 func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
-	results, err := s.results()
-	if err != nil {
-		return false, err
-	}
+	results := s.results()
 	switch {
 	case len(results) > 0 && isDestroyed(results[0]):
 		return true, nil
@@ -222,7 +219,7 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	}
 	// The state decides, whichever run wrote it.
 	var secret corev1.Secret
-	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return !inUse(s.apply.Status.State), nil
@@ -249,16 +246,15 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 // leavesState reports whether the workspace would leave an empty state of its own in
 // another backend than the default one. A destroy run marks it as free: otherwise the
 // next workspace of the same name would have to adopt it. It is tried a few times.
-func (s *scope) leavesState() (bool, error) {
+func (s *scope) leavesState() bool {
 	state, failure := s.apply.Status.State, s.apply.Status.Failure
 	if state == nil || state.Lineage == "" || usesKubernetes(state, s.runs) {
-		return false, nil
+		return false
 	}
-	results, err := s.results()
-	if err != nil || len(results) > 0 && isDestroyed(results[0]) {
-		return false, err
+	if results := s.results(); len(results) > 0 && isDestroyed(results[0]) {
+		return false
 	}
-	return failure == nil || failure.Inputs != destroyInputs || failure.Attempts < freeAttempts, nil
+	return failure == nil || failure.Inputs != destroyInputs || failure.Attempts < freeAttempts
 }
 
 // freeAttempts is how often a deletion tries to mark an empty state as free.

@@ -315,6 +315,7 @@ func TestLeavesState_afterADestroy(t *testing.T) {
 	s := newScope("hello")
 	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: "l", Confirmation: infrav1.StateConfirmed}
 	run := runWith(onS3())
+	run.secret.Annotations[record.OperationAnnotation] = string(terraform.OperationDestroy)
 	patch, err := record.FinishPatch(&terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())

@@ -114,6 +114,10 @@ func (e *Executor) reserveState(ctx context.Context, request *terraform.Request,
 	if err := e.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}
+	if existing.Type != corev1.SecretTypeOpaque {
+		// A Secret with a token, for example, that another run created under this name.
+		return fmt.Errorf("the Secret %s has type %s and is not a state: %w", existing.Name, existing.Type, record.ErrForged)
+	}
 	if record.BelongsToAnother(existing, workspace) {
 		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
 	}

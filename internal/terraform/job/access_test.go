@@ -111,6 +111,30 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 	}
 }
 
+// TestAccess_stateIsNotAToken reserves the name of the state of another workspace, whose
+// run may read its state.
+func TestAccess_stateIsNotAToken(t *testing.T) {
+	f := newFixture(t)
+	first := f.run(f.workspace("mine"))
+	f.Expect(f.executor.Start(f.ctx, first)).To(Succeed())
+	next := f.run(f.workspace("next"))
+	token := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.namespace, Name: "tfstate-default-next",
+			Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+		},
+		Type: corev1.SecretTypeServiceAccountToken,
+	}
+	f.Eventually(func() error { return f.as(first).Create(f.ctx, token) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+
+	f.Expect(f.executor.Start(f.ctx, next)).To(Succeed())
+	result, err := record.Result(f.secret(next))
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+	f.Expect(result.Diagnostics[0].Detail).To(ContainSubstring("is not a state"))
+	f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-next-r1"))).To(BeTrue())
+}
+
 func TestStart_refusesAnotherRequest(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("mine"))

@@ -159,10 +159,14 @@ func State(secret *corev1.Secret) (*terraform.StateInfo, error) {
 	return decodePlain[terraform.StateInfo](secret, keyState)
 }
 
+// maxResult limits what a result may expand to. The run writes it, and the manager has
+// several in memory at the same time.
+const maxResult = 16 << 20
+
 // Result returns the result of a run, or nil if it has not finished.
 func Result(secret *corev1.Secret) (*terraform.Result, error) {
 	var result terraform.Result
-	found, err := decode(secret, keyResult, &result)
+	found, err := decode(secret, keyResult, maxResult, &result)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -212,12 +216,12 @@ func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 }
 
 // decode decodes a compressed key. It returns false if the key is missing.
-func decode(secret *corev1.Secret, key string, into any) (bool, error) {
+func decode(secret *corev1.Secret, key string, limit int64, into any) (bool, error) {
 	data := secret.Data[key]
 	if len(data) == 0 {
 		return false, nil
 	}
-	text, err := Decompress(data)
+	text, err := decompress(data, limit)
 	if err != nil {
 		return false, fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
 	}
@@ -229,7 +233,7 @@ func decode(secret *corev1.Secret, key string, into any) (bool, error) {
 
 // decodeRequired decodes a compressed key that must exist.
 func decodeRequired(secret *corev1.Secret, key string, into any) error {
-	found, err := decode(secret, key, into)
+	found, err := decode(secret, key, maxContent, into)
 	if err != nil {
 		return err
 	}
