@@ -26,7 +26,7 @@ import (
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     mgr.GetAPIReader(),
+		SecretClient:     workload.Reader{Reader: mgr.GetAPIReader()},
 		WatchFilterValue: o.WatchFilter,
 		ClusterFilter:    hasControlPlane,
 		Cache:            workloadCache(),

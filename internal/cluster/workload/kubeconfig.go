@@ -1,40 +1,31 @@
 package workload
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CheckKubeconfig returns an error if Cluster API cannot use a kubeconfig. It is
-// used on another machine, so it must not refer to files or run a program.
-// CheckKubeconfig returns the expiry of the client certificate, or the zero time.
-// Its errors contain no secret of the kubeconfig.
+// CheckKubeconfig returns an error if Cluster API cannot use a kubeconfig, or if it does
+// more than name an API server and credentials. It returns the expiry of the client
+// certificate, or the zero time. Its errors contain no secret of the kubeconfig.
 func CheckKubeconfig(content []byte) (expires time.Time, err error) {
-	config, err := clientcmd.Load(content)
+	config, err := parse(content)
 	if err != nil {
-		return expires, errors.New("it is not a valid kubeconfig")
+		return expires, err
 	}
-	context := config.Contexts[config.CurrentContext]
-	if context == nil {
-		return expires, errors.New("the kubeconfig has no current-context")
-	}
-	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
-	switch {
-	case cluster == nil || cluster.Server == "":
-		return expires, errors.New("the kubeconfig has no server")
-	case user == nil:
-		return expires, errors.New("the kubeconfig has no user")
-	case user.Exec != nil || user.AuthProvider != nil:
-		return expires, errors.New("the kubeconfig runs a program for its credentials, which Cluster API does not allow: use a token or a client certificate")
-	case cluster.CertificateAuthority != "" || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "":
-		return expires, errors.New("the kubeconfig refers to files: embed their contents")
-	}
-	if block, _ := pem.Decode(user.ClientCertificateData); block != nil {
+	if block, _ := pem.Decode(config.AuthInfos[name].ClientCertificateData); block != nil {
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return expires, fmt.Errorf("parsing the client certificate of the kubeconfig: %w", err)
@@ -42,4 +33,91 @@ func CheckKubeconfig(content []byte) (expires time.Time, err error) {
 		expires = certificate.NotAfter
 	}
 	return expires, nil
+}
+
+// Clean returns a kubeconfig with only the API server and the credentials of the current
+// context. Otherwise a user who can write the Secret of a kubeconfig could run a program
+// in the manager, or have its files sent to another server.
+func Clean(content []byte) ([]byte, error) {
+	config, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	cleaned, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be encoded")
+	}
+	return cleaned, nil
+}
+
+// name is the name of all parts of a cleaned kubeconfig.
+const name = "cluster"
+
+// parse returns the parts of a kubeconfig that are used, each with the name above.
+func parse(content []byte) (*clientcmdapi.Config, error) {
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, errors.New("it is not a valid kubeconfig")
+	}
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return nil, errors.New("the kubeconfig has no current-context")
+	}
+	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+	if err := check(cluster, user); err != nil {
+		return nil, err
+	}
+	return &clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: cluster.Server, TLSServerName: cluster.TLSServerName,
+			CertificateAuthorityData: cluster.CertificateAuthorityData, InsecureSkipTLSVerify: cluster.InsecureSkipTLSVerify,
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
+			Token: user.Token, Username: user.Username, Password: user.Password,
+			ClientCertificateData: user.ClientCertificateData, ClientKeyData: user.ClientKeyData,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, nil
+}
+
+func check(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
+	switch {
+	case cluster == nil || cluster.Server == "":
+		return errors.New("the kubeconfig has no server")
+	case user == nil:
+		return errors.New("the kubeconfig has no user")
+	case user.Exec != nil || user.AuthProvider != nil:
+		return errors.New("the kubeconfig runs a program for its credentials, which Cluster API does not allow: use a token or a client certificate")
+	case cluster.CertificateAuthority != "" || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "":
+		return errors.New("the kubeconfig refers to files: embed their contents")
+	case cluster.ProxyURL != "":
+		return errors.New("the kubeconfig has a proxy-url: set the proxy of the manager instead")
+	case user.Impersonate != "" || user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
+		return errors.New("the kubeconfig impersonates another user: use the credentials of that user")
+	}
+	if server, err := url.Parse(cluster.Server); err != nil || server.Scheme != "https" || server.Host == "" {
+		return errors.New("the server of the kubeconfig does not use HTTPS")
+	}
+	return nil
+}
+
+// Reader reads Secrets for connections to workload clusters. It cleans the kubeconfigs.
+type Reader struct{ client.Reader }
+
+// Get reads an object. It returns an error for a kubeconfig that must not be used.
+func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	found, ok := obj.(*corev1.Secret)
+	if !ok || !strings.HasSuffix(key.Name, "-"+string(secret.Kubeconfig)) {
+		return nil
+	}
+	cleaned, err := Clean(found.Data[secret.KubeconfigDataName])
+	if err != nil {
+		return fmt.Errorf("using Secret %s: %w", key, err)
+	}
+	found.Data = map[string][]byte{secret.KubeconfigDataName: cleaned}
+	return nil
 }

@@ -8,11 +8,20 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 const good = `
@@ -32,6 +41,9 @@ func TestCheckKubeconfig_rejectsWhatClusterAPICannotUse(t *testing.T) {
 		{"no server", strings.Replace(good, `server: "https://127.0.0.1:6443"`, "", 1), "has no server"},
 		{"no user", strings.Replace(good, "user: u", "user: v", 1), "has no user"},
 		{"a program", strings.Replace(good, "token: s3cret", "exec: {command: aws, apiVersion: client.authentication.k8s.io/v1beta1, interactiveMode: Never}", 1), "runs a program"},
+		{"plain HTTP", strings.Replace(good, "https://", "http://", 1), "does not use HTTPS"},
+		{"a proxy", strings.Replace(good, "server:", "proxy-url: http://127.0.0.1:1, server:", 1), "has a proxy-url"},
+		{"another user", strings.Replace(good, "token:", "as: admin, token:", 1), "impersonates another user"},
 		{"a file", strings.Replace(good, "token: s3cret", "tokenFile: /var/s3cret", 1), "refers to files"},
 	}
 	for _, tt := range tests {
@@ -62,4 +74,73 @@ func TestCheckKubeconfig_returnsExpiryOfCertificate(t *testing.T) {
 	expires, err := CheckKubeconfig([]byte(strings.Replace(good, "token: s3cret", "client-certificate-data: "+text, 1)))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(expires).To(BeTemporally("==", expiry))
+}
+
+func TestClean_keepsOnlyServerAndCredentials(t *testing.T) {
+	g := NewWithT(t)
+	text := strings.Replace(good, "users: [", `users: [{name: other, user: {exec: {command: touch, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}}}, `, 1)
+	text = strings.Replace(text, "contexts: [", "contexts: [{name: other, context: {cluster: c, user: other}}, ", 1)
+	cleaned, err := Clean([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(cleaned)).To(And(ContainSubstring("https://127.0.0.1:6443"), ContainSubstring("s3cret"), Not(ContainSubstring("touch"))))
+	g.Expect(Clean(cleaned)).To(Equal(cleaned))
+}
+
+// Who can write the Secret of a kubeconfig must not run a program in the manager, nor get
+// its token.
+func TestConnector_readsNoFileAndRunsNothing(t *testing.T) {
+	g := NewWithT(t)
+	var seen atomic.Int32
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	token, ran := filepath.Join(dir, "token"), filepath.Join(dir, "ran")
+	g.Expect(os.WriteFile(token, []byte("of the manager"), 0o600)).To(Succeed())
+	for _, user := range []string{
+		"tokenFile: " + token,
+		"exec: {command: touch, args: [" + ran + "], apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}",
+	} {
+		text := strings.Replace(good, `server: "https://127.0.0.1:6443"`, `insecure-skip-tls-verify: true, server: "`+server.URL+`"`, 1)
+		text = strings.Replace(text, "token: s3cret", user, 1)
+		_, err := Connector{}.Version(t.Context(), []byte(text))
+		g.Expect(err).To(HaveOccurred())
+		_, err = Connector{}.Client([]byte(text))
+		g.Expect(err).To(HaveOccurred())
+	}
+	g.Expect(seen.Load()).To(BeZero())
+	g.Expect(ran).NotTo(BeAnExistingFile())
+}
+
+func TestConnector_followsNoRedirect(t *testing.T) {
+	g := NewWithT(t)
+	var tokens []string
+	other := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { tokens = append(tokens, r.Header.Get("Authorization")) }))
+	t.Cleanup(other.Close)
+	server := httptest.NewTLSServer(http.RedirectHandler(other.URL, http.StatusFound))
+	t.Cleanup(server.Close)
+	text := strings.Replace(good, `server: "https://127.0.0.1:6443"`, `insecure-skip-tls-verify: true, server: "`+server.URL+`"`, 1)
+	_, err := Connector{}.Version(t.Context(), []byte(text))
+	g.Expect(err).To(MatchError(ContainSubstring("redirects to another address")))
+	g.Expect(tokens).To(BeEmpty())
+}
+
+func TestReader_cleansKubeconfigs(t *testing.T) {
+	g := NewWithT(t)
+	object := func(name, text string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Data: map[string][]byte{"value": []byte(text), "other": []byte("x")}}
+	}
+	bad := strings.Replace(good, "token: s3cret", "tokenFile: /var/s3cret", 1)
+	reader := Reader{fake.NewClientBuilder().WithObjects(object("a-kubeconfig", good), object("b-kubeconfig", bad), object("b", bad)).Build()}
+	get := func(name string) (*corev1.Secret, error) {
+		found := &corev1.Secret{}
+		return found, reader.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, found)
+	}
+	found, err := get("a-kubeconfig")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Data).To(And(HaveLen(1), HaveKey("value")))
+	_, err = get("b-kubeconfig")
+	g.Expect(err).To(MatchError(ContainSubstring("refers to files")))
+	found, err = get("b")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Data).To(HaveLen(2), "it is not a kubeconfig")
 }

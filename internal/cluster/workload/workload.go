@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -70,12 +71,31 @@ func (c Connector) Client(kubeconfig []byte) (client.Client, error) {
 }
 
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	cleaned, err := Clean(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(cleaned)
 	if err != nil {
 		return nil, errors.New("the kubeconfig is invalid")
 	}
 	config.Timeout, config.UserAgent = requestTimeout, userAgent
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refuseRedirects{next} })
 	return config, nil
+}
+
+// refuseRedirects refuses to follow a redirect, with which an API server could obtain
+// the credentials that the client adds for another server.
+type refuseRedirects struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r refuseRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(request)
+	if err == nil && response.StatusCode >= 300 && response.StatusCode < 400 && response.Header.Get("Location") != "" {
+		_ = response.Body.Close()
+		return nil, errors.New("the API server redirects to another address")
+	}
+	return response, err
 }
 
 // ShortError returns the cause of a failed request. It omits details that differ

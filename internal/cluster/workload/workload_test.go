@@ -53,7 +53,7 @@ func TestVersion_explainsErrors(t *testing.T) {
 		{"expired credentials", kubeconfig(t, 401, 200), "credentials of the kubeconfig are rejected"},
 		{"no permission", kubeconfig(t, 403, 200), "has no permission"},
 		{"no server", stopped, "connection refused"},
-		{"no kubeconfig", []byte("s3cret"), "the kubeconfig is invalid"},
+		{"no kubeconfig", []byte("s3cret"), "it is not a valid kubeconfig"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
