@@ -31,6 +31,10 @@ type Cloud struct {
 // manager must not use its own identity.
 var errNoIdentity = errors.New("no AWS credentials: add them to the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity")
 
+// errForeignEndpoint is returned if the manager's own identity would be sent to an
+// address that a provider config names.
+var errForeignEndpoint = errors.New("the manager does not use its own AWS identity with AWS_ENDPOINT_URL of a template or WorkspaceProviderConfig: add credentials, or set the endpoint in the environment of the manager")
+
 // LookUpVPC returns an existing VPC and the subnets that a cluster uses. If
 // subnets is empty, it selects them as the function LookUpVPC documents.
 func (c Cloud) LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (VPC, error) {
@@ -69,8 +73,12 @@ func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, reg
 	if err != nil {
 		return Config{}, err
 	}
-	if !given.Given() && !c.OwnIdentity {
+	switch {
+	case given.Given():
+	case !c.OwnIdentity:
 		return Config{}, errNoIdentity
+	case len(given.endpoints) > 0:
+		return Config{}, errForeignEndpoint
 	}
 	return Load(ctx, given, Options{Region: region, RoleARN: roleARN})
 }
@@ -79,7 +87,7 @@ func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, reg
 // into a wait with a reason. Other errors and nil are returned unchanged.
 func asFault(err error, reason string) error {
 	var explained *Error
-	if !errors.As(err, &explained) && !errors.Is(err, errNoIdentity) {
+	if !errors.As(err, &explained) && !errors.Is(err, errNoIdentity) && !errors.Is(err, errForeignEndpoint) {
 		return err
 	}
 	return fault.WaitFor(retryInterval, reason, "%w", err)

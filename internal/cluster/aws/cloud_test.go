@@ -27,6 +27,20 @@ func TestCloud_usesItsOwnIdentityOnlyIfAllowed(t *testing.T) {
 	g.Expect(waiting.RetryAfter).To(Equal(retryInterval))
 	g.Expect(waiting.Message()).To(ContainSubstring("--aws-own-identity"))
 
+	for _, env := range []map[string]string{
+		{"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/any"},
+		{"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/any", "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/eks.amazonaws.com/serviceaccount/token"},
+		{"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/eks.amazonaws.com/serviceaccount/token"},
+		{"AWS_PROFILE": "default"},
+		{"AWS_DEFAULT_PROFILE": "default"},
+	} {
+		_, err := Cloud{Now: time.Now}.Token(t.Context(), &workspace.Credentials{Env: env}, awstest.Region, "", "demo")
+		g.Expect(err).To(MatchError(ContainSubstring("--aws-own-identity")), "%v", env)
+	}
+	elsewhere := &workspace.Credentials{Env: map[string]string{"AWS_ENDPOINT_URL_STS": "https://sts.example.com"}}
+	_, err = Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), elsewhere, awstest.Region, "", "demo")
+	g.Expect(err).To(MatchError(ContainSubstring("AWS_ENDPOINT_URL")))
+
 	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), none, awstest.Region, "", "demo")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(token.Value.IsZero()).To(BeFalse())

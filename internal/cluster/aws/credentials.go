@@ -105,10 +105,9 @@ func FromEnv(env map[string]string, files map[string][]byte) (Credentials, error
 }
 
 // Given reports whether the provider config has credentials. If it has none, the
-// manager's own identity is used.
-func (c Credentials) Given() bool {
-	return c.accessKeyID != "" || c.webIdentityRole != "" || c.tokenFile != "" || c.profile != ""
-}
+// manager's own identity is used: a role without a token, the path of a file and the name
+// of a profile refer to the manager's own token and files.
+func (c Credentials) Given() bool { return c.accessKeyID != "" || !c.token.IsZero() }
 
 // Region returns the region that the provider config names, if any.
 func (c Credentials) Region() string { return c.region }

@@ -63,7 +63,7 @@ func TestFromEnv(t *testing.T) {
 			name: "a token without a role", env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "token"},
 			files: map[string][]byte{"token": []byte(identity)}, err: "without AWS_ROLE_ARN",
 		},
-		{name: "a role for the manager's token", env: map[string]string{"AWS_ROLE_ARN": roleARN}, text: "web identity of the manager", given: true},
+		{name: "a role for the manager's token", env: map[string]string{"AWS_ROLE_ARN": roleARN}, text: "web identity of the manager"},
 
 		{name: "a file that a provider block names", files: map[string][]byte{"aws.ini": ini, "notes": []byte("x")}, text: "access key", region: "eu-west-3", given: true},
 		{name: "a file that a variable names", env: map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "aws.ini"}, files: map[string][]byte{"aws.ini": ini, "other.ini": two}, text: "access key", region: "eu-west-3", given: true},
@@ -83,7 +83,7 @@ func TestFromEnv(t *testing.T) {
 			files: map[string][]byte{"a": []byte("[default]\nrole_arn = arn:x\nsource_profile = y\n[y]\nrole_arn = arn:y\nsource_profile = default\n# aws_access_key_id")},
 			err:   "profile default refers to itself through source_profile",
 		},
-		{name: "a profile of the manager", env: map[string]string{"AWS_PROFILE": "work"}, text: "profile of the manager", given: true},
+		{name: "a profile of the manager", env: map[string]string{"AWS_PROFILE": "work"}, text: "profile of the manager"},
 		{name: "an address to fetch from", env: map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1"}, err: "AWS_CONTAINER_CREDENTIALS_FULL_URI works only in a run"},
 
 		{name: "an invalid endpoint", env: given(keys(), "AWS_ENDPOINT_URL_STS", "sts.example.com"), err: "AWS_ENDPOINT_URL_STS must be an address"},
