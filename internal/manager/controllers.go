@@ -72,7 +72,7 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	}
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects,
-		Runners: runners, Default: executor, Seal: key, MaxRuns: o.Engine.MaxRuns, RunExits: exits,
+		Runners: runners, Default: executor, Seal: key, MaxRuns: o.Engine.limits(), RunExits: exits,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/version"
 )
 
@@ -26,6 +27,9 @@ type EngineOptions struct {
 	Executor string
 	// MaxRuns is the maximum number of concurrent runs.
 	MaxRuns int
+	// MaxRunsPerNamespace is the maximum number of concurrent runs of a namespace. 0
+	// leaves a fifth of them to the other namespaces.
+	MaxRunsPerNamespace int
 	// Binary is the program OpenTofu or Terraform.
 	Binary string
 	// Runner is the runner program of the process executor.
@@ -44,6 +48,7 @@ type EngineOptions struct {
 func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster.")
 	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Maximum number of concurrent Terraform runs.")
+	fs.IntVar(&o.MaxRunsPerNamespace, "max-runs-per-namespace", 0, "Maximum number of concurrent Terraform runs of one namespace. 0 leaves a fifth of --max-runs to the other namespaces.")
 	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform program. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
@@ -55,6 +60,9 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 func (o *EngineOptions) Validate() error {
 	if o.MaxRuns < 1 {
 		return fmt.Errorf("--max-runs is %d: set it to at least 1", o.MaxRuns)
+	}
+	if o.MaxRunsPerNamespace < 0 {
+		return fmt.Errorf("--max-runs-per-namespace is %d: set it to at least 1, or to 0 for the default", o.MaxRunsPerNamespace)
 	}
 	if _, err := o.sealKey(); err != nil {
 		return err
@@ -70,6 +78,15 @@ func (o *EngineOptions) Validate() error {
 	default:
 		return fmt.Errorf("--executor is %q: set it to process or job", o.Executor)
 	}
+}
+
+// limits returns the limits of concurrent runs.
+func (o *EngineOptions) limits() queue.Limits {
+	limits := queue.Limits{Total: o.MaxRuns, PerNamespace: o.MaxRunsPerNamespace}
+	if limits.PerNamespace == 0 {
+		limits.PerNamespace = o.MaxRuns - o.MaxRuns/5
+	}
+	return limits
 }
 
 func (o *EngineOptions) findBinary() error {

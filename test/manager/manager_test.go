@@ -240,6 +240,8 @@ func TestManager_refusesFlagsThatCannotWork(t *testing.T) {
 		{"executor", []string{"--executor=magic"}, `--executor is "magic": set it to process or job`},
 		{"binary", []string{"--terraform-binary=/nowhere/tofu"}, `--terraform-binary is "/nowhere/tofu", which is not an executable`},
 		{"runs", []string{"--max-runs=0"}, "--max-runs is 0: set it to at least 1"},
+		{"runs of a namespace", []string{"--max-runs-per-namespace=-1"}, "--max-runs-per-namespace is -1: set it to at least 1"},
+		{"key", []string{"--seal-key-secret=name"}, `--seal-key-secret is "name": set it to NAMESPACE/NAME`},
 		{"image", []string{"--executor=job"}, "--executor=job requires --runner-image: set it to the runner's image of this release, ghcr.io/appthrust/capt-runner:v"},
 		{"concurrency", []string{"--concurrency=0"}, "--concurrency is 0: set it to at least 1"},
 		{"burst", []string{"--kube-api-qps=100", "--kube-api-burst=10"}, "--kube-api-burst is 10"},

@@ -56,8 +56,8 @@ type Reconciler struct {
 	Default infrav1.Executor
 	// Seal authenticates the Secrets of runs.
 	Seal *seal.Key
-	// MaxRuns is the limit of concurrent runs.
-	MaxRuns int
+	// MaxRuns are the limits of concurrent runs.
+	MaxRuns queue.Limits
 	// RunExits receives an event for each workspace whose run ended without a
 	// watch event. See RunExit.
 	RunExits <-chan event.GenericEvent

@@ -82,7 +82,7 @@ func TestQueueMetrics(t *testing.T) {
 	g.Expect(measure(g, "capt_runs_in_flight")).To(BeZero())
 	g.Expect(measure(g, "capt_runs_queued")).To(BeZero())
 
-	q := queue.New(1, time.Now, func(queue.Key) {})
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
 	registerMetrics(q)
 	defer registerMetrics(nil)
 	for _, name := range []string{"a", "b", "c"} {

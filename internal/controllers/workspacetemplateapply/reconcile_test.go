@@ -100,7 +100,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 		Client: failing, Reader: failing, Metadata: metadataCache{Reader: failing},
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: c}, Default: infrav1.ExecutorProcess,
 		Seal: testKey, Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
-		queue: queue.New(1, time.Now, func(queue.Key) {}), tracker: newTracker(),
+		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: newTracker(),
 	}
 	c.frame = c.reconciler.frame()
 	return c

@@ -22,8 +22,8 @@ type Group struct {
 // Queue assigns slots. It is in memory: after a restart of the manager, Hold
 // restores the slots of the runs that are still running.
 type Queue struct {
-	limit int
-	now   func() time.Time
+	limits Limits
+	now    func() time.Time
 	// granted is called without locks held for each waiting key that got a slot.
 	// It must not block.
 	granted func(Key)
@@ -42,10 +42,19 @@ type ticket struct {
 	since time.Time
 }
 
-// New returns a queue with limit slots. It calls granted for each waiting key
-// that gets a slot; granted must not block.
-func New(limit int, now func() time.Time, granted func(Key)) *Queue {
-	return &Queue{limit: limit, now: now, granted: granted, running: map[Key]ticket{}, served: map[string]uint64{}}
+// Limits are the limits of a queue.
+type Limits struct {
+	// Total is the number of slots.
+	Total int
+	// PerNamespace is the number of slots that one namespace can have. 0 means no limit.
+	// Long runs of one namespace cannot hold all slots if it is lower than Total.
+	PerNamespace int
+}
+
+// New returns a queue. It calls granted for each waiting key that gets a slot; granted
+// must not block.
+func New(limits Limits, now func() time.Time, granted func(Key)) *Queue {
+	return &Queue{limits: limits, now: now, granted: granted, running: map[Key]ticket{}, served: map[string]uint64{}}
 }
 
 // Position is the position of a key in the queue.
@@ -128,7 +137,7 @@ func (q *Queue) announce(grants []Key, caller Key) {
 // arrived first.
 func (q *Queue) grant() []Key {
 	var grants []Key
-	for len(q.running) < q.limit {
+	for len(q.running) < q.limits.Total {
 		at := q.next()
 		if at < 0 {
 			break
@@ -152,7 +161,8 @@ func (q *Queue) next() int {
 	}
 	best := -1
 	for i, t := range q.waiting {
-		if t.group.Limit > 0 && perGroup[t.group.Name] >= t.group.Limit {
+		if t.group.Limit > 0 && perGroup[t.group.Name] >= t.group.Limit ||
+			q.limits.PerNamespace > 0 && perNamespace[t.key.Namespace] >= q.limits.PerNamespace {
 			continue
 		}
 		if best < 0 || q.before(t, q.waiting[best], perNamespace) {

@@ -17,7 +17,7 @@ func key(namespace string, n int) queue.Key {
 func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(2, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 2}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	for i := range 500 {
 		q.Acquire(key("busy", i), queue.Group{})
 	}
@@ -32,7 +32,7 @@ func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 func TestQueue_alternatesBetweenNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	g.Expect(acquired(q.Acquire(key("a", 0), queue.Group{}))).To(BeTrue())
 	for i := 1; i < 3; i++ {
 		q.Acquire(key("a", i), queue.Group{})
@@ -44,10 +44,25 @@ func TestQueue_alternatesBetweenNamespaces(t *testing.T) {
 	g.Expect(granted).To(Equal([]queue.Key{key("b", 1), key("a", 1), key("b", 2), key("a", 2)}))
 }
 
+func TestQueue_leavesSlotsToOtherNamespaces(t *testing.T) {
+	g := NewWithT(t)
+	var granted []queue.Key
+	q := queue.New(queue.Limits{Total: 3, PerNamespace: 2}, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	for i := range 2 {
+		g.Expect(acquired(q.Acquire(key("busy", i), queue.Group{}))).To(BeTrue())
+	}
+	g.Expect(acquired(q.Acquire(key("busy", 2), queue.Group{}))).To(BeFalse())
+	g.Expect(acquired(q.Acquire(key("quiet", 0), queue.Group{}))).To(BeTrue(), "it does not wait for the runs of the other one")
+	q.Release(key("quiet", 0))
+	g.Expect(granted).To(BeEmpty())
+	q.Release(key("busy", 0))
+	g.Expect(granted).To(Equal([]queue.Key{key("busy", 2)}))
+}
+
 func TestQueue_enforcesTheLimitOfAGroup(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(10, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 10}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	slow := queue.Group{Name: "slow", Limit: 1}
 	g.Expect(acquired(q.Acquire(key("a", 0), slow))).To(BeTrue())
 	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
@@ -58,7 +73,7 @@ func TestQueue_enforcesTheLimitOfAGroup(t *testing.T) {
 
 func TestQueue_countsHeldSlots(t *testing.T) {
 	g := NewWithT(t)
-	q := queue.New(1, time.Now, func(queue.Key) {})
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
 	q.Hold(key("a", 0), queue.Group{})
 	q.Hold(key("a", 1), queue.Group{})
 	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{}))).To(BeTrue(), "the key holds a slot")
@@ -72,7 +87,7 @@ func TestQueue_countsHeldSlots(t *testing.T) {
 func TestQueue_removesReleasedKeys(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	q.Acquire(key("a", 0), queue.Group{})
 	q.Acquire(key("a", 1), queue.Group{})
 	q.Acquire(key("a", 2), queue.Group{})
@@ -87,7 +102,7 @@ func TestQueue_returnsThePosition(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	now := start
-	q := queue.New(1, func() time.Time { now = now.Add(time.Second); return now }, func(queue.Key) {})
+	q := queue.New(queue.Limits{Total: 1}, func() time.Time { now = now.Add(time.Second); return now }, func(queue.Key) {})
 	type answer struct {
 		acquired bool
 		position queue.Position
@@ -110,7 +125,7 @@ func TestQueue_returnsThePosition(t *testing.T) {
 
 func TestQueue_updatesTheGroupOfAWaitingKey(t *testing.T) {
 	g := NewWithT(t)
-	q := queue.New(10, time.Now, func(queue.Key) {})
+	q := queue.New(queue.Limits{Total: 10}, time.Now, func(queue.Key) {})
 	slow := queue.Group{Name: "slow", Limit: 1}
 	q.Acquire(key("a", 0), slow)
 	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
@@ -120,7 +135,7 @@ func TestQueue_updatesTheGroupOfAWaitingKey(t *testing.T) {
 func TestQueue_servesANamespaceInOrderOfArrival(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(1, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	for i := range 4 {
 		q.Acquire(key("a", i), queue.Group{})
 	}
@@ -133,14 +148,14 @@ func TestQueue_servesANamespaceInOrderOfArrival(t *testing.T) {
 func TestQueue_doesNotAnnounceTheCaller(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
-	q := queue.New(2, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	q := queue.New(queue.Limits{Total: 2}, time.Now, func(k queue.Key) { granted = append(granted, k) })
 	g.Expect(acquired(q.Acquire(key("a", 0), queue.Group{}))).To(BeTrue())
 	g.Expect(granted).To(BeEmpty())
 }
 
 func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
 	g := NewWithT(t)
-	q := queue.New(1, time.Now, func(queue.Key) {})
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
 	q.Acquire(key("a", 0), queue.Group{})
 	q.Acquire(key("a", 1), queue.Group{})
 	_, before := q.Acquire(key("a", 0), queue.Group{})
