@@ -76,7 +76,8 @@ type Frame[T Object, S any] struct {
 	Gone func(key client.ObjectKey)
 
 	// Ended, if set, is called when the steps have ended, or did not run because the
-	// object is paused or an error came first; the scope is nil then. It must not change
+	// object is paused, another system manages it, or an error came first; the scope is
+	// nil then. It must not change
 	// the object.
 	Ended func(ctx context.Context, obj T, s *S)
 
@@ -108,14 +109,12 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	switch {
 	case f.isStale(obj):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
-	case externallyManaged(obj):
-		return ctrl.Result{}, nil
-	case f.WatchFilter != "" && obj.GetLabels()[clusterv1.WatchLabel] != f.WatchFilter:
+	case f.isForeign(obj):
+		if f.Ended != nil {
+			f.Ended(ctx, obj, nil)
+		}
 		return ctrl.Result{}, nil
 	case !obj.GetDeletionTimestamp().IsZero():
-		if !controllerutil.ContainsFinalizer(obj, f.Finalizer) {
-			return ctrl.Result{}, nil
-		}
 	case f.Finalizer != "":
 		if err := ensureFinalizer(ctx, f.Client, obj, f.Finalizer); err != nil {
 			return classify(client.IgnoreNotFound(err)).result(nil)
@@ -137,6 +136,14 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		f.announce(ctx, s, obj, before.GetConditions())
 	}
 	return o.result(err)
+}
+
+// isForeign reports whether another system manages an object, or nothing has to be
+// removed for it any more.
+func (f *Frame[T, S]) isForeign(obj T) bool {
+	return externallyManaged(obj) ||
+		f.WatchFilter != "" && obj.GetLabels()[clusterv1.WatchLabel] != f.WatchFilter ||
+		!obj.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(obj, f.Finalizer)
 }
 
 // run does everything between fetching and persisting. It changes the object

@@ -70,6 +70,9 @@ type Result struct {
 	State       StateInfo         `json:"state,omitzero"`
 	// Unclaimed is set if no runner has claimed the run, so that it changed nothing.
 	Unclaimed bool `json:"unclaimed,omitempty"`
+	// Withdrawn is set if the manager withdrew the run before it started, because the
+	// workspace would not start it any more.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 	// StateUncertain is set if the run may have changed the state after State was
 	// read.
 	StateUncertain bool `json:"stateUncertain,omitempty"`

@@ -2,6 +2,8 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +36,9 @@ const (
 func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
 	r.queue.Hold(s.slot(), s.group())
 	runner, err := r.runner(s, run.executor())
+	if err != nil && !record.Claimed(run.secret) {
+		return r.withdraw(ctx, run, "Its executor is not enabled in this manager")
+	}
 	if err != nil {
 		return err
 	}
@@ -134,7 +139,12 @@ func (s *scope) obsolete(run *runRecord) string {
 		return "The workspace is being deleted"
 	case run.origin == originUnsealed:
 		return "Another version of CAPT, or one with another key, has recorded it"
-	case deleting, run.operation() == terraform.OperationMoveState:
+	case deleting:
+		return s.obsoleteInDeletion(run)
+	case run.operation() == terraform.OperationMoveState:
+		if move := s.requestedMove(); move == nil || moveInputs(move.ID) != run.inputs() {
+			return "The state shall not move any more"
+		}
 		return ""
 	case s.inputs == nil:
 		return "Its inputs cannot be resolved any more"
@@ -143,7 +153,38 @@ func (s *scope) obsolete(run *runRecord) string {
 	if err != nil || next.operation != run.operation() || s.inputsOf(next.operation) != run.inputs() {
 		return "The workspace has changed"
 	}
+	request, err := s.request(next)
+	if settings := run.secret.Annotations[record.SettingsAnnotation]; err != nil || settings != "" && settings != settingsOf(request) {
+		return "Its settings have changed"
+	}
 	return ""
+}
+
+// obsoleteInDeletion returns why a run of a deletion must not start any more, or an empty
+// string.
+func (s *scope) obsoleteInDeletion(run *runRecord) string {
+	retain := s.apply.Spec.RetainWorkspaceOnDelete
+	switch {
+	case run.operation() == terraform.OperationDestroy && retain:
+		return "The resources are retained"
+	case run.operation() == terraform.OperationSaveState && !retain:
+		return "The resources are not retained"
+	case run.operation() == terraform.OperationRestoreState && run.inputs() != restoreInputs(record.Shorten(s.restore(), maxSnapshot)):
+		return "The snapshot shall not be restored any more"
+	default:
+		return ""
+	}
+}
+
+// settingsOf returns a hash of what a run does with its inputs: which plan it applies,
+// what it must not destroy, which lock it breaks and where it runs.
+func settingsOf(request *terraform.Request) string {
+	plan := ""
+	if request.Plan != nil {
+		plan = request.Plan.ID
+	}
+	sum := sha256.Sum256(mustJSON([]any{plan, request.Protect, request.Unprotected, request.BreakLock, request.State.Adopt, request.Pod}))
+	return hex.EncodeToString(sum[:8])
 }
 
 // belongsToDeletion reports whether a run is a part of the deletion of a workspace.
@@ -185,7 +226,7 @@ func (r *Reconciler) withdraw(ctx context.Context, run *runRecord, why string) e
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just started", run.id)
 	}
 	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), "")
-	result.Unclaimed = true
+	result.Unclaimed, result.Withdrawn = true, true
 	result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run was withdrawn before it started", why+"."
 	if err := r.finish(ctx, run, live, result); err != nil {
 		return err

@@ -133,21 +133,14 @@ func TestProgressMessage(t *testing.T) {
 
 func TestStoreFault(t *testing.T) {
 	g := NewWithT(t)
-	secrets := schema.GroupResource{Resource: "secrets"}
-
-	waiting, ok := fault.AsWaiting(storeFault("hello-r1", apierrors.NewAlreadyExists(secrets, "s")))
-	g.Expect(ok).To(BeTrue())
-	g.Expect(waiting.Reason).To(Equal(infrav1.RunInProgressReason))
-	g.Expect(waiting.RetryAfter).To(Equal(time.Second))
-
 	for _, err := range []error{apierrors.NewRequestEntityTooLargeError("too large"), apierrors.NewInvalid(schema.GroupKind{}, "s", nil)} {
-		stalled, ok := fault.AsStalled(storeFault("hello-r1", err))
+		stalled, ok := fault.AsStalled(storeFault(err))
 		g.Expect(ok).To(BeTrue())
 		g.Expect(stalled.Reason).To(Equal(infrav1.RunFailedReason))
 	}
 
 	refused := errors.New("connection refused")
-	g.Expect(storeFault("hello-r1", refused)).To(MatchError(refused))
+	g.Expect(storeFault(refused)).To(MatchError(refused))
 }
 
 func TestJoinFailure(t *testing.T) {

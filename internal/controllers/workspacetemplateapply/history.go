@@ -43,6 +43,9 @@ const (
 // first. The Secrets of the runs are the source of truth: a lost status is
 // restored from them.
 func (r *Reconciler) history(ctx context.Context, s *scope) error {
+	if err := r.sealEnded(ctx, s); err != nil {
+		return err
+	}
 	if s.current() == nil {
 		s.apply.Status.Run = nil
 	}
@@ -50,11 +53,8 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if !s.isNew(run) {
 			continue
 		}
-		if err := r.adopt(ctx, run); err != nil {
-			return err
-		}
 		result := run.result()
-		if result.Outcome != outcomeLost {
+		if result.Outcome != outcomeLost || result.Withdrawn {
 			// The record is complete. Pods and service accounts would pile up.
 			if err := r.forgetRun(ctx, run); err != nil {
 				return err
@@ -123,6 +123,11 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
 	outcome := outcomeOf(result, s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id)
 	status.Runs = max(status.Runs, run.number)
+	if result.Withdrawn && outcome != outcomeCanceled {
+		// It did not happen: what it was to do is decided again.
+		s.addHistory(run, result, outcome)
+		return
+	}
 	if request := run.secret.Annotations[record.RequestAnnotation]; request != "" {
 		status.HandledRequest = request
 	}
@@ -130,12 +135,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 		status.HandledRestore = restored
 	}
 	s.recordCommands(run)
-	status.History = slices.Insert(status.History, 0, infrav1.RunRecord{
-		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
-		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: duration(result)},
-		Summary: message.Truncate(summary(result), maxSummary),
-	})
-	status.History = status.History[:min(historyLimit(s.apply), len(status.History))]
+	s.addHistory(run, result, outcome)
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
@@ -162,6 +162,16 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	default:
 		s.recordFailure(run, result, outcome)
 	}
+}
+
+// addHistory adds a run to the history.
+func (s *scope) addHistory(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+	history := slices.Insert(s.apply.Status.History, 0, infrav1.RunRecord{
+		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
+		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: duration(result)},
+		Summary: message.Truncate(summary(result), maxSummary),
+	})
+	s.apply.Status.History = history[:min(historyLimit(s.apply), len(history))]
 }
 
 // outcomeOf returns the outcome of a run. A run that was stopped is canceled if

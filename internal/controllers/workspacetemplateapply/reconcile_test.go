@@ -604,6 +604,66 @@ func TestReconcile_startsNoPendingRunThatIsObsolete(t *testing.T) {
 	}
 }
 
+func TestReconcile_decidesAgainAfterAWithdrawnRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "1"}
+	}))...)
+	c.reconcile()
+	c.started, c.liveness = nil, terraform.LivenessPending
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Protect = []infrav1.ProtectPattern{"aws_db_instance.main"}
+	})
+	c.reconcile()
+	c.Expect(c.started).To(BeEmpty(), "it would destroy what is protected now")
+	c.reconcile()
+	status := c.get().Status
+	c.Expect(status.HandledRequest).To(BeEmpty(), "nothing was done")
+	c.Expect(status.Failure).To(BeNil())
+	c.Expect(c.started).To(Equal([]string{"hello-r2"}))
+	c.Expect(c.forgotten).To(Equal([]string{"hello-r1"}), "its Role may exist")
+}
+
+func TestReconcile_retainsAlthoughADestroyWasRecorded(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.started).To(ContainElement("hello-r2"))
+	c.started, c.liveness = nil, terraform.LivenessPending
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true })
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.started).To(BeEmpty())
+	c.Expect(c.deleted()).To(BeTrue())
+}
+
+func TestReconcile_withdrawsARunOfADisabledExecutor(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.reconciler.Runners = map[infrav1.Executor]terraform.Runner{infrav1.ExecutorJob: c}
+	c.reconcile()
+	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeTrue())
+}
+
+func TestReconcile_sealsTheRunsOfAnEarlierVersion(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	delete(secret.Annotations, record.SealAnnotation)
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "an upgrade starts no run")
+	c.expect(infrav1.AppliedCondition, "True Applied")
+	c.Expect(runRecords(testKey, c.get(), []corev1.Secret{*c.runSecret("hello-r1")})[0].origin).To(Equal(originSealed), "the history will forget it")
+}
+
 func TestReconcile_withdrawsNoRunThatHasJustStarted(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
@@ -725,7 +785,7 @@ func TestReconcile_doesNotStartOnAStaleCache(t *testing.T) {
 	c.Expect(c.reconcile().RequeueAfter).To(Equal(time.Second))
 	c.Expect(c.started).To(BeEmpty())
 	running, _ := c.reconciler.queue.Len()
-	c.Expect(running).To(BeZero())
+	c.Expect(running).To(Equal(1), "a run may exist that the cache does not have; the next reconcile decides")
 }
 
 func TestReconcile_refusesTheSecretOfAnotherOwner(t *testing.T) {
@@ -896,7 +956,7 @@ func TestReconcile_startsNoRunAfterALaterOne(t *testing.T) {
 	c.Expect(c.started).To(BeEmpty())
 	c.Expect(c.secrets()).NotTo(ContainElement("capt-run-hello-r1"))
 	running, _ := c.reconciler.queue.Len()
-	c.Expect(running).To(BeZero())
+	c.Expect(running).To(Equal(1), "a run may exist that the cache does not have; the next reconcile decides")
 }
 
 func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
@@ -947,7 +1007,8 @@ func TestReconcile_startsNoRunThatAModuleCreated(t *testing.T) {
 	for range 3 {
 		c.reconcile()
 	}
-	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r4"}))
+	c.Expect(c.started).To(HaveLen(2))
+	c.Expect(c.started[1]).NotTo(BeElementOf("hello-r1", "hello-r2", "hello-r3"))
 }
 
 func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
@@ -964,7 +1025,7 @@ func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
 		c.reconcile()
 	}
 	c.Expect(c.deleted()).To(BeFalse(), "nothing was destroyed")
-	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r3"}))
+	c.Expect(c.started).To(HaveLen(2))
 }
 
 func TestReconcile_survivesAnyResultOfARun(t *testing.T) {

@@ -145,6 +145,7 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.BackendAnnotation:   request.Backend.Type,
 		record.StateAnnotation:     string(mustJSON(s.apply.Status.State)),
 		record.SourceAnnotation:    moduleSource(request.Module),
+		record.SettingsAnnotation:  settingsOf(request),
 	}
 	if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
 		meta.Annotations[record.ConfigurationAnnotation] = configuration

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,8 +79,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return err
 	}
 	admitted, position := r.queue.Acquire(s.slot(), s.group())
+	s.keepsSlot = true
 	if !admitted {
-		s.keepsSlot = true
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
@@ -88,11 +90,13 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	observeQueued(position, s.now)
 	if s.rescued, err = r.rescuedStates(ctx, s); err != nil {
+		s.keepsSlot = false
 		return err
 	}
 	number := s.nextNumber()
 	request, err := s.request(next)
 	if err != nil {
+		s.keepsSlot = false
 		return err
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
@@ -104,14 +108,17 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
+		s.keepsSlot = false
 		r.rememberUnused(s, number, err)
-		return storeFault(request.RunID, err)
+		if apierrors.IsAlreadyExists(err) {
+			return r.skipNumbers(ctx, s, number)
+		}
+		return storeFault(err)
 	}
 	r.unused.Delete(s.apply.UID)
 	if err := r.ensureLast(ctx, s, number, secret); err != nil {
 		return err
 	}
-	s.keepsSlot = true
 	run := &runRecord{id: request.RunID, workspace: s.apply.Name, number: number, secret: secret, origin: originSealed}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
@@ -129,7 +136,7 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 	if s == nil {
 		s = &scope{apply: apply}
 		var err error
-		if s.runs, err = r.runs(ctx, s); err != nil {
+		if s.runs, err = r.runs(ctx, s); err != nil || s.missesRun() {
 			return
 		}
 	}
@@ -138,38 +145,69 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 	}
 }
 
+// missesRun reports whether the cache does not have the run of the status yet.
+func (s *scope) missesRun() bool {
+	run := s.apply.Status.Run
+	return run != nil && !slices.ContainsFunc(s.runs, func(r *runRecord) bool { return r.id == run.ID })
+}
+
 // seal marks the Secret of a run as created by this manager.
 func (r *Reconciler) seal(secret *corev1.Secret) {
 	secret.Annotations[record.SealAnnotation] = r.Seal.Sign(record.SealPurpose, record.SealedContent(secret))
 }
 
-// adopt seals a run that was moved with its workspace, before the status is restored from
-// it. Without a status it would not be recognised again.
-func (r *Reconciler) adopt(ctx context.Context, run *runRecord) error {
-	if run.origin != originMoved {
-		return nil
+// sealEnded seals the runs that have ended and have no seal of this manager, before
+// anything is recorded: the status, by which they are known now, will forget them. It
+// returns a conflict until the cache has the seals.
+func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
+	sealed := false
+	for _, run := range s.runs {
+		if run.origin == originSealed || !record.Finished(run.secret) {
+			continue
+		}
+		changed := run.secret.DeepCopy()
+		if changed.Annotations == nil {
+			changed.Annotations = map[string]string{}
+		}
+		r.seal(changed)
+		// The cache has only parts of the Secret, so it is patched, not updated.
+		if err := r.Client.Patch(ctx, changed, client.MergeFrom(run.secret)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("sealing run %s: %w", run.id, err)
+		}
+		sealed = true
 	}
-	adopted := run.secret.DeepCopy()
-	if adopted.Annotations == nil {
-		adopted.Annotations = map[string]string{}
+	if sealed {
+		return s.staleCache()
 	}
-	r.seal(adopted)
-	// The cache has only parts of the Secret, so it is patched, not updated.
-	if err := r.Client.Patch(ctx, adopted, client.MergeFrom(run.secret)); err != nil {
-		return fmt.Errorf("sealing run %s: %w", run.id, err)
-	}
-	run.origin = originSealed
 	return nil
 }
 
-// storeFault turns the error of storing a run into a fault: the run exists and
-// the cache is stale, or the run is too large.
-func storeFault(runID string, err error) error {
+// maxSkipped is how many numbers are skipped at most if a Secret has the name of a run.
+const maxSkipped = 1 << 20
+
+// skipNumbers handles a Secret with the name of the next run. If the manager did not
+// create it, others may have the names of later runs: a number that cannot be guessed is
+// next.
+func (r *Reconciler) skipNumbers(ctx context.Context, s *scope, number int64) error {
+	r.unused.Delete(s.apply.UID)
+	id := record.NewRunID(s.apply.Name, number)
+	var existing corev1.Secret
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(id)}, &existing)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading run %s: %w", id, err)
+	}
+	if err != nil || runRecordOf(r.Seal, s.apply, &existing) != nil {
+		return s.staleCache()
+	}
+	if err := r.takeNumber(ctx, s, number+1+rand.Int64N(maxSkipped)); err != nil {
+		return err
+	}
+	return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Secret %s is not a run of CAPT, so its number is skipped: delete the Secret", existing.Name)
+}
+
+// storeFault turns the error of storing a run that is too large into a fault.
+func storeFault(err error) error {
 	switch {
-	case apierrors.IsAlreadyExists(err):
-		// A manager that continues after a suspension has created it, or another user. Its
-		// number is taken, so the next attempt has another one.
-		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Secret %s exists already: trying the next number", record.SecretName(runID))
 	case errors.Is(err, record.ErrRequestTooLarge), apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err):
 		return fault.Stall(infrav1.RunFailedReason, "Module and values exceed the size of a Secret (1 MiB): use source: Remote or smaller values")
 	default:

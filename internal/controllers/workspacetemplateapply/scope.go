@@ -118,12 +118,12 @@ const (
 	originForeign origin = iota
 	// originSealed is a run with the manager's seal.
 	originSealed
-	// originUnsealed is a run that the status knows, and that is older than the manager's key:
-	// an earlier version of CAPT created it, or the key was replaced.
+	// originUnsealed is a run that the status knows. An earlier version of CAPT created
+	// it, or the key was replaced. It is sealed when it has ended.
 	originUnsealed
-	// originMoved is a run of a workspace without a status that has ended. The workspace comes
-	// from another management cluster or from a backup, and the status is restored from
-	// its runs.
+	// originMoved is a run of a workspace without a status that has ended. The workspace
+	// comes from another management cluster or from a backup, and the status is restored
+	// from its runs.
 	originMoved
 )
 
@@ -143,14 +143,18 @@ func runRecordOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, secret *c
 }
 
 func originOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, run *runRecord) origin {
-	status := &apply.Status
+	status, ended := &apply.Status, record.Finished(run.secret)
 	switch {
 	case key.Verify(record.SealPurpose, record.SealedContent(run.secret), run.secret.Annotations[record.SealAnnotation]):
 		return originSealed
-	case !run.secret.CreationTimestamp.After(key.Created()) && (run.number == status.Runs || run.number == status.Runs+1 ||
-		slices.ContainsFunc(status.History, func(h infrav1.RunRecord) bool { return h.ID == run.id })):
+	case status.Run != nil && status.Run.ID == run.id,
+		slices.ContainsFunc(status.History, func(h infrav1.RunRecord) bool { return h.ID == run.id }):
+		// Only the manager writes the status.
 		return originUnsealed
-	case status.Runs == 0 && len(status.History) == 0 && record.Finished(run.secret):
+	case ended && run.number < status.Runs && !run.secret.CreationTimestamp.After(key.Created()):
+		// A run is kept beyond the history while its outputs are in use.
+		return originUnsealed
+	case ended && status.Runs == 0 && len(status.History) == 0:
 		return originMoved
 	default:
 		return originForeign

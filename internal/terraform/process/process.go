@@ -74,6 +74,9 @@ func New(options Options) *Executor {
 
 // Start starts the run unless it has already started.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
+	if err := e.checkRequest(ctx, run); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopping {
@@ -81,9 +84,6 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	}
 	if _, exists := e.children[keyOf(run)]; exists {
 		return nil
-	}
-	if err := e.checkRequest(ctx, run); err != nil {
-		return err
 	}
 	logs := e.logFile(run)
 	if err := os.MkdirAll(filepath.Dir(logs), 0o700); err != nil {

@@ -31,7 +31,7 @@ const SealPurpose = "run"
 // after the run was created.
 var sealedAnnotations = []string{
 	DigestAnnotation, InputsAnnotation, OperationAnnotation, ExecutorAnnotation, BackendAnnotation, ConfigurationAnnotation,
-	StateAnnotation, SourceAnnotation, RequestAnnotation, DriftAnnotation, RestoredAnnotation, CommandAnnotation, MovedAnnotation,
+	StateAnnotation, SourceAnnotation, SettingsAnnotation, RequestAnnotation, DriftAnnotation, RestoredAnnotation, CommandAnnotation, MovedAnnotation,
 }
 
 // SealedContent returns what the seal of a run covers: which run of which workspace it
@@ -80,7 +80,7 @@ var ErrForged = errors.New("the Secret of the run was not created by the manager
 // CheckedRequest returns the request of a run. It returns ErrForged if it is not the one
 // with which the manager created the run.
 func CheckedRequest(secret *corev1.Secret, run terraform.Run) (*terraform.Request, error) {
-	if len(secret.Data[keyRequest]) > 0 && RequestDigest(secret) != run.Digest {
+	if RequestDigest(secret) != run.Digest {
 		return nil, fmt.Errorf("reading the request of run %s: %w", run.ID, ErrForged)
 	}
 	request, err := Request(secret)

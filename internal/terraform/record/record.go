@@ -56,6 +56,8 @@ const (
 	StateAnnotation = "capt.appthrust.io/state"
 	// SourceAnnotation is the hash of where the module comes from.
 	SourceAnnotation = "capt.appthrust.io/module-source"
+	// SettingsAnnotation is the hash of what the run does with its inputs.
+	SettingsAnnotation = "capt.appthrust.io/settings"
 	// RequestAnnotation is the value of the user's run request that the run
 	// fulfils.
 	RequestAnnotation = "capt.appthrust.io/request"
