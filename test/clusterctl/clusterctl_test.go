@@ -96,7 +96,7 @@ func (s *server) generate() {
 	s.Expect(s.clusterctl("generate", "cluster", "local", "--infrastructure", "capt:"+previous, "-n", "default", "--flavor", "local")).To(And(
 		ContainSubstring("kind: ClusterClass"), ContainSubstring("kind: CAPTMachineTemplate"), ContainSubstring("name: local")))
 	variables := s.clusterctl("generate", "cluster", "eks", "--infrastructure", "capt:"+previous, "--list-variables")
-	s.Expect(variables).To(ContainSubstring("AWS_REGION"))
+	s.Expect(variables).To(And(ContainSubstring("AWS_REGION"), ContainSubstring("ENDPOINT_PUBLIC_CIDRS")))
 }
 
 // module returns a module that writes to a trace when its resource is created and

@@ -92,7 +92,7 @@ func (s *server) clusterctl(args ...string) string {
 	program, err := testenv.Part("clusterctl")
 	s.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.CommandContext(s.ctx, program, append(args, "--config", s.config)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1", "ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	s.Expect(cmd.Start()).To(Succeed())
