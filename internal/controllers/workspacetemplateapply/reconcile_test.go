@@ -1011,6 +1011,23 @@ func TestReconcile_startsNoRunThatAModuleCreated(t *testing.T) {
 	c.Expect(c.started[1]).NotTo(BeElementOf("hello-r1", "hello-r2", "hello-r3"))
 }
 
+func TestReconcile_stopsARunThatRemovesItsSeal(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	delete(secret.Annotations, record.SealAnnotation)
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	apply := c.get()
+	apply.Status.Run = nil
+	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.stopped).To(Equal([]string{"hello-r1"}))
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "two runs at the same time")
+	c.liveness = terraform.LivenessGone
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2))
+}
+
 func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

@@ -309,7 +309,31 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 			return fmt.Errorf("reading run %d: %w", number, err)
 		case runRecordOf(r.Seal, s.apply, &run) != nil:
 			return s.staleCache()
+		case number == s.apply.Status.Runs && !record.Finished(&run):
+			if err := r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// stopChanged stops the last run, whose Secret does not count any more: the run itself or
+// a user has changed it. No other run starts while it is running.
+func (r *Reconciler) stopChanged(ctx context.Context, s *scope, id string) error {
+	ref := terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, ID: id}
+	for _, runner := range r.Runners {
+		liveness, err := runner.Observe(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("observing run %s: %w", id, err)
+		}
+		if liveness != terraform.LivenessRunning {
+			continue
+		}
+		if err := runner.Stop(ctx, ref); err != nil {
+			return fmt.Errorf("stopping run %s: %w", id, err)
+		}
+		return fault.WaitFor(startInterval, infrav1.RunInProgressReason, "The Secret of run %s was changed, so its result does not count. The run is stopping", id)
 	}
 	return nil
 }
