@@ -62,17 +62,13 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	if err != nil {
 		return err
 	}
-	key, err := readSealKey(ctx, mgr, &o.Engine)
-	if err != nil {
-		return err
-	}
 	executor := infrav1.ExecutorProcess
 	if o.Engine.Executor == executorJob {
 		executor = infrav1.ExecutorJob
 	}
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects,
-		Runners: runners, Default: executor, Seal: key, MaxRuns: o.Engine.limits(), RunExits: exits,
+		Runners: runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)

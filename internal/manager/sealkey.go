@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +38,23 @@ func (o *EngineOptions) sealKey() (client.ObjectKey, error) {
 		return client.ObjectKey{}, fmt.Errorf("--seal-key-secret is %q: set it to NAMESPACE/NAME", o.SealKey)
 	}
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil
+}
+
+// sealKeyReader returns a function that returns the key that seals runs. The key is read
+// once, when it is needed first.
+func sealKeyReader(mgr ctrl.Manager, o *EngineOptions) func(context.Context) (*seal.Key, error) {
+	var mu sync.Mutex
+	var key *seal.Key
+	return func(ctx context.Context) (*seal.Key, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if key != nil {
+			return key, nil
+		}
+		var err error
+		key, err = readSealKey(ctx, mgr, o)
+		return key, err
+	}
 }
 
 // readSealKey returns the key that seals runs. The first manager creates it.

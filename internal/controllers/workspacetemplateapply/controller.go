@@ -54,8 +54,8 @@ type Reconciler struct {
 	Runners map[infrav1.Executor]terraform.Runner
 	// Default is the executor of workspaces whose provider config has none.
 	Default infrav1.Executor
-	// Seal authenticates the Secrets of runs.
-	Seal *seal.Key
+	// SealKey returns the key that authenticates the Secrets of runs.
+	SealKey func(ctx context.Context) (*seal.Key, error)
 	// MaxRuns are the limits of concurrent runs.
 	MaxRuns queue.Limits
 	// RunExits receives an event for each workspace whose run ended without a

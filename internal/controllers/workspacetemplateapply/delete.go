@@ -271,7 +271,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, lease)); err != nil {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
-	r.tracker.set(s.key(), nil)
+	r.tracker.set(s.name(), nil)
 	deleteMetrics(s.apply)
 	return nil
 }

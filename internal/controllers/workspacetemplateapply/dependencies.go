@@ -21,19 +21,19 @@ import (
 // ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	refs := references(s.apply)
-	r.tracker.set(s.key(), refs)
+	r.tracker.set(s.name(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
 	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
-		r.tracker.set(s.key(), refs)
+		r.tracker.set(s.name(), refs)
 		if err := r.readProviderConfig(ctx, &s.sources, *key); err != nil {
 			return err
 		}
 	}
 	values := template.ReferencesOf(s.sources)
-	r.tracker.set(s.key(), append(refs, valueReferences(s.apply.Namespace, values)...))
+	r.tracker.set(s.name(), append(refs, valueReferences(s.apply.Namespace, values)...))
 	if err := r.readValues(ctx, &s.sources, values); err != nil {
 		return err
 	}

@@ -46,6 +46,10 @@ var testKey = func() *seal.Key {
 	return key
 }()
 
+func keyed(key *seal.Key) func(context.Context) (*seal.Key, error) {
+	return func(context.Context) (*seal.Key, error) { return key, nil }
+}
+
 var errRefused = errors.New("connection refused")
 
 // testController is the controller of the workspace n/hello with a fake API
@@ -99,7 +103,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 	c.reconciler = &Reconciler{
 		Client: failing, Reader: failing, Metadata: metadataCache{Reader: failing},
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: c}, Default: infrav1.ExecutorProcess,
-		Seal: testKey, Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
+		SealKey: keyed(testKey), Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
 		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: newTracker(),
 	}
 	c.frame = c.reconciler.frame()
@@ -970,7 +974,7 @@ func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	late.Name, late.ResourceVersion, late.UID = record.SecretName("hello-r2"), "", "late"
 	late.Labels[infrav1.RunLabel] = "hello-r2"
-	c.reconciler.seal(late)
+	(&scope{key: testKey}).seal(late)
 	c.Expect(c.server.Create(t.Context(), late)).To(Succeed())
 	c.reconcile()
 	c.reconcile()
@@ -1084,7 +1088,9 @@ func TestReconcile_restoresTheStatusOfAMovedWorkspaceFromItsRuns(t *testing.T) {
 	apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	// The other management cluster has another key.
-	c.reconciler.Seal, _ = seal.New(seal.Generate(), testKey.Created())
+	other, err := seal.New(seal.Generate(), testKey.Created())
+	c.Expect(err).NotTo(HaveOccurred())
+	c.reconciler.SealKey = keyed(other)
 
 	for range 3 {
 		c.reconcile()

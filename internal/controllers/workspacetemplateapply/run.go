@@ -101,7 +101,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
-		r.seal(secret)
+		s.seal(secret)
 		if err := r.takeNumber(ctx, s, number); err != nil {
 			return err
 		}
@@ -152,8 +152,8 @@ func (s *scope) missesRun() bool {
 }
 
 // seal marks the Secret of a run as created by this manager.
-func (r *Reconciler) seal(secret *corev1.Secret) {
-	secret.Annotations[record.SealAnnotation] = r.Seal.Sign(record.SealPurpose, record.SealedContent(secret))
+func (s *scope) seal(secret *corev1.Secret) {
+	secret.Annotations[record.SealAnnotation] = s.key.Sign(record.SealPurpose, record.SealedContent(secret))
 }
 
 // sealEnded seals the runs that have ended and have no seal of this manager, before
@@ -169,7 +169,7 @@ func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
-		r.seal(changed)
+		s.seal(changed)
 		// The cache has only parts of the Secret, so it is patched, not updated.
 		if err := r.Client.Patch(ctx, changed, client.MergeFrom(run.secret)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("sealing run %s: %w", run.id, err)
@@ -196,7 +196,7 @@ func (r *Reconciler) skipNumbers(ctx context.Context, s *scope, number int64) er
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading run %s: %w", id, err)
 	}
-	if err != nil || runRecordOf(r.Seal, s.apply, &existing) != nil {
+	if err != nil || runRecordOf(s.key, s.apply, &existing) != nil {
 		return s.staleCache()
 	}
 	if err := r.takeNumber(ctx, s, number+1+rand.Int64N(maxSkipped)); err != nil {
@@ -250,7 +250,7 @@ func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
 // more, or if another one has its name.
 func (r *Reconciler) live(ctx context.Context, s *scope) (*infrav1.WorkspaceTemplateApply, error) {
 	var live infrav1.WorkspaceTemplateApply
-	err := r.Reader.Get(ctx, s.key(), &live)
+	err := r.Reader.Get(ctx, s.name(), &live)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("reading the workspace: %w", err)
@@ -307,7 +307,7 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 			// There is none, or a user has deleted it.
 		case err != nil:
 			return fmt.Errorf("reading run %d: %w", number, err)
-		case runRecordOf(r.Seal, s.apply, &run) != nil:
+		case runRecordOf(s.key, s.apply, &run) != nil:
 			return s.staleCache()
 		case number == s.apply.Status.Runs && !record.Finished(&run):
 			if err := r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {

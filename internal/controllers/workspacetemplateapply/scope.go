@@ -25,6 +25,8 @@ import (
 type scope struct {
 	apply *infrav1.WorkspaceTemplateApply
 	now   time.Time
+	// key authenticates the runs.
+	key *seal.Key
 	// runs are the recorded runs, the newest first.
 	runs []*runRecord
 	// unused is the last number that was taken if no run has it, or 0.
@@ -64,7 +66,7 @@ type runRecord struct {
 	decoded *terraform.Result
 }
 
-func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
+func (s *scope) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
 
 // slot returns the key of the workspace in the queue.
 func (s *scope) slot() queue.Key { return slotOf(s.apply) }
@@ -94,7 +96,10 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runRecords(r.Seal, s.apply, secrets), nil
+	if s.key, err = r.SealKey(ctx); err != nil {
+		return nil, err
+	}
+	return runRecords(s.key, s.apply, secrets), nil
 }
 
 // runRecords returns the runs of a workspace, the newest first. It ignores Secrets that

@@ -45,7 +45,8 @@ func (s *scope) startRun(g Gomega, next decision) *runRecord {
 	secret.CreationTimestamp = metav1.NewTime(s.now)
 	number, err := record.RunNumber(request.RunID)
 	g.Expect(err).NotTo(HaveOccurred())
-	(&Reconciler{Seal: testKey}).seal(secret)
+	s.key = testKey
+	s.seal(secret)
 	run := &runRecord{id: request.RunID, workspace: s.apply.Name, number: number, secret: secret, origin: originSealed}
 	s.runs = slices.Insert(s.runs, 0, run)
 	s.apply.Status.Runs = number
