@@ -65,7 +65,8 @@ func (e *eks) startInstance(c *call, group values, number int) error {
 		form.Set("InstanceType", types[0])
 	}
 	for i, tag := range [][2]string{
-		{"eks:cluster-name", text(group, "clusterName")}, {"eks:nodegroup-name", text(group, "nodegroupName")},
+		{"eks:cluster-name", text(group, "clusterName")},
+		{"eks:nodegroup-name", text(group, "nodegroupName")},
 		{"kubernetes.io/cluster/" + text(group, "clusterName"), "owned"},
 	} {
 		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
