@@ -26,6 +26,9 @@ type ClusterInfo struct {
 	Name string
 	// Version is the minor version of the API server, or empty.
 	Version string
+	// Upgrading is set if the API server does not serve the version that was requested
+	// last, or if its version is not known.
+	Upgrading bool
 	// ControlPlaneDeleting reports whether the control plane is being deleted.
 	ControlPlaneDeleting bool
 
@@ -59,6 +62,12 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 		version = controlPlane.Spec.Version
 	}
 	c.Version = minorOf(version)
+	requested := ""
+	if apply != nil {
+		value := apply.Spec.Variables[versionVariable]
+		requested = minorOf(value.String())
+	}
+	c.Upgrading = controlPlane.Status.Version == "" || requested != "" && requested != c.Version
 	if config := controlPlane.Spec.ControlPlaneConfig; config != nil && config.Region != "" {
 		c.add("region", config.Region)
 	}

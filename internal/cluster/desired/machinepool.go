@@ -120,9 +120,13 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 }
 
 // followedVersion returns the version of the control plane, or that of the node group
-// if it is later: a node group cannot be downgraded.
+// if it is later: a node group cannot be downgraded. During an upgrade it keeps its
+// version, because the cloud accepts only that of the control plane.
 func (p *MachinePool) followedVersion(pinned map[string]infrav1.Value) string {
 	value, found := pinned["kubernetes_version"]
+	if found && p.Info.Upgrading {
+		return minorOf(value.String())
+	}
 	before, errBefore := kubeversion.Parse(value.String())
 	current, errCurrent := kubeversion.Parse(p.Info.Version)
 	if found && errBefore == nil && errCurrent == nil && current.Less(before) {

@@ -125,18 +125,22 @@ func TestMachinePool_followsVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner, controlPlane, before string
 		want, behind                string
+		upgrading                   bool
 	}{
-		"new":                                  {"", "1.33", "", "1.33", ""},
-		"follows the control plane":            {"", "1.34", "1.33", "1.34", ""},
-		"is not downgraded":                    {"", "1.33", "1.34", "1.34", ""},
-		"has the version of the MachinePool":   {"v1.33.1", "1.33", "1.32", "1.33", ""},
-		"stays at that of the MachinePool":     {"v1.32.1", "1.34", "1.32", "1.32", "1.32"},
-		"of a control plane without a version": {"v1.32.1", "", "1.32", "1.32", ""},
+		"waits for the end of an upgrade":      {owner: "", controlPlane: "1.34", before: "1.33", want: "1.33", upgrading: true},
+		"new, during an upgrade":               {owner: "", controlPlane: "1.34", before: "", want: "1.34", upgrading: true},
+		"new":                                  {owner: "", controlPlane: "1.33", before: "", want: "1.33", behind: ""},
+		"follows the control plane":            {owner: "", controlPlane: "1.34", before: "1.33", want: "1.34", behind: ""},
+		"is not downgraded":                    {owner: "", controlPlane: "1.33", before: "1.34", want: "1.34", behind: ""},
+		"has the version of the MachinePool":   {owner: "v1.33.1", controlPlane: "1.33", before: "1.32", want: "1.33", behind: ""},
+		"stays at that of the MachinePool":     {owner: "v1.32.1", controlPlane: "1.34", before: "1.32", want: "1.32", behind: "1.32"},
+		"of a control plane without a version": {owner: "v1.32.1", controlPlane: "", before: "1.32", want: "1.32", behind: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			p := newPool(infrav1.CAPTMachinePoolSpec{ProviderID: "group-1"}, 1)
 			p.Info.Version, p.Owner.Spec.Template.Spec.Version = c.controlPlane, c.owner
+			p.Info.Upgrading = c.upgrading
 			if c.before != "" {
 				p.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
 					"kubernetes_version": infrav1.StringValue(c.before),

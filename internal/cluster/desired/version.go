@@ -39,7 +39,10 @@ func (c *ControlPlane) Version() (Version, error) {
 		return Version{}, err
 	}
 	served := c.trustedVersion()
-	followed := served != nil && requested != nil && !served.Less(*requested)
+	// During a run, the version that the API server serves is still the one that the
+	// workspace has followed.
+	known := c.servedVersion()
+	followed := c.Kubeconfig().Source == controlplanev1.KubeconfigSourceEKS && known != nil && requested != nil && !known.Less(*requested)
 	if requested != nil && target.Less(*requested) && !followed {
 		return Version{}, fault.Stall(controlplanev1.DowngradeRefusedReason,
 			"A control plane cannot be downgraded from %s to %s: set spec.version to %s or later", requested, target, requested)

@@ -68,6 +68,14 @@ func TestVersion_followsTheCloud(t *testing.T) {
 			g.Expect(version.Hold().Next.String()).To(Equal("1.33"))
 		})
 	}
+	t.Run("has followed before a run", func(t *testing.T) {
+		g := NewWithT(t)
+		c := control("v1.33.0", "1.34", "v1.34.1")
+		running(c)
+		version, err := c.Version()
+		g.Expect(err).NotTo(HaveOccurred(), "it is not a downgrade")
+		g.Expect(version.Next.String()).To(Equal("1.34"))
+	})
 	t.Run("follows after a failed run", func(t *testing.T) {
 		g := NewWithT(t)
 		c := control("v1.33.0", "1.33", "v1.34.1")

@@ -97,7 +97,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 		return err
 	}
 	if s.needsRequest(in) {
-		if err := s.checkOrder(in, budget); err != nil {
+		if err := s.checkOrder(in, budget); err != nil && !in.lacksOnlyResourceSet() {
 			return err
 		}
 		in.current.Attempts = 0
@@ -115,6 +115,12 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 		return r.retry(ctx, s, in, err)
 	}
 	return r.prune(ctx, s, in)
+}
+
+// lacksOnlyResourceSet reports whether the cluster has the content already: only its
+// ClusterResourceSet was deleted, by a user or to replace it. Nothing changes then.
+func (in *installation) lacksOnlyResourceSet() bool {
+	return in.resourceSet == nil && in.secret != nil && in.rendered.Hash == in.secret.Annotations[addonsv1.HashAnnotation] && in.previous.AppliedHash == in.rendered.Hash
 }
 
 // replaceResourceSet deletes a ClusterResourceSet of an earlier version, which applies

@@ -192,3 +192,27 @@ func TestReadiness_isFalseUntilReported(t *testing.T) {
 	g.Expect(in.ready()).To(BeTrue())
 	g.Expect(in.wasReady()).To(BeFalse())
 }
+
+func TestLacksOnlyResourceSet(t *testing.T) {
+	secret := func(hash string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{addonsv1.HashAnnotation: hash}}}
+	}
+	set := &clusteraddonsv1.ClusterResourceSet{}
+	for name, test := range map[string]struct {
+		secret  *corev1.Secret
+		set     *clusteraddonsv1.ClusterResourceSet
+		applied string
+		want    bool
+	}{
+		"replaced":                       {secret("h"), nil, "h", true},
+		"complete":                       {secret("h"), set, "h", false},
+		"never installed":                {nil, nil, "", false},
+		"another content":                {secret("old"), nil, "old", false},
+		"requested, and not yet applied": {secret("h"), nil, "old", false},
+	} {
+		in := selected("c")
+		in.secret, in.resourceSet, in.rendered.Hash = test.secret, test.set, "h"
+		in.previous.AppliedHash = test.applied
+		NewWithT(t).Expect(in.lacksOnlyResourceSet()).To(Equal(test.want), name)
+	}
+}

@@ -79,7 +79,7 @@ func applyObject(ctx context.Context, c client.Client, obj *unstructured.Unstruc
 			reason: addonsv1.ApplyFailedReason, failed: true,
 			message: fmt.Sprintf("%s: its kind is not installed: add the add-on that installs the CRD to dependsOn", render.IdentityOf(obj)),
 		}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+	case apierrors.IsInternalError(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
 		return &problem{
 			reason: addonsv1.ApplyFailedReason, failed: true,
 			message: fmt.Sprintf("%s %s was rejected: %s", obj.GetKind(), obj.GetName(), withoutSecrets(obj, err)),

@@ -49,11 +49,23 @@ func (r *Reconciler) unprotect(ctx context.Context, s *scope) error {
 	}
 	guarded := conditions.Get(s.controlPlane, controlplanev1.GuardedCondition)
 	outcome := workspace.Outcome(s.apply)
-	if outcome == nil || guarded == nil || guarded.Reason != controlplanev1.RemovingProtectionReason {
+	removing := guarded != nil && guarded.Reason == controlplanev1.RemovingProtectionReason
+	if outcome == nil || !removing && !changesProtection(s.apply) {
 		return nil
 	}
 	return fault.WaitFor(deletionInterval, controlplanev1.RemovingProtectionReason,
 		"The run that removes the protection against deletion has not succeeded yet: %w; if the protection is removed already, set the annotation %s: %s", outcome, controlplanev1.SkipDeletionChecksAnnotation, skipProtection)
+}
+
+// changesProtection reports whether a workspace that names the protection has a run: the
+// user may have removed the protection just before the Cluster was deleted.
+func changesProtection(apply *infrav1.WorkspaceTemplateApply) bool {
+	if _, named := apply.Spec.Variables[protectionVariable]; !named {
+		return false
+	}
+	applied := conditions.Get(apply, infrav1.AppliedCondition)
+	return apply.Status.Run != nil || apply.Status.ObservedGeneration != apply.Generation ||
+		applied != nil && applied.Reason == infrav1.QueuedReason
 }
 
 // isProtected reports whether a template protects the control plane with variables.

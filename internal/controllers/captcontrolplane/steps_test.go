@@ -671,6 +671,10 @@ func TestDeleteNodes_endsADrainThatIsBlocked(t *testing.T) {
 		g.Expect(r.deleteNodes(t.Context(), s)).NotTo(Succeed())
 		g.Expect(termination() != "").To(Equal(want), after)
 	}
+	claim := karpenter("NodeClaim", "one")
+	g.Expect(objects.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+	claim.SetAnnotations(map[string]string{"karpenter.sh/nodeclaim-termination-timestamp": started.Add(time.Hour).Format(time.RFC3339)})
+	g.Expect(objects.Update(t.Context(), claim)).To(Succeed())
 	s.now = started.Add(8 * time.Minute)
 	g.Expect(r.deleteNodes(t.Context(), s)).NotTo(Succeed())
 	g.Expect(termination()).To(Equal(s.now.UTC().Format(time.RFC3339)))
@@ -704,6 +708,7 @@ func TestGuard_ofAProtectedControlPlane(t *testing.T) {
 	conditions.Set(byTemplate, metav1.Condition{Type: infrav1.ModuleValidCondition, Status: metav1.ConditionTrue, Reason: infrav1.ModuleInspectedReason})
 	for name, c := range map[string]struct {
 		spec, workspace map[string]infrav1.Value
+		run             *infrav1.RunStatus
 		template        *infrav1.WorkspaceTemplate
 		skip            string
 		want            string
@@ -714,6 +719,7 @@ func TestGuard_ofAProtectedControlPlane(t *testing.T) {
 		"without protection":         {spec: protect("false"), workspace: protect("false"), template: byTemplate},
 		"protection to be removed":   {spec: protect("false"), workspace: protect("true"), template: newTemplate(), want: "wait " + controlplanev1.RemovingProtectionReason},
 		"removed from the spec":      {workspace: protect("true"), template: newTemplate(), want: "wait " + controlplanev1.RemovingProtectionReason},
+		"removed just before":        {spec: protect("false"), workspace: protect("false"), run: &infrav1.RunStatus{ID: "eks-r2"}, template: newTemplate(), want: "wait " + controlplanev1.RemovingProtectionReason},
 		"protection removed by hand": {spec: protect("true"), workspace: protect("true"), template: newTemplate(), skip: "protection"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -725,6 +731,9 @@ func TestGuard_ofAProtectedControlPlane(t *testing.T) {
 			s := deletedScope(g, r, objects)
 			s.apply.ResourceVersion, s.apply.Spec.Variables, s.controlPlane.Spec.Variables = apply.ResourceVersion, c.workspace, c.spec
 			s.controlPlane.Annotations = map[string]string{controlplanev1.SkipDeletionChecksAnnotation: c.skip}
+			if s.apply.Status.Run = c.run; c.run != nil {
+				conditions.Set(s.apply, metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.RunInProgressReason})
+			}
 			err := r.guard(t.Context(), s)
 			g.Expect(result(err)).To(Equal(c.want))
 

@@ -228,9 +228,13 @@ func (o workloadObject) suspend(ctx context.Context, c client.Writer) error {
 // being deleted, even if the node is not drained.
 const terminationAnnotation = "karpenter.sh/nodeclaim-termination-timestamp"
 
-// endDrain ends the drain of a node claim that is being deleted.
+// endDrain ends the drain of a node claim that is being deleted. Karpenter may have set a
+// later end, from the node pool.
 func (o workloadObject) endDrain(ctx context.Context, c client.Writer, now time.Time) error {
-	if o.kind != nodeClaim || o.GetDeletionTimestamp().IsZero() || o.GetAnnotations()[terminationAnnotation] != "" {
+	if o.kind != nodeClaim || o.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if end, err := time.Parse(time.RFC3339, o.GetAnnotations()[terminationAnnotation]); err == nil && !end.After(now) {
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, terminationAnnotation, now.UTC().Format(time.RFC3339))
