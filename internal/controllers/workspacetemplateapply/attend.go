@@ -46,7 +46,10 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	if err != nil {
 		return fmt.Errorf("observing run %s: %w", run.id, err)
 	}
-	obsolete := s.obsolete(run)
+	obsolete := ""
+	if liveness == terraform.LivenessPending {
+		obsolete = s.obsolete(run)
+	}
 	switch actionFor(s.apply, run, liveness, obsolete != "") {
 	case actionStart:
 		err := runner.Start(ctx, run.ref())

@@ -209,11 +209,9 @@ func (run *runRecord) result() *terraform.Result {
 		return run.decoded
 	}
 	result, err := record.Result(run.secret)
-	switch {
-	case err != nil:
-		result = lostResult(run, run.secret.CreationTimestamp.Time, run.secret.CreationTimestamp.Time, "The result of the run cannot be read.")
-	case !slices.Contains(outcomes, result.Outcome) || !slices.Contains(classes, result.Class):
-		result = lostResult(run, run.secret.CreationTimestamp.Time, run.secret.CreationTimestamp.Time, "The result of the run is not valid.")
+	if err != nil || !slices.Contains(outcomes, result.Outcome) || !slices.Contains(classes, result.Class) {
+		created := run.secret.CreationTimestamp.Time
+		result = lostResult(run, created, created, "The result of the run cannot be read.")
 	}
 	result.RunID, result.Operation = run.id, run.operation()
 	run.decoded = result

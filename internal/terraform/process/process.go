@@ -120,15 +120,20 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 // checkRequest returns an error if the request of a run is not the one with which the
 // manager created it.
 func (e *Executor) checkRequest(ctx context.Context, run terraform.Run) error {
-	var secret corev1.Secret
-	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
-		return fmt.Errorf("reading run: %w", err)
+	secret, err := e.secret(ctx, run)
+	if err != nil || record.Claimed(secret) || record.Finished(secret) {
+		return err
 	}
-	if record.Claimed(&secret) || record.Finished(&secret) {
-		return nil
-	}
-	_, err := record.CheckedRequest(&secret, run)
+	_, err = record.CheckedRequest(secret, run)
 	return err
+}
+
+func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret); err != nil {
+		return nil, fmt.Errorf("reading run: %w", err)
+	}
+	return secret, nil
 }
 
 // exited removes a child and calls OnExit.
@@ -179,11 +184,11 @@ func (e *Executor) isChild(run terraform.Run) bool {
 }
 
 func (e *Executor) identity(ctx context.Context, run terraform.Run) (*record.Identity, error) {
-	var secret corev1.Secret
-	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
-		return nil, fmt.Errorf("reading run: %w", err)
+	secret, err := e.secret(ctx, run)
+	if err != nil {
+		return nil, err
 	}
-	return record.RunIdentity(&secret)
+	return record.RunIdentity(secret)
 }
 
 // observePod returns the liveness of a runner in another pod of the manager.
