@@ -24,6 +24,16 @@ func checkName(path *field.Path, kind, name string) field.ErrorList {
 	return nil
 }
 
+// checkConnectionName rejects the names of Secrets that belong to CAPT or Cluster API. The
+// controller checks names with placeholders.
+func checkConnectionName(path *field.Path, name string) field.ErrorList {
+	if infrav1.IsReservedSecretName(name) || infrav1.IsClusterSecretName(name) {
+		return field.ErrorList{invalid(path, name,
+			"CAPT or Cluster API uses Secrets with such names for something else: choose another name, for example ${WORKSPACE_NAME}-connection")}
+	}
+	return checkName(path, "Secret", name)
+}
+
 // checkOwnNamespace rejects a namespace other than that of the object itself.
 func checkOwnNamespace(path *field.Path, kind, namespace, own string) field.ErrorList {
 	if namespace == "" || namespace == own {

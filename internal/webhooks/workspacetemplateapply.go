@@ -14,7 +14,7 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 		errs := checkNames(spec.Child("variables"), a.Spec.Variables)
 		if ref := a.Spec.WriteConnectionSecretToRef; ref != nil {
 			path := spec.Child("writeConnectionSecretToRef")
-			errs = append(errs, checkName(path.Child("name"), "Secret", ref.Name)...)
+			errs = append(errs, checkConnectionName(path.Child("name"), ref.Name)...)
 			errs = append(errs, checkOwnNamespace(path.Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
 		}
 		errs = append(errs, checkWaitForSecrets(spec.Child("waitForSecrets"), a)...)

@@ -44,6 +44,9 @@ const (
 	UnknownOutputReason = "UnknownOutput"
 	// InvalidVarFileReason surfaces when a variables file does not parse.
 	InvalidVarFileReason = "InvalidVarFile"
+	// ReservedNameReason surfaces when the connection Secret would have a name that
+	// CAPT or Cluster API uses for something else.
+	ReservedNameReason = "ReservedName"
 
 	// AppliedCondition reports whether the current inputs are applied.
 	AppliedCondition = "Applied"
@@ -174,7 +177,7 @@ type WorkspaceTemplateApplySpec struct {
 	RetainWorkspaceOnDelete bool `json:"retainWorkspaceOnDelete,omitempty"`
 
 	// approval specifies whether a plan is applied at once (Auto) or waits for
-	// approval (Manual). Defaults to the template's, then to Auto.
+	// approval (Manual). Manual of the template cannot be overridden. Defaults to Auto.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 

@@ -60,7 +60,7 @@ func references(apply *infrav1.WorkspaceTemplateApply) []reference {
 		refs = append(refs, reference{"WorkspaceTemplateApply", resolve(apply, ref)})
 	}
 	for _, ref := range apply.Spec.WaitForSecrets {
-		refs = append(refs, reference{"Secret", resolve(apply, ref)})
+		refs = append(refs, reference{"Secret", resolveSecret(apply, ref)})
 	}
 	return refs
 }
@@ -86,6 +86,15 @@ func resolve(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectReference)
 	if key.Namespace == "" {
 		key.Namespace = apply.Namespace
 	}
+	return key
+}
+
+// resolveSecret returns the key of a Secret that a workspace refers to. It is always in
+// the namespace of the workspace: otherwise the workspace would reveal which Secrets
+// exist in other namespaces.
+func resolveSecret(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectReference) client.ObjectKey {
+	key := resolve(apply, ref)
+	key.Namespace = apply.Namespace
 	return key
 }
 
@@ -141,7 +150,7 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 
 func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
 	for _, ref := range s.apply.Spec.WaitForSecrets {
-		key := resolve(s.apply, ref)
+		key := resolveSecret(s.apply, ref)
 		err := r.Metadata.Get(ctx, key, metadata("Secret"))
 		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSecretReason, "Secret "+key.String(), ""); err != nil {
 			return err

@@ -42,6 +42,14 @@ func TestValueReferences(t *testing.T) {
 	}))
 }
 
+// Without the webhook, the conditions of a workspace would reveal which Secrets exist in
+// other namespaces.
+func TestReferences_waitForSecretsOfTheirOwnNamespaceOnly(t *testing.T) {
+	s := newScope("hello")
+	s.apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "token", Namespace: "kube-system"}}
+	NewWithT(t).Expect(references(s.apply)).To(ContainElement(reference{"Secret", key("token")}))
+}
+
 func TestProviderConfigKey(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")

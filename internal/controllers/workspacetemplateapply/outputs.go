@@ -166,10 +166,13 @@ func (s *scope) connectionSecret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: data}
 }
 
-// ownsConnection reports whether a Secret belongs to the workspace: the workspace
-// controls it, or it has no controller and the label of a workspace of this name,
-// as a retained Secret does.
+// ownsConnection reports whether a Secret is the connection Secret of the workspace: the
+// workspace controls it, or it has no controller and the label of a workspace of this
+// name, as a retained Secret does. The state, for example, has such a label too.
 func ownsConnection(apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret) bool {
+	if secret.Labels[infrav1.ComponentLabel] != componentConnection || secret.Type != "" && secret.Type != corev1.SecretTypeOpaque {
+		return false
+	}
 	if owner := metav1.GetControllerOf(secret); owner != nil {
 		return owner.UID == apply.UID
 	}

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func output(value string) terraform.Output { return terraform.Output{Value: json.RawMessage(value)} }
@@ -156,25 +157,34 @@ func TestOwnsConnection(t *testing.T) {
 	owner := func(uid types.UID, controller bool) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{UID: uid, Controller: &controller}}
 	}
-	label := func(name string) map[string]string { return map[string]string{infrav1.WorkspaceLabel: name} }
+	connection := map[string]string{infrav1.ComponentLabel: componentConnection}
+	component := func(name, component string) map[string]string {
+		return map[string]string{infrav1.WorkspaceLabel: name, infrav1.ComponentLabel: component}
+	}
+	label := func(name string) map[string]string { return component(name, componentConnection) }
 	tests := []struct {
 		name string
 		meta metav1.ObjectMeta
 		want bool
 	}{
-		{"controlled by the workspace", metav1.ObjectMeta{OwnerReferences: owner("u", true)}, true},
-		{"controlled by another object", metav1.ObjectMeta{OwnerReferences: owner("other", true)}, false},
+		{"controlled by the workspace", metav1.ObjectMeta{OwnerReferences: owner("u", true), Labels: connection}, true},
+		{"another Secret of the workspace", metav1.ObjectMeta{OwnerReferences: owner("u", true), Labels: component("hello", record.ComponentRun)}, false},
+		{"the state of the workspace", metav1.ObjectMeta{Labels: component("hello", record.ComponentState)}, false},
+		{"controlled by another object", metav1.ObjectMeta{OwnerReferences: owner("other", true), Labels: connection}, false},
 		{"controlled by another object, with the label", metav1.ObjectMeta{OwnerReferences: owner("other", true), Labels: label("hello")}, false},
 		{"retained by an earlier workspace", metav1.ObjectMeta{Labels: label("hello")}, true},
 		{"retained by another workspace", metav1.ObjectMeta{Labels: label("other")}, false},
 		{"a user's Secret", metav1.ObjectMeta{}, false},
-		{"owned, but not controlled", metav1.ObjectMeta{OwnerReferences: owner("u", false)}, false},
+		{"owned, but not controlled", metav1.ObjectMeta{OwnerReferences: owner("u", false), Labels: connection}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			NewWithT(t).Expect(ownsConnection(apply, newSecret(tt.meta))).To(Equal(tt.want))
 		})
 	}
+	token := newSecret(metav1.ObjectMeta{OwnerReferences: owner("u", true), Labels: connection})
+	token.Type = corev1.SecretTypeServiceAccountToken
+	NewWithT(t).Expect(ownsConnection(apply, token)).To(BeFalse(), "a token")
 }
 
 func TestUpdatedConnection(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 // defaultDriftInterval is the default of Policy.DriftInterval.
 const defaultDriftInterval = time.Hour
 
-// PolicyOf returns the policy of a workspace. The template and the provider config
+// PolicyOf returns the policy of a workspace. Its settings override those of the
+// template, except that each of both can require approval. The template and the provider config
 // may be incomplete.
 func PolicyOf(s Sources) Policy { return s.policy() }
 
@@ -22,10 +23,8 @@ func (s *Sources) policy() Policy {
 		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
 		MinBackoff: infrav1.DefaultMinBackoff, MaxBackoff: infrav1.DefaultMaxBackoff,
 	}
-	for _, approval := range []infrav1.ApprovalMode{t.Approval, a.Approval} {
-		if approval != "" {
-			p.Approval = approval
-		}
+	if t.Approval == infrav1.ApprovalManual || a.Approval == infrav1.ApprovalManual {
+		p.Approval = infrav1.ApprovalManual
 	}
 	for _, drift := range []*infrav1.DriftPolicy{t.Drift, a.Drift} {
 		if drift == nil {

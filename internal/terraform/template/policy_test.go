@@ -40,12 +40,13 @@ func TestPolicy_workspaceOverridesTemplateOverridesDefaults(t *testing.T) {
 	}{
 		{"defaults", nil, defaults},
 		{"the template", []func(*template.Sources){ofTemplate}, merged},
-		{"the workspace overrides all settings", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+		{"the workspace overrides all settings but approval", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
 			a.Approval = infrav1.ApprovalAuto
 			a.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftOff, Interval: duration(3 * time.Hour)}
 			a.Retry = &infrav1.RetryPolicy{Limit: ptr.To[int32](0), MinBackoff: duration(time.Second), MaxBackoff: duration(3 * time.Second)}
 		})}, with(func(p *template.Policy) {
-			p.DriftInterval, p.RetryLimit, p.MinBackoff, p.MaxBackoff = 3*time.Hour, ptr.To[int32](0), time.Second, 3*time.Second
+			p.Approval, p.DriftInterval = infrav1.ApprovalManual, 3*time.Hour
+			p.RetryLimit, p.MinBackoff, p.MaxBackoff = ptr.To[int32](0), time.Second, 3*time.Second
 		})},
 		{"the workspace overrides some settings", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
 			a.Drift = &infrav1.DriftPolicy{Interval: duration(3 * time.Hour)}
@@ -74,6 +75,29 @@ func TestPolicy_workspaceOverridesTemplateOverridesDefaults(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(template.PolicyOf(template.Sources{Apply: sources().Apply, Template: &infrav1.WorkspaceTemplate{}})).To(Equal(defaults), "with an unknown template")
+}
+
+// Otherwise the author of a workspace decides whether the plans of a template that
+// requires approval wait.
+func TestPolicy_strictestApprovalWins(t *testing.T) {
+	const auto, manual = infrav1.ApprovalAuto, infrav1.ApprovalManual
+	for _, tt := range []struct{ template, workspace, want infrav1.ApprovalMode }{
+		{"", "", auto},
+		{auto, "", auto},
+		{"", auto, auto},
+		{auto, auto, auto},
+		{manual, "", manual},
+		{"", manual, manual},
+		{auto, manual, manual},
+		{manual, auto, manual},
+		{manual, manual, manual},
+	} {
+		policy := template.PolicyOf(sources(
+			templateSpec(func(w *infrav1.WorkspaceSpec) { w.Approval = tt.template }),
+			applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.Approval = tt.workspace }),
+		))
+		NewWithT(t).Expect(policy.Approval).To(Equal(tt.want), "template %q, workspace %q", tt.template, tt.workspace)
+	}
 }
 
 func TestTimeout_workspaceOverridesTemplateOverridesOneHour(t *testing.T) {

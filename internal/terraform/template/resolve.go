@@ -254,7 +254,15 @@ func (r *resolver) connectionSecret() (string, error) {
 	if ref == nil {
 		return "", nil
 	}
-	return r.expand("writeConnectionSecretToRef.name", ref.Name)
+	name, err := r.expand("writeConnectionSecretToRef.name", ref.Name)
+	if err != nil {
+		return "", err
+	}
+	// Cluster API's names were allowed once: a Secret that the workspace has stays.
+	if infrav1.IsReservedSecretName(name) || infrav1.IsClusterSecretName(name) && r.Apply.Status.ConnectionSecretName != name {
+		return "", problem(infrav1.ReservedNameReason, "writeConnectionSecretToRef.name: CAPT or Cluster API uses Secrets with names like %s for something else: choose another name, for example %s-connection", name, r.Apply.Name)
+	}
+	return name, nil
 }
 
 // key returns the value of a key of a Secret or ConfigMap.

@@ -385,6 +385,31 @@ func TestResolve_encryption(t *testing.T) {
 	t.Run("too short", rejection{"", encryptedWith("s3cr3t"), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "16"}}.run)
 }
 
+// The name of the Secret decides what reads it: a workspace must not write the state or
+// the run of another one, or the certificate authority of a future cluster.
+func TestResolve_refusesReservedNamesOfConnectionSecrets(t *testing.T) {
+	named := func(name string) []func(*template.Sources) {
+		return []func(*template.Sources){given("x", `"capt-run-other"`), text(module + `variable "x" {}`), applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
+			a.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: name}
+		})}
+	}
+	for _, name := range []string{"capt-run-other-r5", "tfstate-default-hello-ws", "capt-snapshot-a-0", "capt-seal-key", "victim-kubeconfig", "victim-ca", "${x}-r5", "tfstate-default-${WORKSPACE_NAME}-ws"} {
+		_, err := template.Resolve(sources(named(name)...))
+		problem, ok := errors.AsType[*template.Problem](err)
+		NewWithT(t).Expect(ok).To(BeTrue(), "%s: %v", name, err)
+		NewWithT(t).Expect(problem.Reason).To(Equal(infrav1.ReservedNameReason), name)
+	}
+
+	g := NewWithT(t)
+	has := func(name string) func(*template.Sources) {
+		return func(s *template.Sources) { s.Apply.Status.ConnectionSecretName = name }
+	}
+	_, err := template.Resolve(sources(append(named("vpc-proxy"), has("vpc-proxy"))...))
+	g.Expect(err).NotTo(HaveOccurred(), "a Secret that the workspace has already")
+	_, err = template.Resolve(sources(append(named("capt-run-x-r1"), has("capt-run-x-r1"))...))
+	g.Expect(err).To(HaveOccurred())
+}
+
 func TestResolve_connectionSecretOfTheWorkspaceOverridesTheTemplate(t *testing.T) {
 	g := NewWithT(t)
 	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
