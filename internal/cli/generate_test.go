@@ -3,10 +3,38 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/cli/flavor"
 )
+
+// YAML reads some valid names as numbers or booleans.
+func TestGenerateCluster_quotesNames(t *testing.T) {
+	for _, values := range [][]string{{"AWS_REGION", "us-west-2"}, {"ENDPOINT_PUBLIC_CIDRS", "192.0.2.0/24"}, {"VPC_ID", "vpc-0123456789abcdef0"}} {
+		t.Setenv(values[0], values[1])
+	}
+	names, err := flavor.Names()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for _, name := range names {
+		for _, pair := range [][2]string{{"123", "y"}, {"1e3", "null"}, {"0x1f", "no"}, {"2026-01-01", "on"}} {
+			t.Run(name+" "+pair[0], func(t *testing.T) {
+				g := NewWithT(t)
+				out, problem, code := captctl(t, "", "generate", "cluster", pair[0], "-n", pair[1], "--flavor", name)
+				g.Expect(code).To(Equal(0), problem)
+				for document := range strings.SplitSeq(out, "\n---\n") {
+					object := &unstructured.Unstructured{}
+					g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+					g.Expect(object.Object["metadata"]).To(And(HaveKeyWithValue("name", HavePrefix(pair[0])), HaveKeyWithValue("namespace", pair[1])))
+				}
+			})
+		}
+	}
+}
 
 func TestGenerateCluster_writesManifests(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-west-2")
@@ -19,11 +47,11 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"a flavor":          {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: demo\n  namespace: team-a\n"},
-		"the environment":   {args: []string{"demo"}, want: "region: us-west-2"},
-		"what is set":       {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: "region: eu-west-1"},
+		"a flavor":          {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: \"demo\"\n  namespace: \"team-a\"\n"},
+		"the environment":   {args: []string{"demo"}, want: `region: "us-west-2"`},
+		"what is set":       {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: `region: "eu-west-1"`},
 		"a list":            {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, want: "publicCIDRs: [192.0.2.0/24,203.0.113.7/32]"},
-		"two in one":        {args: []string{"demo", "--set", "AWS_REGION=eu-west-1,VPC_CIDR=10.9.0.0/16"}, want: "cidr: 10.9.0.0/16"},
+		"two in one":        {args: []string{"demo", "--set", "AWS_REGION=eu-west-1,VPC_CIDR=10.9.0.0/16"}, want: `cidr: "10.9.0.0/16"`},
 		"no assignment":     {args: []string{"demo", "--set", "AWS_REGION"}, code: 2, want: `invalid --set "AWS_REGION": expected NAME=VALUE`},
 		"an empty list":     {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS="}, want: "publicCIDRs: []"},
 		"a file":            {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
