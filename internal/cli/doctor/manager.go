@@ -16,7 +16,8 @@ import (
 const leaderLease = "capt-manager-leader"
 
 // manager checks the manager's Deployment, if it runs in the cluster, and the
-// Lease of its leader.
+// Lease of its leader, else whether a manager outside of the cluster serves the
+// webhooks.
 func (d *Doctor) manager(ctx context.Context) ([]Result, error) {
 	var deployments appsv1.DeploymentList
 	if err := d.Client.List(ctx, &deployments); err != nil {
@@ -26,10 +27,16 @@ func (d *Doctor) manager(ctx context.Context) ([]Result, error) {
 	if err := d.Client.List(ctx, &leases); err != nil {
 		return nil, fmt.Errorf("listing Leases: %w", err)
 	}
-	return managerResults(deployments.Items, leases.Items, d.Now()), nil
+	served, err := d.servedWebhooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return managerResults(deployments.Items, leases.Items, served, d.Now()), nil
 }
 
-func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lease, now time.Time) []Result {
+// managerResults returns the results for the manager. A manager outside of the cluster
+// that elects no leader is known by the host and port at which it serves webhooks.
+func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lease, served string, now time.Time) []Result {
 	var problems []Result
 	installed := 0
 	for i := range deployments {
@@ -63,6 +70,8 @@ func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lea
 			Status: Warn, Message: "the manager is running, but no leader is elected yet",
 			Fix: "wait a minute; if the problem persists, run kubectl logs -n capt-system deployment/capt-controller-manager",
 		}}
+	case served != "":
+		return []Result{{Status: OK, Message: "a manager outside of the cluster serves the webhooks at " + served}}
 	default:
 		return []Result{{
 			Status: Warn, Message: "no manager found: nothing is reconciled unless one runs outside of the cluster without --leader-elect", Fix: installCAPT,

@@ -135,6 +135,25 @@ func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {
 	return problems
 }
 
+// servedWebhooks returns the host and port at which a server outside of the cluster
+// serves CAPT's webhooks, or an empty string if none answers.
+func (d *Doctor) servedWebhooks(ctx context.Context) (string, error) {
+	hooks, err := d.listWebhooks(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range hooks {
+		authorities, err := parseCertificates(h.client.CABundle)
+		if err != nil || h.client.URL == nil {
+			continue
+		}
+		if d.dial(ctx, *h.client.URL, authorities) == nil {
+			return host(*h.client.URL), nil
+		}
+	}
+	return "", nil
+}
+
 func parseCertificates(bundle []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
