@@ -24,12 +24,16 @@ help: ## Show this help.
 ##@ Parts
 
 .PHONY: parts
-parts: ## Build the third-party programs that tests and the quickstart need (cached outside the tree).
+parts: ## Build the third-party programs that the tests need (cached outside the tree).
 	@cd dev && go run ./parts -link ../$(PARTS) test e2e
 
 .PHONY: parts-test
 parts-test:
 	@cd dev && go run ./parts -link ../$(PARTS) test
+
+.PHONY: parts-quickstart
+parts-quickstart:
+	@cd dev && go run ./parts -link ../$(PARTS) quickstart
 
 .PHONY: parts-lint
 parts-lint:
@@ -89,7 +93,7 @@ addons: ## Write the built-in add-ons with the manifests they install to bin/add
 ##@ Quickstart
 
 .PHONY: quickstart
-quickstart: parts build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
+quickstart: parts-quickstart build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
 	@bin/captctl up --demo
 
 .PHONY: quickstart-down
@@ -135,7 +139,7 @@ e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster 
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
 .PHONY: test-quickstart
-test-quickstart: parts build addons ## Run the steps of quickstart as a test, twice, with crashes in between, and check that nothing is left.
+test-quickstart: parts-quickstart build addons ## Run the steps of quickstart as a test, twice, with crashes in between, and check that nothing is left.
 	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart
 
 .PHONY: test-migration

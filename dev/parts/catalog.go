@@ -35,6 +35,8 @@ const (
 	groupTest = "test"
 	// groupE2E contains the programs of end-to-end tests.
 	groupE2E = "e2e"
+	// groupQuickstart contains the programs of the local environment and its demo.
+	groupQuickstart = "quickstart"
 	// groupLint contains the linters and generators.
 	groupLint = "lint"
 	// groupScan contains the scanners for vulnerabilities.
@@ -62,16 +64,16 @@ func kubernetes(name string, groups ...string) part {
 var catalog = []part{
 	{
 		name: "etcd", module: "kubernetes", pkg: "go.etcd.io/etcd/server/v3", versionOf: "go.etcd.io/etcd/server/v3",
-		versionArgs: []string{"--version"}, groups: []string{groupTest, groupE2E},
+		versionArgs: []string{"--version"}, groups: []string{groupTest, groupE2E, groupQuickstart},
 	},
-	kubernetes("kube-apiserver", groupTest, groupE2E),
-	kubernetes("kube-controller-manager", groupTest, groupE2E),
-	kubernetes("kubectl", groupTest, groupE2E),
-	kubernetes("kube-scheduler", groupTest, groupE2E),
+	kubernetes("kube-apiserver", groupTest, groupE2E, groupQuickstart),
+	kubernetes("kube-controller-manager", groupTest, groupE2E, groupQuickstart),
+	kubernetes("kubectl", groupTest, groupE2E, groupQuickstart),
+	kubernetes("kube-scheduler", groupTest, groupE2E, groupQuickstart),
 	kubernetes("kubelet", groupE2E),
 	{
 		name: "tofu", module: "opentofu", pkg: "github.com/opentofu/opentofu/cmd/tofu", versionOf: "github.com/opentofu/opentofu",
-		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E, groupModules},
+		versionArgs: []string{"version"}, stamp: "-X github.com/opentofu/opentofu/version.dev=no", groups: []string{groupTest, groupE2E, groupQuickstart, groupModules},
 	},
 	{
 		name: "terraform-provider-aws", module: "provider-aws", pkg: "github.com/hashicorp/terraform-provider-aws",
@@ -90,7 +92,7 @@ var catalog = []part{
 	},
 	{
 		name: "cluster-api", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/core", versionOf: "sigs.k8s.io/cluster-api",
-		groups: []string{groupTest, groupE2E},
+		groups: []string{groupTest, groupE2E, groupQuickstart},
 	},
 	{
 		name: "clusterctl", module: "cluster-api", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl", versionOf: "sigs.k8s.io/cluster-api",
@@ -98,23 +100,23 @@ var catalog = []part{
 	},
 	{
 		name: "kwok", module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", versionOf: "sigs.k8s.io/kwok",
-		versionArgs: []string{"--version"}, stamp: "-X sigs.k8s.io/kwok/pkg/consts.Version=VERSION", groups: []string{groupTest, groupE2E},
+		versionArgs: []string{"--version"}, stamp: "-X sigs.k8s.io/kwok/pkg/consts.Version=VERSION", groups: []string{groupTest, groupE2E, groupQuickstart},
 	},
 	{
 		name: "helm-controller", module: "flux", pkg: "github.com/fluxcd/helm-controller", versionOf: "github.com/fluxcd/helm-controller",
-		groups: []string{groupE2E},
+		groups: []string{groupE2E, groupQuickstart},
 	},
 	{
 		name: "source-controller", module: "flux", pkg: "github.com/fluxcd/source-controller", versionOf: "github.com/fluxcd/source-controller",
-		groups: []string{groupE2E},
+		groups: []string{groupE2E, groupQuickstart},
 	},
 	{
 		name: "karpenter-kwok", module: "karpenter-kwok", pkg: "sigs.k8s.io/karpenter/kwok", versionOf: "sigs.k8s.io/karpenter",
-		groups: []string{groupE2E},
+		groups: []string{groupE2E, groupQuickstart},
 	},
 	{
 		name: "charts", module: "charts", pkg: "github.com/appthrust/capt/dev/bin/charts", versionOf: "helm.sh/helm/v4",
-		groups: []string{groupE2E},
+		groups: []string{groupE2E, groupQuickstart},
 	},
 	{
 		name: "helm", module: "charts", pkg: "helm.sh/helm/v4/cmd/helm", versionOf: "helm.sh/helm/v4", versionArgs: []string{"version"},
@@ -122,7 +124,7 @@ var catalog = []part{
 	},
 	{
 		name: "fluxgen", module: "fluxgen", pkg: "github.com/appthrust/capt/dev/bin/fluxgen", versionOf: "github.com/fluxcd/flux2/v2",
-		groups: []string{groupE2E},
+		groups: []string{groupE2E, groupQuickstart},
 	},
 	{
 		name: "golangci-lint", module: "golangci-lint", pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",

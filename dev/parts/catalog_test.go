@@ -1,7 +1,13 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -83,4 +89,53 @@ func TestCatalog_isConsistent(t *testing.T) {
 			t.Errorf("%s is not pinned: %v", p.name, err)
 		}
 	}
+}
+
+// The quickstart starts what internal/local names, and its add-ons are written by two
+// programs. It must not wait for others.
+func TestCatalog_quickstartHasWhatTheEnvironmentStarts(t *testing.T) {
+	named := stringsOf(t, "../../internal/local")
+	// The name of a field.
+	delete(named, "helm")
+	want := []string{"charts", "fluxgen"}
+	for _, p := range catalog {
+		if named[p.name] && !slices.Contains(want, p.name) {
+			want = append(want, p.name)
+		}
+	}
+	got := inGroup(groupQuickstart)
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("group %s is\n%q, want\n%q", groupQuickstart, got, want)
+	}
+}
+
+// stringsOf returns the string literals of the Go files below a directory, without
+// tests.
+func stringsOf(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			if literal, is := node.(*ast.BasicLit); is && literal.Kind == token.STRING {
+				if text, err := strconv.Unquote(literal.Value); err == nil {
+					found[text] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

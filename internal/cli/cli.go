@@ -87,7 +87,7 @@ type commandGroup struct {
 // commandGroups returns the commands in the order of the help.
 func commandGroups(o *Options) []commandGroup {
 	return []commandGroup{
-		{"Local management cluster:", []*cobra.Command{newUpCommand(o), newDownCommand(o), newStatusCommand(o)}},
+		{"Local management cluster:", []*cobra.Command{newUpCommand(o), newDownCommand(o), newStatusCommand(o), newEnvCommand(o)}},
 		{"Clusters and add-ons:", []*cobra.Command{
 			newGenerateCommand(o), newDescribeCommand(o), newAddonCommand(o), newMigrateCommand(o),
 		}},

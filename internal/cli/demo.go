@@ -67,40 +67,49 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 	if err != nil {
 		return err
 	}
-	self := cmd.Root().Name()
-	if path, err := os.Executable(); err == nil {
-		self = invocation(path)
-	}
-	kubectl := "kubectl"
-	if path, err := env.Program(kubectl); err == nil {
-		kubectl = invocation(path)
-	}
-	arguments := ""
-	if env.Name != environment.DefaultName {
-		arguments = " " + env.Name
-	}
-	if dir := cmd.Flag("dir"); dir.Changed {
-		arguments += " --dir " + dir.Value.String()
-	}
 	lines := []string{
 		"# Management cluster",
-		"export KUBECONFIG=" + env.Kubeconfig(),
-		kubectl + " get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
+		useEnvironment(cmd, env),
+		"kubectl get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
+		"captctl describe cluster " + cluster,
+		"captctl status" + environmentArguments(cmd, env),
+		"captctl doctor",
 	}
-	lines = append(lines, fmt.Sprintf("%s describe cluster %s", self, cluster), self+" status"+arguments)
 	for _, local := range status.Clusters {
 		if local.Name != cluster {
 			continue
 		}
-		kubectlIn := kubectl + " --kubeconfig " + filepath.Join(local.Directory, "kubeconfig")
+		kubectlIn := "kubectl --kubeconfig " + shellWord(filepath.Join(local.Directory, "kubeconfig"))
 		lines = append(lines, "", "# Cluster "+cluster, kubectlIn+" get nodes,pods -A")
 		if addons {
 			lines = append(lines, kubectlIn+" get helmrelease,nodepool,nodeclaim -A", kubectlIn+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
 		}
 	}
-	lines = append(lines, "", "# Clean up", kubectl+" delete cluster "+cluster+"   # with everything that belongs to it", self+" down"+arguments)
+	lines = append(lines, "", "# Clean up", "kubectl delete cluster "+cluster+"   # with everything that belongs to it", "captctl down"+environmentArguments(cmd, env))
 	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))
 	return nil
+}
+
+// useEnvironment returns the command with which a shell uses an environment.
+func useEnvironment(cmd *cobra.Command, env *environment.Environment) string {
+	self := cmd.Root().Name()
+	if path, err := os.Executable(); err == nil {
+		self = invocation(path)
+	}
+	return fmt.Sprintf(`eval "$(%s env%s)"`, shellWord(self), environmentArguments(cmd, env))
+}
+
+// environmentArguments returns the arguments that select an environment, each after a
+// space.
+func environmentArguments(cmd *cobra.Command, env *environment.Environment) string {
+	arguments := ""
+	if env.Name != environment.DefaultName {
+		arguments = " " + env.Name
+	}
+	if dir := cmd.Flag("dir"); dir.Changed {
+		arguments += " --dir " + shellWord(dir.Value.String())
+	}
+	return arguments
 }
 
 // invocation returns the command for a program: its name if it is in PATH, else its

@@ -79,8 +79,11 @@ until a pending pod has a node.` + environmentHelp,
 			if demo {
 				return o.runDemo(cmd, env, addons)
 			}
-			_, err = o.startEnvironment(cmd.Context(), env)
-			return err
+			if _, err = o.startEnvironment(cmd.Context(), env); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Out, "  %s\n", useEnvironment(cmd, env))
+			return nil
 		},
 	}
 	flags.add(cmd)
@@ -91,14 +94,14 @@ until a pending pod has a node.` + environmentHelp,
 	return cmd
 }
 
-// startEnvironment starts an environment and prints its steps and its kubeconfig.
+// startEnvironment starts an environment and prints its steps.
 func (o *Options) startEnvironment(ctx context.Context, env *environment.Environment) (*environment.Status, error) {
 	started := time.Now()
 	status, err := env.Up(ctx, o.showStep)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", env.Name, err)
 	}
-	fmt.Fprintf(o.Out, "Environment %s is ready after %.1f s.\n\n  export KUBECONFIG=%s\n\n", env.Name, time.Since(started).Seconds(), env.Kubeconfig())
+	fmt.Fprintf(o.Out, "Environment %s is ready after %.1f s.\n\n", env.Name, time.Since(started).Seconds())
 	return status, nil
 }
 

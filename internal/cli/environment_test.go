@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -40,6 +42,28 @@ func TestEnvironmentCommands_environmentDoesNotExist(t *testing.T) {
 	out, err = callEnvironment(t, "down", "demo", "--dir", dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("does not exist"))
+}
+
+// The output of env is evaluated by a shell.
+func TestEnv_quotesPaths(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := filepath.Join(t.TempDir(), "it's a $HOME; `dir`")
+	_, err := callEnvironment(t, "env", "demo", "--dir", dir)
+	g.Expect(err).To(MatchError(ContainSubstring("create it with captctl up")))
+	g.Expect(os.MkdirAll(filepath.Join(dir, "demo"), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "demo", "environment.json"), []byte("{}"), 0o600)).To(Succeed())
+	out, err := callEnvironment(t, "env", "demo", "--dir", dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", out+`printf '%s\n%s' "$KUBECONFIG" "$PATH"`)
+	shell.Env = []string{"PATH=/usr/bin"}
+	evaluated, err := shell.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(evaluated))
+	g.Expect(string(evaluated)).To(Equal(dir + "/demo/kubeconfig\n" + dir + "/demo/bin:/usr/bin"))
+
+	out, err = callEnvironment(t, "env", "demo", "--dir", dir, "-o", "json")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchJSON(fmt.Sprintf(`{"kubeconfig": %q, "bin": %q}`, dir+"/demo/kubeconfig", dir+"/demo/bin")))
 }
 
 func TestDown_asksFirst(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -87,6 +89,53 @@ func (u *user) pids() map[string]int {
 	return found
 }
 
+// followHints runs the commands that the output recommends, without a kubectl in PATH,
+// and then the example of the README.
+func (u *user) followHints(out string) {
+	u.t.Helper()
+	_, hints, found := strings.Cut(out, "Try next:\n")
+	u.Expect(found).To(BeTrue())
+	hints, _, found = strings.Cut(hints, "# Clean up")
+	u.Expect(found).To(BeTrue())
+	root, err := testenv.Root()
+	u.Expect(err).NotTo(HaveOccurred())
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	u.Expect(err).NotTo(HaveOccurred())
+	_, example, found := strings.Cut(string(readme), "In another terminal:")
+	u.Expect(found).To(BeTrue())
+	_, example, _ = strings.Cut(example, "```sh\n")
+	example, _, found = strings.Cut(example, "\n```\n")
+	u.Expect(found).To(BeTrue())
+
+	// A machine without kubectl.
+	path := u.t.TempDir()
+	for _, name := range []string{"sh", "bash", "base64", "gzip", "gunzip"} {
+		program, err := exec.LookPath(name)
+		u.Expect(err).NotTo(HaveOccurred())
+		u.Expect(os.Symlink(program, filepath.Join(path, name))).To(Succeed())
+	}
+	shell := exec.CommandContext(u.t.Context(), "bash", "-euo", "pipefail", "-c", hints+"\n"+example)
+	shell.Env = []string{"PATH=" + path, "HOME=" + u.base}
+	text, err := shell.CombinedOutput()
+	u.Expect(err).NotTo(HaveOccurred(), "%s\n%s", hints, text)
+	u.t.Logf("the hints print:\n%s", text)
+	u.Expect(string(text)).To(ContainSubstring("hello world"))
+}
+
+// isHealthy checks that doctor has nothing to say about the new environment.
+func (u *user) isHealthy() {
+	u.t.Helper()
+	doctor := exec.CommandContext(u.t.Context(), u.captctl, "doctor", "--kubeconfig", u.status().Kubeconfig, "-o", "json")
+	out, err := doctor.Output()
+	u.Expect(err).NotTo(HaveOccurred(), string(out))
+	var found struct {
+		Results []struct{ Check, Status, Message string }
+	}
+	u.Expect(json.Unmarshal(out, &found)).To(Succeed(), string(out))
+	u.Expect(found.Results).NotTo(BeEmpty())
+	u.Expect(found.Results).To(HaveEach(HaveField("Status", "ok")), string(out))
+}
+
 func TestQuickstart_createsClusterWithFluxAndKarpenter(t *testing.T) {
 	u := newUser(t)
 	_, err := u.up("--timeout=8s")
@@ -99,6 +148,9 @@ func TestQuickstart_createsClusterWithFluxAndKarpenter(t *testing.T) {
 	for _, step := range []string{"VPC stand-in", "Control plane", "Flux", "Karpenter", "Node for pending pods", "(Karpenter, default)", "Try next"} {
 		u.Expect(out).To(ContainSubstring(step))
 	}
+
+	u.followHints(out)
+	u.isHealthy()
 
 	before := u.pids()
 	out, err = u.up()

@@ -89,6 +89,10 @@ func New(name, base string) (*Environment, error) {
 // cluster. The file exists once the environment has been up.
 func (e *Environment) Kubeconfig() string { return e.path("kubeconfig") }
 
+// BinDir returns the directory with kubectl and captctl for users. It exists once the
+// environment has been up.
+func (e *Environment) BinDir() string { return e.path("bin") }
+
 // Log returns the path of the log of a part of the management cluster.
 func (e *Environment) Log(part string) string {
 	return filepath.Join(e.managementDir(), "logs", part+".log")

@@ -94,6 +94,9 @@ func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 	environment := newEnvironment(t, "first")
 	before := mustUp(t, environment)
 	g.Expect(before.Kubeconfig).To(BeARegularFile())
+	for _, name := range []string{"kubectl", "captctl", "kubectl-capt"} {
+		g.Expect(filepath.Join(environment.BinDir(), name)).To(BeARegularFile())
+	}
 	for _, part := range before.Parts {
 		g.Expect(part.Log).To(BeARegularFile())
 	}

@@ -86,6 +86,21 @@ func (f *files) part(name string) (string, error) {
 	return path, nil
 }
 
+// kubectl is for users: the environment itself does not run it.
+const kubectl = "kubectl"
+
+// commands returns the programs for users by name. Those of CAPT are missing in a
+// tree without captctl.
+func (f *files) commands() map[string]string {
+	commands := map[string]string{kubectl: filepath.Join(f.parts, kubectl)}
+	for _, name := range []string{"captctl", "kubectl-capt", "kubectl_complete-capt"} {
+		if path, err := f.captProgram(name); err == nil {
+			commands[name] = path
+		}
+	}
+	return commands
+}
+
 // check returns an error if a program is missing.
 func (f *files) check() error {
 	for _, name := range []string{"localcluster", "manager", "runner"} {
@@ -93,7 +108,7 @@ func (f *files) check() error {
 			return err
 		}
 	}
-	for _, name := range []string{controlplane.Etcd, controlplane.APIServer, controlplane.ControllerManager, ClusterAPI, "tofu"} {
+	for _, name := range []string{controlplane.Etcd, controlplane.APIServer, controlplane.ControllerManager, ClusterAPI, "tofu", kubectl} {
 		if _, err := f.part(name); err != nil {
 			return err
 		}

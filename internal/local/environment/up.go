@@ -93,7 +93,7 @@ func (s *startup) prepare(ctx context.Context) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
 	}
-	for _, dir := range []string{e.Dir, e.clustersDir(), e.workDir(), e.webhookDir()} {
+	for _, dir := range []string{e.Dir, e.clustersDir(), e.workDir(), e.webhookDir(), e.BinDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("creating the directory of the environment: %w", err)
 		}
@@ -122,7 +122,7 @@ func (s *startup) prepare(ctx context.Context) (string, error) {
 	if s.ports, err = s.cluster.Ports(ctx, portNames...); err != nil {
 		return "", err
 	}
-	return "", errors.Join(s.link(s.cluster.Kubeconfig(), e.Kubeconfig()), s.linkWebhookCertificate())
+	return "", errors.Join(s.link(s.cluster.Kubeconfig(), e.Kubeconfig()), s.linkWebhookCertificate(), s.linkCommands())
 }
 
 // readRecord reads the record file, or creates it with the latest Kubernetes version.
@@ -153,6 +153,14 @@ func (s *startup) linkWebhookCertificate() error {
 	certificate, key := s.cluster.WebhookCertificate()
 	dir := s.environment.webhookDir()
 	return errors.Join(s.link(certificate, filepath.Join(dir, "tls.crt")), s.link(key, filepath.Join(dir, "tls.key")))
+}
+
+func (s *startup) linkCommands() error {
+	var all error
+	for name, path := range s.commands() {
+		all = errors.Join(all, s.link(path, filepath.Join(s.environment.BinDir(), name)))
+	}
+	return all
 }
 
 func (s *startup) link(target, path string) error {
