@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -54,7 +55,7 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	e := startEmulator(t, "-cluster-endpoint", endpoint, "-cluster-ca", server.ca)
 	// Tokens are signed for the emulator with keys that the authenticator accepts.
 	account.URL = e.url
-	before := e.resources()
+	before := e.everything()
 	m := startManagement(e)
 	m.templates(account.Env())
 	m.create(demo()...)
@@ -79,14 +80,19 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	m.wait(plane, infrav1.ReadyCondition)
 	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags cause a run")
 
-	t.Log("deleting the Cluster")
+	t.Log("deleting the Cluster, whose controllers leave something in the account")
+	infra, outputs := &infrav1.CAPTCluster{}, m.workspace("demo").Status.Outputs
+	e.Expect(m.get("demo", infra)).To(Succeed())
+	var nodeGroup string
+	e.Expect(json.Unmarshal(outputs["node_security_group_id"].Raw, &nodeGroup)).To(Succeed())
+	e.leave("demo", infra.Status.VPCID, infra.Status.SubnetIDs, nodeGroup)
 	e.Expect(m.env.Client.Delete(t.Context(), cluster)).To(Succeed())
 	for _, obj := range []conditioned{&controlplanev1.CAPTControlPlane{}, &infrav1.CAPTCluster{}, &clusterv1.Cluster{}} {
 		e.Eventually(func(g Gomega) {
 			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
 		}, testTimeout, time.Second).Should(Succeed())
 	}
-	left := slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })
+	left := slices.DeleteFunc(e.everything(), func(name string) bool { return name == spotRole })
 	e.Expect(left).To(Equal(before), "only the account's role for Spot is left")
 }
 

@@ -82,8 +82,24 @@ const (
 	NodesGoneCondition = "NodesGone"
 	// LoadBalancersGoneCondition reports, during deletion, whether load balancers are deleted.
 	LoadBalancersGoneCondition = "LoadBalancersGone"
+	// VolumesGoneCondition reports, during deletion, whether PersistentVolumes are deleted.
+	// Volumes that the policy or their reclaim policy retains are in its message.
+	VolumesGoneCondition = "VolumesGone"
+	// VolumesRetainedReason surfaces when volumes stay in the cloud.
+	VolumesRetainedReason = "VolumesRetained"
 	// MachinesGoneCondition reports, during deletion, whether machines and node groups are deleted.
 	MachinesGoneCondition = "MachinesGone"
+	// LeftoversGoneCondition reports, during deletion, whether what controllers of the
+	// cluster left in the account is deleted, such as load balancers, network interfaces
+	// and security groups.
+	LeftoversGoneCondition = "LeftoversGone"
+	// LeftoversUnknownReason surfaces when the account cannot be searched, or when a
+	// permission for a part of the search is missing.
+	LeftoversUnknownReason = "LeftoversUnknown"
+	// LeftoversReportedReason surfaces when resources stay in the account.
+	LeftoversReportedReason = "LeftoversReported"
+	// StepSkippedReason surfaces when a user skips a step of the deletion.
+	StepSkippedReason = "StepSkipped"
 	// DeadlineExceededReason surfaces when a deletion step has taken too long.
 	DeadlineExceededReason = "DeadlineExceeded"
 )
@@ -231,6 +247,50 @@ const (
 	SpotRoleSkip SpotRolePolicy = "Skip"
 )
 
+// LeftoverPolicy specifies what happens to resources that controllers of a cluster leave
+// in the account.
+// +kubebuilder:validation:Enum=Delete;Report
+type LeftoverPolicy string
+
+// The policies of leftovers.
+const (
+	// LeftoversDelete deletes what no controller of the cluster can delete any more.
+	LeftoversDelete LeftoverPolicy = "Delete"
+	// LeftoversReport lists it.
+	LeftoversReport LeftoverPolicy = "Report"
+)
+
+// VolumePolicy specifies what happens to the PersistentVolumes of a cluster.
+// +kubebuilder:validation:Enum=Retain;Delete
+type VolumePolicy string
+
+// The policies of PersistentVolumes.
+const (
+	// VolumesRetain leaves the volumes of the cluster in the cloud.
+	VolumesRetain VolumePolicy = "Retain"
+	// VolumesDelete deletes the PersistentVolumeClaims of the cluster. The reclaim policy
+	// of each PersistentVolume decides whether its volume is deleted.
+	VolumesDelete VolumePolicy = "Delete"
+)
+
+// DeletionPolicy specifies what is deleted with a cluster, apart from what Terraform
+// created.
+// +kubebuilder:validation:MinProperties=1
+type DeletionPolicy struct {
+	// leftovers specifies what happens to load balancers, target groups, security groups,
+	// network interfaces, and Karpenter's instances, launch templates and instance
+	// profiles that controllers of the cluster leave in the account. Defaults to Delete
+	// with kubeconfig source EKS. Clusters of other clouds have none.
+	// +optional
+	Leftovers LeftoverPolicy `json:"leftovers,omitempty"`
+
+	// volumes specifies what happens to PersistentVolumes. Retain leaves the volumes of
+	// all of them in the cloud. Delete deletes the PersistentVolumeClaims, and with them
+	// the volumes whose reclaim policy is Delete. Defaults to Retain.
+	// +optional
+	Volumes VolumePolicy `json:"volumes,omitempty"`
+}
+
 // CAPTControlPlaneSpec is a managed control plane.
 type CAPTControlPlaneSpec struct {
 	// version is the Kubernetes version. It is raised one minor at a time and
@@ -269,6 +329,11 @@ type CAPTControlPlaneSpec struct {
 	// kubeconfig source EKS, and to Skip otherwise.
 	// +optional
 	SpotServiceLinkedRole SpotRolePolicy `json:"spotServiceLinkedRole,omitempty"`
+
+	// deletion specifies what is deleted with the cluster, apart from what Terraform
+	// created.
+	// +optional
+	Deletion *DeletionPolicy `json:"deletion,omitempty"`
 
 	// controlPlaneEndpoint is the API server's address, set by CAPT.
 	// +optional

@@ -58,6 +58,11 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// kubeconfig source EKS, and to Skip otherwise.
 	// +optional
 	SpotServiceLinkedRole SpotRolePolicy `json:"spotServiceLinkedRole,omitempty"`
+
+	// deletion specifies what is deleted with the cluster, apart from what Terraform
+	// created.
+	// +optional
+	Deletion *DeletionPolicy `json:"deletion,omitempty"`
 }
 
 // CAPTControlPlaneTemplate is a template of CAPTControlPlanes, for ClusterClasses.

@@ -67,6 +67,17 @@ func (c Cloud) Token(ctx context.Context, credentials *workspace.Credentials, re
 	return token, asFault(err, controlplanev1.TokenFailedReason)
 }
 
+// SweepLeftovers looks up what the controllers of a cluster left in the account, and
+// deletes it if the query says so, as the function SweepLeftovers documents.
+func (c Cloud) SweepLeftovers(ctx context.Context, credentials *workspace.Credentials, region string, query LeftoverQuery) (Leftovers, error) {
+	config, err := c.load(ctx, credentials, region, "")
+	if err != nil {
+		return Leftovers{}, asFault(err, controlplanev1.LeftoversUnknownReason)
+	}
+	found, err := SweepLeftovers(ctx, config, query)
+	return found, asFault(err, controlplanev1.LeftoversUnknownReason)
+}
+
 // load returns the configuration for calls with the given credentials.
 func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, region, roleARN string) (Config, error) {
 	given, err := FromEnv(credentials.Env, credentials.Files)

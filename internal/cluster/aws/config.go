@@ -1,6 +1,7 @@
 // Package aws contains every call to AWS that CAPT makes itself: it signs the
-// tokens that EKS accepts, ensures the EC2 Spot service-linked role, and looks up
-// existing VPCs. Terraform manages everything else in AWS.
+// tokens that EKS accepts, ensures the EC2 Spot service-linked role, looks up existing
+// VPCs, and deletes what the controllers of a cluster left in the account. Terraform
+// manages everything else in AWS.
 //
 // Calls are bounded in time and may be repeated. Errors are of type Error, and
 // their Kind classifies the problem. No error and no printed value of this package
@@ -31,9 +32,12 @@ import (
 
 // Names of services, as in AWS_ENDPOINT_URL_STS.
 const (
-	stsService = "STS"
-	iamService = "IAM"
-	ec2Service = "EC2"
+	stsService   = "STS"
+	iamService   = "IAM"
+	ec2Service   = "EC2"
+	elbService   = "ELASTIC_LOAD_BALANCING"
+	elbV2Service = "ELASTIC_LOAD_BALANCING_V2"
+	logsService  = "CLOUDWATCH_LOGS"
 )
 
 const (

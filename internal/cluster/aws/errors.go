@@ -144,7 +144,7 @@ func explainCode(api smithy.APIError) (Kind, string) {
 		return KindBadCredentials, "the access key does not exist: check the credentials, and that they belong to the region's partition"
 	case slices.Contains(badTokenCodes, code):
 		return KindBadCredentials, "AWS rejected the identity token: check that the account trusts its issuer and audience"
-	case code == "NoSuchEntity" || strings.HasSuffix(code, ".NotFound"):
+	case code == "NoSuchEntity" || code == "ResourceNotFoundException" || strings.HasSuffix(code, "NotFound"):
 		return KindNotFound, cause("not found", api)
 	case slices.Contains(deniedCodes, code):
 		return KindDenied, cause("a permission is missing", api)

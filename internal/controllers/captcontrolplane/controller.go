@@ -6,6 +6,7 @@ package captcontrolplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,9 @@ type Cloud interface {
 	EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error)
 	// Token signs a token for an EKS cluster, as roleARN if it is set.
 	Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN, cluster string) (aws.Token, error)
+	// SweepLeftovers returns what the controllers of a cluster left in the account, and
+	// requests its deletion if the query says so. It is idempotent.
+	SweepLeftovers(ctx context.Context, credentials *workspace.Credentials, region string, query aws.LeftoverQuery) (aws.Leftovers, error)
 }
 
 // Reconciler reconciles CAPTControlPlanes.
@@ -123,25 +127,36 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 		},
 		// What needs nodes is deleted before Cluster API deletes them: machines and node
 		// groups wait for these steps. Nothing is applied any more.
-		Ending: isEnding,
-		EndingSteps: []reconcile.Step[scope]{
-			{Run: r.readForDeletion},
-			{Condition: controlplanev1.GuardedCondition, Run: r.guard},
-			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
-			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
-			{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
-		},
-		Delete: []reconcile.Step[scope]{
-			{Run: r.readForDeletion},
-			{Condition: controlplanev1.GuardedCondition, Run: r.guard},
-			{Condition: controlplanev1.LoadBalancersGoneCondition, Run: r.deleteLoadBalancers},
-			{Condition: controlplanev1.NodesGoneCondition, Run: r.deleteNodes},
-			{Condition: controlplanev1.AddonsGoneCondition, Run: r.waitForAddons},
-			{Condition: controlplanev1.MachinesGoneCondition, Run: r.deleteMachines},
-			{Condition: infrav1.DestroyedCondition, Run: r.destroy},
+		Ending:      isEnding,
+		EndingSteps: append([]reconcile.Step[scope]{{Run: r.readForDeletion}}, r.endingSteps()...),
+		Delete: slices.Concat([]reconcile.Step[scope]{{Run: r.readForDeletion}}, r.endingSteps(), []reconcile.Step[scope]{
+			deletionStep(controlplanev1.MachinesGoneCondition, r.deleteMachines),
+			deletionStep(controlplanev1.LeftoversGoneCondition, r.deleteLeftovers),
+			deletionStep(infrav1.DestroyedCondition, r.destroy),
 			{Run: r.deleteSecrets},
-		},
+		}),
 		OnTransition: r.announce,
+	}
+}
+
+// endingSteps delete what needs nodes.
+func (r *Reconciler) endingSteps() []reconcile.Step[scope] {
+	return []reconcile.Step[scope]{
+		deletionStep(controlplanev1.GuardedCondition, r.guard),
+		deletionStep(controlplanev1.LoadBalancersGoneCondition, r.deleteLoadBalancers),
+		deletionStep(controlplanev1.VolumesGoneCondition, r.deleteVolumes),
+		deletionStep(controlplanev1.NodesGoneCondition, r.deleteNodes),
+		deletionStep(controlplanev1.AddonsGoneCondition, r.waitForAddons),
+	}
+}
+
+// deletionStep returns a step of the deletion. Its condition reports what the step leaves
+// behind, also after it has passed.
+func deletionStep(condition string, run func(context.Context, *scope) error) reconcile.Step[scope] {
+	return reconcile.Step[scope]{
+		Condition: condition, Run: run,
+		ReasonOf: func(s *scope) string { return s.noteOf(condition).reason },
+		Message:  func(s *scope) string { return s.noteOf(condition).message },
 	}
 }
 

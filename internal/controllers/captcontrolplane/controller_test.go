@@ -28,9 +28,11 @@ func TestFrame_order(t *testing.T) {
 		HaveField("Condition", BeEmpty()),
 		HaveField("Condition", controlplanev1.GuardedCondition),
 		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),
+		HaveField("Condition", controlplanev1.VolumesGoneCondition),
 		HaveField("Condition", controlplanev1.NodesGoneCondition),
 		HaveField("Condition", controlplanev1.AddonsGoneCondition),
 		HaveField("Condition", controlplanev1.MachinesGoneCondition),
+		HaveField("Condition", controlplanev1.LeftoversGoneCondition),
 		HaveField("Condition", infrav1.DestroyedCondition),
 		HaveField("Condition", BeEmpty()),
 	), "what controllers of the cluster created is deleted while they run")
@@ -42,6 +44,7 @@ func TestFrame_ofAClusterThatIsDeleted(t *testing.T) {
 		HaveField("Condition", BeEmpty()),
 		HaveField("Condition", controlplanev1.GuardedCondition),
 		HaveField("Condition", controlplanev1.LoadBalancersGoneCondition),
+		HaveField("Condition", controlplanev1.VolumesGoneCondition),
 		HaveField("Condition", controlplanev1.NodesGoneCondition),
 		HaveField("Condition", controlplanev1.AddonsGoneCondition),
 	), "nothing is applied any more")

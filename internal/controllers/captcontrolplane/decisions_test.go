@@ -38,7 +38,7 @@ func newControlPlane(changes ...func(*controlplanev1.CAPTControlPlane)) *control
 
 // newScope returns the scope of a control plane whose Cluster does not exist.
 func newScope(changes ...func(*controlplanev1.CAPTControlPlane)) *scope {
-	return &scope{controlPlane: newControlPlane(changes...), now: noon}
+	return &scope{controlPlane: newControlPlane(changes...), now: noon, notes: map[string]note{}}
 }
 
 // newWorkspace returns an applied workspace with outputs.
@@ -74,7 +74,7 @@ func result(err error) string {
 
 func TestDeletionProgress(t *testing.T) {
 	const limit = 15 * time.Minute
-	unreachable := errors.New("connection refused")
+	unreachable := unreachableError{errors.New("connection refused")}
 	seven := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for name, c := range map[string]struct {
 		remaining []string
@@ -89,9 +89,10 @@ func TestDeletionProgress(t *testing.T) {
 		"remaining":             {remaining: []string{"Service a"}, want: "wait " + infrav1.DeletingReason, text: []string{"Waiting for the deletion of Service a"}, without: "annotation"},
 		"many":                  {remaining: seven, want: "wait " + infrav1.DeletingReason, text: []string{"a, b, c, d, e and 2 more"}},
 		"at the limit":          {remaining: []string{"Service a"}, waited: limit, want: "wait " + infrav1.DeletingReason, without: "annotation"},
-		"overdue":               {remaining: seven, waited: limit + 1, want: "wait " + controlplanev1.DeadlineExceededReason, text: []string{"Not deleted after 15m0s: a, b, c, d, e and 2 more", "set the annotation capt.appthrust.io/skip-deletion-checks: nodes"}},
+		"overdue":               {remaining: seven, waited: limit + 1, want: "wait " + controlplanev1.DeadlineExceededReason, text: []string{"Not deleted after 15m0s: a, b, c, d, e, f, g; ", "set the annotation capt.appthrust.io/skip-deletion-checks: nodes"}},
 		"unreachable":           {err: unreachable, want: "wait " + controlplanev1.APIServerUnreachableReason, text: []string{"Workload cluster is unreachable: connection refused"}, without: "annotation"},
 		"unreachable, overdue":  {err: unreachable, waited: limit + 1, want: "wait " + controlplanev1.DeadlineExceededReason, text: []string{"Workload cluster is unreachable: connection refused; to continue", "skip-deletion-checks: nodes"}},
+		"account":               {err: lookupError{fault.Wait("R", "denied")}, want: "wait " + controlplanev1.LeftoversUnknownReason, text: []string{"The account cannot be searched for what the cluster left: denied"}},
 		"unreachable, not late": {err: unreachable, waited: limit, want: "wait " + controlplanev1.APIServerUnreachableReason},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package captcontrolplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,15 +26,22 @@ const (
 	skipNodes         = "nodes"
 	skipAddons        = "addons"
 	skipMachines      = "machines"
+	skipVolumes       = "volumes"
+	skipLeftovers     = "leftovers"
+	skipDestroy       = "destroy"
 )
 
 // leaks has what is left behind if a deletion step is skipped.
 var leaks = map[string]string{
+	skipProtection:    "the cloud refuses to delete a protected control plane, after everything else is deleted",
 	skipGuard:         "Flux may create again what is deleted",
 	skipLoadBalancers: "their load balancers stay in the cloud, cost money, and may prevent the deletion of the VPC",
 	skipNodes:         "their instances stay in the cloud, cost money, and may prevent the deletion of the VPC",
 	skipAddons:        "what they created in the cloud stays there",
 	skipMachines:      "their instances stay in the cloud",
+	skipVolumes:       "their volumes stay in the cloud",
+	skipLeftovers:     "they stay in the account, cost money, and may prevent the deletion of the control plane and the VPC",
+	skipDestroy:       "the control plane and everything else in the state of its workspace stay in the cloud",
 }
 
 const (
@@ -45,8 +51,10 @@ const (
 	// deletionInterval is the delay between two checks of a deletion step. The
 	// objects of the workload cluster are not watched.
 	deletionInterval = 5 * time.Second
-	// maxListed limits the number of objects in a message.
+	// maxListed limits the number of objects in a message, maxLeaked that in the message of
+	// a step that a user may skip: it has to name what is left behind.
 	maxListed = 5
+	maxLeaked = 50
 )
 
 // unreachableError is an error of the workload cluster. Errors of the management
@@ -58,15 +66,36 @@ func (e unreachableError) Unwrap() error { return e.error }
 // deletionStep runs a step of the deletion, unless the user skips it. deleteAll
 // deletes objects and returns those that still exist.
 func (s *scope) deletionStep(name, condition string, deleteAll func() (remaining []string, err error)) error {
-	if skipped := s.skippedSteps(); s.isReleased() || slices.Contains(skipped, name) || name == skipGuard && slices.Contains(skipped, skipLoadBalancers) {
+	if s.isReleased() {
+		return nil
+	}
+	if skipped := s.skippedSteps(); slices.Contains(skipped, name) || name == skipGuard && slices.Contains(skipped, skipLoadBalancers) {
+		s.notes[condition] = s.skippedNote(name, condition)
 		return nil
 	}
 	remaining, err := deleteAll()
-	if unreachable := (unreachableError{}); err != nil && !errors.As(err, &unreachable) {
+	if _, _, unreachable := isUnreachable(err); err != nil && !unreachable {
 		return err
 	}
 	waited := s.now.Sub(s.waitingSince(condition))
 	return deletionProgress(name, remaining, err, waited, s.deletionTimeout())
+}
+
+// skipHint begins the part of a message that explains how to skip a step.
+const skipHint = "; to continue without them"
+
+// skippedNote describes a step that the user skips: what remained when it was skipped, and
+// what that means.
+func (s *scope) skippedNote(name, condition string) note {
+	previous := conditions.Get(s.controlPlane, condition)
+	switch {
+	case previous == nil || previous.Message == "":
+		return note{controlplanev1.StepSkippedReason, "Skipped: " + leaks[name]}
+	case previous.Reason == controlplanev1.StepSkippedReason:
+		return note{previous.Reason, previous.Message}
+	}
+	remained, _, _ := strings.Cut(previous.Message, skipHint)
+	return note{controlplanev1.StepSkippedReason, "Skipped: " + leaks[name] + ". Before: " + remained}
 }
 
 // deletionProgress returns nil if no object remains, and a wait otherwise. A step
@@ -76,13 +105,18 @@ func deletionProgress(name string, remaining []string, unreachable error, waited
 		return nil
 	}
 	overdue := waited > timeout
-	skip := fmt.Sprintf("; to continue without them, set the annotation %s: %s (%s)", controlplanev1.SkipDeletionChecksAnnotation, name, leaks[name])
-	objects := message.List(remaining, maxListed)
+	listed := maxListed
+	if overdue {
+		listed = maxLeaked
+	}
+	skip := skipHint + fmt.Sprintf(", set the annotation %s: %s (%s)", controlplanev1.SkipDeletionChecksAnnotation, name, leaks[name])
+	objects := message.List(remaining, listed)
+	text, reason, _ := isUnreachable(unreachable)
 	switch {
 	case unreachable != nil && overdue:
-		return fault.WaitFor(deletionInterval, controlplanev1.DeadlineExceededReason, "Workload cluster is unreachable: %w%s", unreachable, skip)
+		return fault.WaitFor(deletionInterval, controlplanev1.DeadlineExceededReason, "%s: %s%s", text, causeOf(unreachable), skip)
 	case unreachable != nil:
-		return fault.WaitFor(deletionInterval, controlplanev1.APIServerUnreachableReason, "Workload cluster is unreachable: %w", unreachable)
+		return fault.WaitFor(deletionInterval, reason, "%s: %s", text, causeOf(unreachable))
 	case overdue:
 		return fault.WaitFor(deletionInterval, controlplanev1.DeadlineExceededReason, "Not deleted after %s: %s%s", timeout, objects, skip)
 	default:
@@ -139,7 +173,44 @@ func (r *Reconciler) readForDeletion(ctx context.Context, s *scope) (err error) 
 	return client.IgnoreNotFound(err)
 }
 
-// destroy deletes the workspace, and with it the control plane.
+// destroyTimeouts is how many times longer than another step the destruction of the
+// control plane may take.
+const destroyTimeouts = 4
+
+// destroy deletes the workspace, and with it the control plane, unless the user gives up
+// its destruction.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
-	return r.Workspaces.Remove(ctx, s.controlPlane, false)
+	retain := slices.Contains(s.skippedSteps(), skipDestroy)
+	err := r.Workspaces.Remove(ctx, s.controlPlane, retain)
+	switch {
+	case retain && err == nil:
+		s.notes[infrav1.DestroyedCondition] = s.skippedNote(skipDestroy, infrav1.DestroyedCondition)
+	case err == nil:
+		r.sweepLast(ctx, s)
+	case fault.Is(err):
+		r.sweepInterfaces(ctx, s)
+		waited := s.now.Sub(s.waitingSince(infrav1.DestroyedCondition))
+		return destroyProgress(err, waited, destroyTimeouts*s.deletionTimeout())
+	}
+	return err
 }
+
+// destroyProgress adds to a wait how to end it, if it takes long.
+func destroyProgress(err error, waited, timeout time.Duration) error {
+	skip := fmt.Sprintf("; to leave it in the cloud, set the annotation %s: %s (%s)", controlplanev1.SkipDeletionChecksAnnotation, skipDestroy, leaks[skipDestroy])
+	if stalled, ok := fault.AsStalled(err); ok {
+		return fault.Stall(stalled.Reason, "%s%s", stalled.Message(), skip)
+	}
+	waiting, ok := fault.AsWaiting(err)
+	if !ok {
+		return err
+	}
+	if waited > timeout {
+		return fault.WaitFor(interfacesInterval, controlplanev1.DeadlineExceededReason, "Not destroyed after %s: %s%s", timeout, waiting.Message(), skip)
+	}
+	return fault.WaitFor(interfacesInterval, waiting.Reason, "%s", waiting.Message())
+}
+
+// interfacesInterval is the delay between two lookups of network interfaces during the
+// destruction.
+const interfacesInterval = 30 * time.Second

@@ -29,6 +29,9 @@ var transitionEvents = reconcile.EventTable{
 		controlplanev1.DeadlineExceededReason,
 		controlplanev1.DeletionProtectedReason,
 		controlplanev1.SpotRoleFailedReason,
+		controlplanev1.LeftoversUnknownReason,
+		controlplanev1.LeftoversReportedReason,
+		controlplanev1.StepSkippedReason,
 	},
 }
 

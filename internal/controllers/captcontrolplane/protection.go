@@ -49,12 +49,18 @@ func (r *Reconciler) unprotect(ctx context.Context, s *scope) error {
 	}
 	guarded := conditions.Get(s.controlPlane, controlplanev1.GuardedCondition)
 	outcome := workspace.Outcome(s.apply)
-	removing := guarded != nil && guarded.Reason == controlplanev1.RemovingProtectionReason
+	_, named := s.apply.Spec.Variables[protectionVariable]
+	removing := guarded != nil && (guarded.Reason == controlplanev1.RemovingProtectionReason ||
+		named && guarded.Reason == controlplanev1.DeadlineExceededReason)
 	if outcome == nil || !removing && !changesProtection(s.apply) {
 		return nil
 	}
-	return fault.WaitFor(deletionInterval, controlplanev1.RemovingProtectionReason,
-		"The run that removes the protection against deletion has not succeeded yet: %w; if the protection is removed already, set the annotation %s: %s", outcome, controlplanev1.SkipDeletionChecksAnnotation, skipProtection)
+	reason := controlplanev1.RemovingProtectionReason
+	if s.now.Sub(s.waitingSince(controlplanev1.GuardedCondition)) > s.deletionTimeout() {
+		reason = controlplanev1.DeadlineExceededReason
+	}
+	return fault.WaitFor(deletionInterval, reason,
+		"The run that removes the protection against deletion has not succeeded yet: %w; if the protection is removed already, set the annotation %s: %s (otherwise %s)", outcome, controlplanev1.SkipDeletionChecksAnnotation, skipProtection, leaks[skipProtection])
 }
 
 // changesProtection reports whether a workspace that names the protection has a run: the
@@ -85,8 +91,9 @@ func isProtected(template *infrav1.WorkspaceTemplate, variables map[string]infra
 // interrupted. Machines would not wait for the next one.
 func forgetDeletion(_ context.Context, s *scope) error {
 	for _, condition := range []string{
-		controlplanev1.GuardedCondition, controlplanev1.LoadBalancersGoneCondition, controlplanev1.NodesGoneCondition,
-		controlplanev1.AddonsGoneCondition, controlplanev1.MachinesGoneCondition,
+		controlplanev1.GuardedCondition, controlplanev1.LoadBalancersGoneCondition, controlplanev1.VolumesGoneCondition,
+		controlplanev1.NodesGoneCondition, controlplanev1.AddonsGoneCondition, controlplanev1.MachinesGoneCondition,
+		controlplanev1.LeftoversGoneCondition,
 	} {
 		conditions.Delete(s.controlPlane, condition)
 	}

@@ -31,6 +31,8 @@ type scope struct {
 	spotRoleCreated bool
 	// kubeconfig is the kubeconfig of the workload cluster.
 	kubeconfig []byte
+	// notes has what deletion steps that have passed report, by their condition.
+	notes map[string]note
 	// renewAt is the time to replace the token in it, or zero.
 	renewAt time.Time
 }
@@ -43,7 +45,7 @@ func (r *Reconciler) scope(_ context.Context, controlPlane *controlplanev1.CAPTC
 		return nil, fault.Wait(infrav1.WaitingForClusterReason, "No Cluster owns this CAPTControlPlane: name it in spec.controlPlaneRef of a Cluster")
 	}
 	controlPlane.Status.ExternalManagedControlPlane = new(true)
-	return &scope{controlPlane: controlPlane, cluster: cluster, now: r.Now(), endpointPublished: controlPlane.Spec.ControlPlaneEndpoint.IsValid()}, nil
+	return &scope{controlPlane: controlPlane, cluster: cluster, now: r.Now(), notes: map[string]note{}, endpointPublished: controlPlane.Spec.ControlPlaneEndpoint.IsValid()}, nil
 }
 
 // clusterName returns the name of the Cluster, which may be deleted already.

@@ -75,11 +75,19 @@ func newTemplate() *infrav1.WorkspaceTemplate {
 type fakeCloud struct {
 	tokens, roles int
 	err           error
+	// leftovers are the answer to queries.
+	leftovers aws.Leftovers
+	queries   []aws.LeftoverQuery
 }
 
 func (c *fakeCloud) EnsureSpotRole(context.Context, *workspace.Credentials, string) (bool, error) {
 	c.roles++
 	return c.err == nil, c.err
+}
+
+func (c *fakeCloud) SweepLeftovers(_ context.Context, _ *workspace.Credentials, _ string, query aws.LeftoverQuery) (aws.Leftovers, error) {
+	c.queries = append(c.queries, query)
+	return c.leftovers, c.err
 }
 
 func (c *fakeCloud) Token(_ context.Context, _ *workspace.Credentials, region, _, cluster string) (aws.Token, error) {

@@ -1,8 +1,10 @@
 package captcontrolplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -270,10 +272,42 @@ func (o workloadObject) creator() string {
 	return first.Manager
 }
 
-// String returns the name of the object, and the finalizers that delay its
+// inCloud returns the names of what the object stands for in the cloud.
+func (o workloadObject) inCloud() []string {
+	var ids []string
+	switch obj := o.Object.(type) {
+	case *corev1.Service:
+		for _, ingress := range obj.Status.LoadBalancer.Ingress {
+			ids = append(ids, cmp.Or(ingress.Hostname, ingress.IP))
+		}
+	case *corev1.PersistentVolume:
+		ids = append(ids, volumeHandle(obj))
+	case *unstructured.Unstructured:
+		if id, _, _ := unstructured.NestedString(obj.Object, "status", "providerID"); id != "" {
+			ids = append(ids, id)
+		}
+		ingresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
+		addresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "addresses")
+		for _, entry := range slices.Concat(ingresses, addresses) {
+			if address, ok := entry.(map[string]any); ok {
+				for _, name := range []string{"hostname", "ip", "value"} {
+					if text, _ := address[name].(string); text != "" {
+						ids = append(ids, text)
+					}
+				}
+			}
+		}
+	}
+	return ids
+}
+
+// String returns the name of the object, what it stands for in the cloud, and the finalizers that delay its
 // deletion.
 func (o workloadObject) String() string {
 	text := o.kind + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
+	if ids := o.inCloud(); len(ids) > 0 {
+		text += " [" + strings.Join(ids, ", ") + "]"
+	}
 	if finalizers := o.GetFinalizers(); !o.GetDeletionTimestamp().IsZero() && len(finalizers) > 0 {
 		text += " (finalizers: " + strings.Join(finalizers, ", ") + ")"
 	}

@@ -6,6 +6,7 @@ package awstest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/xml"
@@ -186,6 +187,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status, response = errorResponse(c.service, err)
 	}
+	if c.service == "logs" && err == nil {
+		_, _ = io.WriteString(w, "{}")
+		return
+	}
 	var out bytes.Buffer
 	if err := xml.NewEncoder(&out).Encode(response); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -202,7 +207,8 @@ func (s *Server) accept(r *http.Request, body []byte) (call, error) {
 	if err != nil {
 		return call{}, refuse(http.StatusBadRequest, "MalformedQueryString", "the body is not a query")
 	}
-	c := call{form: form, action: form.Get("Action"), service: "sts"}
+	_, target, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	c := call{form: form, action: cmp.Or(form.Get("Action"), target), service: "sts"}
 	if c.action != "AssumeRoleWithWebIdentity" {
 		if c.caller, c.service, err = s.authenticate(r, body); err != nil {
 			return c, err
@@ -242,10 +248,28 @@ func (s *Server) handle(c call) (any, error) {
 		"ec2:DescribeRouteTables":       s.describeRouteTables,
 	}
 	action, found := actions[c.service+":"+c.action]
+	if !found && slices.Contains(emptyLists, c.service+":"+c.action) {
+		return emptyList(c.action), nil
+	}
 	if !found {
 		return nil, refuse(http.StatusBadRequest, "InvalidAction", "the fake of %s has no action %s", c.service, c.action)
 	}
 	return action(c)
+}
+
+// emptyLists are actions that return an empty list: the account has none of these.
+var emptyLists = []string{
+	"ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeLaunchTemplates", "ec2:DescribeVolumes",
+	"iam:ListInstanceProfiles", "elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTargetGroups",
+	"logs:DescribeLogGroups",
+}
+
+// emptyList returns a response without items.
+func emptyList(action string) any {
+	return struct {
+		XMLName xml.Name
+		Result  struct{ XMLName xml.Name }
+	}{xml.Name{Local: action + "Response"}, struct{ XMLName xml.Name }{xml.Name{Local: action + "Result"}}}
 }
 
 func denied(c call, resource string) error {

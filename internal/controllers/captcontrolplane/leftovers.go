@@ -1,0 +1,215 @@
+package captcontrolplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// leftoversInterval is the delay between two lookups in the account. A load balancer
+// releases its security group and network interfaces after minutes.
+const leftoversInterval = 15 * time.Second
+
+// deleteLeftovers deletes what controllers of the cluster left in the account, and waits
+// until it is gone. Network interfaces and rules that stay would prevent the deletion of
+// the security group of the nodes, and of the VPC. It runs when no machine is left.
+func (r *Reconciler) deleteLeftovers(ctx context.Context, s *scope) error {
+	if !s.hasLeftovers() {
+		return nil
+	}
+	err := s.deletionStep(skipLeftovers, controlplanev1.LeftoversGoneCondition, func() ([]string, error) {
+		found, err := r.sweep(ctx, s, s.leftoverQuery())
+		if err != nil {
+			return nil, lookupError{err}
+		}
+		s.notes[controlplanev1.LeftoversGoneCondition] = leftoversNote(found)
+		if s.leftoverPolicy() == controlplanev1.LeftoversReport {
+			return nil, nil
+		}
+		return found.Remaining, nil
+	})
+	if waiting, ok := fault.AsWaiting(err); ok {
+		waiting.RetryAfter = leftoversInterval
+	}
+	return err
+}
+
+// sweepInterfaces deletes network interfaces that nodes release while the control plane is
+// destroyed. The run would wait for them, and fail.
+func (r *Reconciler) sweepInterfaces(ctx context.Context, s *scope) {
+	if !s.mayDeleteLeftovers() {
+		return
+	}
+	query := s.leftoverQuery()
+	query.InterfacesOnly = true
+	if _, err := r.sweep(ctx, s, query); err != nil {
+		ctrl.LoggerFrom(ctx).Info("Network interfaces could not be looked up", "cause", err.Error())
+	}
+}
+
+// sweepLast deletes what only exists after EKS has deleted the control plane: its security
+// group, if something used it, and its log group, if EKS wrote logs after the run had
+// deleted it. The deletion does not wait for it: the message has what stays.
+func (r *Reconciler) sweepLast(ctx context.Context, s *scope) {
+	if !s.mayDeleteLeftovers() || s.controlPlane.Status.WorkspaceRef == nil || s.controlPlane.DeletionTimestamp.IsZero() {
+		return
+	}
+	query := s.leftoverQuery()
+	query.Destroyed, query.LogsSince = true, s.controlPlane.DeletionTimestamp.Time
+	if _, err := r.sweep(ctx, s, query); err != nil {
+		s.notes[infrav1.DestroyedCondition] = note{controlplanev1.LeftoversUnknownReason, "Whether anything is left in the account is not known: " + causeOf(err)}
+		return
+	}
+	query.Delete = false
+	found, err := r.sweep(ctx, s, query)
+	if err == nil && (len(found.Remaining) > 0 || len(found.Retained) > 0) {
+		s.notes[infrav1.DestroyedCondition] = leftoversNote(found)
+	}
+}
+
+// sweep calls the cloud with the credentials of the control plane's runs.
+func (r *Reconciler) sweep(ctx context.Context, s *scope, query aws.LeftoverQuery) (aws.Leftovers, error) {
+	credentials, err := r.credentials(ctx, s)
+	if err != nil {
+		return aws.Leftovers{}, err
+	}
+	return r.Cloud.SweepLeftovers(ctx, credentials, s.region(), query)
+}
+
+// hasLeftovers reports whether the account of the cluster can be searched: it is one of
+// AWS.
+func (s *scope) hasLeftovers() bool {
+	return s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceEKS
+}
+
+// mayDeleteLeftovers reports whether leftovers are deleted.
+func (s *scope) mayDeleteLeftovers() bool {
+	return s.hasLeftovers() && s.leftoverPolicy() == controlplanev1.LeftoversDelete && !slices.Contains(s.skippedSteps(), skipLeftovers)
+}
+
+// leftoverPolicy returns what happens to leftovers.
+func (s *scope) leftoverPolicy() controlplanev1.LeftoverPolicy {
+	if d := s.controlPlane.Spec.Deletion; d != nil && d.Leftovers != "" {
+		return d.Leftovers
+	}
+	return controlplanev1.LeftoversDelete
+}
+
+// leftoverQuery selects the leftovers of the cluster.
+func (s *scope) leftoverQuery() aws.LeftoverQuery {
+	query := aws.LeftoverQuery{Cluster: s.clusterName(), Delete: s.leftoverPolicy() == controlplanev1.LeftoversDelete}
+	if s.infra != nil {
+		query.VPC = s.infra.Status.VPCID
+	}
+	if s.apply != nil {
+		query.Managed = managedIDs(s.apply)
+		// A name that is not a string stalls the endpoint already.
+		_ = workspace.Output(s.apply, desired.ClusterNameOutput, &query.Cluster)
+	}
+	return query
+}
+
+// managedIDs returns the strings in the outputs of a workspace, among them the ids of what
+// its runs manage.
+func managedIDs(apply *infrav1.WorkspaceTemplateApply) []string {
+	var ids []string
+	var collect func(value any)
+	collect = func(value any) {
+		switch value := value.(type) {
+		case string:
+			ids = append(ids, value)
+		case []any:
+			for _, item := range value {
+				collect(item)
+			}
+		case map[string]any:
+			for _, item := range value {
+				collect(item)
+			}
+		}
+	}
+	for _, output := range apply.Status.Outputs {
+		var value any
+		if err := json.Unmarshal(output.Raw, &value); err == nil {
+			collect(value)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// leftoversNote describes what is left in the account after the step.
+func leftoversNote(found aws.Leftovers) note {
+	var sentences []string
+	reason := ""
+	if left := slices.Concat(found.Remaining, found.Retained); len(left) > 0 {
+		reason = controlplanev1.LeftoversReportedReason
+		sentences = append(sentences, "Left in the account: "+strings.Join(left, ", "))
+	}
+	if len(found.Unread) > 0 {
+		reason = controlplanev1.LeftoversUnknownReason
+		sentences = append(sentences, "Not looked up: "+strings.Join(found.Unread, ", "))
+	}
+	return note{reason, message.Truncate(strings.Join(sentences, ". "), maxNote)}
+}
+
+// maxNote limits the length of a message. The API server accepts 32 KiB.
+const maxNote = 8 << 10
+
+// causeOf returns the text of an error without the reason of a fault.
+func causeOf(err error) string {
+	if waiting, ok := fault.AsWaiting(err); ok {
+		return waiting.Message()
+	}
+	return err.Error()
+}
+
+// note is the reason and the message of a deletion step that has passed.
+type note struct{ reason, message string }
+
+// noteOf returns what to report of a step that has passed: what this reconciliation found,
+// or what an earlier one did.
+func (s *scope) noteOf(condition string) note {
+	if n, found := s.notes[condition]; found {
+		return n
+	}
+	for _, c := range s.controlPlane.Status.Conditions {
+		if c.Type == condition && c.Status == metav1.ConditionTrue {
+			return note{c.Reason, c.Message}
+		}
+	}
+	return note{}
+}
+
+// lookupError is an error of a lookup in the account.
+type lookupError struct{ error }
+
+func (e lookupError) Unwrap() error { return e.error }
+
+// isUnreachable reports whether an error is that of another system, for which a deletion
+// step waits until its deadline.
+func isUnreachable(err error) (text, reason string, unreachable bool) {
+	var cluster unreachableError
+	var account lookupError
+	switch {
+	case errors.As(err, &cluster):
+		return "Workload cluster is unreachable", controlplanev1.APIServerUnreachableReason, true
+	case errors.As(err, &account):
+		return "The account cannot be searched for what the cluster left", controlplanev1.LeftoversUnknownReason, true
+	}
+	return "", "", false
+}
