@@ -24,7 +24,7 @@ help: ## Show this help.
 ##@ Parts
 
 .PHONY: parts
-parts: ## Build the third-party programs that the tests need (cached outside the tree).
+parts: ## Provide the third-party programs that the tests need: installed, cached, downloaded or built; CAPT_PARTS=build downloads nothing.
 	@cd dev && go run ./parts -link ../$(PARTS) test e2e
 
 .PHONY: parts-test
@@ -38,6 +38,10 @@ parts-quickstart:
 .PHONY: parts-lint
 parts-lint:
 	@cd dev && go run ./parts -link ../$(PARTS) lint
+
+.PHONY: parts-pin
+parts-pin: ## Write the checksums of the published programs to dev/parts/releases.sum; downloads all of them.
+	@cd dev && go run ./parts -pin parts/releases.sum
 
 .PHONY: parts-list
 parts-list: ## Show each third-party program, its version and where it comes from.

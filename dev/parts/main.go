@@ -1,15 +1,21 @@
 // Command parts provides the third-party programs that CAPT is tested with in one
 // directory, and builds those that are missing on the machine.
 //
-// It searches for a program in the cache, in KUBEBUILDER_ASSETS, in the downloads of
-// setup-envtest and in PATH, in this order. Outside of the cache it uses only programs
-// that print exactly the pinned version. Otherwise it builds the program from its
-// tool-only module in dev/bin. The cache is outside of the tree, and its keys contain
-// hashes of the module files, so a second clone builds nothing.
+// It searches for a program in KUBEBUILDER_ASSETS, in the downloads of setup-envtest,
+// in PATH and in the cache, in this order. Outside of the cache it uses only programs
+// that print exactly the pinned version. Otherwise it downloads the published program,
+// if its checksum is pinned in releases.sum or if the release is signed. What cannot be
+// downloaded or verified it builds from its tool-only module in dev/bin, and says why.
+// The cache is outside of the tree, and its keys contain hashes of the module files, so
+// a second clone builds nothing.
+//
+// CAPT_PARTS=build downloads nothing. CAPT_PARTS_MIRROR is an address before the host
+// and path of each file, such as https://mirror.example.com/capt.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	cache := flags.String("cache", defaultCache(), "directory of the built programs")
 	link := flags.String("link", "", "directory to fill with a link to each program")
 	target := flags.String("platform", runtime.GOOS+"/"+runtime.GOARCH, "platform to build for; if it is given, only programs of the cache are used")
+	pin := flags.String("pin", "", "file to write the checksums of the current releases to; downloads each one and verifies signatures")
 	list := flags.Bool("list", false, "print each program with its version and its path, and build nothing")
 	flags.Usage = func() {
 		fmt.Fprintf(flags.Output(), "Usage: parts [flags] [PROGRAM|GROUP...]\n\nGroups: %s (default: all)\n\n", strings.Join(groupNames(), ", "))
@@ -61,10 +68,45 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("platform %q is not of the form OS/ARCHITECTURE", *target)
 	}
 	flags.Visit(func(f *flag.Flag) { s.reproducible = s.reproducible || f.Name == "platform" })
+	if err := s.configureDownloads(os.Getenv("CAPT_PARTS"), os.Getenv("CAPT_PARTS_MIRROR")); err != nil {
+		return err
+	}
+	if *pin != "" {
+		if s.net == nil || s.net.mirror != "" {
+			return errors.New("checksums are pinned from the origin: unset CAPT_PARTS and CAPT_PARTS_MIRROR")
+		}
+		return s.pinReleases(ctx, os.Stderr, chosen, *pin)
+	}
 	if *list {
 		return s.list(ctx, os.Stdout, chosen)
 	}
 	return s.provide(ctx, os.Stderr, chosen, *link)
+}
+
+// configureDownloads sets where programs are downloaded from. Programs for images are
+// always built.
+func (s *store) configureDownloads(mode, mirror string) (err error) {
+	switch mode {
+	case "build":
+		return nil
+	case "":
+	default:
+		return fmt.Errorf("CAPT_PARTS=%s is not supported: use build to compile every program, or unset it to download releases", mode)
+	}
+	if s.reproducible {
+		return nil
+	}
+	if s.sums, err = parseChecksums(committed); err != nil {
+		return fmt.Errorf("dev/parts/releases.sum: %w", err)
+	}
+	if s.authority, err = newAuthority(fulcio); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.cache, 0o755); err != nil {
+		return fmt.Errorf("creating the cache: %w", err)
+	}
+	s.net = newDownloader(mirror, s.cache, defaultLimits)
+	return nil
 }
 
 func defaultCache() string {

@@ -28,6 +28,12 @@ type store struct {
 	// reproducible accepts only programs that this version of Go has built from the
 	// pinned module.
 	reproducible bool
+
+	// net downloads releases. It is nil if programs must be compiled.
+	net *downloader
+	// sums are the checksums of releases, and authority verifies their signatures.
+	sums      checksums
+	authority authority
 }
 
 // pinned is a part with its version and its cache key.
@@ -111,11 +117,30 @@ func requiredVersion(mod, path string) (string, error) {
 
 func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p.key, p.name) }
 
-// find returns the path of an existing program, or "".
-func (s store) find(ctx context.Context, p pinned) string {
-	if path := s.cached(p); s.usable(path) {
-		return path
+// find returns the path of an existing program, or "": one that is installed in the
+// pinned version, else the published or the compiled one in the cache.
+func (s store) find(ctx context.Context, probes *probes, p pinned) (string, error) {
+	if path := s.installed(ctx, probes, p); path != "" {
+		return path, nil
 	}
+	if s.net != nil && !s.reproducible && releases[p.name] != nil {
+		sum, err := s.expected(p)
+		if err != nil {
+			return "", err
+		}
+		if sum != "" && executable(s.released(p, sum)) {
+			return s.released(p, sum), nil
+		}
+	}
+	if path := s.cached(p); s.usable(path) {
+		return path, nil
+	}
+	return "", nil
+}
+
+// installed returns the path of a program outside of the cache that prints the pinned
+// version, or "".
+func (s store) installed(ctx context.Context, probes *probes, p pinned) string {
 	if len(p.versionArgs) == 0 || s.reproducible {
 		return ""
 	}
@@ -125,7 +150,7 @@ func (s store) find(ctx context.Context, p pinned) string {
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		if err == nil && executable(path) && printsVersion(ctx, path, p.versionArgs, p.version) {
+		if err == nil && executable(path) && probes.prints(ctx, path, p.versionArgs, p.version) {
 			return path
 		}
 	}
@@ -174,49 +199,94 @@ func printsVersion(ctx context.Context, path string, args []string, version stri
 }
 
 func (s store) list(ctx context.Context, w io.Writer, parts []part) error {
+	probes := s.newProbes()
 	for _, p := range parts {
 		pin, err := s.pin(p)
 		if err != nil {
 			return err
 		}
-		from := s.find(ctx, pin)
+		from, err := s.find(ctx, probes, pin)
+		if err != nil {
+			return err
+		}
 		if from == "" {
-			from = "not built, package " + p.pkg
+			if from, err = s.plan(pin); err != nil {
+				return err
+			}
 		}
 		fmt.Fprintf(w, "%-24s %-10s %s\n", p.name, pin.version, from)
 	}
 	return nil
 }
 
-// provide finds or builds every part and links it into the link directory.
+// plan describes how a missing program would be provided.
+func (s store) plan(p pinned) (string, error) {
+	build := "to be built from package " + p.pkg
+	r := releases[p.name]
+	if s.net == nil || r == nil {
+		return build, nil
+	}
+	sum, err := s.expected(p)
+	if err != nil || sum == "" && r.signed == nil {
+		return build, err
+	}
+	return "to be downloaded from " + s.net.address(r.fill(p.version, s.goos, s.goarch).url), nil
+}
+
+// provide finds, downloads or builds every part and links it into the link directory.
 func (s store) provide(ctx context.Context, progress io.Writer, parts []part, link string) error {
 	if err := os.MkdirAll(s.cache, 0o755); err != nil {
 		return fmt.Errorf("creating the cache: %w", err)
 	}
+	probes := s.newProbes()
+	pins, paths := make([]pinned, len(parts)), make([]string, len(parts))
+	var missing []pinned
 	for i, p := range parts {
-		pin, err := s.pin(p)
-		if err != nil {
+		var err error
+		if pins[i], err = s.pin(p); err != nil {
 			return err
 		}
-		path := s.find(ctx, pin)
-		if path == "" {
-			if path, err = s.build(ctx, progress, pin, fmt.Sprintf("[%d/%d]", i+1, len(parts))); err != nil {
+		if paths[i], err = s.find(ctx, probes, pins[i]); err != nil {
+			return err
+		}
+		if paths[i] == "" {
+			missing = append(missing, pins[i])
+		}
+	}
+	probes.save()
+	fetched := s.obtainAll(ctx, progress, missing)
+	var alarms []string
+	for i, p := range pins {
+		count, got := fmt.Sprintf("[%d/%d]", i+1, len(parts)), fetched[p.name]
+		if got.path != "" {
+			paths[i] = got.path
+			fmt.Fprintf(progress, "parts %s %s %s: downloaded in %s, %s\n", count, p.name, p.version, got.took.Round(time.Second), got.proof)
+		}
+		if got.alarm {
+			alarms = append(alarms, fmt.Sprintf("parts: %s %s was not downloaded: %s", p.name, p.version, got.reason))
+		}
+		if paths[i] == "" {
+			var err error
+			if paths[i], err = s.build(ctx, progress, p, count, got.reason); err != nil {
 				return err
 			}
 		}
 		if link == "" {
 			continue
 		}
-		if err := relink(path, filepath.Join(link, p.name)); err != nil {
+		if err := relink(paths[i], filepath.Join(link, p.name)); err != nil {
 			return err
 		}
+	}
+	for _, alarm := range alarms {
+		fmt.Fprintln(progress, alarm)
 	}
 	return nil
 }
 
 // build builds a program into the cache. A lock prevents concurrent builds, and a
 // killed build leaves no program in the cache.
-func (s store) build(ctx context.Context, progress io.Writer, p pinned, count string) (string, error) {
+func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, reason string) (string, error) {
 	target := s.cached(p)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", fmt.Errorf("creating the cache of %s: %w", p.name, err)
@@ -252,7 +322,11 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count st
 
 	label := fmt.Sprintf("parts %s %s %s", count, p.name, p.version)
 	started := time.Now()
-	fmt.Fprintf(progress, "%s: building\n", label)
+	if reason == "" {
+		fmt.Fprintf(progress, "%s: building\n", label)
+	} else {
+		fmt.Fprintf(progress, "%s: building: %s\n", label, reason)
+	}
 	stop := heartbeat(progress, label, started)
 	err = cmd.Run()
 	stop()

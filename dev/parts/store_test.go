@@ -136,19 +136,28 @@ func newPlaces(t *testing.T) (places, store) {
 
 var thing = pinned{part: part{name: "capt-test-thing", versionArgs: []string{"version"}}, version: "v1.3.2", key: "v1.3.2-0123"}
 
-func TestFind_looksInTheCacheThenAssetsThenEnvtestThenPath(t *testing.T) {
+func find(t *testing.T, s store, p pinned) string {
+	t.Helper()
+	path, err := s.find(t.Context(), s.newProbes(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFind_looksInAssetsThenEnvtestThenPathThenTheCache(t *testing.T) {
 	p, s := newPlaces(t)
-	if got := s.find(t.Context(), thing); got != "" {
+	if got := find(t, s, thing); got != "" {
 		t.Fatalf("found %s where there is nothing", got)
 	}
 	// Each one that is added goes before those that are there.
-	for _, dir := range []string{p.second, p.first, p.envtest, p.assets, filepath.Join(p.cache, thing.name, thing.key)} {
+	for _, dir := range []string{filepath.Join(p.cache, thing.name, thing.key), p.second, p.first, p.envtest, p.assets} {
 		text := "v1.3.2"
 		if strings.HasPrefix(dir, p.cache) {
-			text = "the cache is not used"
+			text = "the version of the cache is its key"
 		}
 		want := script(t, dir, thing.name, text)
-		if got := s.find(t.Context(), thing); got != want {
+		if got := find(t, s, thing); got != want {
 			t.Errorf("found %q, want %s", got, want)
 		}
 	}
@@ -165,7 +174,7 @@ func TestFind_passesOverWhatDoesNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := script(t, p.second, thing.name, "v1.3.2")
-	if got := s.find(t.Context(), thing); got != want {
+	if got := find(t, s, thing); got != want {
 		t.Errorf("found %q, want %s", got, want)
 	}
 }
@@ -175,11 +184,11 @@ func TestFind_trustsOnlyTheCacheWithoutAWayToAsk(t *testing.T) {
 	mute := thing
 	mute.versionArgs = nil
 	script(t, p.first, thing.name, "v1.3.2")
-	if got := s.find(t.Context(), mute); got != "" {
+	if got := find(t, s, mute); got != "" {
 		t.Errorf("found %s, whose version is unknown", got)
 	}
 	want := script(t, filepath.Join(p.cache, thing.name, thing.key), thing.name, "")
-	if got := s.find(t.Context(), mute); got != want {
+	if got := find(t, s, mute); got != want {
 		t.Errorf("found %q, want %s", got, want)
 	}
 }
@@ -193,7 +202,7 @@ func TestFind_followsLinksToWhatTheyPointAt(t *testing.T) {
 	if err := relink(old, link); err != nil {
 		t.Fatal(err)
 	}
-	found := s.find(t.Context(), thing)
+	found := find(t, s, thing)
 	if found != old {
 		t.Errorf("found %q, want %s", found, old)
 	}
@@ -210,7 +219,7 @@ func TestFind_returnsAbsolutePaths(t *testing.T) {
 	t.Chdir(root)
 	t.Setenv("KUBEBUILDER_ASSETS", "assets")
 	script(t, filepath.Join(root, "assets"), thing.name, "v1.3.2")
-	got := store{cache: filepath.Join(root, "cache")}.find(t.Context(), thing)
+	got := find(t, store{cache: filepath.Join(root, "cache")}, thing)
 	if !filepath.IsAbs(got) || !executable(got) {
 		t.Errorf("found %q, which a link cannot point at", got)
 	}
@@ -253,7 +262,7 @@ func TestFind_usesOnlyReproducibleProgramsForAPlatform(t *testing.T) {
 	p := pinned{part: part{name: "thing", versionArgs: []string{"version"}}, version: "v1.2.3", key: "key"}
 	script(t, filepath.Join(root, "thing", "key"), "thing", "v1.2.3")
 	t.Setenv("PATH", filepath.Join(root, "thing", "key"))
-	if found := s.find(t.Context(), p); found != "" {
+	if found := find(t, s, p); found != "" {
 		t.Errorf("found %s, which Go has not built", found)
 	}
 	self, err := os.Executable()
@@ -266,7 +275,7 @@ func TestFind_usesOnlyReproducibleProgramsForAPlatform(t *testing.T) {
 	if err := os.Symlink(self, s.cached(p)); err != nil {
 		t.Fatal(err)
 	}
-	if found := s.find(t.Context(), p); found != s.cached(p) {
+	if found := find(t, s, p); found != s.cached(p) {
 		t.Errorf("found %q instead of the program that this version of Go has built", found)
 	}
 }
@@ -418,4 +427,47 @@ func TestPin_changesItsKeyWithTheProgramAndNotWithItsTests(t *testing.T) {
 	if key() == first {
 		t.Error("a changed program kept its key")
 	}
+}
+
+// A program is asked for its version once, and again when it changes.
+func TestProbes_askOnce(t *testing.T) {
+	p, s := newPlaces(t)
+	if err := os.MkdirAll(p.cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := script(t, p.first, thing.name, "v1.3.2")
+	count := filepath.Join(p.first, "count")
+	body, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting := strings.Replace(string(body), "cat <<", "echo >> "+count+"\ncat <<", 1)
+	if err := os.WriteFile(path, []byte(counting), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(version string, want bool) {
+		t.Helper()
+		probes := s.newProbes()
+		if got := probes.prints(t.Context(), path, []string{"version"}, version); got != want {
+			t.Errorf("prints %s: %v", version, got)
+		}
+		probes.save()
+	}
+	asked := func(want int) {
+		t.Helper()
+		text, err := os.ReadFile(count)
+		if err != nil || len(text) != want {
+			t.Errorf("asked %d times (%v), want %d", len(text), err, want)
+		}
+	}
+	ask("v1.3.2", true)
+	ask("v1.3.2", true)
+	asked(1)
+	ask("v1.3.3", false)
+	asked(2)
+	if err := os.WriteFile(path, []byte(counting+"# changed\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ask("v1.3.2", true)
+	asked(3)
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// limits bound downloads.
+type limits struct {
+	// dial, handshake and header are the longest times until a connection, TLS and the
+	// first byte.
+	dial, handshake, header time.Duration
+	// A download that receives fewer than bytes in a window is given up.
+	window time.Duration
+	bytes  int64
+	// size is the largest file.
+	size int64
+}
+
+var defaultLimits = limits{
+	dial: 3 * time.Second, handshake: 5 * time.Second, header: 10 * time.Second, window: 15 * time.Second, bytes: 64 << 10, size: 600 << 20,
+}
+
+// unreachableError means that a host cannot be used, with whatever file.
+type unreachableError struct {
+	host string
+	err  error
+}
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("%s cannot be reached: %v", e.host, e.err)
+}
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// errAgain means that one more attempt may help.
+var errAgain = errors.New("the download ended early")
+
+// downloader fetches published files.
+type downloader struct {
+	client *http.Client
+	// mirror, if set, is the address before the host of every file.
+	mirror string
+	limits limits
+	hosts  *hosts
+	// received counts the bytes of all downloads, and total the expected ones.
+	received, total atomic.Int64
+}
+
+// newDownloader returns a downloader that keeps unreachable hosts in a directory.
+func newDownloader(mirror, dir string, l limits) *downloader {
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: l.dial}).DialContext,
+		TLSHandshakeTimeout:   l.handshake,
+		ResponseHeaderTimeout: l.header,
+		ForceAttemptHTTP2:     true,
+	}
+	//nolint:gosec // The address of a mirror is from the user, who may read any file.
+	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
+	return &downloader{
+		client: &http.Client{Transport: transport, CheckRedirect: onlyHTTPS},
+		mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json")),
+	}
+}
+
+// onlyHTTPS refuses to leave HTTPS.
+func onlyHTTPS(request *http.Request, via []*http.Request) error {
+	if len(via) > 10 {
+		return errors.New("too many redirects")
+	}
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return fmt.Errorf("%s redirects to %s, which is not HTTPS", via[0].URL, request.URL)
+	}
+	return nil
+}
+
+// address returns the address of a file, on the mirror if there is one.
+func (d *downloader) address(file string) string {
+	if d.mirror == "" {
+		return file
+	}
+	_, rest, _ := strings.Cut(file, "://")
+	return d.mirror + "/" + rest
+}
+
+// fetch writes the file at an address to w. A download that ends early is repeated once.
+func (d *downloader) fetch(ctx context.Context, file string, w io.WriteSeeker) error {
+	err := d.attempt(ctx, file, w)
+	if !errors.Is(err, errAgain) {
+		return err
+	}
+	if _, err := w.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("repeating a download: %w", err)
+	}
+	return d.attempt(ctx, file, w)
+}
+
+func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err error) {
+	address := d.address(file)
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("reading the address of a release: %w", err)
+	}
+	if err := d.hosts.known(parsed.Host); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("reading the address of a release: %w", err)
+	}
+	response, err := d.client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if problem, is := errors.AsType[*url.Error](err); is {
+			err = problem.Err
+		}
+		return d.hosts.failed(parsed.Host, err)
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode >= http.StatusInternalServerError:
+		return fmt.Errorf("%s: %s: %w", address, response.Status, errAgain)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", address, response.Status)
+	case response.ContentLength > d.limits.size:
+		return fmt.Errorf("%s has %d bytes, more than %d", address, response.ContentLength, d.limits.size)
+	}
+	d.total.Add(max(response.ContentLength, 0))
+	body := &counted{reader: io.LimitReader(response.Body, d.limits.size+1), all: &d.received}
+	defer d.watch(ctx, cancel, body)()
+	size, err := io.Copy(w, body)
+	switch {
+	case context.Cause(ctx) != nil:
+		return fmt.Errorf("%s: %w", address, context.Cause(ctx))
+	case err != nil || response.ContentLength >= 0 && size < response.ContentLength:
+		return fmt.Errorf("%s: %d of %d bytes: %w", address, size, response.ContentLength, errAgain)
+	case size > d.limits.size:
+		return fmt.Errorf("%s has more than %d bytes", address, d.limits.size)
+	}
+	return nil
+}
+
+// watch cancels a download that is too slow.
+func (d *downloader) watch(ctx context.Context, cancel context.CancelCauseFunc, body *counted) (stop func()) {
+	ticker := time.NewTicker(d.limits.window)
+	done := make(chan struct{})
+	go func() {
+		defer ticker.Stop()
+		last := int64(0)
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				now := body.own.Load()
+				if now-last < d.limits.bytes {
+					cancel(fmt.Errorf("too slow: %.1f KiB/s", float64(now-last)/1024/d.limits.window.Seconds()))
+					return
+				}
+				last = now
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	reader io.Reader
+	own    atomic.Int64
+	all    *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.reader.Read(p)
+	c.own.Add(int64(n))
+	c.all.Add(int64(n))
+	return n, err
+}
+
+// text fetches a small file.
+func (d *downloader) text(ctx context.Context, file string) ([]byte, error) {
+	buffer, remove, err := temporary("")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	if err := d.fetch(ctx, file, buffer); err != nil {
+		return nil, err
+	}
+	info, err := buffer.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if info.Size() > 1<<20 {
+		return nil, fmt.Errorf("%s is too large", file)
+	}
+	return os.ReadFile(buffer.Name())
+}
+
+// temporary returns a file that is removed by the caller.
+func temporary(dir string) (*os.File, func(), error) {
+	file, err := os.CreateTemp(dir, "download-*")
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating a file: %w", err)
+	}
+	return file, func() {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+	}, nil
+}
+
+// sumOf returns the SHA-256 sum of a file.
+func sumOf(file *os.File) (sum [sha256.Size]byte, text string, err error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return sum, "", fmt.Errorf("reading a download: %w", err)
+	}
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
+		return sum, "", fmt.Errorf("reading a download: %w", err)
+	}
+	digest.Sum(sum[:0])
+	return sum, hex.EncodeToString(sum[:]), nil
+}
+
+// downloads runs functions, a few at a time.
+func downloads(count, parallel int, do func(i int)) {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range count {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	group.Wait()
+}

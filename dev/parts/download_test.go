@@ -1,0 +1,535 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	program  = "#!/bin/sh\necho stand-in v1.3.2, published\n"
+	compiled = "stand-in v1.3.2, compiled"
+)
+
+// publisher serves releases of a stand-in program, which can also be compiled.
+type publisher struct {
+	t      *testing.T
+	server *httptest.Server
+	store  store
+	part   part
+	// files are the published files by path.
+	files map[string]http.HandlerFunc
+
+	mutex    sync.Mutex
+	requests []string
+}
+
+func content(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+}
+
+func sumText(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// newPublisher publishes the program of a release at its address on the mirror.
+func newPublisher(t *testing.T, r release, published string) *publisher {
+	t.Helper()
+	t.Setenv("PATH", os.Getenv("PATH"))
+	p := &publisher{t: t, files: map[string]http.HandlerFunc{}}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		p.mutex.Lock()
+		p.requests = append(p.requests, request.URL.Path)
+		p.mutex.Unlock()
+		if serve := p.files[request.URL.Path]; serve != nil {
+			serve(w, request)
+			return
+		}
+		http.NotFound(w, request)
+	}))
+	t.Cleanup(p.server.Close)
+	modules := writeSource(t, map[string]string{
+		"m/go.mod":       "module example.com/m\n\ngo 1.26.0\n\nrequire example.com/thing v1.3.2\n\nreplace example.com/thing => ./thing\n",
+		"m/go.sum":       "",
+		"m/thing/go.mod": "module example.com/thing\n",
+		"m/main.go":      "package main\n\nfunc main() { println(\"" + compiled + "\") }\n",
+	})
+	p.part = part{name: "stand-in", module: "m", pkg: "example.com/m", versionOf: "example.com/thing", versionArgs: []string{"version"}}
+	p.store = store{modules: modules, cache: t.TempDir(), goos: runtime.GOOS, goarch: runtime.GOARCH, sums: checksums{}}
+	p.store.net = newDownloader(p.server.URL, p.store.cache, limits{
+		dial: time.Second, handshake: time.Second, header: 2 * time.Second, window: 200 * time.Millisecond, bytes: 1, size: 1 << 20,
+	})
+	releases[p.part.name] = &r
+	t.Cleanup(func() { delete(releases, p.part.name) })
+	p.serve(r.url, content(published))
+	return p
+}
+
+func (p *publisher) serve(address string, with http.HandlerFunc) {
+	p.files["/"+strings.TrimPrefix(address, "https://")] = with
+}
+
+// pin adds the checksum of a text to those of the store.
+func (p *publisher) pin(text string) {
+	p.store.sums[checksumKey(p.part.name, "v1.3.2", p.store.goos, p.store.goarch)] = sumText(text)
+}
+
+// provide provides the program and returns what it prints and the progress.
+func (p *publisher) provide(ctx context.Context) (prints, progress string) {
+	p.t.Helper()
+	link := filepath.Join(p.t.TempDir(), "bin")
+	var log bytes.Buffer
+	if err := p.store.provide(ctx, &log, []part{p.part}, link); err != nil {
+		p.t.Fatalf("%v\n%s", err, &log)
+	}
+	out, err := exec.CommandContext(p.t.Context(), filepath.Join(link, p.part.name)).CombinedOutput()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out)), log.String()
+}
+
+func (p *publisher) expect(progressHas ...string) func(want string) {
+	p.t.Helper()
+	return func(want string) {
+		p.t.Helper()
+		prints, progress := p.provide(p.t.Context())
+		if prints != want {
+			p.t.Errorf("the program prints %q, want %q:\n%s", prints, want, progress)
+		}
+		for _, text := range progressHas {
+			if !strings.Contains(progress, text) {
+				p.t.Errorf("the progress does not have %q:\n%s", text, progress)
+			}
+		}
+	}
+}
+
+// left returns the downloads and programs in the cache besides compiled ones.
+func (p *publisher) left() []string {
+	p.t.Helper()
+	var all []string
+	for _, pattern := range []string{"download-*", "*/*-release-*/*", "*/*/*.partial*"} {
+		found, err := filepath.Glob(filepath.Join(p.store.cache, pattern))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+func tarGz(t *testing.T, entries ...*tar.Header) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	compressed := gzip.NewWriter(&buffer)
+	archive := tar.NewWriter(compressed)
+	for _, header := range entries {
+		text := "other"
+		if strings.HasSuffix(header.Name, "/tool") || header.Name == "tool" {
+			text = program
+		}
+		if header.Typeflag == tar.TypeReg {
+			header.Size, header.Mode = int64(len(text)), 0o755
+		}
+		if err := archive.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg {
+			if _, err := archive.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.String()
+}
+
+func zipped(t *testing.T) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	archive := zip.NewWriter(&buffer)
+	for name, text := range map[string]string{"README": "other", "d/tool": program} {
+		w, err := archive.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.String()
+}
+
+const published = "stand-in v1.3.2, published"
+
+func TestProvide_downloadsAndVerifies(t *testing.T) {
+	archive := tarGz(t, &tar.Header{Name: "d/README", Typeflag: tar.TypeReg}, &tar.Header{Name: "d/tool", Typeflag: tar.TypeReg})
+	for name, tt := range map[string]struct {
+		release release
+		content string
+	}{
+		"a file":     {release{url: "https://example.com/VERSION/tool-OS-ARCH"}, program},
+		"a tar.gz":   {release{url: "https://example.com/tool_NUMBER.tar.gz", member: "d/tool"}, archive},
+		"a zip":      {release{url: "https://example.com/tool_NUMBER.zip", member: "d/tool"}, zipped(t)},
+		"a checksum": {release{url: "https://example.com/tool", sums: "https://example.com/SUMS"}, program},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPublisher(t, tt.release, tt.content)
+			p.serve(tt.release.fill("v1.3.2", runtime.GOOS, runtime.GOARCH).url, content(tt.content))
+			p.pin(tt.content)
+			p.expect("stand-in v1.3.2: downloaded in", "checksum verified")(published)
+			requests := len(p.requests)
+			p.expect()(published)
+			if len(p.requests) != requests || requests != 1 {
+				t.Errorf("requests: %q", p.requests)
+			}
+		})
+	}
+}
+
+func TestProvide_compilesWhatIsNotInTheArchive(t *testing.T) {
+	for name, header := range map[string]*tar.Header{
+		"missing": {Name: "d/other", Typeflag: tar.TypeReg},
+		"a link":  {Name: "d/tool", Typeflag: tar.TypeSymlink, Linkname: "/bin/sh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := tarGz(t, header)
+			p := newPublisher(t, release{url: "https://example.com/tool.tar.gz", member: "d/tool"}, archive)
+			p.pin(archive)
+			p.expect("building: unpacking tool.tar.gz")(compiled)
+			if left := p.left(); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+}
+
+func TestProvide_compilesAfterTruncatedDownload(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, program)
+	})
+	p.pin(program)
+	p.expect("building: ", "of 1000 bytes: the download ended early")(compiled)
+	if len(p.requests) != 2 {
+		t.Errorf("requests: %q", p.requests)
+	}
+	if left := p.left(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestProvide_repeatsADownloadThatEndsEarly(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, _ *http.Request) {
+		if len(p.requests) == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		fmt.Fprint(w, program)
+	})
+	p.pin(program)
+	p.expect("downloaded")(published)
+}
+
+func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, program+"# changed\n")
+	p.pin(program)
+	prints, progress := p.provide(t.Context())
+	if prints != compiled {
+		t.Errorf("the program prints %q", prints)
+	}
+	for _, text := range []string{sumText(program), sumText(program + "# changed\n"), "/example.com/tool"} {
+		if strings.Count(progress, text) != 2 {
+			t.Errorf("%s is not in the reason and in the last line:\n%s", text, progress)
+		}
+	}
+	if !strings.Contains(progress[strings.LastIndex(strings.TrimSpace(progress), "\n"):], "was not downloaded") {
+		t.Errorf("the last line does not repeat it:\n%s", progress)
+	}
+	if left := p.left(); len(left) > 0 || len(p.requests) != 1 {
+		t.Errorf("left: %q after %q", left, p.requests)
+	}
+}
+
+func TestProvide_compilesWhatIsMissing(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, program)
+	p.pin(program)
+	delete(p.files, "/example.com/tool")
+	p.expect("building: ", "404 Not Found")(compiled)
+	if len(p.requests) != 1 {
+		t.Errorf("requests: %q", p.requests)
+	}
+}
+
+func TestProvide_compilesWhatDoesNotRun(t *testing.T) {
+	for _, other := range []string{"not a program", "#!/bin/sh\necho v1.3.1\n"} {
+		p := newPublisher(t, release{url: "https://example.com/tool"}, other)
+		p.pin(other)
+		p.expect("does not run here, or does not print version v1.3.2")(compiled)
+		if left := p.left(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	}
+}
+
+func TestProvide_givesUpOnSlowServer(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.store.net.limits.bytes = 1 << 10
+	began := make(chan time.Time, 1)
+	ended := make(chan time.Time, 1)
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
+		began <- time.Now()
+		w.Header().Set("Content-Length", "100000")
+		for request.Context().Err() == nil {
+			fmt.Fprint(w, "x")
+			w.(http.Flusher).Flush()
+			select {
+			case <-request.Context().Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		ended <- time.Now()
+	})
+	p.pin(program)
+	p.expect("building: ", "too slow: ")(compiled)
+	if took := (<-ended).Sub(<-began); took > 10*p.store.net.limits.window {
+		t.Errorf("it was given up after %s", took)
+	}
+	if len(p.requests) != 1 {
+		t.Errorf("requests: %q", p.requests)
+	}
+}
+
+// A host that cannot be reached is named once, and not tried again by the next call.
+func TestProvide_saysOnceThatAHostIsUnreachable(t *testing.T) {
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, address := range map[string]string{"closed": closed.URL, "silent": "http://" + silent.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			p := newPublisher(t, release{url: "https://example.com/tool"}, program)
+			second := p.part
+			second.name = "stand-in-2"
+			releases[second.name] = &release{url: "https://example.com/tool-2"}
+			t.Cleanup(func() { delete(releases, second.name) })
+			p.pin(program)
+			p.store.sums[checksumKey(second.name, "v1.3.2", p.store.goos, p.store.goarch)] = sumText(program)
+			p.store.net = newDownloader(address, p.store.cache, p.store.net.limits)
+			var log bytes.Buffer
+			began := time.Now()
+			missing := []pinned{{part: p.part, version: "v1.3.2"}, {part: second, version: "v1.3.2"}}
+			outcomes := p.store.obtainAll(t.Context(), &log, missing)
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			// The next process.
+			p.store.net = newDownloader(address, p.store.cache, p.store.net.limits)
+			began = time.Now()
+			for name, outcome := range p.store.obtainAll(t.Context(), &log, missing) {
+				if outcomes[name].path != "" || !strings.Contains(outcome.reason, "cannot be reached") {
+					t.Errorf("%s: %+v, then %+v", name, outcomes[name], outcome)
+				}
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the second call took %s", took)
+			}
+			if strings.Count(log.String(), "its programs are compiled") != 1 {
+				t.Errorf("it was not said once:\n%s", &log)
+			}
+		})
+	}
+}
+
+func TestProvide_refusesUnpinnedUnsignedRelease(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool", sums: "https://example.com/SUMS"}, program)
+	p.serve("https://example.com/SUMS", content(sumText(program)+"  tool\n"))
+	p.expect("building: its checksum is not in dev/parts/releases.sum, and the release is not signed")(compiled)
+	if len(p.requests) != 0 {
+		t.Errorf("requests: %q", p.requests)
+	}
+}
+
+func TestProvide_verifiesSignatures(t *testing.T) {
+	const sums = "https://example.com/SUMS"
+	signed := &signature{signature: ".sig", certificate: ".pem", identity: "release@example.com", issuer: "https://issuer.example.com"}
+	who := identity{email: signed.identity, issuer: signed.issuer, usage: x509.ExtKeyUsageCodeSigning}
+	forger := who
+	forger.email = "forger@example.com"
+	listed := sumText("other") + "  tool.sbom\n" + sumText(program) + "  tool\n"
+	for name, tt := range map[string]struct {
+		sums    string
+		who     identity
+		content string
+		want    string
+	}{
+		"the program":            {"", who, program, ""},
+		"the checksums":          {listed, who, program, ""},
+		"a forger":               {"", forger, program, "it is signed by"},
+		"a forger of checksums":  {listed, forger, program, "it is signed by"},
+		"another program":        {"", who, program + "# changed\n", "does not match"},
+		"not what is listed":     {listed, who, program + "# changed\n", "which " + sums + " lists"},
+		"not listed":             {sumText("other") + "  tool.sbom\n", who, program, "does not list tool"},
+		"signature is not there": {"", who, program, "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			authority := newSigner(t)
+			r := release{url: "https://example.com/tool", signed: signed}
+			text, at := program, r.url
+			if tt.sums != "" {
+				r.sums, text, at = sums, tt.sums, sums
+			}
+			p := newPublisher(t, r, tt.content)
+			p.store.authority = authority.authority()
+			p.serve(sums, content(tt.sums))
+			signatureText, certificateText := authority.sign(tt.who, text)
+			p.serve(at+".sig", content(string(signatureText)))
+			p.serve(at+".pem", content(string(certificateText)))
+			if tt.want == "404" {
+				delete(p.files, "/example.com/tool.sig")
+			}
+			if tt.want != "" {
+				p.expect("building: ", tt.want)(compiled)
+				if left := p.left(); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+				return
+			}
+			p.expect("signature of release@example.com verified")(published)
+			// From now on only this file counts.
+			requests := len(p.requests)
+			p.expect()(published)
+			if len(p.requests) != requests {
+				t.Errorf("the signature is verified again: %q", p.requests)
+			}
+			if err := os.RemoveAll(filepath.Join(p.store.cache, p.part.name)); err != nil {
+				t.Fatal(err)
+			}
+			p.serve(r.url, content(program+"# signed again\n"))
+			p.expect("instead of " + sumText(program))(compiled)
+		})
+	}
+}
+
+func TestConfigureDownloads(t *testing.T) {
+	for _, tt := range []struct {
+		mode         string
+		reproducible bool
+		downloads    bool
+		problem      string
+	}{
+		{"", false, true, ""},
+		{"build", false, false, ""},
+		{"", true, false, ""},
+		{"download", false, false, "use build"},
+	} {
+		s := store{cache: t.TempDir(), reproducible: tt.reproducible}
+		err := s.configureDownloads(tt.mode, "https://mirror.example.com/capt/")
+		if (s.net != nil) != tt.downloads || (err != nil) != (tt.problem != "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		if s.net == nil {
+			continue
+		}
+		if got := s.net.address("https://dl.k8s.io/release/x"); got != "https://mirror.example.com/capt/dl.k8s.io/release/x" {
+			t.Errorf("the mirror is asked for %s", got)
+		}
+	}
+}
+
+// With CAPT_PARTS=build, and for images, a downloaded program in the cache is not used.
+func TestFind_ignoresDownloadsIfProgramsAreBuilt(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, program)
+	p.pin(program)
+	p.expect("downloaded")(published)
+	downloader := p.store.net
+	p.store.net = nil
+	p.expect("stand-in v1.3.2: building\n")(compiled)
+	p.store.net, p.store.reproducible = downloader, true
+	pin, err := p.store.pin(p.part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := find(t, p.store, pin); got != p.store.cached(pin) {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestProvide_usesAMirrorOfFiles(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/d/tool"}, "")
+	mirror := writeSource(t, map[string]string{"example.com/d/tool": program})
+	p.store.net = newDownloader("file://"+mirror, p.store.cache, p.store.net.limits)
+	p.pin(program)
+	p.expect("downloaded")(published)
+}
+
+func TestObtain_leavesNothingWhenItIsCanceled(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "x")
+		w.(http.Flusher).Flush()
+		cancel()
+		<-request.Context().Done()
+	})
+	p.pin(program)
+	pin, err := p.store.pin(p.part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome := p.store.obtain(ctx, pin); outcome.path != "" {
+		t.Errorf("outcome: %+v", outcome)
+	}
+	if left := p.left(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestOnlyHTTPS_refusesToLeaveIt(t *testing.T) {
+	request := func(address string) *http.Request { return httptest.NewRequest(http.MethodGet, address, nil) }
+	for _, tt := range []struct {
+		from, to string
+		refused  bool
+	}{
+		{"https://a.example.com", "https://b.example.com", false},
+		{"https://a.example.com", "http://b.example.com", true},
+		{"http://mirror", "http://other", false},
+	} {
+		if err := onlyHTTPS(request(tt.to), []*http.Request{request(tt.from)}); (err != nil) != tt.refused {
+			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
+		}
+	}
+}
