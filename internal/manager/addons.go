@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -62,30 +61,14 @@ func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path s
 	return read.CheckPath(segments)
 }
 
-// workloadCache returns the cache options for workload clusters. The cache holds
-// only what the health of add-ons is computed from: the Secrets that CAPT created,
-// and the status of workloads without their pod templates.
+// workloadCache returns the cache options for workload clusters. The cache holds only
+// what the health of add-ons is computed from: digests of the Secrets that CAPT created,
+// and the status of other objects.
 func workloadCache() clustercache.CacheOptions {
 	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
 	return clustercache.CacheOptions{
-		DefaultTransform: dropUnreadFields,
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: dropUnreadFields}},
+		DefaultTransform: reduce,
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: reduce}},
 	}
-}
-
-// dropUnreadFields removes the fields of an object that no controller reads.
-func dropUnreadFields(in any) (any, error) {
-	if obj, ok := in.(client.Object); ok {
-		obj.SetManagedFields(nil)
-	}
-	if obj, ok := in.(*unstructured.Unstructured); ok {
-		switch obj.GroupVersionKind().Group {
-		case "apps":
-			unstructured.RemoveNestedField(obj.Object, "spec", "template")
-		case "apiextensions.k8s.io":
-			unstructured.RemoveNestedField(obj.Object, "spec", "versions")
-		}
-	}
-	return in, nil
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +19,25 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
+// dataComponents are the components of the Secrets whose data controllers compare, in
+// addition to those of runs. The controllers have the constants.
+var dataComponents = []string{"connection", "kubeconfig", "bootstrap"}
+
+// maxCachedData limits the data of such a Secret. Controllers write a larger one again
+// if they cannot compare it.
+const maxCachedData = 64 << 10
+
+// components returns the components of all Secrets in the manager's cache.
+func components() []string {
+	return slices.Concat(record.InternalComponents(), dataComponents, []string{addonsv1.ComponentAddon})
+}
+
 // cacheOptions returns the options of the manager's cache. It holds only CAPT's
 // own Secrets and Jobs, and only the parts of these Secrets that controllers read.
+// Users can create Secrets with any label, so it holds only components that exist, and
+// little of each.
 func cacheOptions(o *Options) cache.Options {
-	hasComponent, err := labels.NewRequirement(infrav1.ComponentLabel, selection.Exists, nil)
+	hasComponent, err := labels.NewRequirement(infrav1.ComponentLabel, selection.In, components())
 	utilruntime.Must(err)
 	options := cache.Options{
 		SyncPeriod:       &o.SyncPeriod,
@@ -42,11 +58,25 @@ func trim(in any) (any, error) {
 	if secret, ok := in.(*corev1.Secret); ok {
 		secret.ManagedFields = nil
 		record.Trim(secret)
-		if secret.Labels[infrav1.ComponentLabel] == addonsv1.ComponentAddon {
+		switch component := secret.Labels[infrav1.ComponentLabel]; {
+		case component == addonsv1.ComponentAddon:
 			secret.Data = nil
+		case slices.Contains(dataComponents, component) && size(secret.Data) > maxCachedData:
+			for key := range secret.Data {
+				secret.Data[key] = nil
+			}
 		}
 	}
 	return in, nil
+}
+
+// size returns the number of bytes of data.
+func size(data map[string][]byte) int {
+	n := 0
+	for key, value := range data {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 // clientOptions returns the options of the manager's client. It reads ConfigMaps

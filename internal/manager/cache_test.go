@@ -1,7 +1,14 @@
 package manager
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +47,51 @@ func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) 
 		NewWithT(t).Expect(<-done).To(Succeed())
 	})
 	return mgr, objects
+}
+
+// A user or a module who can create Secrets must not be able to fill the memory of the
+// manager.
+func TestCache_keepsNoForeignSecrets(t *testing.T) {
+	g := NewWithT(t)
+	env := testenv.New(t)
+	namespace := env.Namespace(t)
+	large := bytes.Repeat([]byte("x"), 1<<20-1024)
+	for _, component := range []string{"x", "", "runs", "run", "plan", "connection", "kubeconfig", "bootstrap", "addon", "transfer"} {
+		g.Expect(env.Client.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flood-" + cmp.Or(component, "empty"), Labels: map[string]string{infrav1.ComponentLabel: component}},
+			Data:       map[string][]byte{"result": large},
+		})).To(Succeed())
+	}
+	mgr, _ := caches(t, env)
+	var list corev1.SecretList
+	g.Eventually(func(g Gomega) {
+		g.Expect(mgr.GetClient().List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(7), "only components that exist are cached")
+	}, 30*time.Second, 50*time.Millisecond).Should(Succeed())
+	for _, secret := range list.Items {
+		g.Expect(size(secret.Data)).To(BeNumerically("<", 1024), secret.Name)
+	}
+}
+
+// A controller that does not find its Secret in the cache reads the API server each time.
+func TestComponents_areAllThatControllersUse(t *testing.T) {
+	g := NewWithT(t)
+	declared := regexp.MustCompile(`(?m)^(?:const)?\s*[cC]omponent[A-Z]\w*\s*=\s*"([a-z-]+)"`)
+	var found []string
+	for _, root := range []string{"../controllers", "../terraform/record", "../../api"} {
+		g.Expect(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, match := range declared.FindAllStringSubmatch(string(text), -1) {
+				found = append(found, match[1])
+			}
+			return err
+		})).To(Succeed())
+	}
+	slices.Sort(found)
+	g.Expect(slices.Compact(found)).To(ConsistOf(components()))
 }
 
 func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {

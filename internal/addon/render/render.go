@@ -169,11 +169,23 @@ func DataDigest(secret *unstructured.Unstructured) string {
 	if err != nil {
 		return ""
 	}
+	if dropped, found := data[digestKey]; found {
+		return dropped
+	}
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		parts = append(parts, key, data[key])
 	}
 	return digest(parts...)
+}
+
+// digestKey is the key of the digest in a Secret without its data. No Secret of an API
+// server has it: the API server refuses such a key.
+const digestKey = "digest:"
+
+// DropData replaces the data of a Secret by its DataDigest.
+func DropData(secret *unstructured.Unstructured) {
+	secret.Object["data"] = map[string]any{digestKey: DataDigest(secret)}
 }
 
 // digest returns a short hash of texts.

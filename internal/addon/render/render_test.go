@@ -2,12 +2,14 @@ package render
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -319,4 +321,15 @@ func TestDataDigest_comparesData(t *testing.T) {
 	g.Expect(DataDigest(secret(map[string]any{"a": "1", "b": "3"}))).NotTo(Equal(base))
 	g.Expect(DataDigest(secret(map[string]any{"a": "1"}))).NotTo(Equal(base))
 	g.Expect(DataDigest(secret(map[string]any{"a": int64(1)}))).To(BeEmpty())
+}
+
+func TestDropData_keepsTheDigestOnly(t *testing.T) {
+	g := NewWithT(t)
+	secret := &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "data": map[string]any{"password": "aHVudGVyMg=="}}}
+	digest := DataDigest(secret)
+	DropData(secret)
+	DropData(secret)
+	g.Expect(DataDigest(secret)).To(Equal(digest))
+	g.Expect(fmt.Sprint(secret.Object)).NotTo(ContainSubstring("aHVudGVyMg"))
+	g.Expect(validation.IsConfigMapKey(digestKey)).NotTo(BeEmpty(), "a user cannot set it")
 }

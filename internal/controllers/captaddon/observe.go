@@ -53,11 +53,36 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, in *installation) er
 		}
 	}
 	for _, check := range s.addon.Spec.Readiness {
+		if !isWatchedForReadiness(check) {
+			s.requeue(readinessInterval)
+		}
 		if err := o.checkReadiness(ctx, check); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+const (
+	// readinessInterval is the interval at which objects that are not watched are read.
+	readinessInterval = 30 * time.Second
+	// readinessPage and readinessPages limit how many of them are read at once, and in all.
+	readinessPage, readinessPages = 20, 50
+)
+
+// isWatchedForReadiness reports whether the objects of a readiness check are watched. A
+// watch has all objects of a kind in memory, and the author of an add-on chooses the kind:
+// others, such as Pods and Events, are read when they are needed.
+func isWatchedForReadiness(check addonsv1.ReadinessCheck) bool {
+	gvk := schema.FromAPIVersionAndKind(check.APIVersion, check.Kind)
+	switch gvk.Group {
+	case "":
+		return false
+	case "apps":
+		return gvk.Kind == "Deployment" || gvk.Kind == "DaemonSet" || gvk.Kind == "StatefulSet"
+	default:
+		return isWatched(gvk)
+	}
 }
 
 // checkProbes returns a fault if a cluster does not respond. Its objects can
@@ -75,6 +100,8 @@ type observer struct {
 	r       *Reconciler
 	c       client.Client
 	cluster client.ObjectKey
+	// unwatched reports that c reads from the API server, and nothing is watched.
+	unwatched bool
 }
 
 // isWatched reports whether objects of a kind are watched: workloads, CRDs,
@@ -151,6 +178,13 @@ func (o *observer) checkRelease(ctx context.Context, desired *render.Release) er
 // checkReadiness evaluates a readiness check of the add-on.
 func (o *observer) checkReadiness(ctx context.Context, check addonsv1.ReadinessCheck) error {
 	gvk := schema.FromAPIVersionAndKind(check.APIVersion, check.Kind)
+	if !isWatchedForReadiness(check) {
+		live, err := o.r.Clusters.GetUncachedClient(ctx, o.cluster)
+		if err != nil {
+			return connectionError(err)
+		}
+		o = &observer{r: o.r, c: live, cluster: o.cluster, unwatched: true}
+	}
 	if check.Name != "" {
 		obj, err := o.get(ctx, render.Object{GroupVersionKind: gvk, Namespace: check.Namespace, Name: check.Name})
 		if err != nil {
@@ -165,12 +199,27 @@ func (o *observer) checkReadiness(ctx context.Context, check addonsv1.ReadinessC
 	if err := o.watch(ctx, gvk); err != nil {
 		return notDrifted(err)
 	}
+	return o.checkSelected(ctx, gvk, check, selector)
+}
+
+// checkSelected checks the objects that a selector selects.
+func (o *observer) checkSelected(ctx context.Context, gvk schema.GroupVersionKind, check addonsv1.ReadinessCheck, selector labels.Selector) error {
+	options := []client.ListOption{client.InNamespace(check.Namespace), client.MatchingLabelsSelector{Selector: selector}}
+	if o.unwatched {
+		options = append(options, client.Limit(readinessPage))
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
-	if err := o.c.List(ctx, list, client.InNamespace(check.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return fmt.Errorf("listing %s: %w", gvk.Kind, err)
+	for range readinessPages {
+		next := client.Continue(list.GetContinue())
+		if err := o.c.List(ctx, list, append(options, next)...); err != nil {
+			return fmt.Errorf("listing %s: %w", gvk.Kind, err)
+		}
+		if err := checkAll(list.Items, check, selector); err != nil || list.GetContinue() == "" {
+			return err
+		}
 	}
-	return checkAll(list.Items, check, selector)
+	return &problem{reason: addonsv1.NotReadyReason, message: fmt.Sprintf("More than %d %s have the labels %s: choose a narrower selector", readinessPage*readinessPages, gvk.Kind, selector)}
 }
 
 // checkAll returns a problem unless there are objects and all of them are ready.
@@ -227,6 +276,9 @@ func (o *observer) watch(ctx context.Context, gvk schema.GroupVersionKind) error
 			return &problem{reason: addonsv1.DriftedReason, message: fmt.Sprintf("Kind %s is not installed", gvk.Kind), drifted: true}
 		}
 		return fmt.Errorf("looking up kind %s: %w", gvk.Kind, err)
+	}
+	if o.unwatched {
+		return nil
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)

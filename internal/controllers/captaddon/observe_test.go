@@ -2,15 +2,18 @@ package captaddon
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -104,6 +107,51 @@ func TestCheckContent(t *testing.T) {
 			}
 			NewWithT(t).Expect(err).To(Equal(test.want))
 		})
+	}
+}
+
+// The author of an add-on chooses the kind. A watch would have all Pods of the cluster in
+// the memory of the manager.
+func TestCheckReadiness_watchesNoKindWithManyObjects(t *testing.T) {
+	pod := func(name, ready string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "a"}},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionStatus(ready), Message: "starting"}}},
+		}
+	}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+	for name, test := range map[string]struct {
+		check addonsv1.ReadinessCheck
+		want  string
+	}{
+		"by name":     {addonsv1.ReadinessCheck{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "ready", Condition: "Ready"}, ""},
+		"missing":     {addonsv1.ReadinessCheck{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "other", Condition: "Ready"}, "Pod ns/other does not exist"},
+		"by selector": {addonsv1.ReadinessCheck{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Selector: selector, Condition: "Ready"}, "Pod ns/starting: Ready starting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := workload(t, pod("ready", "True"), pod("starting", "False"))
+			key := client.ObjectKey{Namespace: "fleet", Name: "a"}
+			// A watch that is not in the list of this cache would fail.
+			o := &observer{r: &Reconciler{Clusters: clustercache.NewFakeClusterCache(c, key)}, c: nil, cluster: key}
+			err := o.checkReadiness(t.Context(), test.check)
+			if test.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(Equal(&problem{reason: addonsv1.NotReadyReason, message: test.want}))
+		})
+	}
+}
+
+func TestIsWatchedForReadiness(t *testing.T) {
+	for kind, watched := range map[string]bool{
+		"v1 Pod": false, "v1 Event": false, "v1 Secret": false, "v1 Node": false, "events.k8s.io/v1 Event": false, "batch/v1 Job": false,
+		"apps/v1 ReplicaSet": false, "apps/v1 Deployment": true, "apps/v1 DaemonSet": true, "apps/v1 StatefulSet": true,
+		"karpenter.sh/v1 NodePool": true, "apiextensions.k8s.io/v1 CustomResourceDefinition": true,
+	} {
+		version, name, _ := strings.Cut(kind, " ")
+		NewWithT(t).Expect(isWatchedForReadiness(addonsv1.ReadinessCheck{APIVersion: version, Kind: name})).To(Equal(watched), kind)
 	}
 }
 

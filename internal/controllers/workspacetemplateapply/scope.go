@@ -99,7 +99,28 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 	if s.key, err = r.SealKey(ctx); err != nil {
 		return nil, err
 	}
-	return runRecords(s.key, s.apply, secrets), nil
+	runs := runRecords(s.key, s.apply, secrets)
+	for _, run := range runs {
+		if err := r.readResult(ctx, run); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// readResult reads the result of a run that is too large for the cache.
+func (r *Reconciler) readResult(ctx context.Context, run *runRecord) error {
+	if !record.HasTrimmedResult(run.secret) {
+		return nil
+	}
+	live := &corev1.Secret{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), live); err != nil {
+		return fmt.Errorf("reading the result of run %s: %w", run.id, err)
+	}
+	// The rest of the Secret was checked in the cache.
+	run.secret = run.secret.DeepCopy()
+	run.secret.Data = live.Data
+	return nil
 }
 
 // runRecords returns the runs of a workspace, the newest first. It ignores Secrets that

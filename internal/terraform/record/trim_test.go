@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"bytes"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -41,6 +42,32 @@ func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
 			g.Expect(secret.Name).To(Equal("s"))
 		})
 	}
+}
+
+// A run writes its own Secret, and others can create Secrets that look like one.
+func TestTrim_keepsLittleOfALargeRun(t *testing.T) {
+	g := NewWithT(t)
+	large := bytes.Repeat([]byte("x"), 200<<10)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"capt.appthrust.io/component": record.ComponentRun}},
+		Data:       map[string][]byte{"identity": large, "progress": large, "state": large, "result": large, "other": large},
+	}
+	record.Trim(secret)
+	size := 0
+	for _, value := range secret.Data {
+		size += cap(value)
+	}
+	g.Expect(size).To(BeNumerically("<", 64<<10))
+	g.Expect(record.Finished(secret)).To(BeTrue())
+	g.Expect(record.Claimed(secret)).To(BeTrue())
+	g.Expect(record.HasTrimmedResult(secret)).To(BeTrue())
+	progress, err := record.Progress(secret)
+	g.Expect(progress, err).To(BeNil())
+
+	secret.Data["result"] = large[:64<<10]
+	record.Trim(secret)
+	g.Expect(record.HasTrimmedResult(secret)).To(BeFalse())
+	g.Expect(secret.Data["result"]).To(HaveLen(64 << 10))
 }
 
 func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
