@@ -44,6 +44,9 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 // parseDocument returns the content of one YAML document, nil if it is empty or not
 // YAML, and what is wrong with it.
 func parseDocument(document []byte) (content any, problem string) {
+	if err := manifest.CheckAliases(document); err != nil {
+		return nil, "is refused: " + err.Error()
+	}
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {
 		return nil, "is not valid YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 const (
@@ -58,14 +60,14 @@ func assemble(contents files, depth int) (*Chart, error) {
 	if !found {
 		return nil, errors.New("no Chart.yaml found: give the directory or the .tgz of a chart")
 	}
-	if err := yaml.Unmarshal(text, &d); err != nil {
+	if err := unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("reading Chart.yaml: %w", err)
 	}
 	if d.Name == "" {
 		return nil, errors.New("file Chart.yaml has no name")
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
-	if err := yaml.Unmarshal(contents["values.yaml"], &c.Values); err != nil {
+	if err := unmarshal(contents["values.yaml"], &c.Values); err != nil {
 		return nil, fmt.Errorf("reading values.yaml of chart %s: %w", d.Name, err)
 	}
 	if schema, found := contents["values.schema.json"]; found {
@@ -74,6 +76,14 @@ func assemble(contents files, depth int) (*Chart, error) {
 		}
 	}
 	return c, c.addDependencies(d, contents, depth)
+}
+
+// unmarshal decodes YAML of a chart or of a repository.
+func unmarshal(text []byte, into any) error {
+	if err := manifest.CheckAliases(text); err != nil {
+		return err
+	}
+	return yaml.Unmarshal(text, into)
 }
 
 // addDependencies sets the dependencies from Chart.yaml and from charts/.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -159,4 +160,10 @@ func TestLoad_limitsTheSizeOfArchives(t *testing.T) {
 	_, err := chart.Load(packed)
 
 	g.Expect(err).To(MatchError(ContainSubstring("larger than 64 MiB")))
+}
+
+func TestLoad_refusesAliasesThatExpand(t *testing.T) {
+	bomb := "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a, ", 1000) + "]\n"
+	_, err := chart.Load(anchor().with("values.yaml", bomb).directory(t))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the YAML aliases expand to too much text")))
 }

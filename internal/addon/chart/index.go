@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -60,7 +58,7 @@ func readIndex(from io.Reader, name string) ([]entry, error) {
 		return nil, missing("chart "+name, name, found.names)
 	}
 	var parsed map[string][]entry
-	if err := yaml.Unmarshal(found.text.Bytes(), &parsed); err != nil {
+	if err := unmarshal(found.text.Bytes(), &parsed); err != nil {
 		return nil, err
 	}
 	return parsed[name], nil
@@ -75,7 +73,7 @@ func parseIndex(from io.Reader, name string) ([]entry, error) {
 	var index struct {
 		Entries map[string][]entry `json:"entries"`
 	}
-	if err := yaml.Unmarshal(text, &index); err != nil {
+	if err := unmarshal(text, &index); err != nil {
 		return nil, err
 	}
 	entries, known := index.Entries[name]

@@ -15,6 +15,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // CheckKubeconfig returns an error if Cluster API cannot use a kubeconfig, or if it does
@@ -55,6 +57,9 @@ const name = "cluster"
 
 // parse returns the parts of a kubeconfig that are used, each with the name above.
 func parse(content []byte) (*clientcmdapi.Config, error) {
+	if manifest.CheckAliases(content) != nil {
+		return nil, errors.New("it is not a valid kubeconfig")
+	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
 		return nil, errors.New("it is not a valid kubeconfig")

@@ -37,6 +37,7 @@ func TestCheckKubeconfig_rejectsWhatClusterAPICannotUse(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"a token", good, ""},
 		{"nonsense", "s3cret: [", "it is not a valid kubeconfig"},
+		{"aliases that expand", good + "extensions:\n- &a " + strings.Repeat("x", 100<<10) + strings.Repeat("\n- *a", 1000), "it is not a valid kubeconfig"},
 		{"no context", strings.Replace(good, "current-context: x", "", 1), "no current-context"},
 		{"no server", strings.Replace(good, `server: "https://127.0.0.1:6443"`, "", 1), "has no server"},
 		{"no user", strings.Replace(good, "user: u", "user: v", 1), "has no user"},

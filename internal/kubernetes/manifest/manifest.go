@@ -52,6 +52,9 @@ func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := CheckAliases(document.Text); err != nil {
+			return nil, fmt.Errorf("document %d: %w", document.Number, err)
+		}
 		content := map[string]any{}
 		if err := yaml.Unmarshal(document.Text, &content); err != nil {
 			return nil, fmt.Errorf("document %d is not the YAML of a Kubernetes object%s", document.Number, location(err))
