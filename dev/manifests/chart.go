@@ -13,21 +13,24 @@ import (
 // generated. The other kinds have templates that are written by hand, and the tests of
 // dev/bin/charts compare them with config/default.
 var chartFiles = map[string]string{
-	"CustomResourceDefinition":       "crds.yaml",
-	"ClusterRole":                    "rbac.yaml",
-	"ClusterRoleBinding":             "rbac.yaml",
-	"Role":                           "rbac.yaml",
-	"RoleBinding":                    "rbac.yaml",
-	"Service":                        "services.yaml",
-	"MutatingWebhookConfiguration":   "webhooks.yaml",
-	"ValidatingWebhookConfiguration": "webhooks.yaml",
-	"Issuer":                         "certificates.yaml",
-	"Certificate":                    "certificates.yaml",
+	"CustomResourceDefinition":         "crds.yaml",
+	"ClusterRole":                      "rbac.yaml",
+	"ClusterRoleBinding":               "rbac.yaml",
+	"Role":                             "rbac.yaml",
+	"RoleBinding":                      "rbac.yaml",
+	"ValidatingAdmissionPolicy":        "policies.yaml",
+	"ValidatingAdmissionPolicyBinding": "policies.yaml",
+	"Service":                          "services.yaml",
+	"MutatingWebhookConfiguration":     "webhooks.yaml",
+	"ValidatingWebhookConfiguration":   "webhooks.yaml",
+	"Issuer":                           "certificates.yaml",
+	"Certificate":                      "certificates.yaml",
 }
 
 // conditions are the values on which a template depends.
 var conditions = map[string]string{
 	"crds.yaml":         ".Values.crds.enabled",
+	"policies.yaml":     ".Values.policies.enabled",
 	"certificates.yaml": ".Values.certManager.enabled",
 }
 
@@ -83,6 +86,8 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 		// Helm deletes objects of a release that is uninstalled, and with the CRDs
 		// everything of their kinds.
 		text = bytes.Replace(text, []byte("\n  annotations:\n"), []byte("\n  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n"), 1)
+	case "ValidatingAdmissionPolicyBinding":
+		text = bytes.Replace(text, []byte("  validationActions:\n  - Warn\n  - Audit\n"), []byte("  validationActions:\n  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		text = bytes.ReplaceAll(text, []byte("  clientConfig:\n"), []byte("  clientConfig:\n    {{- with $.Values.webhook.caBundle }}\n    caBundle: {{ . }}\n    {{- end }}\n"))
 	}

@@ -25,6 +25,10 @@ import (
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+//
+// Permissions that config/policy asks for.
+// +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=manage
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/approval,verbs=update
 
 // userAgent identifies the manager in the audit log of the API server.
 const userAgent = "capt-manager"

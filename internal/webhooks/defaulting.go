@@ -18,12 +18,12 @@ func (d defaulter[T]) Default(_ context.Context, obj T) error {
 	return nil
 }
 
-func registerDefaulter[T client.Object](in registry, obj T, d defaulter[T]) error {
+func registerDefaulter[T client.Object](in registry, obj T, d admission.Defaulter[T]) error {
 	gvk, registered, err := in.kind(obj)
 	if err != nil || !registered {
 		return err
 	}
-	hook := admission.WithDefaulter(in.mgr.GetScheme(), admission.Defaulter[T](d))
+	hook := admission.WithDefaulter(in.mgr.GetScheme(), d)
 	hook.Handler = allowUndecodable(hook.Handler)
 	path := "/mutate-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 	in.mgr.GetWebhookServer().Register(path, hook)

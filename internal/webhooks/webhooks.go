@@ -48,9 +48,10 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 		registerValidator(r, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
 		registerValidator(r, &addonsv1.CAPTAddon{}, captAddonRules),
 
-		registerDefaulter(r, &infrav1.CAPTMachineSet{}, defaultMachineSet),
-		registerDefaulter(r, &infrav1.CAPTMachineDeployment{}, defaultMachineDeployment),
-		registerDefaulter(r, &controlplanev1.CAPTControlPlane{}, defaultControlPlane),
+		registerDefaulter(r, &infrav1.WorkspaceTemplateApply{}, authors{}),
+		registerDefaulter(r, &infrav1.CAPTMachineSet{}, defaulter[*infrav1.CAPTMachineSet](defaultMachineSet)),
+		registerDefaulter(r, &infrav1.CAPTMachineDeployment{}, defaulter[*infrav1.CAPTMachineDeployment](defaultMachineDeployment)),
+		registerDefaulter(r, &controlplanev1.CAPTControlPlane{}, defaulter[*controlplanev1.CAPTControlPlane](defaultControlPlane)),
 	)
 }
 

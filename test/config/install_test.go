@@ -14,16 +14,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -34,26 +30,11 @@ import (
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = time.Minute
 
-// install applies the rendered objects. cert-manager is not installed: its objects are
-// skipped, and the webhooks are served by this machine. It returns the directory of the
-// webhooks' certificates and their port.
+// install applies the rendered objects, and serves the webhooks on this machine.
 func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.WebhookInstallOptions {
 	t.Helper()
-	g := NewWithT(t)
-	hooks := &envtest.WebhookInstallOptions{}
-	for _, obj := range objects {
-		switch {
-		case obj.GroupVersionKind().Group == certManager:
-		case obj.GetKind() == "ValidatingWebhookConfiguration":
-			hooks.ValidatingWebhooks = append(hooks.ValidatingWebhooks, find[admissionv1.ValidatingWebhookConfiguration](t, objects, obj.GetKind(), obj.GetName()))
-		case obj.GetKind() == "MutatingWebhookConfiguration":
-			hooks.MutatingWebhooks = append(hooks.MutatingWebhooks, find[admissionv1.MutatingWebhookConfiguration](t, objects, obj.GetKind(), obj.GetName()))
-		default:
-			err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("install"), client.ForceOwnership)
-			g.Expect(err).NotTo(HaveOccurred(), "%s %s", obj.GetKind(), obj.GetName())
-		}
-	}
-	g.Expect(hooks.Install(env.Config)).To(Succeed())
+	hooks, err := env.Install(t.Context(), objects)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = hooks.Cleanup() })
 	return hooks
 }
@@ -61,23 +42,16 @@ func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.Webhoo
 // token returns a token of a service account.
 func token(t *testing.T, namespace, name string) string {
 	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	request := &authenticationv1.TokenRequest{}
-	NewWithT(t).Expect(env.Client.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
-	return request.Status.Token
+	token, err := env.Token(t.Context(), namespace, name)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return token
 }
 
 // kubeconfig returns a kubeconfig file with a token.
 func kubeconfig(t *testing.T, token string) string {
 	t.Helper()
-	const name = "capt"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	NewWithT(t).Expect(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: env.Config.Host, CertificateAuthorityData: env.Config.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}, file)).To(Succeed())
+	NewWithT(t).Expect(env.WriteKubeconfig(file, token)).To(Succeed())
 	return file
 }
 

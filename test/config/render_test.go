@@ -3,9 +3,7 @@
 package config
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,14 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
 const (
 	namespace      = "capt-system"
 	serviceAccount = "capt-controller-manager"
-	certManager    = "cert-manager.io"
 )
 
 var env *testenv.Environment
@@ -40,20 +36,8 @@ func TestMain(m *testing.M) {
 // render returns the objects of config/default.
 func render(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	kubectl, err := testenv.Part("kubectl")
-	g.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(kubectl, "kustomize", filepath.Join(root, "config", "default"))
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	out, err := cmd.Output()
-	g.Expect(err).NotTo(HaveOccurred(), problems.String())
-	g.Expect(problems.String()).To(BeEmpty(), "kustomize warns of nothing")
-
-	objects, err := manifest.Parse(out)
-	g.Expect(err).NotTo(HaveOccurred())
+	objects, err := testenv.Kustomize("config/default")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return objects
 }
 

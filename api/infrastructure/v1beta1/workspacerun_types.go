@@ -99,6 +99,16 @@ type PlanStatus struct {
 	// +optional
 	Waiting *bool `json:"waiting,omitempty"`
 
+	// approvedBy is the user who approved the plan.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ApprovedBy string `json:"approvedBy,omitempty"`
+
+	// approvedAt is when the plan was approved.
+	// +optional
+	ApprovedAt *metav1.Time `json:"approvedAt,omitempty"`
+
 	// add is how many resources would be created.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

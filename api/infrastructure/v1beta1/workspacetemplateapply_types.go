@@ -58,6 +58,8 @@ const (
 	RunInProgressReason = "RunInProgress"
 	// WaitingForApprovalReason surfaces when a plan waits for approval.
 	WaitingForApprovalReason = "WaitingForApproval"
+	// PlanApprovedReason is the reason of the event about an approved plan.
+	PlanApprovedReason = "PlanApproved"
 	// PlanRejectedReason surfaces when a user rejected the plan.
 	PlanRejectedReason = "PlanRejected"
 	// PlanStaleReason surfaces when the approved plan no longer matches the state

@@ -121,6 +121,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies)},

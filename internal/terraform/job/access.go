@@ -140,7 +140,10 @@ func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rba
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
 	}
+	// Secrets that are reserved to CAPT: those with the label of the run, and these.
+	reserved := []string{request.RunID, record.SecretName(request.RunID)}
 	if owner := stateOwner(request); owner != nil {
+		reserved = append(reserved, owner.Backend.StateSecretName())
 		rules = append(rules,
 			secrets([]string{"get", "update", "patch"}, owner.Backend.StateSecretName()),
 			rbacv1.PolicyRule{
@@ -162,7 +165,9 @@ func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rba
 		// it creates.
 		rules = append(rules, secrets([]string{"create"}))
 	}
-	return rules, nil
+	return append(rules, rbacv1.PolicyRule{
+		APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets/capt"}, Verbs: []string{"store"}, ResourceNames: reserved,
+	}), nil
 }
 
 func secrets(verbs []string, names ...string) rbacv1.PolicyRule {

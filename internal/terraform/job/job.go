@@ -23,6 +23,7 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
+// +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=store
 // +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
 
 // Options configures an Executor.

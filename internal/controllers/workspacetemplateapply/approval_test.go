@@ -1,0 +1,38 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+func TestApproval_recordsWhoApprovedThePlan(t *testing.T) {
+	g := NewWithT(t)
+	const plan = "plan-0123456789abcdef"
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Recorder: recorder}
+	s := newScope("hello")
+	g.Expect(r.approval(t.Context(), s)).To(Succeed(), "without a plan")
+
+	s.apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true)}
+	g.Expect(r.approval(t.Context(), s)).To(Succeed())
+	g.Expect(s.apply.Status.Plan.ApprovedBy).To(BeEmpty())
+
+	s.apply.Spec.ApprovedPlan = plan
+	s.apply.Annotations = map[string]string{infrav1.ApprovedByAnnotation: infrav1.Approval{Plan: plan, At: metav1.NewTime(noon), By: "bob"}.String()}
+	g.Expect(r.approval(t.Context(), s)).To(Succeed())
+	g.Expect(s.apply.Status.Plan.ApprovedBy).To(Equal("bob"))
+	g.Expect(s.apply.Status.Plan.ApprovedAt.Time).To(BeTemporally("==", noon))
+	g.Expect(recorder.Events).To(Receive(ContainSubstring("PlanApproved bob approved plan " + plan)))
+
+	g.Expect(r.approval(t.Context(), s)).To(Succeed())
+	g.Expect(recorder.Events).To(BeEmpty(), "the event is not repeated")
+
+	s.apply.Status.Plan.ID = "plan-fedcba9876543210"
+	g.Expect(r.approval(t.Context(), s)).To(Succeed())
+	g.Expect(s.apply.Status.Plan.ApprovedBy).To(BeEmpty(), "another plan")
+}

@@ -1,0 +1,206 @@
+package tenancy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+const (
+	plan        = "plan-0123456789abcdef"
+	anotherPlan = "plan-fedcba9876543210"
+)
+
+// workspace creates a workspace as a user.
+func workspace(t *testing.T, c client.Client, namespace, name string, change func(*infrav1.WorkspaceTemplateApply)) *infrav1.WorkspaceTemplateApply {
+	t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: infrav1.WorkspaceTemplateApplySpec{
+			TemplateRef: infrav1.TemplateReference{Name: "vpc"}, Approval: infrav1.ApprovalManual, Protect: []infrav1.ProtectPattern{"aws_vpc"},
+		},
+	}
+	if change != nil {
+		change(apply)
+	}
+	allowed(t, "creating a workspace", func() error { return c.Create(t.Context(), apply) })
+	return apply
+}
+
+func TestEditor_cannotApprove(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	apply := workspace(t, editor, ns, "a", nil)
+	approve := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }
+
+	refused(t, "approving", patched(editor, apply, approve))
+	created := apply.DeepCopy()
+	created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b"}
+	approve(created)
+	refused(t, "creating an approved workspace", editor.Create(t.Context(), created))
+
+	allowed(t, "an approver", func() error { return patched(approver, apply, approve) })
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	g.Expect(infrav1.ApprovalOf(apply)).To(HaveValue(And(HaveField("Plan", plan), HaveField("By", "approver"))))
+	g.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.ChangedByAnnotation, "editor"))
+
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Timeout = &metav1.Duration{Duration: 60e9}
+		a.Annotations[infrav1.ChangedByAnnotation], a.Annotations[infrav1.ApprovedByAnnotation] = "mallory", plan+" 2020-01-01T00:00:00Z mallory"
+	})).To(Succeed(), "a change keeps the approval of the plan, which new inputs replace")
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	g.Expect(infrav1.ApprovalOf(apply)).To(HaveValue(HaveField("By", "approver")), "forged annotations are replaced")
+	g.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.ChangedByAnnotation, "editor"))
+	refused(t, "approving another plan", patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = anotherPlan }))
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = "" })).To(Succeed(), "withdrawing")
+}
+
+func TestApprover_cannotApproveHisOwnChange(t *testing.T) {
+	ns := env.Namespace(t)
+	approver := approver(t, ns)
+	apply := workspace(t, approver, ns, "a", nil)
+	approve := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }
+
+	refused(t, "his own workspace", patched(approver, apply, approve))
+	created := apply.DeepCopy()
+	created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b"}
+	approve(created)
+	refused(t, "a new workspace", approver.Create(t.Context(), created))
+	refused(t, "change and approval at once", patched(as(t, "approver"), apply, func(a *infrav1.WorkspaceTemplateApply) {
+		approve(a)
+		a.Spec.Timeout = &metav1.Duration{Duration: 60e9}
+	}))
+
+	withRoles(t, ns, "approver", "capt-self-approver")
+	allowed(t, "with permission", func() error { return patched(approver, apply, approve) })
+}
+
+func TestEditor_cannotWriteApproverAnnotations(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	apply := workspace(t, editor, ns, "a", nil)
+	set := func(name, value string) func(*infrav1.WorkspaceTemplateApply) {
+		return func(a *infrav1.WorkspaceTemplateApply) {
+			a.Annotations = map[string]string{name: value}
+			if value == "" {
+				a.Annotations = nil
+			}
+		}
+	}
+	for name, value := range map[string]string{
+		infrav1.AllowDestroyAnnotation: "aws_vpc.this", infrav1.RestoreSnapshotAnnotation: "snapshot-a-r1-abc", infrav1.AdoptStateAnnotation: "x/1",
+		infrav1.BackendMovedAnnotation: "s3", infrav1.MoveStateAnnotation: `{"id":"a"}`, infrav1.ForceUnlockAnnotation: "x",
+		infrav1.StateCommandAnnotation: `{"id":"a","command":"rm","args":["aws_vpc.this"]}`,
+	} {
+		refused(t, name, patched(editor, apply, set(name, value)))
+		allowed(t, name, func() error { return patched(approver, apply, set(name, value)) })
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+		g.Expect(patched(editor, apply, set(name, ""))).To(Succeed(), "removing %s", name)
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	}
+	for _, command := range []string{
+		`{"id":"a","command":"push"}`, `{"id":"a","command":"pull","command":"push"}`, `{"id":"a","command":"pull","Command":"rm"}`,
+		`{"id":"a","command":"pull","comm\u0061nd":"push"}`, "{\"command\":\"list\",\n\"command\":\"push\"}",
+	} {
+		refused(t, command, patched(editor, apply, set(infrav1.StateCommandAnnotation, command)))
+	}
+	for _, command := range []string{`{"id":"a","command":"pull"}`, `{"id":"b","command":"list"}`, `{"id":"c","command":"show","args":["x"]}`} {
+		g.Expect(patched(editor, apply, set(infrav1.StateCommandAnnotation, command))).To(Succeed(), command)
+	}
+	for _, name := range []string{infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation, infrav1.RejectPlanAnnotation} {
+		g.Expect(patched(editor, apply, set(name, "x"))).To(Succeed(), name)
+	}
+}
+
+func TestEditor_cannotSwitchApprovalOff(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	apply := workspace(t, editor, ns, "a", nil)
+	for what, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
+		"Auto":                 func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalAuto },
+		"the template's":       func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" },
+		"unprotected resource": func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = nil },
+	} {
+		refused(t, what, patched(editor, apply, change))
+		allowed(t, what, func() error {
+			return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { change(a) })
+		})
+		g.Expect(env.Client.Delete(t.Context(), apply)).To(Succeed())
+		apply = workspace(t, editor, ns, "a", nil)
+	}
+	open := workspace(t, editor, ns, "b", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" })
+	refused(t, "a template without approval", patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }))
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })).To(Succeed(), "its plan waits for approval")
+	g.Expect(patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Approval, a.Spec.Variables = infrav1.ApprovalManual, map[string]infrav1.Value{"x": infrav1.StringValue("y")}
+	})).To(Succeed())
+}
+
+func TestViewer_changesNothing(t *testing.T) {
+	ns := env.Namespace(t)
+	apply := workspace(t, editor(t, ns), ns, "a", nil)
+	viewer := viewer(t, ns)
+	allowed(t, "reading", func() error { return viewer.Get(t.Context(), client.ObjectKeyFromObject(apply), apply) })
+	for what, err := range map[string]error{
+		"changing": patched(viewer, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" }),
+		"creating": viewer.Create(t.Context(), &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "b"}, Spec: apply.Spec}),
+		"deleting": viewer.Delete(t.Context(), apply),
+	} {
+		NewWithT(t).Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
+	}
+}
+
+// Each kind has a reader and a writer among the roles, and no role of users writes status,
+// finalizers or what belongs to others.
+func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
+	g := NewWithT(t)
+	role := func(name string) []rbacv1.PolicyRule {
+		var role rbacv1.ClusterRole
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Name: name}, &role)).To(Succeed())
+		return role.Rules
+	}
+	grants := func(rules []rbacv1.PolicyRule, group, resource, verb string) bool {
+		return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
+		})
+	}
+	crds := &unstructured.UnstructuredList{}
+	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	g.Expect(env.Client.List(t.Context(), crds)).To(Succeed())
+	writers := append(role("capt-editor"), role("capt-platform-editor")...)
+	kinds := 0
+	for i := range crds.Items {
+		plural, group, _ := strings.Cut(crds.Items[i].GetName(), ".")
+		if !strings.HasPrefix(plural, "capt") && !strings.HasPrefix(plural, "workspace") {
+			continue
+		}
+		kinds++
+		g.Expect(grants(role("capt-viewer"), group, plural, "watch")).To(BeTrue(), "viewer of %s", plural)
+		g.Expect(grants(writers, group, plural, "patch")).To(BeTrue(), "writer of %s", plural)
+	}
+	g.Expect(kinds).To(BeNumerically(">=", 16))
+	for _, name := range []string{"capt-viewer", "capt-editor", "capt-platform-editor", "capt-approver", "capt-self-approver"} {
+		for _, rule := range role(name) {
+			for _, resource := range rule.Resources {
+				g.Expect(resource).NotTo(Or(Equal("*"), HaveSuffix("/status"), HaveSuffix("/finalizers"), Equal("secrets")), name)
+			}
+			g.Expect(rule.Verbs).NotTo(ContainElement("*"), name)
+		}
+	}
+	for _, resource := range []string{"workspacetemplates", "workspaceproviderconfigs", "workspacetemplateapplies/approval"} {
+		g.Expect(grants(role("capt-editor"), infrav1.GroupVersion.Group, resource, "update")).To(BeFalse(), resource)
+	}
+}
