@@ -146,6 +146,9 @@ func (e *eks) updateClusterConfig(c *call) (values, error) {
 		return nil, invalid("nothing to update")
 	}
 	delete(c.body, "clientRequestToken")
+	if err := e.checkNewSubnets(c, t.body); err != nil {
+		return nil, err
+	}
 	merge(t.body, c.body)
 	return e.begin(c, t, what), nil
 }

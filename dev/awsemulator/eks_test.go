@@ -22,6 +22,8 @@ type harness struct {
 	asked []url.Values
 	// answers are responses of moto by action, in place of the usual ones.
 	answers map[string]string
+	// respond, if set, answers calls before them.
+	respond func(form url.Values) string
 }
 
 func newHarness(t *testing.T) *harness {
@@ -33,6 +35,12 @@ func newHarness(t *testing.T) *harness {
 			return
 		}
 		r.asked = append(r.asked, request.PostForm)
+		if r.respond != nil {
+			if answer := r.respond(request.PostForm); answer != "" {
+				_, _ = fmt.Fprint(w, answer)
+				return
+			}
+		}
 		_, _ = fmt.Fprint(w, r.answer(request.PostForm.Get("Action")))
 	}))
 	t.Cleanup(moto.Close)

@@ -92,6 +92,11 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 	if err := e.checkNodeGroup(c, body); err != nil {
 		return nil, err
 	}
+	if child(body, "scalingConfig") != nil {
+		if err := checkSize(body); err != nil {
+			return nil, err
+		}
+	}
 	defaultTo(body, "capacityType", "ON_DEMAND")
 	body["nodegroupArn"] = arn(c.region, "nodegroup/"+cluster+"/"+name+"/"+rand.Text())
 	body["health"] = values{"issues": []any{}}
@@ -119,6 +124,14 @@ func (e *eks) updateNodeGroupConfig(c *call) (values, error) {
 	t, err := e.active(keyOf(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
 	if err != nil {
 		return nil, err
+	}
+	if child(c.body, "scalingConfig") != nil {
+		sized := values{"scalingConfig": values{}}
+		merge(child(sized, "scalingConfig"), child(t.body, "scalingConfig"))
+		merge(child(sized, "scalingConfig"), child(c.body, "scalingConfig"))
+		if err := checkSize(sized); err != nil {
+			return nil, err
+		}
 	}
 	merge(t.body, pick(c.body, "scalingConfig", "updateConfig", "nodeRepairConfig"))
 	if labels := child(c.body, "labels"); labels != nil {
@@ -152,7 +165,7 @@ func changeTaints(old any, change values) []any {
 }
 
 func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
-	owner, err := e.find(keyOf(c, c.PathValue("cluster")))
+	owner, err := e.active(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
 	}

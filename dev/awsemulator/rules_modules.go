@@ -55,6 +55,63 @@ func checkZones(cluster string, ids []string) error {
 	return nil
 }
 
+// checkNewSubnets rejects subnets of a control plane in other zones than those that it was
+// created in.
+func (e *eks) checkNewSubnets(c *call, cluster values) error {
+	added := strs(child(c.body, "resourcesVpcConfig")["subnetIds"])
+	if len(added) == 0 {
+		return nil
+	}
+	before, err := e.zonesOf(c, strs(child(cluster, "resourcesVpcConfig")["subnetIds"]))
+	if err != nil {
+		return err
+	}
+	after, err := e.zonesOf(c, added)
+	if err != nil {
+		return err
+	}
+	for _, zone := range after {
+		if !slices.Contains(before, zone) {
+			return invalid("Provided subnets %v belong to AZs %v, but the cluster was created in %v: subnets must be in the same set of AZs", added, after, before)
+		}
+	}
+	return nil
+}
+
+// zonesOf returns the zones of subnets.
+func (e *eks) zonesOf(c *call, subnets []string) ([]string, error) {
+	var found struct {
+		Zones []string `xml:"subnetSet>item>availabilityZone"`
+	}
+	query := url.Values{}
+	for i, subnet := range subnets {
+		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
+	}
+	err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found)
+	return found.Zones, err
+}
+
+// checkSize rejects a size of a node group that EKS rejects.
+func checkSize(group values) error {
+	size := child(group, "scalingConfig")
+	least, most := number(size, "minSize"), number(size, "maxSize")
+	switch desired := desiredSize(group); {
+	case size["maxSize"] == nil:
+	case most < 1 || least > most:
+		return invalid("Minimum capacity %d can't be greater than maximum capacity %d", least, most)
+	case desired < least:
+		return invalid("Minimum capacity %d can't be greater than desired size %d", least, desired)
+	case desired > most:
+		return invalid("desired capacity %d can't be greater than max size %d", desired, most)
+	}
+	return nil
+}
+
+func number(of values, name string) int {
+	value, _ := of[name].(float64)
+	return int(value)
+}
+
 // addonPods maps the add-ons whose pods need a node or Fargate to the label k8s-app of
 // their pods. The pods of other add-ons belong to DaemonSets.
 var addonPods = map[string]string{"coredns": "kube-dns", "metrics-server": "metrics-server"}

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"fmt"
+	"net/url"
+	"testing"
+)
 
 func TestEKS_rejectsAnImageOfAnotherArchitecture(t *testing.T) {
 	r := newCluster(t)
@@ -62,4 +66,37 @@ func TestEKS_rejectsAZoneWithoutControlPlanes(t *testing.T) {
 	r.must(400, "use1-az3, the targeted availability zone", "POST", "/clusters", demoCluster)
 	r.answers = map[string]string{"DescribeSubnets": subnets("use1-az2")}
 	r.must(200, "CREATING", "POST", "/clusters", demoCluster)
+}
+
+func TestEKS_keepsTheZonesOfAControlPlane(t *testing.T) {
+	r := newHarness(t)
+	// The last letter of a subnet is its zone.
+	r.respond = func(form url.Values) string {
+		if form.Get("Action") != "DescribeSubnets" {
+			return ""
+		}
+		answer := "<R><subnetSet>"
+		for i := 1; form.Has(fmt.Sprintf("SubnetId.%d", i)); i++ {
+			id := form.Get(fmt.Sprintf("SubnetId.%d", i))
+			answer += "<item><vpcId>vpc-1</vpcId><availabilityZone>" + id[len(id)-1:] + "</availabilityZone></item>"
+		}
+		return answer + "</subnetSet></R>"
+	}
+	r.must(200, "CREATING", "POST", "/clusters", demoCluster)
+	r.settle()
+	update := func(subnets string) string { return `{"resourcesVpcConfig":{"subnetIds":[` + subnets + `]}}` }
+	r.must(400, "same set of AZs", "POST", "/clusters/demo/update-config", update(`"subnet-a","subnet-b","subnet-c"`))
+	r.must(200, "VpcConfigUpdate", "POST", "/clusters/demo/update-config", update(`"subnet-a","subnet-2b"`))
+}
+
+func TestEKS_rejectsSizesOfNodeGroups(t *testing.T) {
+	r := newCluster(t)
+	group := func(name, size string) string {
+		return `{"nodegroupName":"` + name + `","subnets":["subnet-a"],"scalingConfig":{` + size + `}}`
+	}
+	r.must(400, "desired capacity 5 can't be greater than max size 3", "POST", "/clusters/demo/node-groups", group("a", `"minSize":1,"maxSize":3,"desiredSize":5`))
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", group("a", `"minSize":1,"maxSize":3,"desiredSize":2`))
+	r.settle()
+	r.must(400, "Minimum capacity 3 can't be greater than desired size 2", "POST", "/clusters/demo/node-groups/a/update-config", `{"scalingConfig":{"minSize":3}}`)
+	r.must(200, "ConfigUpdate", "POST", "/clusters/demo/node-groups/a/update-config", `{"scalingConfig":{"minSize":3,"desiredSize":3}}`)
 }

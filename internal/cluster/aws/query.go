@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,9 +45,7 @@ const maxAnswer = 16 << 20
 // query calls an action of the Query protocol and decodes its response, which is XML.
 func (c Config) query(ctx context.Context, service plainService, action string, form url.Values, into any) error {
 	values := url.Values{"Action": {action}, "Version": {service.version}}
-	for name, value := range form {
-		values[name] = value
-	}
+	maps.Copy(values, form)
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}
 	answer, err := c.call(ctx, service, header, []byte(values.Encode()))
 	if err == nil && into != nil {

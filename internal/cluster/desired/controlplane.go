@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -38,6 +39,8 @@ type ControlPlane struct {
 	Infra *infrav1.CAPTCluster
 	// Existing is the workspace that exists, or nil.
 	Existing *infrav1.WorkspaceTemplateApply
+	// HasNodes reports whether a node was seen in the cluster.
+	HasNodes bool
 }
 
 // Workspace returns the workspace that creates the control plane with a version,
@@ -138,6 +141,7 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		requireAddons(values, config.Addons)
 	}
 	values.Override(spec.Variables)
+	c.offerNodesReady(values)
 	if err := checkPublicEndpoint(values); err != nil {
 		return nil, err
 	}
@@ -148,30 +152,82 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 const (
 	subnetsVariable             = "subnet_ids"
 	controlPlaneSubnetsVariable = "control_plane_subnet_ids"
+	computeSubnetsVariable      = "compute_subnet_ids"
 )
 
-// keepSubnets offers the subnets that an existing control plane was created with, if the
-// VPC has more of them now. EKS accepts no subnets in other zones; nodes use all of them.
+// keepSubnets offers the subnets that an existing control plane and its own compute were
+// created with, if the VPC has others now. EKS accepts no subnets in other zones, and would
+// replace Fargate profiles and the node group, with what runs on them. Other nodes use all
+// subnets.
 func (c *ControlPlane) keepSubnets(values *workspace.Values) error {
 	if c.Existing == nil {
 		return nil
 	}
-	for _, name := range []string{controlPlaneSubnetsVariable, subnetsVariable} {
+	for _, name := range []string{controlPlaneSubnetsVariable, computeSubnetsVariable} {
+		before, err := c.subnetsBefore(name)
+		if err != nil {
+			return err
+		}
+		current := sets.New(c.Infra.Status.SubnetIDs...)
+		kept := slices.DeleteFunc(before, func(id string) bool { return !current.Has(id) })
+		if len(kept) >= minSubnets && current.Len() > len(kept) {
+			values.Offer(name, kept)
+		}
+	}
+	return nil
+}
+
+// minSubnets is the number of subnets that EKS requires.
+const minSubnets = 2
+
+// subnetsBefore returns the subnets of a variable in the existing workspace. Its default
+// are all subnets.
+func (c *ControlPlane) subnetsBefore(variable string) ([]string, error) {
+	for _, name := range []string{variable, subnetsVariable} {
 		value, found := c.Existing.Spec.Variables[name]
 		if !found || string(value.Raw) == "null" {
 			continue
 		}
 		var before []string
 		if err := json.Unmarshal(value.Raw, &before); err != nil {
-			return fmt.Errorf("reading variable %s of workspace %s: %w", name, c.Existing.Name, err)
+			return nil, fmt.Errorf("reading variable %s of workspace %s: %w", name, c.Existing.Name, err)
 		}
-		current := sets.New(c.Infra.Status.SubnetIDs...)
-		if len(before) > 0 && current.HasAll(before...) && current.Len() > len(before) {
-			values.Offer(controlPlaneSubnetsVariable, before)
-		}
-		return nil
+		return before, nil
 	}
-	return nil
+	return nil, nil
+}
+
+// Variables of a control plane without nodes of its own.
+const (
+	computeVariable    = "compute"
+	nodesReadyVariable = "nodes_ready"
+)
+
+// offerNodesReady tells a template without nodes of its own whether the cluster has nodes:
+// CoreDNS needs one, and nodes need the outputs of the control plane. Once true, it stays
+// true: the opposite would delete CoreDNS.
+func (c *ControlPlane) offerNodesReady(values *workspace.Values) {
+	if _, set := c.ControlPlane.Spec.Variables[nodesReadyVariable]; set || values.Effective(computeVariable) != `"None"` {
+		return
+	}
+	values.Offer(nodesReadyVariable, c.HasNodes || c.hadNodes())
+}
+
+// hadNodes reports whether the existing workspace was applied for a cluster with nodes.
+func (c *ControlPlane) hadNodes() bool {
+	if c.Existing == nil {
+		return false
+	}
+	if value, set := c.Existing.Spec.Variables[nodesReadyVariable]; set {
+		return value.String() == "true"
+	}
+	// A workspace of an earlier release has the default, true.
+	return workspace.Applied(c.Existing)
+}
+
+// WaitsForNodes reports whether the template waits for the first node of the cluster.
+func (c *ControlPlane) WaitsForNodes() bool {
+	return c.Existing != nil && c.Existing.Spec.Variables[nodesReadyVariable].String() == "false" && len(c.ControlPlane.Spec.Variables[nodesReadyVariable].Raw) == 0
 }
 
 // Variables of the endpoint's access.

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ func TestControlPlane_keepsItsSubnets(t *testing.T) {
 		"a further zone":           {`{"subnet_ids":["a","b"]}`, `["a","b","c"]`, `["a","b"]`},
 		"one more":                 {`{"subnet_ids":["a","b","c"],"control_plane_subnet_ids":["a","b"]}`, `["a","b","c","d"]`, `["a","b"]`},
 		"a replaced subnet":        {`{"subnet_ids":["a","b"]}`, `["a","c"]`, ""},
+		"one of three is replaced": {`{"subnet_ids":["a","b","c"]}`, `["a","b","d"]`, `["a","b"]`},
+		"after a replacement":      {`{"subnet_ids":["a","b","c","d"],"control_plane_subnet_ids":["a","b","c"]}`, `["a","b","d","e"]`, `["a","b"]`},
 		"a replaced one of before": {`{"subnet_ids":["a","b","c"],"control_plane_subnet_ids":["a","b"]}`, `["a","c"]`, ""},
 		"without subnets":          {`{}`, `["a","b"]`, ""},
 	} {
@@ -51,10 +54,52 @@ func TestControlPlane_keepsItsSubnets(t *testing.T) {
 			plane.Infra, plane.Existing = newInfra(), &infrav1.WorkspaceTemplateApply{}
 			g.Expect(json.Unmarshal([]byte(c.before), &plane.Existing.Spec.Variables)).To(Succeed())
 			g.Expect(json.Unmarshal([]byte(c.current), &plane.Infra.Status.SubnetIDs)).To(Succeed())
-			got, err := plane.Workspace(inspectedTemplate("subnet_ids", "control_plane_subnet_ids", "kubernetes_version"), minor33)
+			got, err := plane.Workspace(inspectedTemplate("subnet_ids", "control_plane_subnet_ids", "compute_subnet_ids", "kubernetes_version"), minor33)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got.Spec.Variables["subnet_ids"].String()).To(Equal(c.current), "nodes use all")
 			g.Expect(got.Spec.Variables["control_plane_subnet_ids"].String()).To(Equal(c.want))
+			if !strings.Contains(c.before, "control_plane") {
+				g.Expect(got.Spec.Variables["compute_subnet_ids"].String()).To(Equal(c.want), "Fargate profiles and the node group are not replaced")
+			}
+		})
+	}
+}
+
+// CoreDNS of a control plane without nodes waits for the first one, which waits for the
+// outputs of the control plane.
+func TestControlPlane_waitsForNodes(t *testing.T) {
+	applied := func(variables string) *infrav1.WorkspaceTemplateApply {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		apply.Status.Outputs = map[string]infrav1.Value{"cluster_name": infrav1.StringValue("demo")}
+		NewWithT(t).Expect(json.Unmarshal([]byte(variables), &apply.Spec.Variables)).To(Succeed())
+		return apply
+	}
+	none := map[string]infrav1.Value{"compute": infrav1.StringValue("None")}
+	for name, c := range map[string]struct {
+		variables map[string]infrav1.Value
+		existing  *infrav1.WorkspaceTemplateApply
+		hasNodes  bool
+		want      string
+		waits     bool
+	}{
+		"own compute":              {},
+		"new":                      {variables: none, want: "false"},
+		"created":                  {variables: none, existing: applied(`{"nodes_ready":false}`), want: "false", waits: true},
+		"the first node":           {variables: none, existing: applied(`{"nodes_ready":false}`), hasNodes: true, want: "true", waits: true},
+		"the last node is gone":    {variables: none, existing: applied(`{"nodes_ready":true}`), want: "true"},
+		"of an earlier release":    {variables: none, existing: applied(`{}`), want: "true"},
+		"never applied":            {variables: none, existing: &infrav1.WorkspaceTemplateApply{}, want: "false"},
+		"set by the user":          {variables: map[string]infrav1.Value{"compute": infrav1.StringValue("None"), "nodes_ready": {Raw: []byte("true")}}, want: "true"},
+		"set to false by the user": {variables: map[string]infrav1.Value{"compute": infrav1.StringValue("None"), "nodes_ready": {Raw: []byte("false")}}, existing: applied(`{"nodes_ready":false}`), hasNodes: true, want: "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			plane := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Variables: c.variables})
+			plane.Existing, plane.HasNodes = c.existing, c.hasNodes
+			g.Expect(plane.WaitsForNodes()).To(Equal(c.waits))
+			got, err := plane.Workspace(inspectedTemplate("compute", "nodes_ready", "kubernetes_version"), minor33)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.Spec.Variables["nodes_ready"].String()).To(Equal(c.want))
 		})
 	}
 }

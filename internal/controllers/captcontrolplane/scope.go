@@ -27,6 +27,8 @@ type scope struct {
 	// template and apply are set by the workspace step.
 	template *infrav1.WorkspaceTemplate
 	apply    *infrav1.WorkspaceTemplateApply
+	// hasNodes reports whether a node was seen, for templates that wait for the first.
+	hasNodes bool
 	// spotRoleCreated reports whether this reconciliation created the role.
 	spotRoleCreated bool
 	// kubeconfig is the kubeconfig of the workload cluster.
@@ -58,7 +60,7 @@ func (s *scope) clusterName() string {
 
 // desired returns what decides about the workspace.
 func (s *scope) desired() *desired.ControlPlane {
-	return &desired.ControlPlane{Cluster: s.cluster, ControlPlane: s.controlPlane, Infra: s.infra, Existing: s.apply}
+	return &desired.ControlPlane{Cluster: s.cluster, ControlPlane: s.controlPlane, Infra: s.infra, Existing: s.apply, HasNodes: s.hasNodes}
 }
 
 // region returns the region of the control plane.

@@ -3,8 +3,12 @@ package captcontrolplane
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -29,6 +33,9 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
+	if s.desired().WaitsForNodes() {
+		s.hasNodes = r.seesNodes(ctx, s)
+	}
 	version, err := s.desired().Version()
 	if err != nil {
 		return err
@@ -52,6 +59,33 @@ func (r *Reconciler) workspace(ctx context.Context, s *scope) error {
 		return upgradeOutcome(outcome, s.controlPlane.Status.Version, version)
 	}
 	return held
+}
+
+// seesNodes reports whether the cluster has a node. A cluster that does not answer has
+// none yet.
+func (r *Reconciler) seesNodes(ctx context.Context, s *scope) bool {
+	found, err := r.findSecret(ctx, s, secret.Kubeconfig)
+	if err != nil || found == nil {
+		return false
+	}
+	c, err := r.Workload.Client(found.Data[secret.KubeconfigDataName])
+	if err != nil {
+		return false
+	}
+	var nodes corev1.NodeList
+	return c.List(ctx, &nodes, client.Limit(1)) == nil && len(nodes.Items) > 0
+}
+
+// firstNodeInterval is the delay between two checks for the first node.
+const firstNodeInterval = 20 * time.Second
+
+// seesNodesIn returns when to check again for the first node, if the template waits for
+// it.
+func seesNodesIn(s *scope) time.Duration {
+	if s.desired().WaitsForNodes() {
+		return firstNodeInterval
+	}
+	return 0
 }
 
 // recordWorkspace writes the names of the workspace and its connection Secret to
