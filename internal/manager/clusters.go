@@ -72,7 +72,7 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	}
 	if err := (&captcluster.Reconciler{
 		Client: mgr.GetClient(), Workspaces: workspaces, Cloud: cloud,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-cluster"),
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-cluster"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTCluster: %w", err)
 	}

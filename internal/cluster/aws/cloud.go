@@ -78,6 +78,15 @@ func (c Cloud) SweepLeftovers(ctx context.Context, credentials *workspace.Creden
 	return found, asFault(err, controlplanev1.LeftoversUnknownReason)
 }
 
+// ListVPCUsers returns what prevents the deletion of a VPC.
+func (c Cloud) ListVPCUsers(ctx context.Context, credentials *workspace.Credentials, region, vpcID string) ([]string, error) {
+	config, err := c.load(ctx, credentials, region, "")
+	if err != nil {
+		return nil, err
+	}
+	return ListVPCUsers(ctx, config, vpcID)
+}
+
 // load returns the configuration for calls with the given credentials.
 func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, region, roleARN string) (Config, error) {
 	given, err := FromEnv(credentials.Env, credentials.Files)

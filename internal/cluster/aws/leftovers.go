@@ -2,9 +2,7 @@ package aws
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -167,12 +165,4 @@ func (s *sweep) createdByBalancer(tags map[string]string) bool {
 	_, service := tags[serviceTag]
 	return tags[loadBalancerTag] == s.query.Cluster || tags[eksClusterTag] == s.query.Cluster ||
 		service && tags[clusterTagPrefix+s.query.Cluster] == ownedTag
-}
-
-// describe returns the text of a leftover.
-func describe(kind, id, name string) string {
-	if name == "" || name == id {
-		return kind + " " + id
-	}
-	return fmt.Sprintf("%s %s (%s)", kind, id, strings.TrimSpace(name))
 }

@@ -5,6 +5,7 @@ package captcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,6 +37,9 @@ type Cloud interface {
 	// ones, or a selection if none are given. It blocks for seconds at most. An
 	// error that a user has to fix is a fault.
 	LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (aws.VPC, error)
+	// ListVPCUsers returns what prevents the deletion of a VPC. It blocks for seconds at
+	// most.
+	ListVPCUsers(ctx context.Context, credentials *workspace.Credentials, region, vpcID string) ([]string, error)
 }
 
 // Reconciler reconciles CAPTClusters.
@@ -47,6 +51,8 @@ type Reconciler struct {
 	// the watch label.
 	WatchFilter string
 	Recorder    events.EventRecorder
+	// Now returns the current time.
+	Now func() time.Time
 }
 
 // SetupWithManager adds the controller and its watches to a manager. The manager's

@@ -3,12 +3,18 @@ package captcluster
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -24,16 +30,87 @@ func (r *Reconciler) waitForControlPlane(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("listing control planes: %w", err)
 	}
-	if len(list.Items) > 0 {
-		return fault.Wait(infrav1.WaitingForControlPlaneDeletionReason, "CAPTControlPlane %s uses the VPC and must be deleted first", list.Items[0].Name)
+	if len(list.Items) == 0 {
+		return nil
 	}
-	return nil
+	controlPlane := &list.Items[0]
+	text := fmt.Sprintf("CAPTControlPlane %s uses the VPC and must be deleted first", controlPlane.Name)
+	if ready := conditions.Get(controlPlane, clusterv1.ReadyCondition); ready != nil && !controlPlane.DeletionTimestamp.IsZero() && ready.Message != "" {
+		// Its steps have deadlines and overrides of their own.
+		text += ": " + ready.Message
+	}
+	return fault.WaitFor(controlPlaneInterval, infrav1.WaitingForControlPlaneDeletionReason, "%s", text)
 }
+
+const (
+	// controlPlaneInterval is the delay between two reports about the control plane, whose
+	// changes are not watched.
+	controlPlaneInterval = 30 * time.Second
+	// destroyTimeout is the time after which the destruction of the VPC is reported as
+	// overdue.
+	destroyTimeout = time.Hour
+	// maxUsers limits the number of resources in a message.
+	maxUsers = 50
+)
 
 // destroy deletes the workspace of the VPC, and with it the VPC unless it is
 // retained.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
-	return r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete)
+	err := r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete)
+	if !fault.Is(err) || s.infra.Spec.RetainVPCOnDelete {
+		return err
+	}
+	destroyed := conditions.Get(s.infra, infrav1.DestroyedCondition)
+	overdue := destroyed != nil && destroyed.Status == metav1.ConditionFalse && r.Now().Sub(destroyed.LastTransitionTime.Time) > destroyTimeout
+	var users []string
+	if _, stalled := fault.AsStalled(err); stalled || overdue || strings.Contains(err.Error(), dependencyViolation) {
+		users = r.vpcUsers(ctx, s)
+	}
+	return destroyProgress(err, overdue, s.infra.Status.VPCID, users)
+}
+
+// dependencyViolation is the error of AWS for a resource that others use.
+const dependencyViolation = "DependencyViolation"
+
+// vpcUsers returns what prevents the deletion of the VPC, or nothing if it is not known.
+func (r *Reconciler) vpcUsers(ctx context.Context, s *scope) []string {
+	if s.infra.Status.VPCID == "" || s.infra.Spec.VPCTemplateRef == nil {
+		return nil
+	}
+	template, err := r.Workspaces.Template(ctx, s.infra.Namespace, *s.infra.Spec.VPCTemplateRef)
+	if err != nil {
+		return nil
+	}
+	credentials, err := r.Workspaces.Credentials(ctx, s.infra.Namespace, template)
+	if err != nil {
+		return nil
+	}
+	users, err := r.Cloud.ListVPCUsers(ctx, credentials, s.infra.Spec.Region, s.infra.Status.VPCID)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("What uses the VPC could not be looked up", "cause", err.Error())
+	}
+	return users
+}
+
+// destroyProgress adds to a wait or stall what uses the VPC, and how to end it.
+func destroyProgress(err error, overdue bool, vpc string, users []string) error {
+	text := ""
+	if len(users) > 0 {
+		text = fmt.Sprintf(". In %s are: %s", vpc, message.List(users, maxUsers))
+	}
+	hint := fmt.Sprintf("; to leave the VPC %s and everything else in the state of its workspace in the cloud, set spec.retainVpcOnDelete: true", vpc)
+	if stalled, ok := fault.AsStalled(err); ok {
+		return fault.Stall(stalled.Reason, "%s%s%s", stalled.Message(), text, hint)
+	}
+	waiting, ok := fault.AsWaiting(err)
+	switch {
+	case !ok:
+		return err
+	case overdue:
+		return fault.WaitFor(controlPlaneInterval, controlplanev1.DeadlineExceededReason, "Not destroyed after %s: %s%s%s", destroyTimeout, waiting.Message(), text, hint)
+	default:
+		return fault.WaitFor(waiting.RetryAfter, waiting.Reason, "%s%s", waiting.Message(), text)
+	}
 }
 
 // retainsVPC reports whether a VPC remains after the deletion.

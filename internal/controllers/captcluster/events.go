@@ -1,6 +1,7 @@
 package captcluster
 
 import (
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
 )
@@ -14,5 +15,6 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.FieldNotTakenReason,
 		infrav1.VPCNotFoundReason,
 		infrav1.WorkspaceNameTakenReason,
+		controlplanev1.DeadlineExceededReason,
 	},
 }

@@ -38,10 +38,14 @@ func (c *fakeCloud) LookUpVPC(_ context.Context, _ *workspace.Credentials, regio
 	return c.vpc, c.err
 }
 
+func (c *fakeCloud) ListVPCUsers(_ context.Context, _ *workspace.Credentials, _, vpcID string) ([]string, error) {
+	return []string{"network interface eni-1 (in " + vpcID + ")"}, c.err
+}
+
 func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := workspacetest.NewClient(t, objects...)
-	return &Reconciler{Client: c, Workspaces: &workspace.Keeper{Client: c, Live: c}}
+	return &Reconciler{Client: c, Workspaces: &workspace.Keeper{Client: c, Live: c}, Now: time.Now}
 }
 
 func newCluster(controlPlaneKind string) *clusterv1.Cluster {
