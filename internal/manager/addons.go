@@ -26,7 +26,7 @@ import (
 func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache, matrix *versions.Matrix) error {
 	var known captaddon.Charts
 	if o.ReadCharts {
-		known = charts{cache: &chart.Cache{}}
+		known = charts{cache: &chart.Cache{Fetcher: chart.Fetcher{Policy: o.Network.charts(), MaxIndex: maxChartIndex, Timeout: maxChartFetch}}}
 	}
 	if err := (&captaddon.Reconciler{
 		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Versions: matrix, Charts: known,
@@ -43,17 +43,24 @@ type charts struct{ cache *chart.Cache }
 // chartTimeout is how long a reconcile of an add-on waits for its chart.
 const chartTimeout = 5 * time.Second
 
+// Limits of the repositories that add-ons name. Charts of larger or slower ones are not
+// checked.
+const (
+	maxChartIndex = 16 << 20
+	maxChartFetch = 20 * time.Second
+)
+
 // CheckPath returns an error if a chart does not use the value at path. It
 // returns nil for a chart that cannot be read: Flux may reach repositories that
 // this manager does not.
-func (c charts) CheckPath(ctx context.Context, from addonsv1.ChartSource, path string) error {
+func (c charts) CheckPath(ctx context.Context, namespace string, from addonsv1.ChartSource, path string) error {
 	segments, err := targetpath.Parse(path)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, chartTimeout)
 	defer cancel()
-	read, err := c.cache.Fetch(ctx, from.Repository, from.Name, from.Version, from.Insecure != nil && *from.Insecure)
+	read, err := c.cache.FetchFor(ctx, namespace, from.Repository, from.Name, from.Version, from.Insecure != nil && *from.Insecure)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Chart cannot be read, so its values are not checked", "chart", from.Name, "version", from.Version, "error", err.Error())
 		return nil

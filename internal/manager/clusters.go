@@ -26,7 +26,7 @@ import (
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     workload.Reader{Reader: mgr.GetAPIReader()},
+		SecretClient:     workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()},
 		WatchFilterValue: o.WatchFilter,
 		ClusterFilter:    hasControlPlane,
 		Cache:            workloadCache(),
@@ -57,11 +57,11 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
-	cloud := aws.Cloud{OwnIdentity: o.AWSOwnIdentity, Now: time.Now}
+	cloud := aws.Cloud{OwnIdentity: o.AWSOwnIdentity, Policy: o.Network.clusters(), Now: time.Now}
 	if o.runs(providerControlPlane) {
 		if err := (&captcontrolplane.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workspaces: workspaces, Cloud: cloud,
-			Workload: workload.Connector{Scheme: mgr.GetScheme()}, Clusters: clusters, Versions: matrix,
+			Workload: workload.Connector{Scheme: mgr.GetScheme(), Policy: o.Network.clusters()}, Clusters: clusters, Versions: matrix,
 			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-control-plane"), Now: time.Now,
 		}).SetupWithManager(ctx, mgr, options); err != nil {
 			return fmt.Errorf("adding CAPTControlPlane: %w", err)

@@ -122,7 +122,7 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 	// blocks the shutdown.
 	mo.Controller.UsePriorityQueue = new(false)
 	if o.WebhookPort != 0 {
-		mo.WebhookServer = webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions})
+		mo.WebhookServer = webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions})
 	}
 	mgr, err := ctrl.NewManager(config, mo)
 	if err != nil {

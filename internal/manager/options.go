@@ -38,7 +38,9 @@ type Options struct {
 
 	// HealthAddress is the address of /healthz and /readyz.
 	HealthAddress string
-	// WebhookPort and WebhookCertDir configure the webhooks. Port 0 disables them.
+	// WebhookHost, WebhookPort and WebhookCertDir configure the webhooks. Port 0 disables
+	// them.
+	WebhookHost    string
 	WebhookPort    int
 	WebhookCertDir string
 
@@ -59,6 +61,8 @@ type Options struct {
 
 	// Engine are the settings for running Terraform.
 	Engine EngineOptions
+	// Network restricts the addresses to which the manager connects for users.
+	Network NetworkOptions
 }
 
 // NewOptions returns the defaults.
@@ -71,6 +75,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	logsv1.AddFlags(o.Logs, fs)
 	flags.AddManagerOptions(fs, &o.Diagnostics)
 	o.Engine.AddFlags(fs)
+	o.Network.AddFlags(fs)
 
 	fs.StringSliceVar(&o.Providers, "providers", allProviders, "Providers whose controllers and webhooks run in this manager.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
@@ -82,6 +87,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.AWSOwnIdentity, "aws-own-identity", false, "Let the manager use its own AWS identity, for tokens, the Spot role and existing VPCs, if a WorkspaceProviderConfig has no credentials. Every user who can write templates then acts with its permissions.")
 	fs.BoolVar(&o.ReadCharts, "read-charts", true, "Read the charts of add-ons from their repositories, to check that the charts use the values that add-ons set.")
 	fs.StringVar(&o.HealthAddress, "health-addr", ":9440", "Address of /healthz and /readyz.")
+	fs.StringVar(&o.WebhookHost, "webhook-host", "", "Address on which the webhooks are served. Empty serves them on all addresses.")
 	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 disables them.")
 	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory that contains tls.crt and tls.key of the webhooks.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Elect a leader, so that only one of several managers is active.")
@@ -94,7 +100,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 // Validate returns an error for each invalid option.
 func (o *Options) Validate() error {
-	errs := []error{o.validateProviders()}
+	errs := []error{o.validateProviders(), o.Network.Validate()}
 	if err := logsv1.ValidateAndApply(o.Logs, nil); err != nil {
 		errs = append(errs, fmt.Errorf("configuring the logs: %w", err))
 	}

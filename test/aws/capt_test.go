@@ -154,7 +154,7 @@ func startManagement(e *emulator) *management {
 	log, err := os.Create(filepath.Join(work, "manager.log"))
 	e.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(program, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--executor=process", "--terraform-binary="+tool, "--work-dir="+work, "--max-runs=4", "-v=1")
+		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tool, "--work-dir="+work, "--max-runs=4", "-v=1")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.env.Kubeconfig, "TF_CLI_CONFIG_FILE="+writeMirror(e.WithT, work))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

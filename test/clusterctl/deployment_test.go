@@ -123,7 +123,7 @@ func (s *server) startManager(name string, deployment *appsv1.Deployment) *manag
 	s.Expect(err).NotTo(HaveOccurred())
 	to, health := s.newServing(), s.address()
 	args := append(deployment.Spec.Template.Spec.Containers[0].Args,
-		"--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+health, "--diagnostics-address="+s.address(),
+		"--allowed-cidrs=127.0.0.0/8,::1/128", "--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+health, "--diagnostics-address="+s.address(),
 		"--leader-elect-namespace="+namespace)
 	if name == "infrastructure" {
 		// There are no nodes for Jobs.

@@ -83,7 +83,7 @@ func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *i
 	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append(args,
 		"--health-addr="+m.health, "--diagnostics-address="+m.diagnostics,
 		"--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
-		"--leader-elect-namespace="+namespace, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+work,
+		"--leader-elect-namespace="+namespace, "--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+work,
 	)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(t, token(t, namespace, serviceAccount)))
 	cmd.Stdout, cmd.Stderr = log, log

@@ -227,7 +227,7 @@ func startManager(t *testing.T, env *testenv.Environment) int {
 	g.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(filepath.Join(root, "bin", "manager"),
 		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
-		"--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
+		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")

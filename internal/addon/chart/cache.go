@@ -3,7 +3,6 @@ package chart
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,27 +13,40 @@ import (
 // failureTTL is how long a failed fetch is cached.
 const failureTTL = 5 * time.Minute
 
-// maxCharts is how many charts a cache keeps.
-const maxCharts = 64
+// Limits of a cache. Decoded values need about ten times the memory of their text.
+const (
+	maxCharts = 64
+	// maxBytes limits the text of all charts.
+	maxBytes = 4 << 20
+	// maxChartsOfTenant limits the charts of a tenant.
+	maxChartsOfTenant = 8
+	// maxFetches limits how many charts are fetched at the same time.
+	maxFetches = 8
+)
 
 // Cache caches charts by their source. A version of a chart never changes, so that it is
 // kept until there are too many; failures are kept for some minutes. Concurrent requests
-// for the same chart share one fetch, and only one chart is fetched at a time, because
-// the memory of the manager is limited. The zero value is ready to use.
+// for the same chart share one fetch. Each tenant fetches one chart at a time, so that a
+// slow repository of one does not delay the others. The zero value is ready to use.
 type Cache struct {
+	// Fetcher fetches the charts.
+	Fetcher Fetcher
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 
-	flight   singleflight.Group
-	fetching sync.Mutex
-	mutex    sync.Mutex
-	cached   map[source]outcome
+	flight  singleflight.Group
+	mutex   sync.Mutex
+	cached  map[source]outcome
+	tenants map[string]chan struct{}
+	slots   chan struct{}
 }
 
 // outcome is the result of a fetch.
 type outcome struct {
 	chart *Chart
 	err   error
+	// tenant is the first who asked for the chart.
+	tenant string
 	// expires is when a failure is dropped. The chart that expires first is dropped if
 	// there are too many.
 	expires time.Time
@@ -44,19 +56,23 @@ type outcome struct {
 // fetched or ctx ends. The end of ctx does not stop a fetch, which others may
 // share.
 func (c *Cache) Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
+	return c.FetchFor(ctx, "", repository, name, version, insecure)
+}
+
+// FetchFor returns a chart for a tenant.
+func (c *Cache) FetchFor(ctx context.Context, tenant, repository, name, version string, insecure bool) (*Chart, error) {
 	key := source{repository: repository, name: name, version: version, insecure: insecure}
 	if cached, found := c.get(key); found {
 		return cached.chart, cached.err
 	}
 	shared := c.flight.DoChan(fmt.Sprintf("%q %q %q %t", repository, name, version, insecure), func() (any, error) {
+		defer c.acquire(tenant)()
 		// The previous fetch may have ended since the first check.
 		if cached, found := c.get(key); found {
 			return cached, nil
 		}
-		c.fetching.Lock()
-		defer c.fetching.Unlock()
-		chart, err := Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
-		return c.put(key, outcome{chart: chart, err: err}), nil
+		chart, err := c.Fetcher.Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
+		return c.put(key, outcome{chart: chart, err: err, tenant: tenant}), nil
 	})
 	select {
 	case <-ctx.Done():
@@ -64,6 +80,26 @@ func (c *Cache) Fetch(ctx context.Context, repository, name, version string, ins
 	case fetched := <-shared:
 		result := fetched.Val.(outcome)
 		return result.chart, result.err
+	}
+}
+
+// acquire blocks until a tenant may fetch, and returns a function that ends the fetch.
+func (c *Cache) acquire(tenant string) (release func()) {
+	c.mutex.Lock()
+	if c.tenants == nil {
+		c.tenants, c.slots = map[string]chan struct{}{}, make(chan struct{}, maxFetches)
+	}
+	own := c.tenants[tenant]
+	if own == nil {
+		own = make(chan struct{}, 1)
+		c.tenants[tenant] = own
+	}
+	c.mutex.Unlock()
+	own <- struct{}{}
+	c.slots <- struct{}{}
+	return func() {
+		<-c.slots
+		<-own
 	}
 }
 
@@ -85,12 +121,31 @@ func (c *Cache) put(key source, result outcome) outcome {
 		c.cached = map[source]outcome{}
 	}
 	result.expires = c.now().Add(failureTTL)
-	if len(c.cached) >= maxCharts {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.cached)), func(a, b source) int { return c.cached[a].expires.Compare(c.cached[b].expires) })
-		delete(c.cached, oldest)
-	}
 	c.cached[key] = result
+	if result.tenant != "" {
+		c.evict(maxChartsOfTenant, func(o outcome) bool { return o.tenant == result.tenant })
+	}
+	c.evict(maxCharts, func(outcome) bool { return true })
 	return result
+}
+
+// evict drops the oldest outcomes that match until at most limit are left and the text of
+// all charts is small enough. The newest one stays.
+func (c *Cache) evict(limit int, matches func(outcome) bool) {
+	var keys []source
+	total := 0
+	for key, o := range c.cached {
+		total += o.chart.bytes()
+		if matches(o) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b source) int { return c.cached[a].expires.Compare(c.cached[b].expires) })
+	for len(keys) > 1 && (len(keys) > limit || total > maxBytes) {
+		total -= c.cached[keys[0]].chart.bytes()
+		delete(c.cached, keys[0])
+		keys = keys[1:]
+	}
 }
 
 func (c *Cache) now() time.Time {

@@ -38,6 +38,22 @@ type Chart struct {
 	// Dependencies are the subcharts by the key of their values. A dependency that
 	// is declared but not part of the chart is nil.
 	Dependencies map[string]*Chart
+
+	// size is the number of bytes of the text that the chart was read from, without its
+	// dependencies.
+	size int
+}
+
+// bytes returns the number of bytes of the text of the chart and its dependencies.
+func (c *Chart) bytes() int {
+	if c == nil {
+		return 0
+	}
+	total := c.size
+	for _, dependency := range c.Dependencies {
+		total += dependency.bytes()
+	}
+	return total
 }
 
 // definition is the relevant part of Chart.yaml.
@@ -67,6 +83,7 @@ func assemble(contents files, depth int) (*Chart, error) {
 		return nil, errors.New("file Chart.yaml has no name")
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
+	c.size = len(text) + len(contents["values.yaml"]) + len(contents["values.schema.json"])
 	if err := unmarshal(contents["values.yaml"], &c.Values); err != nil {
 		return nil, fmt.Errorf("reading values.yaml of chart %s: %w", d.Name, err)
 	}

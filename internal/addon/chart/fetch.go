@@ -1,27 +1,47 @@
 package chart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
-// fetchTimeout limits the time to fetch a chart.
+// fetchTimeout limits the time to fetch a chart by default.
 const fetchTimeout = time.Minute
+
+// Fetcher fetches charts. The zero value fetches from all addresses.
+type Fetcher struct {
+	// Policy restricts the addresses.
+	Policy *dial.Policy
+	// MaxIndex limits the size of index.yaml. The default is 64 MiB.
+	MaxIndex int64
+	// Timeout limits the time of a fetch. The default is a minute.
+	Timeout time.Duration
+}
 
 // Fetch returns a chart from a Helm repository (https://, http://) or an OCI
 // registry (oci://). It uses no credentials. With insecure it connects to an OCI
 // registry with plain HTTP. It blocks for up to a minute.
 func Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	return Fetcher{}.Fetch(ctx, repository, name, version, insecure)
+}
+
+// Fetch returns a chart as the function Fetch does.
+func (f Fetcher) Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
+	f.MaxIndex, f.Timeout = cmp.Or(f.MaxIndex, maxIndex), cmp.Or(f.Timeout, fetchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	s := source{repository: strings.TrimSuffix(repository, "/"), name: name, version: version, insecure: insecure}
-	c, err := s.fetch(ctx)
+	c, err := s.fetch(ctx, f)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not respond within %s", s.repository, fetchTimeout)
+		err = fmt.Errorf("%s did not respond within %s", s.repository, f.Timeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching chart %s %s from %s: %w", name, version, repository, err)
@@ -37,13 +57,13 @@ type source struct {
 	insecure                  bool
 }
 
-func (s source) fetch(ctx context.Context) (*Chart, error) {
+func (s source) fetch(ctx context.Context, f Fetcher) (*Chart, error) {
 	scheme, _, _ := strings.Cut(s.repository, "://")
 	switch scheme {
 	case "oci":
-		return s.pull(ctx, strings.TrimPrefix(s.repository, "oci://")+"/"+s.name, s.version)
+		return s.pull(ctx, f, strings.TrimPrefix(s.repository, "oci://")+"/"+s.name, s.version)
 	case "http", "https":
-		return s.download(ctx)
+		return s.download(ctx, f)
 	default:
 		return nil, errors.New("the repository must start with oci://, https:// or http://")
 	}
@@ -58,11 +78,22 @@ func versions(version string) []string {
 	return []string{version, "v" + version}
 }
 
-// transport returns a transport without keep-alive, because each repository is
-// rarely used twice.
-func transport() *http.Transport {
+// client returns a client without keep-alive, because each repository is rarely used
+// twice.
+func (f Fetcher) client() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableKeepAlives = true
-	t.ResponseHeaderTimeout = fetchTimeout / 2
-	return t
+	t.ResponseHeaderTimeout = f.Timeout / 2
+	return &http.Client{Transport: f.Policy.Transport(t)}
+}
+
+// parsing is held while a chart or an index is parsed, which needs many times its size of
+// memory.
+var parsing sync.Mutex
+
+// unpackOne unpacks a chart that was fetched, one at a time.
+func unpackOne(data []byte) (*Chart, error) {
+	parsing.Lock()
+	defer parsing.Unlock()
+	return unpack(data, 0)
 }

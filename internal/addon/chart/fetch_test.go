@@ -21,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/appthrust/capt/internal/addon/chart"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
 // repository serves a Helm repository with one chart.
@@ -175,4 +176,95 @@ func TestCache_sharesOneFetchThatOutlivesTheFirstCaller(t *testing.T) {
 
 	g.Expect(<-second).To(Succeed())
 	g.Expect(requests.Load()).To(BeEquivalentTo(2), "one index and one archive")
+}
+
+// A user who writes an add-on names the repository.
+func TestFetch_reachesNothingThatThePolicyDenies(t *testing.T) {
+	server := repository(t, "")
+	redirects := httptest.NewServer(http.RedirectHandler(server.URL+"/charts/index.yaml", http.StatusFound))
+	t.Cleanup(redirects.Close)
+	_, redirectPort, _ := strings.Cut(strings.TrimPrefix(redirects.URL, "http://"), ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	realm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+server.URL+`/token",service="r"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(realm.Close)
+	_, realmPort, _ := strings.Cut(strings.TrimPrefix(realm.URL, "http://"), ":")
+	for name, test := range map[string]struct {
+		repository string
+		hosts      []string
+	}{
+		"address":       {server.URL + "/charts", nil},
+		"name":          {"http://localhost:" + port + "/charts", nil},
+		"registry":      {"oci://127.0.0.1:" + port + "/charts", nil},
+		"redirect":      {"http://localhost:" + redirectPort, []string{"localhost", "*"}},
+		"realm":         {"oci://localhost:" + realmPort + "/charts", []string{"localhost", "*"}},
+		"another host":  {"http://localhost:" + port + "/charts", []string{"ghcr.io"}},
+		"metadata":      {"http://169.254.169.254/latest", nil},
+		"its IPv6 form": {"http://[::ffff:a9fe:a9fe]/latest", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fetcher := chart.Fetcher{Policy: &dial.Policy{Hosts: test.hosts}, Timeout: 5 * time.Second}
+			_, err := fetcher.Fetch(t.Context(), test.repository, "anchor", "1.2.3", true)
+			// The client of registries refuses some realms itself.
+			NewWithT(t).Expect(err).To(Or(MatchError(dial.ErrDenied), MatchError(ContainSubstring("bearer realm host"))))
+		})
+	}
+	t.Run("an allowed host", func(t *testing.T) {
+		fetcher := chart.Fetcher{Policy: &dial.Policy{Hosts: []string{"localhost"}}}
+		_, err := fetcher.Fetch(t.Context(), "http://localhost:"+port+"/charts", "anchor", "1.2.3", false)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+func TestCache_slowRepositoryBlocksNobody(t *testing.T) {
+	g := NewWithT(t)
+	fast := repository(t, "")
+	asked, release := make(chan struct{}, 8), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(slow.Close)
+	cache := &chart.Cache{}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := cache.FetchFor(t.Context(), "slow", slow.URL, "anchor", "1.2.3", false)
+		ended <- err
+	}()
+	<-asked
+	_, err := cache.FetchFor(t.Context(), "fast", fast.URL+"/charts", "anchor", "1.2.3", false)
+	g.Expect(err).NotTo(HaveOccurred(), "the slow fetch has not ended")
+	close(release)
+	g.Expect(<-ended).To(HaveOccurred())
+}
+
+// A tenant who asks for many charts, or for large ones, must not fill the memory.
+func TestCache_isBounded(t *testing.T) {
+	packed := anchor().with("values.yaml", "a: "+strings.Repeat("x", 900<<10)+"\n").archive()
+	requests := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "index.yaml") {
+			requests[r.URL.Path]++
+			fmt.Fprint(w, "entries:\n  anchor:\n  - {version: 1.2.3, urls: [anchor.tgz]}\n")
+			return
+		}
+		_, _ = w.Write(packed)
+	}))
+	t.Cleanup(server.Close)
+	now := time.Now()
+	cache := &chart.Cache{Now: func() time.Time { now = now.Add(time.Second); return now }}
+	fetch := func(repository int) {
+		_, err := cache.FetchFor(t.Context(), "tenant", fmt.Sprintf("%s/%d", server.URL, repository), "anchor", "1.2.3", false)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+	for i := range 6 {
+		fetch(i)
+	}
+	fetch(5)
+	fetch(0)
+	g := NewWithT(t)
+	g.Expect(requests["/5/index.yaml"]).To(Equal(1), "the newest is kept")
+	g.Expect(requests["/0/index.yaml"]).To(Equal(2), "6 charts of 900 KiB are more than the cache keeps")
 }

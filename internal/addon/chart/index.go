@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// maxIndex limits the size of index.yaml. Those of public repositories have up to
-	// some ten MiB, of which only the lines of one chart are kept.
+	// maxIndex limits the size of index.yaml by default. Those of public repositories
+	// have up to some ten MiB, of which only the lines of one chart are kept.
 	maxIndex = 64 << 20
 	// maxEntries limits the size of the lines of one chart, and of an index that is not
 	// written in lines.
 	maxEntries = 2 << 20
 	// maxLine limits the size of a line.
 	maxLine = 1 << 20
+	// maxNames limits how many charts of an index are remembered, to suggest one.
+	maxNames = 1000
 )
 
 // entry is one version of a chart in the index.yaml of a Helm repository.
@@ -31,8 +33,8 @@ type entry struct {
 
 // readIndex returns the entries of a chart. It reads the index line by line, because
 // parsing a large one needs many times its size of memory.
-func readIndex(from io.Reader, name string) ([]entry, error) {
-	limited := &io.LimitedReader{R: from, N: maxIndex + 1}
+func readIndex(from io.Reader, name string, limit int64) ([]entry, error) {
+	limited := &io.LimitedReader{R: from, N: limit + 1}
 	buffered := bufio.NewReader(limited)
 	if start, _ := buffered.Peek(1); len(start) == 1 && start[0] == '{' {
 		return parseIndex(buffered, name)
@@ -49,7 +51,7 @@ func readIndex(from io.Reader, name string) ([]entry, error) {
 		return nil, err
 	}
 	if limited.N == 0 {
-		return nil, tooLarge(maxIndex)
+		return nil, tooLarge(limit)
 	}
 	if found.flow {
 		return nil, errors.New("the entries are not written in lines, as Helm writes them")
@@ -57,6 +59,8 @@ func readIndex(from io.Reader, name string) ([]entry, error) {
 	if !found.found {
 		return nil, missing("chart "+name, name, found.names)
 	}
+	parsing.Lock()
+	defer parsing.Unlock()
 	var parsed map[string][]entry
 	if err := unmarshal(found.text.Bytes(), &parsed); err != nil {
 		return nil, err
@@ -70,6 +74,8 @@ func parseIndex(from io.Reader, name string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	parsing.Lock()
+	defer parsing.Unlock()
 	var index struct {
 		Entries map[string][]entry `json:"entries"`
 	}
@@ -119,7 +125,9 @@ func (l *indexLines) add(line string) error {
 	}
 	if indent == l.indent && content[0] != '-' {
 		name := strings.Trim(strings.TrimSuffix(strings.TrimSpace(content), ":"), `"'`)
-		l.names = append(l.names, name)
+		if len(l.names) < maxNames {
+			l.names = append(l.names, name)
+		}
 		l.current = name == l.name
 		l.found = l.found || l.current
 	}

@@ -22,13 +22,13 @@ import (
 const maxManifest = 1 << 20
 
 // pull returns a chart from an OCI registry.
-func (s source) pull(ctx context.Context, reference, version string) (*Chart, error) {
+func (s source) pull(ctx context.Context, f Fetcher, reference, version string) (*Chart, error) {
 	repository, err := remote.NewRepository(reference)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not an OCI repository: write it as oci://HOST/PATH", reference)
 	}
 	repository.PlainHTTP = s.insecure
-	repository.Client = &auth.Client{Client: &http.Client{Transport: transport()}, Cache: auth.NewCache()}
+	repository.Client = &auth.Client{Client: f.client(), Cache: auth.NewCache()}
 	manifest, err := findManifest(ctx, repository, version)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s source) pull(ctx context.Context, reference, version string) (*Chart, er
 		if err != nil {
 			return nil, fmt.Errorf("reading the chart layer: %w", explain(err))
 		}
-		return unpack(data, 0)
+		return unpackOne(data)
 	}
 	return nil, fmt.Errorf("%s:%s is not a Helm chart", reference, version)
 }

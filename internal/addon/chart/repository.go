@@ -15,13 +15,13 @@ import (
 )
 
 // download returns a chart from a Helm repository.
-func (s source) download(ctx context.Context) (*Chart, error) {
-	body, err := open(ctx, s.repository+"/index.yaml")
+func (s source) download(ctx context.Context, f Fetcher) (*Chart, error) {
+	body, err := f.open(ctx, s.repository+"/index.yaml")
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	entries, err := readIndex(body, s.name)
+	entries, err := readIndex(body, s.name, f.MaxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("reading index.yaml of %s: %w", s.repository, err)
 	}
@@ -38,9 +38,9 @@ func (s source) download(ctx context.Context) (*Chart, error) {
 		if tag == "" {
 			tag = s.version
 		}
-		return s.pull(ctx, repository, tag)
+		return s.pull(ctx, f, repository, tag)
 	}
-	data, err := get(ctx, address, maxArchive)
+	data, err := f.get(ctx, address, maxArchive)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s source) download(ctx context.Context) (*Chart, error) {
 	if want := strings.TrimPrefix(found.Digest, "sha256:"); want != "" && hex.EncodeToString(sum[:]) != want {
 		return nil, errors.New("the digest of the archive differs from that in index.yaml")
 	}
-	return unpack(data, 0)
+	return unpackOne(data)
 }
 
 // findVersion returns the entry of a version.
@@ -97,8 +97,8 @@ func cutTag(reference string) (repository, tag string) {
 }
 
 // get returns the content at a URL.
-func get(ctx context.Context, address string, limit int64) ([]byte, error) {
-	body, err := open(ctx, address)
+func (f Fetcher) get(ctx context.Context, address string, limit int64) ([]byte, error) {
+	body, err := f.open(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -111,17 +111,17 @@ func get(ctx context.Context, address string, limit int64) ([]byte, error) {
 }
 
 // open returns the content at a URL as a stream.
-func open(ctx context.Context, address string) (io.ReadCloser, error) {
+func (f Fetcher) open(ctx context.Context, address string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	response, err := (&http.Client{Transport: transport()}).Do(request)
+	response, err := f.client().Do(request)
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s returned %s", request.URL.Redacted(), response.Status), response.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s returned %d %s", request.URL.Redacted(), response.StatusCode, http.StatusText(response.StatusCode)), response.Body.Close())
 	}
 	return response.Body, nil
 }

@@ -8,6 +8,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -23,6 +24,8 @@ type Cloud struct {
 	// provider config has no credentials. Every user who can write templates
 	// then acts with the manager's permissions.
 	OwnIdentity bool
+	// Policy restricts the addresses of endpoints that templates name.
+	Policy *dial.Policy
 	// Now returns the current time.
 	Now func() time.Time
 }
@@ -100,7 +103,7 @@ func (c Cloud) load(ctx context.Context, credentials *workspace.Credentials, reg
 	case len(given.endpoints) > 0:
 		return Config{}, errForeignEndpoint
 	}
-	return Load(ctx, given, Options{Region: region, RoleARN: roleARN})
+	return Load(ctx, given, Options{Region: region, RoleARN: roleARN, Policy: c.Policy})
 }
 
 // asFault turns an error that only a change in AWS or of the credentials can fix

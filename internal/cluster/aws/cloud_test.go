@@ -9,6 +9,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -54,4 +55,18 @@ func TestCloud_waitsWithTheReasonOfTheStepIfAWSRefuses(t *testing.T) {
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(waiting.Reason).To(Equal(controlplanev1.SpotRoleFailedReason))
+}
+
+// A template names the endpoint, and with it an address that only the manager may reach.
+func TestCloud_callsAllowedEndpointsOnly(t *testing.T) {
+	g := NewWithT(t)
+	server := awstest.New(t)
+	given := &workspace.Credentials{Env: server.Env()}
+	_, err := Cloud{Policy: &dial.Policy{}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region)
+	g.Expect(err).To(MatchError(ContainSubstring(dial.ErrDenied.Error())))
+
+	loopback, err := dial.ParseNetworks([]string{"127.0.0.0/8", "::1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = Cloud{Policy: &dial.Policy{Allowed: loopback}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region)
+	g.Expect(err).NotTo(HaveOccurred())
 }

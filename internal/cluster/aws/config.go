@@ -12,8 +12,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
@@ -28,6 +30,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
+
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
 // Names of services, as in AWS_ENDPOINT_URL_STS.
@@ -60,12 +64,27 @@ var (
 	sharedClient = httpClient.Freeze()
 )
 
+// restricted are the clients by policy. There is one policy in a manager.
+var restricted sync.Map
+
+// restrictedClient returns a client that connects only to addresses that a policy allows.
+func restrictedClient(policy *dial.Policy) sdkaws.HTTPClient {
+	if client, found := restricted.Load(policy); found {
+		return client.(sdkaws.HTTPClient)
+	}
+	client := httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = policy.DialContext }).Freeze()
+	stored, _ := restricted.LoadOrStore(policy, client)
+	return stored.(sdkaws.HTTPClient)
+}
+
 // Options are the settings of requests that the credentials do not determine.
 type Options struct {
 	// Region takes precedence over the region that the credentials name.
 	Region string
 	// RoleARN is a role to assume with the credentials.
 	RoleARN string
+	// Policy restricts the addresses of endpoints that the credentials name.
+	Policy *dial.Policy
 }
 
 // Config holds the region, the endpoints and the identity that requests are sent
@@ -92,6 +111,9 @@ func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 	if sdk.HTTPClient == sdkaws.HTTPClient(httpClient) {
 		// No setting of the manager, such as AWS_CA_BUNDLE, has changed it.
 		sdk.HTTPClient = sharedClient
+	}
+	if len(c.endpoints) > 0 && o.Policy != nil {
+		sdk.HTTPClient = restrictedClient(o.Policy)
 	}
 	cfg := Config{
 		sdk: sdk, endpoints: c.endpoints, identity: c.fingerprint(o.RoleARN),

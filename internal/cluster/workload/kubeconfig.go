@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
@@ -108,7 +109,13 @@ func check(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 }
 
 // Reader reads Secrets for connections to workload clusters. It cleans the kubeconfigs.
-type Reader struct{ client.Reader }
+type Reader struct {
+	client.Reader
+
+	// Policy restricts the addresses of API servers. They are checked when a kubeconfig is
+	// read, before each new connection.
+	Policy *dial.Policy
+}
 
 // Get reads an object. It returns an error for a kubeconfig that must not be used.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -123,6 +130,22 @@ func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	if err != nil {
 		return fmt.Errorf("using Secret %s: %w", key, err)
 	}
+	if err := r.checkServer(ctx, cleaned); err != nil {
+		return fmt.Errorf("using Secret %s: %w", key, err)
+	}
 	found.Data = map[string][]byte{secret.KubeconfigDataName: cleaned}
 	return nil
+}
+
+// checkServer returns an error if the address of the API server is denied.
+func (r Reader) checkServer(ctx context.Context, kubeconfig []byte) error {
+	config, err := parse(kubeconfig)
+	if err != nil {
+		return err
+	}
+	server, err := url.Parse(config.Clusters[name].Server)
+	if err != nil {
+		return errors.New("the server of the kubeconfig is not a URL")
+	}
+	return r.Policy.CheckHost(ctx, server.Hostname())
 }

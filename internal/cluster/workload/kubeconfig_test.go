@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
 const good = `
@@ -131,7 +133,7 @@ func TestReader_cleansKubeconfigs(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Data: map[string][]byte{"value": []byte(text), "other": []byte("x")}}
 	}
 	bad := strings.Replace(good, "token: s3cret", "tokenFile: /var/s3cret", 1)
-	reader := Reader{fake.NewClientBuilder().WithObjects(object("a-kubeconfig", good), object("b-kubeconfig", bad), object("b", bad)).Build()}
+	reader := Reader{Reader: fake.NewClientBuilder().WithObjects(object("a-kubeconfig", good), object("b-kubeconfig", bad), object("b", bad)).Build()}
 	get := func(name string) (*corev1.Secret, error) {
 		found := &corev1.Secret{}
 		return found, reader.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, found)
@@ -144,4 +146,26 @@ func TestReader_cleansKubeconfigs(t *testing.T) {
 	found, err = get("b")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found.Data).To(HaveLen(2), "it is not a kubeconfig")
+}
+
+func TestReader_checksTheAddressOfTheServer(t *testing.T) {
+	secret := func(server string) *corev1.Secret {
+		text := strings.Replace(good, "https://127.0.0.1:6443", server, 1)
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a-kubeconfig"}, Data: map[string][]byte{"value": []byte(text)}}
+	}
+	for server, allowed := range map[string]bool{
+		"https://127.0.0.1:6443": false, "https://localhost": false, "https://169.254.169.254": false, "https://[::ffff:169.254.169.254]": false, "https://10.96.0.1": false,
+		"https://10.0.0.1": true, "https://203.0.113.7:6443": true,
+	} {
+		g := NewWithT(t)
+		denied, err := dial.ParseNetworks([]string{"10.96.0.0/12"})
+		g.Expect(err).NotTo(HaveOccurred())
+		reader := Reader{Reader: fake.NewClientBuilder().WithObjects(secret(server)).Build(), Policy: &dial.Policy{Denied: denied}}
+		err = reader.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "a-kubeconfig"}, &corev1.Secret{})
+		if allowed {
+			g.Expect(err).NotTo(HaveOccurred(), server)
+			continue
+		}
+		g.Expect(err).To(MatchError(dial.ErrDenied), server)
+	}
 }

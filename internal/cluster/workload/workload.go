@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
 // requestTimeout limits each request, because a reconciliation waits for it.
@@ -26,14 +28,19 @@ const requestTimeout = 5 * time.Second
 // userAgent identifies CAPT in the audit log of a workload cluster.
 const userAgent = "capt-manager"
 
+// maxResponse limits a response of an API server, which the manager reads into memory.
+const maxResponse = 16 << 20
+
 // Connector connects to workload clusters.
 type Connector struct {
 	Scheme *runtime.Scheme
+	// Policy restricts the addresses of API servers.
+	Policy *dial.Policy
 }
 
 // Version checks that the API server is ready, and returns its version.
 func (c Connector) Version(ctx context.Context, kubeconfig []byte) (*apiversion.Info, error) {
-	config, err := restConfig(kubeconfig)
+	config, err := c.restConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +59,14 @@ func (c Connector) Version(ctx context.Context, kubeconfig []byte) (*apiversion.
 	}
 	info := &apiversion.Info{}
 	if err := json.Unmarshal(text, info); err != nil {
-		return nil, fmt.Errorf("reading the version: %w", err)
+		return nil, errors.New("the answer to /version is not a version")
 	}
 	return info, nil
 }
 
 // Client returns a client that reads without a cache.
 func (c Connector) Client(kubeconfig []byte) (client.Client, error) {
-	config, err := restConfig(kubeconfig)
+	config, err := c.restConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +77,7 @@ func (c Connector) Client(kubeconfig []byte) (client.Client, error) {
 	return created, nil
 }
 
-func restConfig(kubeconfig []byte) (*rest.Config, error) {
+func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
 	cleaned, err := Clean(kubeconfig)
 	if err != nil {
 		return nil, err
@@ -80,8 +87,30 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 		return nil, errors.New("the kubeconfig is invalid")
 	}
 	config.Timeout, config.UserAgent = requestTimeout, userAgent
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refuseRedirects{next} })
+	certificates, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, errors.New("the certificates of the kubeconfig are invalid")
+	}
+	// The connections end soon: each kubeconfig has its own, and is rarely used.
+	base := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates,
+		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout,
+	}
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = limited{refuseRedirects{c.Policy.Transport(base)}}
 	return config, nil
+}
+
+// limited limits the size of responses.
+type limited struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
+	}
+	return response, err
 }
 
 // refuseRedirects refuses to follow a redirect, with which an API server could obtain
@@ -99,15 +128,20 @@ func (r refuseRedirects) RoundTrip(request *http.Request) (*http.Response, error
 }
 
 // ShortError returns the cause of a failed request. It omits details that differ
-// between attempts, such as the local port.
+// between attempts, such as the local port, and what the server answered: a user chooses
+// the server, and could read an answer that only the manager gets.
 func ShortError(err error) error {
 	var network *net.OpError
 	var address *url.Error
+	var answer apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the credentials of the kubeconfig are rejected")
 	case apierrors.IsForbidden(err):
 		return errors.New("the user of the kubeconfig has no permission")
+	case errors.As(err, &answer):
+		code := int(answer.Status().Code)
+		return fmt.Errorf("the API server returned %d %s", code, http.StatusText(code))
 	case errors.As(err, &network) && network.Op == "dial":
 		return fmt.Errorf("%s: %w", network.Addr, network.Err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -44,9 +44,9 @@ type Versions interface {
 }
 
 // Charts checks the paths of chart values. CheckPath may block for a download, once
-// per chart. A chart that cannot be read passes.
+// per chart, which does not delay other namespaces. A chart that cannot be read passes.
 type Charts interface {
-	CheckPath(ctx context.Context, chart addonsv1.ChartSource, targetPath string) error
+	CheckPath(ctx context.Context, namespace string, chart addonsv1.ChartSource, targetPath string) error
 }
 
 // Reconciler installs add-ons.

@@ -127,7 +127,7 @@ func (r *Reconciler) checkChartPaths(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for i, v := range s.addon.Spec.Helm.ValuesFrom {
-		if err := r.Charts.CheckPath(ctx, s.addon.Spec.Helm.Chart, v.TargetPath); err != nil {
+		if err := r.Charts.CheckPath(ctx, s.addon.Namespace, s.addon.Spec.Helm.Chart, v.TargetPath); err != nil {
 			return fault.Stall(addonsv1.InvalidTargetPathReason, "Add-on %s: helm.valuesFrom[%d].targetPath: %w", s.addon.Name, i, err)
 		}
 	}

@@ -46,7 +46,7 @@ type unsupported struct{}
 
 func (unsupported) CheckAddon(*addonsv1.CAPTAddon, string) error { return errors.New("too old") }
 
-func (unsupported) CheckPath(_ context.Context, _ addonsv1.ChartSource, path string) error {
+func (unsupported) CheckPath(_ context.Context, _ string, _ addonsv1.ChartSource, path string) error {
 	if path == "bad" {
 		return errors.New("does not exist")
 	}

@@ -126,6 +126,9 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 			"--terraform-binary=" + tofu,
 			"--work-dir=" + p.environment.workDir(),
 			"--max-runs=4",
+			// Workload clusters, charts and the emulated AWS are on this machine.
+			"--allowed-cidrs=127.0.0.0/8,::1/128",
+			"--webhook-host=127.0.0.1",
 			"--webhook-port=" + strconv.Itoa(p.ports[managerWebhooks]),
 			"--webhook-cert-dir=" + p.environment.webhookDir(),
 			"--health-addr=" + p.host(managerHealth),

@@ -1,0 +1,58 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/spf13/pflag"
+
+	"github.com/appthrust/capt/internal/kubernetes/dial"
+)
+
+// NetworkOptions restrict the addresses to which the manager connects for its users:
+// chart repositories, workload clusters and endpoints of AWS that templates name.
+type NetworkOptions struct {
+	// ClusterCIDRs are networks of the management cluster, which users do not reach.
+	ClusterCIDRs []string
+	// AllowedCIDRs are networks that are reached although they are denied by default.
+	AllowedCIDRs []string
+	// ChartHosts are the hosts of chart repositories. Empty allows all.
+	ChartHosts []string
+
+	policy dial.Policy
+}
+
+// AddFlags registers the flags.
+func (o *NetworkOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", nil, "Networks of the management cluster, such as those of Services and Pods, to which the manager does not connect for users: to chart repositories, workload clusters and AWS endpoints that they name.")
+	fs.StringSliceVar(&o.AllowedCIDRs, "allowed-cidrs", nil, "Networks to which the manager connects for users although they are denied by default: loopback, link-local and multicast addresses, metadata services of clouds, and --cluster-cidrs.")
+	fs.StringSliceVar(&o.ChartHosts, "allowed-chart-hosts", nil, "Hosts from which the manager reads charts, such as ghcr.io or *.example.com, including those to which repositories redirect. A host without a wildcard may have any address. Empty allows all hosts.")
+}
+
+// Validate parses the networks.
+func (o *NetworkOptions) Validate() error {
+	var errs []error
+	for _, flag := range []struct {
+		name  string
+		texts []string
+		into  *[]netip.Prefix
+	}{{"cluster-cidrs", o.ClusterCIDRs, &o.policy.Denied}, {"allowed-cidrs", o.AllowedCIDRs, &o.policy.Allowed}} {
+		networks, err := dial.ParseNetworks(flag.texts)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
+		}
+		*flag.into = networks
+	}
+	return errors.Join(errs...)
+}
+
+// clusters returns the policy of connections to workload clusters and AWS.
+func (o *NetworkOptions) clusters() *dial.Policy { return &o.policy }
+
+// charts returns the policy of connections to chart repositories.
+func (o *NetworkOptions) charts() *dial.Policy {
+	policy := o.policy
+	policy.Hosts = o.ChartHosts
+	return &policy
+}
