@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/appthrust/capt/internal/cli"
+	"github.com/appthrust/capt/internal/cli/text"
 )
 
 func main() {
@@ -28,7 +29,7 @@ func main() {
 	cancel()
 	if err != nil && err.Error() != "" {
 		// Errors suggest commands: use the name by which the program was called.
-		fmt.Fprintf(os.Stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "captctl ", name+" "))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, text.Clean(strings.ReplaceAll(err.Error(), "captctl ", name+" ")))
 	}
 	os.Exit(cli.Code(err))
 }

@@ -33,6 +33,7 @@ type Options struct {
 // New returns the captctl command.
 func New(streams Streams) *cobra.Command {
 	cobra.EnableCommandSorting = false
+	streams.Out, streams.Err = text.NewPrintable(streams.Out), text.NewPrintable(streams.Err)
 	o := &Options{Streams: streams, Kube: genericclioptions.NewConfigFlags(true)}
 	root := group(&cobra.Command{
 		Use:   "captctl",

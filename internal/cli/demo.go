@@ -151,7 +151,7 @@ func (s *stepLine) report(p demo.Progress) {
 // clear removes the line of the current step.
 func (s *stepLine) clear() {
 	if s.live {
-		fmt.Fprintf(s.out, "\r\x1b[K")
+		fmt.Fprint(s.out, text.Return+text.Escape+"[K")
 	}
 }
 

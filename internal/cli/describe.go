@@ -159,14 +159,14 @@ type screen struct {
 func newScreen(d *describeOptions) *screen {
 	s := &screen{d: d, trees: make(chan *describe.Node), done: make(chan struct{})}
 	s.height = func() int {
-		if file, ok := d.Out.(*os.File); ok {
+		if file, ok := text.Raw(d.Out).(*os.File); ok {
 			if _, height, err := term.GetSize(int(file.Fd())); err == nil {
 				return height
 			}
 		}
 		return 0
 	}
-	fmt.Fprintf(d.Out, "\x1b[2J")
+	fmt.Fprint(d.Out, text.Escape+"[2J")
 	go s.run()
 	return s
 }
@@ -202,7 +202,7 @@ func (s *screen) draw(tree *describe.Node) {
 		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: enlarge the window", more))
 	}
 	// Overwrite each line, then clear the rest: clearing first would flicker.
-	fmt.Fprintf(s.d.Out, "\x1b[H%s\x1b[K\n\x1b[J", strings.Join(lines, "\x1b[K\n"))
+	fmt.Fprint(s.d.Out, text.Escape+"[H"+strings.Join(lines, text.Escape+"[K\n")+text.Escape+"[K\n"+text.Escape+"[J")
 }
 
 func (s *screen) show(tree *describe.Node) error {

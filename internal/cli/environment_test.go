@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"
@@ -135,7 +136,7 @@ func TestStepLine_isRedrawnOnlyOnTerminals(t *testing.T) {
 		true:  "\r\x1b[K   1.0 s  Flux … Applying\r\x1b[K   2.0 s  Flux\n",
 	} {
 		var out bytes.Buffer
-		line := &stepLine{out: &out, live: live}
+		line := &stepLine{out: text.NewPrintable(&out), live: live}
 		for _, step := range steps {
 			line.report(step)
 		}

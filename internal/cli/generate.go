@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/appthrust/capt/internal/cli/flavor"
+	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
@@ -94,7 +95,7 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	if _, err := o.Out.Write(filled); err != nil {
+	if _, err := text.Raw(o.Out).Write(filled); err != nil {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	return nil

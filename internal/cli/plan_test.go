@@ -78,7 +78,7 @@ Plan: 2 to add, 1 to change, 2 to destroy.
 				tc.change(plan)
 			}
 			var out bytes.Buffer
-			g.Expect(printPlan(&out, plan, tc.style, now)).To(Succeed())
+			g.Expect(printPlan(text.NewPrintable(&out), plan, tc.style, now)).To(Succeed())
 			g.Expect(out.String()).To(Equal(tc.want))
 		})
 	}

@@ -25,7 +25,7 @@ func (p *progress) show(line string) {
 	}
 	p.last = line
 	if p.live {
-		fmt.Fprintf(p.o.Err, "\r\x1b[K%s", p.style.Fit(line, 1))
+		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K"+p.style.Fit(line, 1))
 		return
 	}
 	fmt.Fprintln(p.o.Err, line)
@@ -34,6 +34,6 @@ func (p *progress) show(line string) {
 // end removes the line from a terminal.
 func (p *progress) end() {
 	if p.live && p.last != "" {
-		fmt.Fprintf(p.o.Err, "\r\x1b[K")
+		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/cli/render"
+	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cli/validate"
 )
 
@@ -88,7 +89,7 @@ func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags
 	if flags.output == "json" {
 		write = rendering.WriteJSON
 	}
-	if err := write(o.Out); err != nil {
+	if err := write(text.Raw(o.Out)); err != nil {
 		return err
 	}
 	for _, p := range rendering.Problems {

@@ -134,7 +134,7 @@ encrypted state is decrypted. The state may contain secrets.
 			if file != "" && file != "-" {
 				return writePrivate(file, state)
 			}
-			_, err = o.Out.Write(append(state, '\n'))
+			_, err = text.Raw(o.Out).Write(append(state, '\n'))
 			return err
 		},
 	})

@@ -80,7 +80,7 @@ func provisioning() *describe.Objects {
 func render(t *testing.T, n *describe.Node, style text.Style) string {
 	t.Helper()
 	var out bytes.Buffer
-	NewWithT(t).Expect(describe.Render(&out, n, style, now)).To(Succeed())
+	NewWithT(t).Expect(describe.Render(text.NewPrintable(&out), n, style, now)).To(Succeed())
 	return "\n" + out.String()
 }
 

@@ -56,7 +56,7 @@ func (o *Output) Print(w io.Writer, value any) error {
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	if _, err := w.Write(data); err != nil {
+	if _, err := Raw(w).Write(data); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (o *Output) Print(w io.Writer, value any) error {
 
 // PrintJSON writes a value as indented JSON.
 func PrintJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(Raw(w))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {

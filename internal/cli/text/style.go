@@ -44,7 +44,7 @@ func StyleOf(w io.Writer) Style {
 		return Style{}
 	}
 	style := Style{Colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
-	if file, ok := w.(*os.File); ok {
+	if file, ok := Raw(w).(*os.File); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
 			style.Width = width
 		}
@@ -54,6 +54,9 @@ func StyleOf(w io.Writer) Style {
 
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
+	if w, ok := stream.(io.Writer); ok {
+		stream = Raw(w)
+	}
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
@@ -63,7 +66,7 @@ func (s Style) Paint(c Colour, text string) string {
 	if !s.Colour || c == Plain || text == "" {
 		return text
 	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+	return Escape + "[" + string(c) + "m" + text + Escape + "[0m"
 }
 
 // minWidth is the width to which a text may be shortened on a narrow terminal.

@@ -27,7 +27,7 @@ func TestTable_alignsColumnsAndShortensTheLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			NewWithT(t).Expect(table.Print(&out, tc.style)).To(Succeed())
+			NewWithT(t).Expect(table.Print(text.NewPrintable(&out), tc.style)).To(Succeed())
 			NewWithT(t).Expect(out.String()).To(Equal(tc.want))
 		})
 	}

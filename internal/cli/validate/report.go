@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/cli/text"
 )
 
 // Formats are the output formats. The first is the default.
@@ -39,7 +41,7 @@ func Write(w io.Writer, format string, findings []Finding) error {
 }
 
 func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(text.Raw(w))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
