@@ -69,6 +69,9 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	cd dev && go run ./manifests chart
 	cd dev && go run ./modules -write-readmes
 	cd dev && go run ./templates
+	cd dev && go run ./docs reference
+	@mkdir -p docs/reference
+	go run ./cmd/captctl reference > docs/reference/captctl.md.new && mv docs/reference/captctl.md.new docs/reference/captctl.md
 
 .PHONY: fmt
 fmt: parts-lint ## Format the code.
@@ -81,9 +84,9 @@ lint: parts-lint ## Run the linters over every module with code of CAPT.
 .PHONY: verify
 verify: generate ## Check that generated files, modules and versions are current.
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "go.mod of $$m is not tidy: run 'go mod tidy' there"; exit 1; }; done
-	@cd dev && go run ./verify -root ..
-	@git diff --exit-code -- api config charts templates modules || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
-	@test -z "$$(git ls-files --others --exclude-standard -- api config charts templates modules)" || { git ls-files --others --exclude-standard -- api config charts templates modules; echo "generated files are not committed"; exit 1; }
+	@cd dev && go run ./verify -root .. && go run ./docs check
+	@git diff --exit-code -- api config charts templates modules docs/reference || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard -- api config charts templates modules docs/reference)" || { git ls-files --others --exclude-standard -- api config charts templates modules docs/reference; echo "generated files are not committed"; exit 1; }
 
 .PHONY: scan
 scan: build ## Search the programs of CAPT and OpenTofu for known vulnerabilities; needs https://vuln.go.dev.
@@ -191,6 +194,16 @@ chaos: parts-test build ## Kill everything at random while workspaces change, an
 	@go build -o bin/chaos ./test/chaos
 	$(if $(filter s3,$(BACKEND)),@cd dev && go build -o ../bin/awsemulator ./awsemulator)
 	$(if $(filter s3,$(BACKEND)),exec bin/awsemulator $(CHAOS),exec $(CHAOS))
+
+##@ Documentation
+
+.PHONY: docs
+docs: ## Check the documentation and build it as a site to out/site; needs Python 3 and PyPI.
+	@cd dev && go run ./docs build
+
+.PHONY: test-docs
+test-docs: parts-test build ## Run the commands of the documentation that are marked as run, in local management clusters; needs jq.
+	CAPT_TEST_DOCS=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/docs
 
 ##@ Benchmarks
 

@@ -62,7 +62,7 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(newVersionCommand(o))
+	root.AddCommand(newVersionCommand(o), newReferenceCommand(o))
 	o.completeFlags(root)
 	completeEnvironments(root)
 	o.wrapErrors(root)

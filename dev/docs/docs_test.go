@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCheck_hasNoFindings(t *testing.T) {
+	findings, err := check("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range findings {
+		t.Error(finding)
+	}
+}
+
+func TestSlugOf_isThatOfGitHub(t *testing.T) {
+	for title, want := range map[string]string{
+		"Back up":                                "back-up",
+		"Validate manifests: `captctl validate`": "validate-manifests-captctl-validate",
+		"What happens – and why":                 "what-happens--and-why",
+		"The [engine](engine.md), v1.2":          "the-engine-v12",
+		"snake_case and-dash":                    "snake_case-and-dash",
+		"日本語":                                    "日本語",
+		"Platforms (and providers)?":             "platforms-and-providers",
+	} {
+		if got := slugOf(title); got != want {
+			t.Errorf("slug of %q is %q, want %q", title, got, want)
+		}
+	}
+}
+
+func TestParsePage_findsBlocksLinksAndAnchors(t *testing.T) {
+	p := parsePage("docs/p.md", `# Title
+
+[a](b.md#c) and `+"`[code](none.md)`"+` ![image](i.svg "title")
+
+## Title
+
+`+"```yaml\n[no](link.md)\n```"+`
+
+<!-- run: first -->
+`+"```sh\necho a\n# comment\n```"+`
+
+<!-- not run: needs a cloud -->
+
+`+"```console\n$ aws\n```\n\n```sh\nnone\n```"+`
+
+<!-- blocks not run: all the same -->
+`+"```bash\nmore\n```\n")
+	var links []string
+	for _, l := range p.links {
+		links = append(links, l.target)
+	}
+	if want := []string{"b.md#c", "i.svg"}; !slices.Equal(links, want) {
+		t.Errorf("links %q, want %q", links, want)
+	}
+	if !p.anchors["title"] || !p.anchors["title-1"] || len(p.anchors) != 2 {
+		t.Errorf("anchors %v", p.anchors)
+	}
+	want := []block{{run: "first", text: "echo a\n# comment\n"}, {reason: "needs a cloud", text: "$ aws\n"}, {text: "none\n"}, {reason: "all the same", text: "more\n"}}
+	if len(p.blocks) != len(want) {
+		t.Fatalf("blocks %+v", p.blocks)
+	}
+	for i, b := range p.blocks {
+		b.line = 0
+		if b != want[i] {
+			t.Errorf("block %d is %+v, want %+v", i, b, want[i])
+		}
+	}
+}
+
+// write writes the files of a small repository.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range []string{"README.md", "README.ja.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		if _, found := files[name]; !found {
+			files[name] = "# " + name + "\n"
+		}
+	}
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestCheck_findsEachProblem(t *testing.T) {
+	root := write(t, map[string]string{
+		"docs/nav.yaml": "- Home: index.md\n- A: a.md\n- Gone: gone.md\n",
+		"docs/a.md": "# A\n[b](b.md) [b](b.md#there) [b](b.md#nowhere) [c](c.md) [r](../README.md#readmemd) [o](../../o) [w](http://example.com)\n" +
+			"[here](#a) [nothing](#b) [dir](../docs)\n\n```sh\nls\n```\n",
+		"docs/b.md": "# There\n\n<!-- not run: an example -->\n```sh\nls\n```\n",
+	})
+	got, err := check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"docs/a.md:2: ../../o: it is outside of the repository",
+		"docs/a.md:2: b.md#nowhere: the page has no such heading",
+		"docs/a.md:2: c.md: the file does not exist",
+		"docs/a.md:2: http://example.com: use https",
+		"docs/a.md:3: #b: the page has no such heading",
+		"docs/a.md:5: the command block has no marker: write <!-- run: SCENARIO --> or <!-- not run: REASON --> in the line before it",
+		"docs/nav.yaml: b.md is missing",
+		"docs/nav.yaml: gone.md does not exist",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestSiteLinks_stayOnTheSiteOrGoToGitHub(t *testing.T) {
+	root := write(t, map[string]string{"config/a.yaml": "", "docs/reference/api.md": "# API\n"})
+	for _, tt := range []struct{ page, text, want string }{
+		{"README.md", "[q](docs/quickstart.md#use-it) ![i](docs/images/a.svg)", "[q](quickstart.md#use-it) ![i](images/a.svg)"},
+		{"docs/a.md", "[c](../config/a.yaml) [d](../config)", "[c](" + repository + "/blob/main/config/a.yaml) [d](" + repository + "/tree/main/config)"},
+		{"docs/a.md", "[r](../README.md#tests) [b](b.md) [c](#here) [w](https://example.com/a)", "[r](index.md#tests) [b](b.md) [c](#here) [w](https://example.com/a)"},
+		{"docs/reference/api.md", "[r](../../README.md) [b](../b.md)", "[r](../index.md) [b](../b.md)"},
+		{"docs/a.md", "```md\n[c](../config/a.yaml)\n```", "```md\n[c](../config/a.yaml)\n```"},
+	} {
+		if got := siteLinks(root, tt.page, tt.text); got != tt.want {
+			t.Errorf("%s: %s becomes\n%s, want\n%s", tt.page, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestReference_hasEveryKindAndIsCurrent(t *testing.T) {
+	committed, err := os.ReadFile("../../docs/reference/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "config", "crd"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bases, err := filepath.Abs("../../config/crd/bases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(bases, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReference(root); err != nil {
+		t.Fatal(err)
+	}
+	current, err := os.ReadFile(filepath.Join(root, "docs", "reference", "api.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(current) != string(committed) {
+		t.Error("docs/reference/api.md is not current: run `make generate`")
+	}
+	for _, text := range []string{"## CAPTCluster\n", "## WorkspaceTemplateApply\n", "`kubectl get wsta`", "| `templateRef.name` | string |"} {
+		if !strings.Contains(string(current), text) {
+			t.Errorf("%q is missing", text)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// Package docs runs the commands of the documentation: the blocks of one scenario, in
+// the order of the pages, in one shell.
+package docs
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// testTimeout is how long a scenario may take on a busy machine.
+const testTimeout = 6 * time.Minute
+
+// scenario is a sequence of command blocks.
+type scenario struct {
+	name string
+	// pages are the pages with its blocks, in order. No other page may have one.
+	pages []string
+	// before and after are commands that the reader does not run: they prepare the
+	// files that the text assumes, and check the result.
+	before, after string
+}
+
+var scenarios = []scenario{
+	{name: "engine", pages: []string{"README.md"}},
+	{name: "own-module", pages: []string{"docs/own-module.md"}},
+	{
+		name:  "from-terraform",
+		pages: []string{"docs/migrate-from-terraform.md", "docs/approvals.md"},
+		after: `
+captctl state list blue | grep -qx terraform_data.network
+test "$(kubectl get secret blue-connection -o jsonpath='{.data.network}' | base64 -d)" = "network of green"
+test "$(captctl history blue -o json | jq '[.finished[] | select(.operation == "Apply")] | length')" = 1
+`,
+	},
+	{
+		// It continues from-terraform: blue exists.
+		name:   "backup",
+		pages:  []string{"docs/backup.md"},
+		before: `id=$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id'); ln -s "$NEW_KUBECONFIG" new.kubeconfig`,
+		after: `
+test "$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id')" = "$id"
+test "$(captctl history blue -o json | jq '[.finished[] | select(.operation == "Apply")] | length')" = 0
+kubectl patch wsta blue --type=merge -p '{"spec":{"variables":{"team":"red"}}}'
+kubectl wait --for=jsonpath='{.status.conditions[?(@.type=="Ready")].reason}'=WaitingForApproval wsta/blue --timeout=2m
+captctl approve blue --yes --wait
+kubectl delete wsta blue
+test -z "$(kubectl get secrets -o name | grep tfstate)"
+`,
+	},
+}
+
+var (
+	marker = regexp.MustCompile("(?m)^ *<!-- run: ([a-z-]+) -->\n( *)```(?:sh|bash)\n((?s:.*?))\n *```$")
+	named  = regexp.MustCompile(`<!-- run: ([a-z-]+) -->`)
+)
+
+// blocks returns the command blocks of a scenario in a page.
+func blocks(text, name string) []string {
+	var found []string
+	for _, match := range marker.FindAllStringSubmatch(text, -1) {
+		if match[1] == name {
+			found = append(found, strings.ReplaceAll("\n"+match[3], "\n"+match[2], "\n"))
+		}
+	}
+	return found
+}
+
+func readPage(t *testing.T, root, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+// Every block that is marked as run belongs to a scenario, and every scenario has
+// blocks.
+func TestScenarios_haveBlocks(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	expected := map[string]bool{}
+	for _, s := range scenarios {
+		for _, page := range s.pages {
+			g.Expect(blocks(readPage(t, root, page), s.name)).NotTo(BeEmpty(), "%s has no block of %s", page, s.name)
+			expected[page+" "+s.name] = true
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		name, err := filepath.Rel(root, page)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, match := range named.FindAllStringSubmatch(readPage(t, root, name), -1) {
+			g.Expect(expected).To(HaveKey(name+" "+match[1]), "no scenario runs the block")
+		}
+	}
+}
+
+func TestBlocks_areUnindented(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	text := "1. a\n\n   <!-- run: one -->\n   ```sh\n   a <<E\n     b\n   E\n   ```\n\n<!-- run: two -->\n```sh\nc\n```\n<!-- run: one -->\n```sh\nd\n```\n"
+	g.Expect(blocks(text, "one")).To(Equal([]string{"\na <<E\n  b\nE", "\nd"}))
+	g.Expect(blocks(text, "two")).To(Equal([]string{"\nc"}))
+}
+
+// environment starts a local management cluster and returns its directory.
+func environment(t *testing.T, captctl, base, name string) string {
+	t.Helper()
+	t.Cleanup(func() {
+		out, err := exec.CommandContext(context.Background(), captctl, "down", name, "--dir", base, "--yes").CombinedOutput()
+		if err != nil {
+			t.Errorf("stopping %s: %v: %s", name, err, out)
+		}
+	})
+	out, err := exec.CommandContext(t.Context(), captctl, "up", name, "--dir", base, "--timeout", testTimeout.String()).CombinedOutput()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
+	return filepath.Join(base, name)
+}
+
+func TestDocs_runsBlocks(t *testing.T) {
+	if os.Getenv("CAPT_TEST_DOCS") == "" {
+		t.Skip("run `make test-docs`: the test starts two management clusters")
+	}
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	captctl, err := testenv.Built("captctl")
+	g.Expect(err).NotTo(HaveOccurred())
+	base := t.TempDir()
+	current, fresh := environment(t, captctl, base, "current"), environment(t, captctl, base, "fresh")
+	path := strings.Join([]string{filepath.Join(current, "bin"), filepath.Join(root, "bin", "parts"), os.Getenv("PATH")}, string(os.PathListSeparator))
+	for _, s := range scenarios {
+		passed := t.Run(s.name, func(t *testing.T) {
+			g := NewWithT(t)
+			script := []string{s.before}
+			for _, page := range s.pages {
+				script = append(script, blocks(readPage(t, root, page), s.name)...)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+			defer cancel()
+			shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", strings.Join(append(script, s.after), "\n"))
+			shell.Dir = t.TempDir()
+			shell.Env = []string{
+				"PATH=" + path, "HOME=" + base, "CAPT_ROOT=" + root,
+				"KUBECONFIG=" + filepath.Join(current, "kubeconfig"), "NEW_KUBECONFIG=" + filepath.Join(fresh, "kubeconfig"),
+			}
+			out, err := shell.CombinedOutput()
+			g.Expect(err).NotTo(HaveOccurred(), string(out))
+			t.Logf("%s", out)
+		})
+		if !passed {
+			return
+		}
+	}
+}
