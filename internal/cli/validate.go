@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type validateFlags struct {
 	output      string
 	strict      bool
 	charts      []string
+	modules     []string
 	fetchCharts bool
 }
 
@@ -41,14 +43,35 @@ manifests, is a warning.`,
 
   # Validate the values of add-ons with a local chart, or with the charts they use.
   captctl validate --chart ./karpenter-1.14.1.tgz addon.yaml
-  captctl validate --fetch-charts addon.yaml`,
+  captctl validate --fetch-charts addon.yaml
+
+  # Check the variables and conditions of a module that runs fetch, with a copy of it.
+  captctl validate --module 'git::https://example.com/eks.git?ref=v1=./eks' clusters/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.validate(cmd.Context(), args, &flags) },
 	}
 	addFormat(c, &flags.output, validate.Formats...)
 	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
+	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, to check its variables and conditions. Can be repeated.")
 	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
 	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c
+}
+
+// readModules reads the modules of the flag --module. An address can contain "=".
+func readModules(given []string) (map[string]*validate.LocalModule, error) {
+	modules := map[string]*validate.LocalModule{}
+	for _, each := range given {
+		at := strings.LastIndex(each, "=")
+		if at <= 0 || at == len(each)-1 {
+			return nil, usageError("--module %s: expected ADDRESS=DIRECTORY", each)
+		}
+		module, err := validate.ReadModule(each[at+1:])
+		if err != nil {
+			return nil, &Exit{Code: 2, Err: err}
+		}
+		modules[each[:at]] = module
+	}
+	return modules, nil
 }
 
 func (o *Options) validate(ctx context.Context, paths []string, flags *validateFlags) error {
@@ -60,6 +83,9 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 		return err
 	}
 	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix, Now: time.Now()}
+	if options.Modules, err = readModules(flags.modules); err != nil {
+		return err
+	}
 	for _, path := range flags.charts {
 		c, err := chart.Load(path)
 		if err != nil {

@@ -43,6 +43,8 @@ type Options struct {
 	Charts Charts
 	// Versions is the version matrix. If it is nil, versions are not checked.
 	Versions *versions.Matrix
+	// Modules are directories of remote modules, by the address in the template.
+	Modules map[string]*LocalModule
 	// Now is the time for which the support of versions is checked. If it is zero,
 	// it is not checked.
 	Now time.Time
@@ -104,6 +106,7 @@ func check(ctx context.Context, objects []*Object, options Options) (*checker, e
 	c.index()
 	c.checkReferences()
 	c.checkCycles()
+	c.replaceModules()
 	c.checkTemplates()
 	c.checkWorkspaces()
 	c.checkTopologies()

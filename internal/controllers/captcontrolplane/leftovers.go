@@ -28,7 +28,8 @@ const leftoversInterval = 15 * time.Second
 // until it is gone. Network interfaces and rules that stay would prevent the deletion of
 // the security group of the nodes, and of the VPC. It runs when no machine is left.
 func (r *Reconciler) deleteLeftovers(ctx context.Context, s *scope) error {
-	if !s.hasLeftovers() {
+	if !s.hasLeftovers() || !isInitialized(s) && !workspace.Applied(s.apply) {
+		// Without an API server, no controller has created anything.
 		return nil
 	}
 	err := s.deletionStep(skipLeftovers, controlplanev1.LeftoversGoneCondition, func() ([]string, error) {

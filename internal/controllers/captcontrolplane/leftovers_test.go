@@ -39,6 +39,7 @@ func TestDeleteLeftovers(t *testing.T) {
 		err           error
 		want          string
 		asked, delete bool
+		never         bool
 		note          note
 	}{
 		"none":          {asked: true, delete: true},
@@ -46,6 +47,7 @@ func TestDeleteLeftovers(t *testing.T) {
 		"volumes":       {found: aws.Leftovers{Retained: []string{"volume vol-1"}}, asked: true, delete: true, note: note{controlplanev1.LeftoversReportedReason, "Left in the account: volume vol-1"}},
 		"only a report": {change: report, found: some, asked: true, note: note{controlplanev1.LeftoversReportedReason, "Left in the account: load balancer a, volume vol-1"}},
 		"another cloud": {change: output},
+		"never created": {never: true, err: errors.New("no credentials")},
 		"skipped":       {change: skipping("leftovers"), note: note{controlplanev1.StepSkippedReason, "Skipped: " + leaks[skipLeftovers]}},
 		"no answer":     {err: errors.New("AWS does not respond"), want: "wait " + controlplanev1.LeftoversUnknownReason, asked: true, delete: true},
 		"no permission": {err: fault.Wait(controlplanev1.LeftoversUnknownReason, "denied"), want: "wait " + controlplanev1.LeftoversUnknownReason, asked: true, delete: true},
@@ -65,6 +67,9 @@ func TestDeleteLeftovers(t *testing.T) {
 			}
 			s.cluster, s.infra = newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID = "vpc-1" })
 			s.apply = newWorkspace(map[string]string{"cluster_name": `"demo-in-eks"`, "security_group_ids": `["sg-1"]`, "nested": `{"a":["sg-2",3]}`})
+			if c.never {
+				s.apply.Status.Outputs = nil
+			}
 			err := r.deleteLeftovers(t.Context(), s)
 			g.Expect(result(err)).To(Equal(c.want), "%v", err)
 			if waiting, ok := fault.AsWaiting(err); ok {
