@@ -3,12 +3,16 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +84,43 @@ func (k *Keeper) Find(ctx context.Context, owner client.Object) (*infrav1.Worksp
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
-	return &list.Items[0], nil
+	found := slices.MinFunc(list.Items, func(a, b infrav1.WorkspaceTemplateApply) int { return compare(owner, &a, &b) })
+	return &found, nil
+}
+
+// compare orders workspaces that name the same owner. Users can create further ones, and
+// must not replace the outputs of the right one: it has the name that CAPT gives it, and
+// is the oldest.
+func compare(owner client.Object, a, b *infrav1.WorkspaceTemplateApply) int {
+	if first, second := hasNameOf(owner, a.Name), hasNameOf(owner, b.Name); first != second {
+		if first {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
+
+// nameSuffix is what freeName adds to a name that is taken. The UID of the owner changes
+// when it is moved.
+var nameSuffix = regexp.MustCompile(`-[0-9a-f]{8}$`)
+
+// hasNameOf reports whether a workspace has one of the names that CAPT gives to the
+// workspaces of an owner: its own name, that of the cluster, or that of the network.
+func hasNameOf(owner client.Object, name string) bool {
+	names := []string{owner.GetName()}
+	clusters := []string{owner.GetLabels()[clusterv1.ClusterNameLabel]}
+	for _, ref := range owner.GetOwnerReferences() {
+		if ref.Kind == "Cluster" {
+			clusters = append(clusters, ref.Name)
+		}
+	}
+	for _, cluster := range clusters {
+		if cluster != "" {
+			names = append(names, cluster, cluster+"-vpc")
+		}
+	}
+	return slices.Contains(names, name) || slices.Contains(names, nameSuffix.ReplaceAllString(name, ""))
 }
 
 // Ensure creates or updates the workspace of an owner and returns it. It writes

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/secret"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws"
@@ -50,16 +48,14 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *scope) error {
 // outputKubeconfig copies the kubeconfig from an output.
 func (r *Reconciler) outputKubeconfig(ctx context.Context, s *scope, found *corev1.Secret) error {
 	name := s.desired().KubeconfigOutput()
-	var connection corev1.Secret
-	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.apply.Status.ConnectionSecretName}
-	err := r.Client.Get(ctx, key, &connection)
-	if apierrors.IsNotFound(err) {
-		return fault.WaitFor(secretRetryInterval, controlplanev1.WaitingForOutputsReason, "Secret %s does not exist yet", key.Name)
+	if s.apply.Status.ConnectionSecretName == "" {
+		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no connection Secret yet")
 	}
+	outputs, err := r.Workspaces.Connection(ctx, s.apply, controlplanev1.WaitingForOutputsReason)
 	if err != nil {
-		return fmt.Errorf("reading Secret %s: %w", key.Name, err)
+		return err
 	}
-	content := connection.Data[name]
+	content := outputs[name]
 	if len(content) == 0 {
 		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty: it must be a kubeconfig", name, s.apply.Name)
 	}

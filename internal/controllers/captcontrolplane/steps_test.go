@@ -447,15 +447,20 @@ current-context: x
 	}
 	connection := func(key, value string) *corev1.Secret {
 		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production-eks-connection"},
-			Data:       map[string][]byte{key: []byte(value)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "production-eks-connection", OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(newWorkspace(nil), infrav1.GroupVersion.WithKind("WorkspaceTemplateApply")),
+			}},
+			Data: map[string][]byte{key: []byte(value)},
 		}
 	}
+	foreign := connection("kubeconfig", config)
+	foreign.OwnerReferences = nil
 	for name, c := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
 		"copied":    {[]client.Object{connection("kubeconfig", config)}, ""},
+		"of a user": {[]client.Object{foreign}, "stall " + infrav1.SecretConflictReason},
 		"no Secret": {nil, "wait " + controlplanev1.WaitingForOutputsReason},
 		"no output": {[]client.Object{connection("other", config)}, "stall " + controlplanev1.MissingOutputReason},
 		"invalid":   {[]client.Object{connection("kubeconfig", "x")}, "stall " + controlplanev1.MissingOutputReason},

@@ -5,11 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
@@ -29,10 +24,6 @@ const (
 	maxNodes      = 10000
 )
 
-// secretRetryInterval is the delay before a Secret that is about to be created is
-// read again.
-const secretRetryInterval = 2 * time.Second
-
 // outputs are the outputs of a pool's workspace.
 type outputs struct {
 	// list are the sorted provider IDs of the nodes.
@@ -48,19 +39,11 @@ func (r *Reconciler) readOutputs(ctx context.Context, apply *infrav1.WorkspaceTe
 	if list, found := apply.Status.Outputs[desired.ProviderIDListOutput]; found {
 		return outputsOf(apply, list.Raw)
 	}
-	key := client.ObjectKey{Namespace: apply.Namespace, Name: apply.Status.ConnectionSecretName}
-	if key.Name == "" {
-		return outputsOf(apply, nil)
-	}
-	var connection corev1.Secret
-	err := r.Client.Get(ctx, key, &connection)
-	if apierrors.IsNotFound(err) {
-		return outputs{}, fault.WaitFor(secretRetryInterval, infrav1.WaitingForWorkspaceReason, "Secret %s does not exist yet", key.Name)
-	}
+	connection, err := r.Workspaces.Connection(ctx, apply, infrav1.WaitingForWorkspaceReason)
 	if err != nil {
-		return outputs{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+		return outputs{}, err
 	}
-	return outputsOf(apply, connection.Data[desired.ProviderIDListOutput])
+	return outputsOf(apply, connection[desired.ProviderIDListOutput])
 }
 
 // outputsOf returns the outputs of a workspace with a list of nodes. It stalls on

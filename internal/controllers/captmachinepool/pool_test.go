@@ -180,12 +180,17 @@ func TestPool_readsALongListFromTheConnectionSecret(t *testing.T) {
 	}
 	content, err := json.Marshal(list)
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: "spot-connection", Labels: map[string]string{infrav1.ComponentLabel: "connection"}},
-		Data:       map[string][]byte{"provider_id_list": content},
-	})
 	leftOut.Store(h.Namespace)
 	owner, infra := h.pool(200)
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: "spot"}}
+	h.WaitFor(apply, "the workspace should exist", func(g Gomega) { g.Expect(apply.UID).NotTo(BeEmpty()) })
+	h.Create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.Namespace, Name: "spot-connection", Labels: map[string]string{infrav1.ComponentLabel: "connection"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(apply, infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))},
+		},
+		Data: map[string][]byte{"provider_id_list": content},
+	})
 	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	h.WaitFor(owner, "all nodes should be in the list", func(g Gomega) {
 		g.Expect(owner.Spec.ProviderIDList).To(Equal(list))
