@@ -117,6 +117,16 @@ test: parts-test build ## Run all unit and integration tests, building what they
 	go test -timeout 30m $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
+# How long make fuzz runs each target. make test runs their corpus only.
+FUZZTIME ?= 1m
+FUZZ_PACKAGES = $(sort $(dir $(shell git ls-files '*fuzz_test.go')))
+
+.PHONY: fuzz
+fuzz: ## Fuzz everything that parses what users, modules and servers write, FUZZTIME (1m) each.
+	@for package in $(FUZZ_PACKAGES); do \
+	  for target in $$(go test -list '^Fuzz' ./$$package | grep '^Fuzz'); do \
+	    echo "fuzz $$target in $$package"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$package || exit 1; done; done
+
 .PHONY: test-charts
 test-charts: parts addons ## Install the charts of the built-in add-ons with Flux and with Terraform, and test the programs of dev/bin that are written here.
 	@for m in $(PROGRAMS); do (cd $$m && go test -count=1 $(TEST_FLAGS) ./...) || exit 1; done

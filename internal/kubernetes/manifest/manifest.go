@@ -97,8 +97,9 @@ func flatten(obj *unstructured.Unstructured) ([]*unstructured.Unstructured, erro
 		if !ok {
 			return errors.New("an item of the List is not an object")
 		}
-		objects = append(objects, one)
-		return nil
+		items, err := flatten(one)
+		objects = append(objects, items...)
+		return err
 	})
 	return objects, err
 }

@@ -1,0 +1,69 @@
+package command
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Modules write to the stream of events.
+func FuzzEvent(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", `{"@level":"info","@message":"m","type":"planned_change","change":{"resource":{"addr":"a"},"action":"delete"}}`,
+		`{"@level":"error","diagnostic":{"severity":"error","summary":"s","range":{"filename":"main.tf","start":{"line":1}}}}`, `{"@level":1}`, "[",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if event, ok := parseEvent(line); ok && event.Level == "" {
+			t.Fatalf("%q is an event without a level", line)
+		}
+	})
+}
+
+// A module may bring a state of its own.
+func FuzzState(f *testing.F) {
+	for _, seed := range []string{"", "{}", `{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[{"type":"a","instances":[{}]}]}`, `{"version":"4"}`, "null"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		_, _ = ParseState(data)
+		_, _ = Identify(data)
+		IsLater(data, data)
+	})
+}
+
+// Whatever an archive contains, nothing is written outside the directory.
+func FuzzUnpack(f *testing.F) {
+	archive := func(headers ...tar.Header) []byte {
+		var packed bytes.Buffer
+		w := tar.NewWriter(&packed)
+		for _, header := range headers {
+			header.Mode = 0o644
+			if w.WriteHeader(&header) != nil {
+				continue
+			}
+			_, _ = w.Write(make([]byte, header.Size))
+		}
+		_ = w.Close()
+		return packed.Bytes()
+	}
+	f.Add([]byte{})
+	f.Add(archive(tar.Header{Name: packageDir + "/main.tf", Typeflag: tar.TypeReg, Size: 3}))
+	f.Add(archive(tar.Header{Name: packageDir + "/../../x", Typeflag: tar.TypeReg, Size: 3}))
+	f.Add(archive(tar.Header{Name: packageDir + "/l", Typeflag: tar.TypeSymlink, Linkname: "/tmp"}, tar.Header{Name: packageDir + "/l/x", Typeflag: tar.TypeReg, Size: 1}))
+	f.Add(archive(tar.Header{Name: rootEntry, Typeflag: tar.TypeReg, Size: 2}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "module")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = unpack(data, dir)
+		if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+			t.Fatalf("the archive left the directory: %v %v", entries, err)
+		}
+	})
+}
