@@ -258,7 +258,7 @@ func checkSite(site string) ([]string, error) {
 			target := name
 			if parsed.Path != "" {
 				target = path.Join(path.Dir(name), parsed.Path)
-				if strings.HasSuffix(parsed.Path, "/") || found[target] == nil && path.Ext(target) == "" {
+				if found[target] == nil {
 					target = path.Join(target, "index.html")
 				}
 			}
