@@ -22,6 +22,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspaceproviderconfig"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/reconcile/cachedreader"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/job"
@@ -159,7 +160,7 @@ func writeKubeconfig(config *rest.Config, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the kubeconfig: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := host.PrivateDir(dir); err != nil {
 		return "", fmt.Errorf("creating the work directory: %w", err)
 	}
 	path := filepath.Join(dir, "kubeconfig")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/version"
@@ -53,7 +54,25 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
 	fs.StringVar(&o.SealKey, "seal-key-secret", "", "Secret with the key that authenticates the Secrets of runs, as NAMESPACE/NAME. It is created if it does not exist. Defaults to capt-seal-key in the manager's namespace, or in kube-system outside a cluster.")
-	fs.StringVar(&o.WorkDir, "work-dir", filepath.Join(os.TempDir(), "capt"), "Working directories and plugin cache of the process executor.")
+	fs.StringVar(&o.WorkDir, "work-dir", "", "Working directories and plugin cache of the process executor. No other user may be able to write to it. Defaults to capt in the state directory of the user, or to an existing capt in the temporary directory.")
+}
+
+// defaultWorkDir returns the working directory if none is given: a directory of the user,
+// because other users can write to the temporary directory. Earlier versions used that
+// one, and it may hold states that were not saved.
+func defaultWorkDir() string {
+	temporary := filepath.Join(os.TempDir(), "capt")
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return temporary
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if home, err := os.UserHomeDir(); state == "" && err == nil {
+		state = filepath.Join(home, ".local", "state")
+	}
+	if private := filepath.Join(state, "capt"); state != "" && (host.IsPrivateDir(private) || !host.IsPrivateDir(temporary)) {
+		return private
+	}
+	return temporary
 }
 
 // Validate finds the programs, and returns an error if an option is invalid.
@@ -69,6 +88,9 @@ func (o *EngineOptions) Validate() error {
 	}
 	switch o.Executor {
 	case executorProcess:
+		if o.WorkDir == "" {
+			o.WorkDir = defaultWorkDir()
+		}
 		return errors.Join(o.findBinary(), o.findRunner())
 	case executorJob:
 		if o.RunnerImage == "" {
