@@ -1,0 +1,88 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+func readPolicy(t *testing.T, file string) *networkingv1.NetworkPolicy {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "network", file))
+	g.Expect(err).NotTo(HaveOccurred())
+	policy := &networkingv1.NetworkPolicy{}
+	g.Expect(yaml.UnmarshalStrict(text, policy)).To(Succeed())
+	return policy
+}
+
+// allows reports whether a policy allows connections to an address and port.
+func allows(t *testing.T, policy *networkingv1.NetworkPolicy, address string, port int32) bool {
+	t.Helper()
+	addr := netip.MustParseAddr(address)
+	for _, rule := range policy.Spec.Egress {
+		open := len(rule.Ports) == 0
+		for _, p := range rule.Ports {
+			open = open || p.Port.IntVal == port
+		}
+		reached := len(rule.To) == 0
+		for _, peer := range rule.To {
+			inside := netip.MustParsePrefix(peer.IPBlock.CIDR).Contains(addr)
+			for _, except := range peer.IPBlock.Except {
+				inside = inside && !netip.MustParsePrefix(except).Contains(addr)
+			}
+			reached = reached || inside
+		}
+		if open && reached {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNetworkPolicies_denyTheMetadataService(t *testing.T) {
+	for _, file := range []string{"manager.yaml", "runs/runs.yaml"} {
+		t.Run(file, func(t *testing.T) {
+			g := NewWithT(t)
+			policy := readPolicy(t, file)
+			g.Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+			for _, denied := range []string{"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "fe80::1"} {
+				g.Expect(allows(t, policy, denied, 80)).To(BeFalse(), denied)
+			}
+			g.Expect(allows(t, policy, "169.254.170.23", 80)).To(BeTrue(), "EKS Pod Identity")
+			g.Expect(allows(t, policy, "fd00:ec2::23", 80)).To(BeTrue(), "EKS Pod Identity")
+			g.Expect(allows(t, policy, "169.254.170.23", 443)).To(BeFalse())
+			for _, allowed := range []string{"10.96.0.1", "52.95.110.1", "2600:1f00::1"} {
+				g.Expect(allows(t, policy, allowed, 443)).To(BeTrue(), allowed)
+			}
+			g.Expect(allows(t, policy, "169.254.20.10", 53)).To(BeTrue(), "the DNS cache of a node is link-local")
+		})
+	}
+}
+
+func TestNetworkPolicies_selectThePods(t *testing.T) {
+	g := NewWithT(t)
+	runs := readPolicy(t, "runs/runs.yaml")
+	g.Expect(runs.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{infrav1.ComponentLabel: record.ComponentRun}))
+	g.Expect(runs.Spec.Ingress).To(BeEmpty())
+
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var manager appsv1.Deployment
+	g.Expect(yaml.Unmarshal(text, &manager)).To(Succeed())
+	g.Expect(readPolicy(t, "manager.yaml").Spec.PodSelector.MatchLabels).To(Equal(manager.Spec.Selector.MatchLabels))
+}
