@@ -164,7 +164,7 @@ variable "create_node_role" {
 }
 
 variable "node_role_name" {
-  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER."
+  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER-REGION."
   type        = string
   default     = null
 }

@@ -36,6 +36,11 @@ resource "aws_iam_role" "cluster" {
   permissions_boundary = var.permissions_boundary_arn
 
   tags = var.tags
+
+  lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "cluster" {

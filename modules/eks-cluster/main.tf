@@ -1,8 +1,12 @@
 data "aws_partition" "current" {}
 
+data "aws_region" "current" {}
+
 locals {
-  # Names of IAM roles end at 64 characters, names of clusters at 100.
-  role_name = length("${var.cluster_name}-cluster") <= 64 ? "${var.cluster_name}-cluster" : "${substr(var.cluster_name, 0, 47)}-${substr(sha256(var.cluster_name), 0, 8)}-cluster"
+  # IAM is global: clusters of one name in two regions have two roles. Names of IAM roles
+  # end at 64 characters, names of clusters at 100.
+  role_base = "${var.cluster_name}-${coalesce(var.region, data.aws_region.current.region)}"
+  role_name = length("${local.role_base}-cluster") <= 64 ? "${local.role_base}-cluster" : "${substr(local.role_base, 0, 47)}-${substr(sha256(local.role_base), 0, 8)}-cluster"
 }
 
 # Created before the cluster, which would otherwise create it without a retention.
@@ -25,6 +29,7 @@ resource "aws_eks_cluster" "this" {
 
   enabled_cluster_log_types = var.log_types
   deletion_protection       = var.deletion_protection
+  force_update_version      = var.force_update ? true : null
   # The add-ons below are EKS add-ons: what EKS would install by itself could
   # neither be configured nor upgraded here.
   bootstrap_self_managed_addons = false

@@ -8,6 +8,8 @@ resource "aws_security_group" "node" {
   name_prefix = "${var.cluster_name}-node-"
   description = "Nodes of the EKS cluster ${var.cluster_name}"
   vpc_id      = var.vpc_id
+  # Controllers add rules that refer to groups of load balancers.
+  revoke_rules_on_delete = true
 
   tags = merge(var.tags, {
     Name                                        = "${var.cluster_name}-node"

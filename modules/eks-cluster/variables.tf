@@ -324,6 +324,13 @@ variable "permissions_boundary_arn" {
   default     = null
 }
 
+variable "force_update" {
+  description = "Whether an upgrade continues although EKS finds problems in its upgrade insights, such as deprecated APIs that are in use."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "deletion_protection" {
   description = "Whether AWS refuses to delete the cluster. Disable it in a separate run before you delete the cluster."
   type        = bool

@@ -2,6 +2,8 @@
 # modules/eks-v1 share this file, so that their resources have the same
 # addresses.
 
+data "aws_region" "current" {}
+
 locals {
   addons = merge({
     for name in var.default_addons : name => {
@@ -28,10 +30,14 @@ locals {
     { coredns = { namespace = "kube-system", labels = { k8s-app = "kube-dns" } } },
   )
 
-  # Names of IAM roles end at 64 characters, names of clusters at 100.
-  short_name               = length(var.cluster_name) <= 43 ? var.cluster_name : "${substr(var.cluster_name, 0, 34)}-${substr(sha256(var.cluster_name), 0, 8)}"
-  karpenter_role_name      = coalesce(var.karpenter_role_name, "KarpenterController-${local.short_name}")
-  karpenter_node_role_name = coalesce(var.karpenter_node_role_name, "KarpenterNode-${local.short_name}")
+  compute_subnet_ids = var.compute_subnet_ids != null ? var.compute_subnet_ids : var.subnet_ids
+
+  # IAM is global: clusters of one name in two regions have two roles. Names of IAM roles
+  # end at 64 characters, names of clusters at 100.
+  iam_base                 = "${var.cluster_name}-${coalesce(var.region, data.aws_region.current.region)}"
+  iam_name                 = length(local.iam_base) <= 43 ? local.iam_base : "${substr(local.iam_base, 0, 34)}-${substr(sha256(local.iam_base), 0, 8)}"
+  karpenter_role_name      = coalesce(var.karpenter_role_name, "KarpenterController-${local.iam_name}")
+  karpenter_node_role_name = coalesce(var.karpenter_node_role_name, "KarpenterNode-${local.iam_name}")
   karpenter_service        = { IRSA = "eks.amazonaws.com", PodIdentity = "pods.eks.amazonaws.com" }[var.karpenter_identity]
 }
 
@@ -73,6 +79,7 @@ module "cluster" {
   iam_role_arn             = var.iam_role_arn
   permissions_boundary_arn = var.permissions_boundary_arn
   deletion_protection      = var.deletion_protection
+  force_update             = var.force_update
   support_type             = var.support_type
   zonal_shift              = var.zonal_shift
   timeouts                 = var.timeouts
@@ -88,7 +95,7 @@ module "node_group" {
   kubernetes_version = module.cluster.cluster_version
   region             = var.region
 
-  subnet_ids         = var.subnet_ids
+  subnet_ids         = local.compute_subnet_ids
   security_group_ids = [module.cluster.node_security_group_id]
 
   instance_types     = var.node_group.instance_types
@@ -113,7 +120,7 @@ module "fargate_profile" {
   name         = each.key
   cluster_name = module.cluster.cluster_name
   region       = var.region
-  subnet_ids   = var.subnet_ids
+  subnet_ids   = local.compute_subnet_ids
   selectors    = [each.value]
 
   permissions_boundary_arn = var.permissions_boundary_arn

@@ -64,6 +64,17 @@ variable "control_plane_subnet_ids" {
   }
 }
 
+variable "compute_subnet_ids" {
+  description = "Subnets of the node group and the Fargate profiles of this module. Defaults to subnet_ids. A change replaces them: CAPT keeps the first ones if subnet_ids gets more."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.compute_subnet_ids == null || try(length(var.compute_subnet_ids) >= 2, false)
+    error_message = "compute_subnet_ids must name at least two subnets, in different zones; leave it out to use subnet_ids."
+  }
+}
+
 variable "endpoint_public_access" {
   description = "Whether the API server can be reached from the internet, by the networks in endpoint_public_access_cidrs."
   type        = bool
@@ -313,6 +324,13 @@ variable "permissions_boundary_arn" {
   default     = null
 }
 
+variable "force_update" {
+  description = "Whether an upgrade continues although EKS finds problems in its upgrade insights, such as deprecated APIs that are in use."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "deletion_protection" {
   description = "Whether AWS refuses to delete the cluster. Disable it in a separate run before you delete the cluster."
   type        = bool
@@ -433,13 +451,13 @@ variable "karpenter_identity" {
 }
 
 variable "karpenter_role_name" {
-  description = "Name of the controller's role. Defaults to KarpenterController-CLUSTER. IAM names are unique per account: two clusters with the same name need different role names."
+  description = "Name of the controller's role. Defaults to KarpenterController-CLUSTER-REGION. An existing role keeps its name."
   type        = string
   default     = null
 }
 
 variable "karpenter_node_role_name" {
-  description = "Name of the role and the instance profile of Karpenter's nodes. Defaults to KarpenterNode-CLUSTER."
+  description = "Name of the role and the instance profile of Karpenter's nodes. Defaults to KarpenterNode-CLUSTER-REGION. Existing ones keep their name."
   type        = string
   default     = null
 }

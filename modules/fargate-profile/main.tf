@@ -10,8 +10,9 @@ locals {
 
   role_arn = var.pod_execution_role_arn != null ? var.pod_execution_role_arn : aws_iam_role.this[0].arn
 
-  # Names of IAM roles end at 64 characters.
-  role_base = "${var.cluster_name}-${var.name}"
+  # IAM is global: clusters of one name in two regions have two roles. Names end at 64
+  # characters.
+  role_base = "${var.cluster_name}-${var.name}-${local.region}"
   role_name = length("${local.role_base}-fargate") <= 64 ? "${local.role_base}-fargate" : "${substr(local.role_base, 0, 47)}-${substr(sha256(local.role_base), 0, 8)}-fargate"
 
   # The condition prevents profiles of other accounts and clusters from using the role.
@@ -40,6 +41,11 @@ resource "aws_iam_role" "this" {
   permissions_boundary = var.permissions_boundary_arn
 
   tags = var.tags
+
+  lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "this" {

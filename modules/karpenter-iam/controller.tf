@@ -1,7 +1,7 @@
 locals {
   issuer = var.oidc_issuer_url == null ? "" : replace(var.oidc_issuer_url, "https://", "")
 
-  roles = { for key, role in var.iam_roles : key => merge(role, { name = coalesce(role.name, "KarpenterController-${local.short_name}") }) }
+  roles = { for key, role in var.iam_roles : key => merge(role, { name = coalesce(role.name, "KarpenterController-${local.iam_name}") }) }
 
   irsa_roles         = [for key, role in local.roles : key if role.service == "eks.amazonaws.com"]
   pod_identity_roles = [for key, role in local.roles : key if role.service == "pods.eks.amazonaws.com"]
@@ -65,6 +65,9 @@ resource "aws_iam_role" "this" {
   tags = merge(var.tags, each.value.tags)
 
   lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+
     precondition {
       condition     = each.value.service != "eks.amazonaws.com" || (var.oidc_provider_arn != null && var.oidc_issuer_url != null)
       error_message = "A role with the service eks.amazonaws.com is assumed through web identity: set oidc_provider_arn and oidc_issuer_url, or use pods.eks.amazonaws.com (Pod Identity)."
@@ -89,13 +92,16 @@ resource "aws_iam_role_policy_attachment" "this" {
 resource "aws_iam_policy" "controller" {
   for_each = local.controller_policies
 
-  name        = "KarpenterController${each.key}-${local.short_name}"
+  name        = "KarpenterController${each.key}-${local.iam_name}"
   description = "Karpenter's controller in the EKS cluster ${var.cluster_name}: ${each.value.description}"
   policy      = jsonencode({ Version = "2012-10-17", Statement = each.value.statements })
 
   tags = var.tags
 
   lifecycle {
+    # A policy of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+
     precondition {
       condition     = var.create_node_role || var.node_role_arn != null
       error_message = "Without create_node_role, set node_role_arn to the nodes' role: Karpenter must be allowed to pass it to instances."

@@ -1,5 +1,5 @@
 locals {
-  node_role_name = coalesce(var.node_role_name, "KarpenterNode-${local.short_name}")
+  node_role_name = coalesce(var.node_role_name, "KarpenterNode-${local.iam_name}")
   node_role_arn  = var.create_node_role ? aws_iam_role.node[0].arn : var.node_role_arn
 
   instance_profile_name = var.create_node_role ? aws_iam_instance_profile.node[0].name : var.node_instance_profile_name
@@ -34,6 +34,11 @@ resource "aws_iam_role" "node" {
   permissions_boundary = var.permissions_boundary_arn
 
   tags = var.tags
+
+  lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
@@ -50,6 +55,11 @@ resource "aws_iam_instance_profile" "node" {
   role = aws_iam_role.node[0].name
 
   tags = var.tags
+
+  lifecycle {
+    # A profile of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 # Managed node groups get theirs from EKS; nodes that Karpenter starts do not.

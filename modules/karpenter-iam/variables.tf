@@ -73,7 +73,7 @@ variable "iam_roles" {
   description = <<-EOT
     Roles to create, by a key of your choice. service is the principal that assumes a role:
     eks.amazonaws.com: Karpenter's service accounts, through web identity (IRSA); pods.eks.amazonaws.com: the same, through EKS Pod Identity; any other: that AWS service.
-    Roles of the first two kinds get Karpenter's policies. Without name it is KarpenterController-CLUSTER.
+    Roles of the first two kinds get Karpenter's policies. Without name it is KarpenterController-CLUSTER-REGION.
   EOT
   type = map(object({
     name    = optional(string)
@@ -127,7 +127,7 @@ variable "create_node_role" {
 }
 
 variable "node_role_name" {
-  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER."
+  description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER-REGION."
   type        = string
   default     = null
 }

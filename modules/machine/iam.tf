@@ -1,12 +1,15 @@
 data "aws_partition" "current" {}
 
+data "aws_region" "current" {}
+
 locals {
   create_role = var.instance_profile_name == null
 
   instance_profile_name = local.create_role ? aws_iam_instance_profile.node[0].name : var.instance_profile_name
 
-  # Names of IAM roles end at 64 characters.
-  role_base = "${var.cluster_name}-${var.name}"
+  # IAM is global: clusters of one name in two regions have two roles. Names end at 64
+  # characters.
+  role_base = "${var.cluster_name}-${var.name}-${coalesce(var.region, data.aws_region.current.region)}"
   role_name = length("${local.role_base}-machine") <= 64 ? "${local.role_base}-machine" : "${substr(local.role_base, 0, 47)}-${substr(sha256(local.role_base), 0, 8)}-machine"
 
   node_trust = {
@@ -35,6 +38,11 @@ resource "aws_iam_role" "node" {
   permissions_boundary = var.permissions_boundary_arn
 
   tags = var.tags
+
+  lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
@@ -51,6 +59,11 @@ resource "aws_iam_instance_profile" "node" {
   role = aws_iam_role.node[0].name
 
   tags = var.tags
+
+  lifecycle {
+    # A profile of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_eks_access_entry" "node" {

@@ -1,10 +1,13 @@
 data "aws_partition" "current" {}
 
+data "aws_region" "current" {}
+
 locals {
   node_role_arn = var.node_role_arn != null ? var.node_role_arn : aws_iam_role.node[0].arn
 
-  # Names of IAM roles end at 64 characters.
-  role_base = "${var.cluster_name}-${var.name}"
+  # IAM is global: clusters of one name in two regions have two roles. Names end at 64
+  # characters.
+  role_base = "${var.cluster_name}-${var.name}-${coalesce(var.region, data.aws_region.current.region)}"
   role_name = length("${local.role_base}-node") <= 64 ? "${local.role_base}-node" : "${substr(local.role_base, 0, 50)}-${substr(sha256(local.role_base), 0, 8)}-node"
 
   node_trust = {
@@ -33,6 +36,11 @@ resource "aws_iam_role" "node" {
   permissions_boundary = var.permissions_boundary_arn
 
   tags = var.tags
+
+  lifecycle {
+    # A role of an earlier release has no region in its name, and keeps it.
+    ignore_changes = [name]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "node" {

@@ -66,7 +66,7 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	cluster := &clusterv1.Cluster{}
 	m.wait(cluster, clusterv1.AvailableCondition)
 	e.Expect(cluster.Spec.ControlPlaneEndpoint.String()).To(Equal(strings.TrimPrefix(endpoint, "https://")))
-	e.Expect(e.resources()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo"))
+	e.Expect(e.resources()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo-"+region))
 
 	t.Log("Available; changing the tags")
 	runs := m.workspace("demo").Status.Runs

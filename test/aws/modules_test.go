@@ -1,9 +1,13 @@
 package aws
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -37,6 +41,61 @@ func TestNetwork_isCreatedChangedAndDestroyed(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
+// IAM is global, clusters are regional.
+func TestEKS_sameNameInTwoRegions(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.resources()
+	var all []*root
+	for _, where := range []string{region, "eu-west-1"} {
+		vpc := e.module("network", object{"name": "demo-vpc", "cluster_name": "demo", "region": where, "azs": []string{where + "a", where + "b"}})
+		vpc.apply(nil)
+		cluster := e.module("eks", object{
+			"cluster_name": "demo", "kubernetes_version": "1.35", "region": where, "compute": "Fargate", "karpenter_interruption_queue": false,
+			"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": output[[]string](vpc, "private_subnets"),
+		})
+		cluster.apply(nil)
+		all = append(all, cluster, vpc)
+	}
+	for _, r := range all {
+		r.destroy()
+	}
+	e.Expect(e.resources()).To(Equal(before))
+}
+
+// Names of earlier releases had no region. A new name would replace the role of a control
+// plane, and with it the control plane.
+func TestEKS_keepsTheNamesOfEarlierReleases(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	vpc := e.network("demo")
+	cluster := e.module("eks", object{
+		"cluster_name": "demo", "kubernetes_version": "1.35", "compute": "Fargate", "karpenter_interruption_queue": false,
+		"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": output[[]string](vpc, "private_subnets"),
+	})
+	current := map[string][]byte{}
+	for file, name := range map[string]string{
+		"../eks-cluster/main.tf": "-${coalesce(var.region, data.aws_region.current.region)}", "cluster.tf": "-${coalesce(var.region, data.aws_region.current.region)}",
+		"../karpenter-iam/main.tf": "${var.cluster_name}-${local.region}", "../fargate-profile/main.tf": "${var.name}-${local.region}",
+	} {
+		path := filepath.Join(cluster.dir, file)
+		text, err := os.ReadFile(path)
+		e.Expect(err).NotTo(HaveOccurred())
+		e.Expect(string(text)).To(ContainSubstring(name), file)
+		kept, _, _ := strings.Cut(name, "-$")
+		current[path] = text
+		e.Expect(os.WriteFile(path, bytes.Replace(text, []byte(name), []byte(kept), 1), 0o600)).To(Succeed())
+	}
+	cluster.apply(nil)
+	e.Expect(e.resources()).To(ContainElements(HaveSuffix(":role/demo-cluster"), HaveSuffix(":role/KarpenterNode-demo"), HaveSuffix(":role/demo-coredns-fargate")))
+	for path, text := range current {
+		e.Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
+	}
+	out, code := cluster.try("plan", "-detailed-exitcode", "-input=false", "-no-color")
+	e.Expect(code).To(BeZero(), out)
+	e.Expect(output[string](cluster, "karpenter_instance_profile_name")).To(Equal("KarpenterNode-demo"))
+}
+
 // The whole template: control plane, add-ons, the node group of Flux and Karpenter, and
 // the AWS resources that Karpenter needs.
 func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
@@ -52,7 +111,7 @@ func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 	e.Expect(output[map[string]string](cluster, "cluster_addons")).To(HaveKeyWithValue("coredns", HavePrefix("v1.32.")))
 	e.Expect(e.resources()).To(ContainElements(
 		"eks "+region+"/clusters/demo", "eks "+region+"/clusters/demo/addons/vpc-cni",
-		"iam arn:aws:iam::123456789012:role/KarpenterController-demo", MatchRegexp(`^sqs /[0-9]+/Karpenter-demo$`)))
+		"iam arn:aws:iam::123456789012:role/KarpenterController-demo-"+region, MatchRegexp(`^sqs /[0-9]+/Karpenter-demo$`)))
 	group := output[string](cluster, "node_group_name")
 
 	cluster.apply(object{

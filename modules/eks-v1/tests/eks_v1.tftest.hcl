@@ -87,7 +87,7 @@ run "karpenter_by_helm" {
     error_message = "Karpenter is installed with Helm."
   }
   assert {
-    condition     = module.karpenter.iam_roles["karpenter_controller"].name == "KarpenterController-demo" && output.karpenter_queue_name == "Karpenter-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo"
+    condition     = module.karpenter.iam_roles["karpenter_controller"].name == "KarpenterController-demo-eu-central-1" && output.karpenter_queue_name == "Karpenter-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo-eu-central-1"
     error_message = "The IAM resources have the names that modules/eks sets."
   }
   assert {

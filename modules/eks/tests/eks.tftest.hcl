@@ -106,7 +106,7 @@ run "a_node_group_by_default" {
     error_message = "The outputs have the values of Karpenter's chart."
   }
   assert {
-    condition     = output.karpenter_node_role_name == "KarpenterNode-demo" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/KarpenterNode-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo"
+    condition     = output.karpenter_node_role_name == "KarpenterNode-demo" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/KarpenterNode-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo-eu-central-1"
     error_message = "The outputs have the values of an EC2NodeClass."
   }
   assert {
@@ -157,6 +157,23 @@ run "no_compute" {
   assert {
     condition     = output.node_group_name == null && length(output.fargate_profile_names) == 0 && contains(keys(output.cluster_addons), "coredns")
     error_message = "The module must create no nodes."
+  }
+}
+
+# A further zone changes neither the control plane nor what runs on its compute.
+run "a_further_zone" {
+  command = plan
+
+  variables {
+    compute                  = "Fargate"
+    subnet_ids               = ["subnet-a", "subnet-b", "subnet-c"]
+    control_plane_subnet_ids = ["subnet-a", "subnet-b"]
+    compute_subnet_ids       = ["subnet-a", "subnet-b"]
+  }
+
+  assert {
+    condition     = local.compute_subnet_ids == tolist(["subnet-a", "subnet-b"]) && length(output.karpenter_subnet_selector_terms) == 3
+    error_message = "Fargate profiles keep their subnets; Karpenter uses all."
   }
 }
 

@@ -134,3 +134,13 @@ run "a_version_with_a_patch" {
   # Says: kubernetes_version must be a minor version without a patch
   expect_failures = [var.kubernetes_version]
 }
+
+run "one_subnet_of_the_compute" {
+  command = plan
+
+  variables {
+    compute_subnet_ids = ["subnet-a"]
+  }
+  # Says: compute_subnet_ids must name at least two subnets
+  expect_failures = [var.compute_subnet_ids]
+}

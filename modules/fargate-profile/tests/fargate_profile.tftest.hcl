@@ -35,7 +35,7 @@ run "defaults" {
     error_message = "Only Fargate profiles of this cluster may assume the role."
   }
   assert {
-    condition     = aws_iam_role_policy_attachment.this[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy" && aws_iam_role.this[0].name == "demo-flux-system-fargate"
+    condition     = aws_iam_role_policy_attachment.this[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy" && aws_iam_role.this[0].name == "demo-flux-system-eu-central-1-fargate"
     error_message = "The role has the managed policy for Fargate."
   }
 }

@@ -41,7 +41,7 @@ run "irsa_by_default" {
   command = plan
 
   assert {
-    condition     = toset(keys(aws_iam_role.this)) == toset(["karpenter_controller"]) && aws_iam_role.this["karpenter_controller"].name == "KarpenterController-demo"
+    condition     = toset(keys(aws_iam_role.this)) == toset(["karpenter_controller"]) && aws_iam_role.this["karpenter_controller"].name == "KarpenterController-demo-eu-central-1"
     error_message = "There is one role for the controller."
   }
   assert {
@@ -149,7 +149,7 @@ run "nodes" {
   command = plan
 
   assert {
-    condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Principal.Service == ["ec2.amazonaws.com"] && aws_iam_role.node[0].name == "KarpenterNode-demo"
+    condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[*].Principal.Service == ["ec2.amazonaws.com"] && aws_iam_role.node[0].name == "KarpenterNode-demo-eu-central-1"
     error_message = "Only instances may assume the nodes' role."
   }
   assert {
@@ -157,7 +157,7 @@ run "nodes" {
     error_message = "The nodes' role has the managed policies of a node."
   }
   assert {
-    condition     = aws_iam_instance_profile.node[0].name == "KarpenterNode-demo" && output.karpenter_instance_profile_name == "KarpenterNode-demo" && output.karpenter_node_role_name == "KarpenterNode-demo" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/KarpenterNode-demo"
+    condition     = aws_iam_instance_profile.node[0].name == "KarpenterNode-demo-eu-central-1" && output.karpenter_instance_profile_name == "KarpenterNode-demo-eu-central-1" && output.karpenter_node_role_name == "KarpenterNode-demo" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/KarpenterNode-demo"
     error_message = "An EC2NodeClass can name the role or the instance profile."
   }
   assert {
