@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captcluster"
@@ -56,7 +57,7 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 		return err
 	}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
-	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader}
+	workspaces := &workspace.Keeper{Client: mgr.GetClient(), Live: reader, Grants: o.grants(mgr)}
 	cloud := aws.Cloud{OwnIdentity: o.AWSOwnIdentity, Policy: o.Network.clusters(), Now: time.Now}
 	if o.runs(providerControlPlane) {
 		if err := (&captcontrolplane.Reconciler{
@@ -88,4 +89,10 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 func hasControlPlane(cluster *clusterv1.Cluster) bool {
 	initialized := cluster.Status.Initialization.ControlPlaneInitialized
 	return controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) && initialized != nil && *initialized
+}
+
+// grants returns what decides about references to other namespaces. A manager of one
+// namespace cannot read others.
+func (o *Options) grants(mgr ctrl.Manager) *grant.Checker {
+	return &grant.Checker{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Denied: o.NoCrossNamespaceRefs || o.Namespace != ""}
 }

@@ -68,7 +68,7 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 		executor = infrav1.ExecutorJob
 	}
 	if err := (&workspacetemplateapply.Reconciler{
-		Client: mgr.GetClient(), Reader: reader, Metadata: objects,
+		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits,
 		Runners: runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/template"
 	"github.com/appthrust/capt/internal/version"
 )
 
@@ -40,6 +41,8 @@ type EngineOptions struct {
 	// SealKey is the Secret with the key that authenticates the Secrets of runs, as
 	// NAMESPACE/NAME.
 	SealKey string
+	// Limits are what workspaces may use.
+	Limits template.Limits
 	// WorkDir holds the working directories and the plugin cache of the process
 	// executor.
 	WorkDir string
@@ -54,6 +57,10 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
 	fs.StringVar(&o.SealKey, "seal-key-secret", "", "Secret with the key that authenticates the Secrets of runs, as NAMESPACE/NAME. It is created if it does not exist. Defaults to capt-seal-key in the manager's namespace, or in kube-system outside a cluster.")
+	fs.StringSliceVar(&o.Limits.Images, "allowed-runner-images", nil, "Images that WorkspaceProviderConfigs may use for runs, apart from --runner-image; * and ? match any characters. Empty allows all images.")
+	fs.StringSliceVar(&o.Limits.ServiceAccounts, "allowed-service-accounts", nil, "Service accounts that WorkspaceProviderConfigs may use for runs; * and ? match any characters. Empty allows all service accounts.")
+	fs.StringSliceVar(&o.Limits.ModuleHosts, "allowed-module-hosts", nil, "Hosts of the remote modules of WorkspaceTemplates, and registry for the default registry; * and ? match any characters. Empty allows all hosts.")
+	fs.StringVar(&o.Limits.DefaultServiceAccount, "default-service-account", "", "Service account of the pods of runs whose WorkspaceProviderConfig names none. It must exist in the namespaces of the workspaces. By default each run has one of its own.")
 	fs.StringVar(&o.WorkDir, "work-dir", "", "Working directories and plugin cache of the process executor. No other user may be able to write to it. Defaults to capt in the state directory of the user, or to an existing capt in the temporary directory.")
 }
 

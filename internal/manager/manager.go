@@ -26,6 +26,10 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 //
+// References to other namespaces.
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captreferencegrants,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+//
 // Permissions that config/policy asks for.
 // +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=manage
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/approval,verbs=update

@@ -7,6 +7,7 @@ import (
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-captmachinetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=captmachinetemplates,versions=v1beta1,name=validation.captmachinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-captmachinetemplate,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=captmachinetemplates,versions=v1beta1,name=default.captmachinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var captMachineTemplateRules = rules[*infrav1.CAPTMachineTemplate]{
 	object: func(t *infrav1.CAPTMachineTemplate) field.ErrorList {
@@ -15,4 +16,8 @@ var captMachineTemplateRules = rules[*infrav1.CAPTMachineTemplate]{
 			checkMachine(template.Child("spec"), &t.Spec.Template.Spec)...)
 	},
 	change: immutableTemplate("CAPTMachineTemplate", func(t *infrav1.CAPTMachineTemplate) any { return t.Spec.Template }),
+}
+
+func referencesOfMachine(t *infrav1.CAPTMachineTemplate) []*infrav1.TemplateReference {
+	return []*infrav1.TemplateReference{&t.Spec.Template.Spec.WorkspaceTemplateRef}
 }

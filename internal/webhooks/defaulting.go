@@ -2,11 +2,16 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
 // defaulter sets the defaults of a kind.
@@ -40,4 +45,28 @@ func allowUndecodable(next admission.Handler) admission.Handler {
 		}
 		return resp
 	})
+}
+
+// templateNamespaces makes the references of a template of a ClusterClass explicit. Cluster
+// API copies the spec of the template to the namespace of a Cluster, which may be another
+// one, and the reference means an object beside the template.
+type templateNamespaces[T client.Object] func(obj T) []*infrav1.TemplateReference
+
+// Default sets the namespaces of a new object. The spec of an existing one is immutable.
+// Copies that Cluster API makes for a Cluster stay as they are: it compares them with
+// their source.
+func (refs templateNamespaces[T]) Default(ctx context.Context, obj T) error {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the request: %w", err)
+	}
+	if _, isCopy := obj.GetLabels()[clusterv1.ClusterTopologyOwnedLabel]; isCopy || req.Operation != admissionv1.Create {
+		return nil
+	}
+	for _, ref := range refs(obj) {
+		if ref != nil && ref.Name != "" && ref.Namespace == "" {
+			ref.Namespace = req.Namespace
+		}
+	}
+	return nil
 }

@@ -49,6 +49,10 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 		registerValidator(r, &addonsv1.CAPTAddon{}, captAddonRules),
 
 		registerDefaulter(r, &infrav1.WorkspaceTemplateApply{}, authors{}),
+		registerDefaulter(r, &infrav1.CAPTClusterTemplate{}, templateNamespaces[*infrav1.CAPTClusterTemplate](referencesOfCluster)),
+		registerDefaulter(r, &infrav1.CAPTMachineTemplate{}, templateNamespaces[*infrav1.CAPTMachineTemplate](referencesOfMachine)),
+		registerDefaulter(r, &infrav1.CAPTMachinePoolTemplate{}, templateNamespaces[*infrav1.CAPTMachinePoolTemplate](referencesOfMachinePool)),
+		registerDefaulter(r, &controlplanev1.CAPTControlPlaneTemplate{}, templateNamespaces[*controlplanev1.CAPTControlPlaneTemplate](referencesOfControlPlane)),
 		registerDefaulter(r, &infrav1.CAPTMachineSet{}, defaulter[*infrav1.CAPTMachineSet](defaultMachineSet)),
 		registerDefaulter(r, &infrav1.CAPTMachineDeployment{}, defaulter[*infrav1.CAPTMachineDeployment](defaultMachineDeployment)),
 		registerDefaulter(r, &controlplanev1.CAPTControlPlane{}, defaulter[*controlplanev1.CAPTControlPlane](defaultControlPlane)),

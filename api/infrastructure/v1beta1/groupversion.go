@@ -29,6 +29,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WorkspaceTemplate{}, &WorkspaceTemplateList{},
 		&WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{},
 		&WorkspaceProviderConfig{}, &WorkspaceProviderConfigList{},
+		&CAPTReferenceGrant{}, &CAPTReferenceGrantList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

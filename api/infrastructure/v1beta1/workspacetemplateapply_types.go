@@ -44,6 +44,9 @@ const (
 	UnknownOutputReason = "UnknownOutput"
 	// InvalidVarFileReason surfaces when a variables file does not parse.
 	InvalidVarFileReason = "InvalidVarFile"
+	// NotAllowedReason surfaces when the operator of the manager does not allow the
+	// image, the service account or the host of the module.
+	NotAllowedReason = "NotAllowed"
 	// ReservedNameReason surfaces when the connection Secret would have a name that
 	// CAPT or Cluster API uses for something else.
 	ReservedNameReason = "ReservedName"

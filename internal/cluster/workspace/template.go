@@ -15,9 +15,12 @@ import (
 )
 
 // Template returns the template that an object in a namespace refers to. It waits
-// for a template that does not exist.
+// for a template that does not exist, or that is not granted to the namespace.
 func (k *Keeper) Template(ctx context.Context, namespace string, ref infrav1.TemplateReference) (*infrav1.WorkspaceTemplate, error) {
 	key := ref.Key(namespace)
+	if err := k.Grants.Check(ctx, namespace, infrav1.GrantedWorkspaceTemplate, key); err != nil {
+		return nil, err
+	}
 	template := &infrav1.WorkspaceTemplate{}
 	err := k.Client.Get(ctx, key, template)
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it, or change the reference"); err != nil {
@@ -63,6 +66,9 @@ func (k *Keeper) Credentials(ctx context.Context, namespace string, template *in
 	}
 	var config infrav1.WorkspaceProviderConfig
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &config)
+	if apierrors.IsNotFound(err) && template.Namespace != "" && template.Namespace != namespace {
+		err = k.Grants.ProviderConfig(ctx, namespace, client.ObjectKey{Namespace: template.Namespace, Name: ref.Name}, &config)
+	}
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+ref.Name, "create it in namespace "+namespace); err != nil {
 		return nil, err
 	}

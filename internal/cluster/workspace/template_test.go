@@ -10,21 +10,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 func keeper(objects ...client.Object) *Keeper {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build()
-	return &Keeper{Client: c, Live: c}
+	return &Keeper{Client: c, Live: c, Grants: &grant.Checker{Client: c, Live: c}}
 }
 
 func TestTemplate_waitsUntilItExists(t *testing.T) {
 	g := NewWithT(t)
 	existing := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "network"}}
-	found, err := keeper(existing).Template(t.Context(), "team", infrav1.TemplateReference{Namespace: "shared", Name: "network"})
+	granted := &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "team"}, Spec: infrav1.CAPTReferenceGrantSpec{
+		From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{"team"}}}, To: []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedWorkspaceTemplate}},
+	}}
+	found, err := keeper(existing, granted).Template(t.Context(), "team", infrav1.TemplateReference{Namespace: "shared", Name: "network"})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found.Namespace).To(Equal("shared"))
+
+	_, err = keeper(existing).Template(t.Context(), "team", infrav1.TemplateReference{Namespace: "shared", Name: "network"})
+	g.Expect(err).To(MatchError(ContainSubstring("not granted to namespace team")))
 
 	_, err = keeper(existing).Template(t.Context(), "team", infrav1.TemplateReference{Name: "network"})
 	waiting, ok := fault.AsWaiting(err)

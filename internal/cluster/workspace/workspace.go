@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -60,6 +61,8 @@ type Keeper struct {
 	Client client.Client
 	// Live reads from the API server, without a cache.
 	Live client.Reader
+	// Grants decides about templates of other namespaces.
+	Grants *grant.Checker
 }
 
 // Desired is the desired workspace of an owner.

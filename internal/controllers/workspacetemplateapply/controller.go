@@ -26,10 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch;update;patch
@@ -50,6 +52,10 @@ type Reconciler struct {
 	Reader client.Reader
 	// Metadata watches the metadata of all Secrets and ConfigMaps.
 	Metadata cache.Cache
+	// Limits are what workspaces may use.
+	Limits template.Limits
+	// Grants decides about references to objects of other namespaces.
+	Grants *grant.Checker
 	// Runners execute the runs of each executor.
 	Runners map[infrav1.Executor]terraform.Runner
 	// Default is the executor of workspaces whose provider config has none.
@@ -97,6 +103,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Owns(&batchv1.Job{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplateApply"))).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("Secret")))).

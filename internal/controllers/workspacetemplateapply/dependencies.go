@@ -20,13 +20,16 @@ import (
 // dependencies waits until all objects exist that the workspace needs. A watch
 // ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
-	refs := references(s.apply)
+	refs := withGrants(s.apply.Namespace, references(s.apply))
 	r.tracker.set(s.name(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
 	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
+		if shared := s.sharedConfigKey(); shared != nil {
+			refs = append(refs, reference{"WorkspaceProviderConfig", *shared})
+		}
 		r.tracker.set(s.name(), refs)
 		if err := r.readProviderConfig(ctx, &s.sources, *key); err != nil {
 			return err
@@ -100,6 +103,9 @@ func resolveSecret(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectRefe
 
 func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 	key := s.apply.Spec.TemplateRef.Key(s.apply.Namespace)
+	if err := r.Grants.Check(ctx, s.apply.Namespace, infrav1.GrantedWorkspaceTemplate, key); err != nil {
+		return err
+	}
 	s.sources = template.Sources{Apply: s.apply, Template: &infrav1.WorkspaceTemplate{}}
 	err := r.Client.Get(ctx, key, s.sources.Template)
 	return reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it or change spec.templateRef")
@@ -115,9 +121,24 @@ func (s *scope) providerConfigKey() *client.ObjectKey {
 	return &client.ObjectKey{Namespace: s.apply.Namespace, Name: ref.Name}
 }
 
+// sharedConfigKey returns the key of the provider config that a template of another
+// namespace brings along, if the workspace has none of this name, or nil.
+func (s *scope) sharedConfigKey() *client.ObjectKey { return sharedConfigKey(&s.sources) }
+
+func sharedConfigKey(sources *template.Sources) *client.ObjectKey {
+	ref := sources.Template.Spec.Template.Spec.ProviderConfigRef
+	if ref == nil || sources.Apply.Spec.ProviderConfigRef != nil || sources.Template.Namespace == sources.Apply.Namespace {
+		return nil
+	}
+	return &client.ObjectKey{Namespace: sources.Template.Namespace, Name: ref.Name}
+}
+
 func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
 	err := r.Client.Get(ctx, key, config)
+	if shared := sharedConfigKey(sources); apierrors.IsNotFound(err) && shared != nil && shared.Name == key.Name {
+		err = r.Grants.ProviderConfig(ctx, sources.Apply.Namespace, *shared, config)
+	}
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
 		return err
 	}
@@ -160,6 +181,11 @@ func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) waitForWorkspaces(ctx context.Context, s *scope) error {
+	for _, ref := range s.apply.Spec.WaitForWorkspaces {
+		if err := r.Grants.Check(ctx, s.apply.Namespace, infrav1.GrantedWorkspaceTemplateApply, resolve(s.apply, ref)); err != nil {
+			return err
+		}
+	}
 	get := func(key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		if err := r.Client.Get(ctx, key, apply); apierrors.IsNotFound(err) {

@@ -16,6 +16,10 @@ func (r *Reconciler) inputs(_ context.Context, s *scope) error {
 	if err != nil {
 		return inputsFault(err)
 	}
+	pod := s.podSettings()
+	if err := r.Limits.Check(inputs.Request.Module, pod.Image, pod.ServiceAccountName); err != nil {
+		return inputsFault(err)
+	}
 	s.inputs = inputs
 	return nil
 }

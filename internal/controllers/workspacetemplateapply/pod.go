@@ -10,13 +10,16 @@ import (
 
 // podSettings returns the settings of the pod, for the job executor.
 func (s *scope) podSettings() terraform.PodSettings {
-	var pod terraform.PodSettings
+	pod := terraform.PodSettings{ServiceAccountName: s.defaultAccount}
 	config := s.sources.ProviderConfig
 	if config == nil || config.Spec.Runner == nil {
 		return pod
 	}
 	c := config.Spec.Runner
-	pod.Image, pod.ServiceAccountName, pod.NodeSelector = c.Image, c.ServiceAccountName, c.NodeSelector
+	pod.Image, pod.NodeSelector = c.Image, c.NodeSelector
+	if c.ServiceAccountName != "" {
+		pod.ServiceAccountName = c.ServiceAccountName
+	}
 	if c.Resources != nil {
 		pod.Resources = mustJSON(c.Resources)
 	}

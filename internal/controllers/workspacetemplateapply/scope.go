@@ -34,6 +34,8 @@ type scope struct {
 	// sources and inputs are set by the steps dependencies and inputs.
 	sources template.Sources
 	inputs  *template.Inputs
+	// defaultAccount is the service account of pods whose provider config names none.
+	defaultAccount string
 	// policy is the policy of the runs. It has defaults if the template does not
 	// exist.
 	policy template.Policy
@@ -76,7 +78,7 @@ func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
 }
 
 func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
-	s := &scope{apply: apply, now: r.Now()}
+	s := &scope{apply: apply, now: r.Now(), defaultAccount: r.Limits.DefaultServiceAccount}
 	var err error
 	if s.runs, err = r.runs(ctx, s); err != nil {
 		return nil, err

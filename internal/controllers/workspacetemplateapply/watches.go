@@ -3,9 +3,11 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,6 +103,25 @@ func (t *tracker) mapTo(kind string) handler.MapFunc {
 		}
 		return requests
 	}
+}
+
+// mapGrants maps a grant to the workspaces that read objects of its namespace.
+func (t *tracker) mapGrants(ctx context.Context, granted client.Object) []ctrl.Request {
+	return t.mapTo(grantKind)(ctx, &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: granted.GetNamespace()}})
+}
+
+// grantKind is the kind of the references to all grants of a namespace, which have no
+// name.
+const grantKind = "CAPTReferenceGrant"
+
+// withGrants adds references to the grants of other namespaces that the references need.
+func withGrants(namespace string, refs []reference) []reference {
+	for _, ref := range slices.Clone(refs) {
+		if granted := (reference{grantKind, client.ObjectKey{Namespace: ref.key.Namespace}}); ref.key.Namespace != namespace && !slices.Contains(refs, granted) {
+			refs = append(refs, granted)
+		}
+	}
+	return refs
 }
 
 // RunExit returns the event for Reconciler.RunExits that triggers the reconcile of

@@ -1,0 +1,131 @@
+// Package grant decides whether an object may refer to an object of another namespace.
+package grant
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// retryInterval is the delay before a missing grant is looked for again. A watch of the
+// grants is faster, but does not see the labels of namespaces.
+const retryInterval = 30 * time.Second
+
+// Checker decides which references to other namespaces are allowed. Nil allows none.
+type Checker struct {
+	// Client reads grants.
+	Client client.Reader
+	// Live reads namespaces, of which there is no cache.
+	Live client.Reader
+	// Denied refuses all references to other namespaces, granted or not.
+	Denied bool
+}
+
+// Check returns a fault if an object in the namespace from must not refer to an object.
+// References within a namespace need no grant.
+func (c *Checker) Check(ctx context.Context, from string, kind infrav1.GrantedKind, to client.ObjectKey) error {
+	if from == to.Namespace {
+		return nil
+	}
+	if c == nil || c.Denied {
+		return fault.Stall(infrav1.NotGrantedReason, "%s %s is in another namespace, and the manager allows no references to other namespaces: create it in namespace %s", kind, to, from)
+	}
+	var grants infrav1.CAPTReferenceGrantList
+	if err := c.Client.List(ctx, &grants, client.InNamespace(to.Namespace)); err != nil {
+		return fmt.Errorf("listing the grants of namespace %s: %w", to.Namespace, err)
+	}
+	for i := range grants.Items {
+		spec := &grants.Items[i].Spec
+		if !grants.Items[i].DeletionTimestamp.IsZero() || !covers(spec.To, kind, to.Name) {
+			continue
+		}
+		if granted, err := c.selects(ctx, spec.From, from); err != nil || granted {
+			return err
+		}
+	}
+	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason, "%s %s is in another namespace and not granted to namespace %s: ask its owners for a CAPTReferenceGrant in namespace %s", kind, to, from, to.Namespace)
+}
+
+// covers reports whether a grant covers an object.
+func covers(to []infrav1.ReferenceGrantTo, kind infrav1.GrantedKind, name string) bool {
+	return slices.ContainsFunc(to, func(t infrav1.ReferenceGrantTo) bool {
+		return t.Kind == kind && (t.Name == "" || t.Name == name)
+	})
+}
+
+// selects reports whether a grant is for a namespace.
+func (c *Checker) selects(ctx context.Context, from []infrav1.ReferenceGrantFrom, namespace string) (bool, error) {
+	for _, f := range from {
+		if slices.Contains(f.Namespaces, namespace) {
+			return true, nil
+		}
+	}
+	for _, f := range from {
+		if f.NamespaceSelector == nil {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(f.NamespaceSelector)
+		if err != nil {
+			// The grant is invalid, which does not concern the others.
+			continue
+		}
+		var ns corev1.Namespace
+		if err := c.Live.Get(ctx, client.ObjectKey{Name: namespace}, &ns); apierrors.IsNotFound(err) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("reading namespace %s: %w", namespace, err)
+		}
+		if selector.Matches(labels.Set(ns.Labels)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ProviderConfig reads a provider config of another namespace for workspaces in the
+// namespace from. It returns a fault if the config is not granted or refers to Secrets.
+func (c *Checker) ProviderConfig(ctx context.Context, from string, key client.ObjectKey, config *infrav1.WorkspaceProviderConfig) error {
+	if err := c.Check(ctx, from, infrav1.GrantedWorkspaceProviderConfig, key); err != nil {
+		return err
+	}
+	if err := c.Client.Get(ctx, key, config); err != nil {
+		return err //nolint:wrapcheck // The caller distinguishes a config that does not exist.
+	}
+	return shareable(config, from)
+}
+
+// shareable returns a fault if a provider config cannot be used from another namespace:
+// a run lives in the namespace of its workspace, whose users can read everything that the
+// run gets.
+func shareable(config *infrav1.WorkspaceProviderConfig, from string) error {
+	spec := &config.Spec
+	var secrets []string
+	if len(spec.Credentials) > 0 {
+		secrets = append(secrets, "credentials")
+	}
+	if spec.StateEncryption != nil {
+		secrets = append(secrets, "stateEncryption")
+	}
+	if r := spec.Runner; r != nil {
+		hasSecret := slices.ContainsFunc(r.Env, func(v infrav1.RunnerEnvVar) bool { return v.ValueFrom != nil }) ||
+			slices.ContainsFunc(r.Volumes, func(v infrav1.RunnerVolume) bool { return v.EmptyDir == nil })
+		if hasSecret || len(r.ImagePullSecrets) > 0 {
+			secrets = append(secrets, "runner")
+		}
+	}
+	if len(secrets) == 0 {
+		return nil
+	}
+	return fault.Stall(infrav1.NotGrantedReason, "WorkspaceProviderConfig %s/%s refers to Secrets (spec.%s), which the users of namespace %s could read: use the identity of a service account instead, or create the config in namespace %s",
+		config.Namespace, config.Name, secrets[0], from, from)
+}

@@ -1,0 +1,58 @@
+package tenancy
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// Cluster API copies the spec of a template to the namespace of a Cluster.
+func TestClassTemplate_refersToItsOwnNamespace(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	template := &infrav1.CAPTClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "class"}}
+	template.Spec.Template.Spec.Region = "eu-west-1"
+	template.Spec.Template.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"}
+	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
+	g.Expect(template.Spec.Template.Spec.VPCTemplateRef.Namespace).To(Equal(ns))
+	g.Expect(patched(env.Client, template, func(c *infrav1.CAPTClusterTemplate) { c.Labels = map[string]string{"a": "b"} })).To(Succeed())
+
+	elsewhere := template.DeepCopy()
+	elsewhere.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "other"}
+	elsewhere.Spec.Template.Spec.VPCTemplateRef.Namespace = "platform"
+	g.Expect(env.Client.Create(t.Context(), elsewhere)).To(Succeed())
+	g.Expect(elsewhere.Spec.Template.Spec.VPCTemplateRef.Namespace).To(Equal("platform"))
+
+	copied := template.DeepCopy()
+	copied.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "copy", Labels: map[string]string{clusterv1.ClusterTopologyOwnedLabel: ""}}
+	copied.Spec.Template.Spec.VPCTemplateRef.Namespace = ""
+	g.Expect(env.Client.Create(t.Context(), copied)).To(Succeed())
+	g.Expect(copied.Spec.Template.Spec.VPCTemplateRef.Namespace).To(BeEmpty(), "Cluster API compares it with its source")
+}
+
+// A grant lends what its writer does not own alone, so editors do not write it.
+func TestEditor_cannotGrant(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	granted := &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g"}, Spec: infrav1.CAPTReferenceGrantSpec{
+		From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{"team"}}}, To: []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedWorkspaceTemplate}},
+	}}
+	err := editor(t, ns).Create(t.Context(), granted.DeepCopy())
+	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	allowed(t, "a platform editor", func() error {
+		return withRoles(t, ns, "platform", "capt-platform-editor").Create(t.Context(), granted.DeepCopy(), client.DryRunAll)
+	})
+	for what, from := range map[string]infrav1.ReferenceGrantFrom{
+		"neither": {}, "both": {Namespaces: []string{"a"}, NamespaceSelector: &metav1.LabelSelector{}},
+	} {
+		invalid := granted.DeepCopy()
+		invalid.Spec.From = []infrav1.ReferenceGrantFrom{from}
+		g.Expect(apierrors.IsInvalid(env.Client.Create(t.Context(), invalid))).To(BeTrue(), what)
+	}
+}
