@@ -272,35 +272,3 @@ func (r *Request) NeedsPin() bool {
 		return false
 	}
 }
-
-// shortestSecret is the length of the shortest value that is masked. Masking shorter
-// values would hide ordinary words.
-const shortestSecret = 8
-
-// Secrets returns the values that must not appear in a log. It omits short values.
-func (r *Request) Secrets() []string {
-	var secrets []string
-	for _, name := range r.SecretEnv {
-		if value := r.Env[name]; len(value) >= shortestSecret {
-			secrets = append(secrets, value)
-		}
-	}
-	if r.From != nil {
-		secrets = append(secrets, r.From.Secrets()...)
-	}
-	return secrets
-}
-
-// Redactor returns a replacer that masks the secrets, and each line of a secret with
-// several lines.
-func (r *Request) Redactor() *strings.Replacer {
-	var pairs []string
-	for _, secret := range r.Secrets() {
-		for _, part := range append([]string{secret}, strings.Split(secret, "\n")...) {
-			if part = strings.TrimSpace(part); len(part) >= shortestSecret {
-				pairs = append(pairs, part, "(sensitive value)")
-			}
-		}
-	}
-	return strings.NewReplacer(pairs...)
-}

@@ -54,6 +54,8 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 			continue
 		}
 		result := run.result()
+		// A runner of another version may not have done it.
+		result.Redact(terraform.NewRedactor())
 		if result.Outcome != outcomeLost || result.Withdrawn {
 			// The record is complete. Pods and service accounts would pile up.
 			if err := r.forgetRun(ctx, run); err != nil {

@@ -21,7 +21,27 @@ func (r *Reconciler) inputs(_ context.Context, s *scope) error {
 		return inputsFault(err)
 	}
 	s.inputs = inputs
+	s.redactStatus()
 	return nil
+}
+
+// redactStatus masks the secrets of the inputs in what a run reported. The runner has
+// masked them, but the report is the word of the run.
+func (s *scope) redactStatus() {
+	status := &s.apply.Status
+	if status.Failure == nil && !s.statusChanged {
+		return
+	}
+	redactor := s.inputs.Request.Redactor()
+	if status.Failure != nil {
+		status.Failure.Message = redactor.Replace(status.Failure.Message)
+	}
+	if status.Drift != nil {
+		status.Drift.Failure = redactor.Replace(status.Drift.Failure)
+	}
+	for i := range status.History {
+		status.History[i].Summary = redactor.Replace(status.History[i].Summary)
+	}
 }
 
 // inputsFault turns an error of the inputs into a fault: a problem stalls until

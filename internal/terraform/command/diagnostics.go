@@ -73,7 +73,8 @@ func parseText(text string) terraform.Diagnostics {
 // clean returns text as valid UTF-8 without control characters.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' {
+		// C0, DEL and C1, and what changes the direction of text.
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}
 		return r

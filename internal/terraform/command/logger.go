@@ -14,10 +14,10 @@ import (
 // it knows to be sensitive.
 type runLog struct {
 	out      io.Writer
-	redactor *strings.Replacer
+	redactor *terraform.Redactor
 }
 
-func newRunLog(out io.Writer, redactor *strings.Replacer) *runLog {
+func newRunLog(out io.Writer, redactor *terraform.Redactor) *runLog {
 	if out == nil {
 		out = io.Discard
 	}

@@ -26,6 +26,7 @@ func (e *terminalError) Unwrap() error { return e.cause }
 
 // conclude converts an error into the outcome, class and diagnostics of the result.
 func (run *execution) conclude(err error) {
+	defer run.redact()
 	if err == nil {
 		return
 	}
@@ -61,11 +62,15 @@ func (run *execution) conclude(err error) {
 	default:
 		result.Diagnostics = diagnostic("The run failed", err.Error())
 	}
-	// The tool's own diagnostics are already redacted.
-	redactor := run.request.Redactor()
-	for i, d := range result.Diagnostics {
-		result.Diagnostics[i].Summary, result.Diagnostics[i].Detail = redactor.Replace(d.Summary), redactor.Replace(d.Detail)
+}
+
+// redact masks the secrets of the request in the texts of the result. The tool's own
+// diagnostics are already redacted.
+func (run *execution) redact() {
+	if run.request == nil {
+		return
 	}
+	run.result.Redact(run.request.Redactor())
 }
 
 func diagnostic(summary, detail string) terraform.Diagnostics {
