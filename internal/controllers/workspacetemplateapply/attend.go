@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +57,10 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		if errors.Is(err, record.ErrForged) {
 			return r.withdraw(ctx, run, "Its request was changed")
 		}
+		if apierrors.IsForbidden(err) {
+			// A quota or a policy. Others need the slot meanwhile.
+			return r.failStart(ctx, run, message.Truncate(message.OneLine(err.Error()), maxSummary))
+		}
 		if err != nil {
 			return fmt.Errorf("starting run %s: %w", run.id, err)
 		}
@@ -82,6 +87,9 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	explanation, err := r.explain(ctx, run)
 	if err != nil {
 		return err
+	}
+	if liveness == terraform.LivenessRunning && r.isStuck(run, explanation) {
+		return r.failStart(ctx, run, explanation)
 	}
 	text := strings.TrimSuffix(progressMessage(run, progress)+". "+explanation, ". ")
 	return fault.WaitFor(observeAgain(run), infrav1.RunInProgressReason, "%s", text)

@@ -62,6 +62,9 @@ type Reconciler struct {
 	Default infrav1.Executor
 	// SealKey returns the key that authenticates the Secrets of runs.
 	SealKey func(ctx context.Context) (*seal.Key, error)
+	// StartTimeout is how long the pod of a run may take to start, and MaxTimeout is the
+	// longest timeout of a run. Both have a default or no limit if they are zero.
+	StartTimeout, MaxTimeout time.Duration
 	// MaxRuns are the limits of concurrent runs.
 	MaxRuns queue.Limits
 	// RunExits receives an event for each workspace whose run ended without a

@@ -74,6 +74,9 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.Operation = next.operation
 	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Unprotected = s.unprotected()
+	if s.maxTimeout > 0 && (request.Timeout <= 0 || request.Timeout > s.maxTimeout) {
+		request.Timeout = s.maxTimeout
+	}
 	if next.plan != "" {
 		request.Plan = &terraform.PlanRef{ID: next.plan}
 	}

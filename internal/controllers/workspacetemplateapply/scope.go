@@ -29,6 +29,8 @@ type scope struct {
 	key *seal.Key
 	// runs are the recorded runs, the newest first.
 	runs []*runRecord
+	// maxTimeout is the longest timeout of a run, or 0.
+	maxTimeout time.Duration
 	// unused is the last number that was taken if no run has it, or 0.
 	unused int64
 	// sources and inputs are set by the steps dependencies and inputs.
@@ -78,7 +80,7 @@ func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
 }
 
 func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
-	s := &scope{apply: apply, now: r.Now(), defaultAccount: r.Limits.DefaultServiceAccount}
+	s := &scope{apply: apply, now: r.Now(), defaultAccount: r.Limits.DefaultServiceAccount, maxTimeout: r.MaxTimeout}
 	var err error
 	if s.runs, err = r.runs(ctx, s); err != nil {
 		return nil, err

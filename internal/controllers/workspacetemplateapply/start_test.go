@@ -1,0 +1,77 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func TestIsStuck(t *testing.T) {
+	const image = "Pod capt-run-hello-r1-x: ImagePullBackOff: Back-off pulling image"
+	for name, tc := range map[string]struct {
+		age         time.Duration
+		explanation string
+		claimed     bool
+		executor    infrav1.Executor
+		want        bool
+	}{
+		"a new pod":                         {time.Minute, "", false, infrav1.ExecutorJob, false},
+		"a node is being created":           {14 * time.Minute, "Pod p: Unschedulable", false, infrav1.ExecutorJob, false},
+		"no node comes":                     {16 * time.Minute, "Pod p: Unschedulable", false, infrav1.ExecutorJob, true},
+		"nothing happens":                   {16 * time.Minute, "", false, infrav1.ExecutorJob, true},
+		"the image may become available":    {4 * time.Minute, image, false, infrav1.ExecutorJob, false},
+		"the image does not exist":          {6 * time.Minute, image, false, infrav1.ExecutorJob, true},
+		"a run that takes long":             {time.Hour, "", true, infrav1.ExecutorJob, false},
+		"a process that has not claimed it": {time.Hour, "", false, infrav1.ExecutorProcess, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+			run.secret.CreationTimestamp = metav1.NewTime(noon.Add(-tc.age))
+			run.secret.Annotations[record.ExecutorAnnotation] = string(tc.executor)
+			if tc.claimed {
+				claim(g, run, record.Identity{Host: "h"})
+			}
+			r := &Reconciler{Now: func() time.Time { return noon }}
+			g.Expect(r.isStuck(run, tc.explanation)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestRequest_timeoutHasALimit(t *testing.T) {
+	for name, tc := range map[string]struct{ limit, timeout, want time.Duration }{
+		"no limit":    {0, 24 * time.Hour, 24 * time.Hour},
+		"below it":    {12 * time.Hour, time.Hour, time.Hour},
+		"above it":    {12 * time.Hour, 24 * time.Hour, 12 * time.Hour},
+		"no timeout":  {12 * time.Hour, 0, 12 * time.Hour},
+		"none at all": {0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			s.maxTimeout, s.inputs.Request.Timeout = tc.limit, tc.timeout
+			request, err := s.request(decision{operation: terraform.OperationPlan})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(request.Timeout).To(Equal(tc.want))
+		})
+	}
+}
+
+// A run reports what its module wants. Conditions and events show it.
+func TestInputs_redactWhatARunReported(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.inputs.Request.Env = map[string]string{"API_KEY": "s3cr3t-of-the-team"}
+	s.inputs.Request.SecretEnv = []string{"API_KEY"}
+	s.apply.Status.Failure = &infrav1.FailureStatus{Message: "denied: s3cr3t-of-the-team"}
+	s.apply.Status.History = []infrav1.RunRecord{{Summary: "key czNjcjN0LW9mLXRoZS10ZWFt"}}
+	s.redactStatus()
+	g.Expect(s.apply.Status.Failure.Message).To(Equal("denied: (sensitive value)"))
+	g.Expect(s.apply.Status.History[0].Summary).To(Equal("key (sensitive value)"))
+}
