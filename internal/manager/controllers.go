@@ -2,15 +2,13 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +57,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 // setupEngine adds the controllers of workspaces, templates and provider configs.
 func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	exits := make(chan event.GenericEvent, 1<<16)
+	o.Engine.Hide = append(o.Engine.Hide, o.WebhookCertDir)
 	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, exits)
 	if err != nil {
 		return err
@@ -70,6 +69,7 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits,
 		Runners: runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
+		StartTimeout: o.Engine.StartTimeout, MaxTimeout: o.Engine.MaxRunTimeout,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
@@ -104,12 +104,15 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits chan<- event.GenericEvent) (map[infrav1.Executor]terraform.Runner, error) {
 	runners := map[infrav1.Executor]terraform.Runner{}
 	if o.Executor == executorProcess {
-		kubeconfig, err := writeKubeconfig(mgr.GetConfig(), o.WorkDir)
-		if err != nil {
+		if err := host.PrivateDir(o.WorkDir); err != nil {
+			return nil, fmt.Errorf("creating the work directory: %w", err)
+		}
+		if err := removeKubeconfig(o.WorkDir); err != nil {
 			return nil, err
 		}
 		executor := process.New(process.Options{
-			Reader: mgr.GetAPIReader(), Runner: o.Runner, Binary: o.Binary, WorkDir: o.WorkDir, Kubeconfig: kubeconfig, Grace: grace,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), API: mgr.GetConfig(),
+			Runner: o.Runner, Binary: o.Binary, WorkDir: o.WorkDir, Inherit: o.inherit(), Hidden: o.hidden(), Sandbox: o.Sandbox, Grace: grace,
 			OnExit: func(run terraform.Run) { exits <- workspacetemplateapply.RunExit(run) },
 		})
 		if err := mgr.Add(manager.RunnableFunc(executor.Run)); err != nil {
@@ -134,38 +137,11 @@ func proxies() []corev1.EnvVar {
 	return env
 }
 
-// writeKubeconfig writes a kubeconfig with which child processes reach the API
-// server as the manager does, and returns its path. Inside a cluster they need
-// none, and the path is empty.
-func writeKubeconfig(config *rest.Config, dir string) (string, error) {
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		return "", nil
+// removeKubeconfig removes the kubeconfig with the manager's credentials that earlier
+// versions wrote.
+func removeKubeconfig(workDir string) error {
+	if err := os.Remove(filepath.Join(workDir, "kubeconfig")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the kubeconfig of an earlier version: %w", err)
 	}
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return "", fmt.Errorf("reading certificates: %w", err)
-	}
-	const name = "capt"
-	kubeconfig := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server: config.Host, CertificateAuthorityData: config.CAData, InsecureSkipTLSVerify: config.Insecure, TLSServerName: config.ServerName,
-		}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
-			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken, TokenFile: config.BearerTokenFile,
-			Username: config.Username, Password: config.Password, Exec: config.ExecProvider,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}
-	text, err := clientcmd.Write(kubeconfig)
-	if err != nil {
-		return "", fmt.Errorf("encoding the kubeconfig: %w", err)
-	}
-	if err := host.PrivateDir(dir); err != nil {
-		return "", fmt.Errorf("creating the work directory: %w", err)
-	}
-	path := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	return path, nil
+	return nil
 }

@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/runner"
 	"github.com/appthrust/capt/internal/terraform/template"
 	"github.com/appthrust/capt/internal/version"
 )
@@ -32,6 +34,9 @@ type EngineOptions struct {
 	// MaxRunsPerNamespace is the maximum number of concurrent runs of a namespace. 0
 	// leaves a fifth of them to the other namespaces.
 	MaxRunsPerNamespace int
+	// StartTimeout is how long the pod of a run may take to start, and MaxRunTimeout the
+	// longest timeout of a run.
+	StartTimeout, MaxRunTimeout time.Duration
 	// Binary is the program OpenTofu or Terraform.
 	Binary string
 	// Runner is the runner program of the process executor.
@@ -43,6 +48,14 @@ type EngineOptions struct {
 	SealKey string
 	// Limits are what workspaces may use.
 	Limits template.Limits
+	// AllowProcess allows the process executor inside a cluster.
+	AllowProcess bool
+	// InheritHome gives the runs of the process executor the manager's home directory.
+	InheritHome bool
+	// Sandbox is whether the runs of the process executor have a sandbox, and Hide are
+	// files that it hides in addition to those that are known.
+	Sandbox runner.Sandbox
+	Hide    []string
 	// WorkDir holds the working directories and the plugin cache of the process
 	// executor.
 	WorkDir string
@@ -50,9 +63,16 @@ type EngineOptions struct {
 
 // AddFlags registers the flags.
 func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster.")
+	fs.StringVar(&o.Executor, "executor", defaultExecutor(), "How Terraform is run: process, as a child of the manager, or job, as a Kubernetes Job. The default is job inside a cluster. Use process only for one trusted team: modules run as the user of the manager.")
+	fs.BoolVar(&o.AllowProcess, "allow-process-executor-in-cluster", false, "Allow --executor=process inside a cluster, where modules can then use the manager's service account.")
+	fs.BoolVar(&o.InheritHome, "inherit-home", false, "Give the runs of the process executor the manager's home directory, with its credentials and SSH keys, instead of an empty one.")
 	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Maximum number of concurrent Terraform runs.")
 	fs.IntVar(&o.MaxRunsPerNamespace, "max-runs-per-namespace", 0, "Maximum number of concurrent Terraform runs of one namespace. 0 leaves a fifth of --max-runs to the other namespaces.")
+	fs.DurationVar(&o.StartTimeout, "start-timeout", 15*time.Minute, "How long the pod of a run may take to start. Then the run fails and is retried with backoff, so that others get its slot. A pod whose image cannot be pulled fails after a third of it.")
+	fs.DurationVar(&o.MaxRunTimeout, "max-run-timeout", 12*time.Hour, "Longest timeout of a run. A longer one of a workspace or template is shortened. 0 means no limit.")
+	o.Sandbox = runner.SandboxAuto
+	fs.Var(&o.Sandbox, "sandbox", "Whether a sandbox (Landlock) hides the manager's credentials and the files of other workspaces from the runs of the process executor: auto, required or off. With auto, runs have none if the kernel does not support it, and their logs say so.")
+	fs.StringSliceVar(&o.Hide, "hide", nil, "Further files and directories that the sandbox hides.")
 	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform program. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
@@ -97,6 +117,9 @@ func (o *EngineOptions) Validate() error {
 	case executorProcess:
 		if o.WorkDir == "" {
 			o.WorkDir = defaultWorkDir()
+		}
+		if inCluster() && !o.AllowProcess {
+			return errors.New("--executor=process inside a cluster gives modules the manager's service account: use --executor=job, or pass --allow-process-executor-in-cluster if you trust all authors of templates")
 		}
 		return errors.Join(o.findBinary(), o.findRunner())
 	case executorJob:
@@ -153,8 +176,19 @@ func (o *EngineOptions) findRunner() error {
 }
 
 func defaultExecutor() string {
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+	if inCluster() {
 		return executorJob
 	}
 	return executorProcess
+}
+
+func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+
+// inherit returns the variables of the manager that runs of the process executor
+// inherit in addition to the usual ones.
+func (o *EngineOptions) inherit() string {
+	if o.InheritHome {
+		return "HOME"
+	}
+	return ""
 }

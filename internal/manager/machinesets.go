@@ -8,13 +8,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captmachinedeployment"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 )
 
 // setupMachineSets adds the controllers of machine sets and machine deployments.
-func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper) error {
+func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachineset.Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
@@ -23,7 +22,7 @@ func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options, workspa
 		return fmt.Errorf("adding CAPTMachineSet: %w", err)
 	}
 	if err := (&captmachinedeployment.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workspaces: workspaces,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachineDeployment: %w", err)

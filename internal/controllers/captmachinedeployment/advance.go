@@ -28,9 +28,6 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 	if done, err := r.rollback(ctx, s); done || err != nil {
 		return err
 	}
-	if err := r.recordVersion(ctx, s); err != nil {
-		return err
-	}
 	if s.decide().empty() {
 		s.updateRevision()
 		return nil
@@ -102,9 +99,7 @@ func (s *scope) decide() changes {
 	}
 	if plan.Create {
 		size.Replicas = plan.Size
-		d := s.deployment.DeepCopy()
-		d.Spec.Template = *s.template()
-		c.create = machines.NewSet(d, revision, size)
+		c.create = machines.NewSet(s.deployment, revision, size)
 	}
 	return c
 }

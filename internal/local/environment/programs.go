@@ -125,6 +125,7 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 			"--executor=process",
 			"--terraform-binary=" + tofu,
 			"--work-dir=" + p.environment.workDir(),
+			"--hide=" + p.environment.managementDir(),
 			"--max-runs=4",
 			// Workload clusters, charts and the emulated AWS are on this machine.
 			"--allowed-cidrs=127.0.0.0/8,::1/128",

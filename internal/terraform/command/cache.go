@@ -142,7 +142,7 @@ func (w *Workdir) fromTemplate(key string, request *terraform.Request) (*marker,
 	if err != nil || found.Key != key || !found.hasContent(request.Module.Pin) || !lockFits(filepath.Join(template, found.Root), request.LockFile) {
 		return nil, err
 	}
-	if err := copyTree(filepath.Join(template, "module"), w.moduleDir(), func(string) bool { return false }, isProvider); err != nil {
+	if err := copyTree(filepath.Join(template, "module"), w.moduleDir(), func(string) bool { return false }); err != nil {
 		return nil, err
 	}
 	if archive := filepath.Join(template, archiveFile); exists(archive) {
@@ -177,12 +177,11 @@ func (w *Workdir) toTemplate(prepared marker, request *terraform.Request) error 
 		inRoot, err := filepath.Rel(inModule, relative)
 		return err == nil && (slices.Contains(own, inRoot) || terraform.IsAutoVars(inRoot))
 	}
-	if err := copyTree(w.moduleDir(), filepath.Join(partial, "module"), skip, isProvider); err != nil {
+	if err := copyTree(w.moduleDir(), filepath.Join(partial, "module"), skip); err != nil {
 		return err
 	}
 	if vars := filepath.Join(w.Dir, tfvarsDir); exists(vars) {
-		never := func(string) bool { return false }
-		if err := copyTree(vars, filepath.Join(partial, prepared.Root), never, never); err != nil {
+		if err := copyTree(vars, filepath.Join(partial, prepared.Root), func(string) bool { return false }); err != nil {
 			return err
 		}
 	}

@@ -14,12 +14,15 @@ import (
 // inherited are the variables of the engine's environment that the tool inherits.
 // They include no credentials: those are in the request or in Workdir.Inherit.
 var inherited = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE",
+	"PATH", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
 	"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS",
 	"TF_REGISTRY_CLIENT_TIMEOUT", "TF_REGISTRY_DISCOVERY_RETRY", "TF_PROVIDER_DOWNLOAD_RETRY",
 }
+
+// Inherited returns the variables of the engine's environment that the tool inherits.
+func Inherited() []string { return slices.Clone(inherited) }
 
 const cliConfigEnv = "TF_CLI_CONFIG_FILE"
 
@@ -28,13 +31,13 @@ const cliConfigEnv = "TF_CLI_CONFIG_FILE"
 // requires.
 func (w *Workdir) environment(request *terraform.Request, root, cliConfig string) []string {
 	env := map[string]string{
-		"HOME": w.runDir(),
+		"HOME": w.homeDir(),
 		// Git must fail instead of prompting for a password.
 		"GIT_TERMINAL_PROMPT": "0",
 	}
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
-		if slices.Contains(inherited, name) || slices.ContainsFunc(w.Inherit, func(pattern string) bool { return matchName(pattern, name) }) {
+		if slices.Contains(inherited, name) || slices.ContainsFunc(w.Inherit, func(pattern string) bool { return MatchName(pattern, name) }) {
 			env[name] = value
 		}
 	}
@@ -53,7 +56,8 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 	if cache := w.pluginCache(request); cache != "" {
 		env["TF_PLUGIN_CACHE_DIR"] = cache
 		// Otherwise the cache is used only for providers whose checksums are in the
-		// lock file, and so never by the first init.
+		// lock file, and so never by the first init. A provider that does not match the
+		// lock file is refused.
 		env["TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"] = "1"
 	}
 	list := make([]string, 0, len(env))
@@ -63,9 +67,9 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 	return list
 }
 
-// matchName reports whether the pattern is the name, or a prefix of it followed
+// MatchName reports whether the pattern is the name, or a prefix of it followed
 // by *.
-func matchName(pattern, name string) bool {
+func MatchName(pattern, name string) bool {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
 	return pattern == name || isPrefix && strings.HasPrefix(name, prefix)
 }

@@ -23,7 +23,7 @@ func TestMatchName(t *testing.T) {
 		"everything":      {"*", "AWS_REGION", true},
 		"a star within":   {"AWS_*_ID", "AWS_KEY_ID", false},
 	} {
-		NewWithT(t).Expect(matchName(tc.pattern, tc.name)).To(Equal(tc.want), name)
+		NewWithT(t).Expect(MatchName(tc.pattern, tc.name)).To(Equal(tc.want), name)
 	}
 }
 
@@ -31,6 +31,7 @@ func TestEnvironment_precedence(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("LANG", "of-the-engine")
 	t.Setenv("TZ", "of-the-engine")
+	t.Setenv("HOME", "of-the-engine")
 	t.Setenv("AWS_ROLE_ARN", "of-the-engine")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-engine")
 	w := &Workdir{Dir: "/work", PluginCache: "/plugins", Inherit: []string{"AWS_ROLE_*"}}
@@ -40,7 +41,7 @@ func TestEnvironment_precedence(t *testing.T) {
 	env := w.environment(request, "/work/module", "/work/cli.tfrc")
 	g.Expect(env).To(ContainElements(
 		"LANG=of-the-engine", "AWS_ROLE_ARN=of-the-engine", "TZ=of-the-request", "NO_COLOR=1", "TF_VAR_a=b", "TF_ENCRYPTION=e",
-		"PWD=/work/module", "TF_CLI_CONFIG_FILE=/work/cli.tfrc", "GIT_TERMINAL_PROMPT=0",
+		"PWD=/work/module", "TF_CLI_CONFIG_FILE=/work/cli.tfrc", "GIT_TERMINAL_PROMPT=0", "HOME=/work/run/home",
 	))
 	g.Expect(env).NotTo(ContainElement(HavePrefix("AWS_SECRET_ACCESS_KEY=")))
 	g.Expect(env).NotTo(ContainElement(HavePrefix("TF_PLUGIN_CACHE")))

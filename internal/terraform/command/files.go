@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/appthrust/capt/internal/host"
 )
@@ -22,9 +21,10 @@ func writeFile(path string, content []byte) error {
 }
 
 // copyTree copies a directory without the entries for which skip returns true.
-// Files for which link returns true become hard links if possible. Symbolic links
-// are copied as they are.
-func copyTree(from, to string, skip, link func(relative string) bool) error {
+// Symbolic links are copied as they are. Nothing becomes a hard link: a module could
+// change a file of another workspace. File systems that can share the content of copies
+// do so.
+func copyTree(from, to string, skip func(relative string) bool) error {
 	err := filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -49,8 +49,6 @@ func copyTree(from, to string, skip, link func(relative string) bool) error {
 			}
 			return os.Symlink(destination, target)
 		case !entry.Type().IsRegular():
-			return nil
-		case link(relative) && os.Link(path, target) == nil:
 			return nil
 		default:
 			return copyFile(path, target)
@@ -80,10 +78,20 @@ func copyFile(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// isProvider reports whether a file belongs to a provider. Such files are large
-// and never modified, so they are linked instead of copied.
-func isProvider(relative string) bool {
-	return strings.Contains(filepath.ToSlash(relative), dataDir+"/providers/")
+// removeAll removes a directory, including directories without write permission, which
+// some programs create in the home directory.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if !errors.Is(err, os.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return os.RemoveAll(path)
 }
 
 // lockFile locks a file and waits while another process holds the lock. It creates

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -50,6 +51,7 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	case matches(errs, noJSON):
 		return s.init(ctx, options, false)
 	case matches(errs, lockOutdated):
+		s.log.print(time.Time{}, "Warning: the providers of the dependency lock file do not match the version constraints of the module any more. They are selected again, and their checksums are those of the registry now")
 		if err := os.Remove(filepath.Join(s.Root, dependencyLock)); err != nil {
 			return fmt.Errorf("removing the outdated dependency lock file: %w", err)
 		}

@@ -178,7 +178,7 @@ func copyModule(scratch, dir, root string) (string, error) {
 		base := filepath.Base(relative)
 		return base == ".git" || base == dataDir || base == erroredState || strings.HasPrefix(base, terraform.ReservedFilePrefix)
 	}
-	if err := copyTree(from, dir, skip, func(string) bool { return false }); err != nil {
+	if err := copyTree(from, dir, skip); err != nil {
 		return "", err
 	}
 	if !hasConfig(filepath.Join(dir, root)) {

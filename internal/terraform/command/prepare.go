@@ -47,6 +47,9 @@ type Workdir struct {
 	// such as those of a service account's cloud identity. A trailing * matches a
 	// prefix.
 	Inherit []string
+	// Hidden are files and directories that the tool must not use, if this system has a
+	// sandbox. If empty, the tool has none.
+	Hidden []string
 	// Others reports whether a process of an earlier engine exists that may start the
 	// tool. It may be nil.
 	Others func() bool
@@ -60,6 +63,7 @@ type Workdir struct {
 }
 
 func (w *Workdir) runDir() string    { return filepath.Join(w.Dir, "run") }
+func (w *Workdir) homeDir() string   { return filepath.Join(w.runDir(), "home") }
 func (w *Workdir) moduleDir() string { return filepath.Join(w.Dir, "module") }
 
 // PlanFile returns the path of a run's saved plan.
@@ -79,7 +83,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 		return nil, err
 	}
 	// The output of an earlier run must not be taken for that of this one.
-	if err := errors.Join(os.RemoveAll(w.runDir()), os.MkdirAll(w.runDir(), 0o700)); err != nil {
+	if err := errors.Join(removeAll(w.runDir()), os.MkdirAll(w.homeDir(), 0o700)); err != nil {
 		return nil, fmt.Errorf("clearing the directory of the run: %w", err)
 	}
 	key, err := w.key(request)
@@ -245,7 +249,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
 		backend: request.Backend,
-		plugins: w.pluginCache(request), providers: w.Providers,
+		plugins: w.pluginCache(request), providers: w.Providers, sandbox: w.sandbox(),
 	}, nil
 }
 
@@ -279,7 +283,7 @@ func (w *Workdir) clearRunDir() error {
 	errs := []error{kept, err}
 	for _, entry := range entries {
 		if kept == nil || entry.Name() != applyStream {
-			errs = append(errs, os.RemoveAll(filepath.Join(w.runDir(), entry.Name())))
+			errs = append(errs, removeAll(filepath.Join(w.runDir(), entry.Name())))
 		}
 	}
 	if kept == nil {

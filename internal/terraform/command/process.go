@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/host/sandbox"
 )
 
 // call is an execution of the binary.
@@ -27,6 +29,8 @@ type call struct {
 	// interrupted reports whether the process says that it was interrupted. It may be
 	// nil.
 	interrupted func() bool
+	// sandbox limits what the process can do, or is nil.
+	sandbox *sandbox.Rules
 	// poll is called periodically while the process runs and once after its end,
 	// always from the same goroutine.
 	poll func(ended bool)
@@ -106,7 +110,11 @@ func (c call) startAndWait(started chan<- int, done chan<- error) {
 	cmd.Stdout = c.stdout
 	cmd.Stderr = c.stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if c.sandbox != nil {
+		start = func() error { return c.sandbox.Start(cmd) }
+	}
+	if err := start(); err != nil {
 		done <- fmt.Errorf("starting %s: %w", c.path, err)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
+	"github.com/appthrust/capt/internal/host/sandbox"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -40,6 +41,8 @@ type Session struct {
 	plugins string
 	// providers is the directory with installed providers.
 	providers string
+	// sandbox limits what the tool can do, or is nil.
+	sandbox *sandbox.Rules
 	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }
@@ -82,7 +85,7 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	result.exit, err = call{
-		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace,
+		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
 	}.run(ctx)
@@ -178,7 +181,7 @@ func (s *Session) capture(ctx context.Context, command string, args []string, st
 	defer func() { _ = stderr.Close() }()
 
 	ended, err := call{
-		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace,
+		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdin: stdin, stdout: stdout, stderr: stderr, poll: func(bool) {},
 	}.run(ctx)
 	if err != nil {

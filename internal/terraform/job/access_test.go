@@ -26,9 +26,14 @@ import (
 // as returns a client with the permissions of a run's service account.
 func (f *fixture) as(run terraform.Run) client.Client {
 	f.t.Helper()
+	return f.asAccount("capt-run-" + run.ID)
+}
+
+func (f *fixture) asAccount(name string) client.Client {
+	f.t.Helper()
 	config := rest.CopyConfig(env.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + f.namespace + ":capt-run-" + run.ID,
+		UserName: "system:serviceaccount:" + f.namespace + ":" + name,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + f.namespace, "system:authenticated"},
 	}
 	c, err := client.New(config, client.Options{Scheme: env.Scheme})
@@ -68,6 +73,86 @@ func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
 	} {
 		f.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", action, err)
 	}
+}
+
+// TestAccess_ofRunsWithTheSameAccountIsSeparate starts two runs whose pods have the same
+// service account. Its permissions would be those of both runs.
+func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
+	f := newFixture(t)
+	const shared = "terraform"
+	f.Expect(env.Client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: shared}})).To(Succeed())
+	account := func(r *terraform.Request) { r.Pod.ServiceAccountName = shared }
+	mine, other := f.run(f.workspace("mine"), account), f.run(f.workspace("other"), account)
+	f.Expect(f.executor.Start(f.ctx, mine)).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, other)).To(Succeed())
+	read := func(c client.Client, name string) error {
+		return c.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, &corev1.Secret{})
+	}
+
+	// The pod has the token of the run beside that of its account.
+	var created batchv1.Job
+	f.Expect(f.get(&created, "capt-run-mine-r1")).To(Succeed())
+	spec := created.Spec.Template.Spec
+	f.Expect(spec.ServiceAccountName).To(Equal(shared))
+	f.Expect(*spec.AutomountServiceAccountToken).To(BeTrue())
+	var stored corev1.Secret
+	f.Expect(f.get(&stored, "capt-token-mine-r1")).To(Succeed())
+	f.Expect(projected(spec)).To(ContainElement(HaveField("Secret.Name", stored.Name)))
+	config := rest.AnonymousClientConfig(env.Config)
+	config.BearerToken = string(stored.Data["token"])
+	run, err := client.New(config, client.Options{Scheme: env.Scheme})
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Eventually(func() error { return read(run, "capt-run-mine-r1") }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+
+	for name, c := range map[string]client.Client{"the run": run, "the account": f.asAccount(shared)} {
+		for _, secret := range []string{"capt-run-other-r1", "tfstate-default-other", "capt-token-other-r1", "capt-token-mine-r1"} {
+			f.Expect(apierrors.IsForbidden(read(c, secret))).To(BeTrue(), "%s reads %s", name, secret)
+		}
+	}
+	f.Expect(apierrors.IsForbidden(read(f.asAccount(shared), "capt-run-mine-r1"))).To(BeTrue(), "the account of the pod has nothing of the run")
+
+	f.Expect(f.executor.Forget(f.ctx, mine)).To(Succeed())
+	f.Expect(apierrors.IsNotFound(f.get(&corev1.Secret{}, "capt-token-mine-r1"))).To(BeTrue())
+	f.Eventually(func() bool { return apierrors.IsUnauthorized(read(run, "capt-run-mine-r1")) }, "30s").Should(BeTrue(), "the token ends with the run")
+}
+
+// projected returns the projected sources of the volumes of a pod.
+func projected(spec corev1.PodSpec) []corev1.VolumeProjection {
+	var sources []corev1.VolumeProjection
+	for _, volume := range spec.Volumes {
+		if volume.Projected != nil {
+			sources = append(sources, volume.Projected.Sources...)
+		}
+	}
+	return sources
+}
+
+// TestStart_mountsNoOtherToken creates the Secret of a token before CAPT does, with the
+// token of another account.
+func TestStart_mountsNoOtherToken(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(env.Client.Create(f.ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "capt-token-mine-r1", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	})).To(Succeed())
+	run := f.run(f.workspace("mine"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	var stored corev1.Secret
+	f.Expect(f.get(&stored, "capt-token-mine-r1")).To(Succeed())
+	f.Expect(stored.Type).To(Equal(corev1.SecretTypeOpaque))
+}
+
+// The token of a run is not where modules look for the token of a service account.
+func TestPod_hasItsTokenApart(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.executor.Start(f.ctx, f.run(f.workspace("mine")))).To(Succeed())
+	var created batchv1.Job
+	f.Expect(f.get(&created, "capt-run-mine-r1")).To(Succeed())
+	spec := created.Spec.Template.Spec
+	f.Expect(*spec.AutomountServiceAccountToken).To(BeFalse())
+	f.Expect(projected(spec)).To(ContainElement(HaveField("ServiceAccountToken.ExpirationSeconds", HaveValue(BeEquivalentTo(3600)))))
+	f.Expect(spec.Containers[0].Args).To(ContainElements("--api-dir=/var/run/secrets/capt", "--hide=/var/run/secrets/capt"))
+	f.Expect(spec.Containers[0].Resources.Limits).To(HaveKey(corev1.ResourceEphemeralStorage))
 }
 
 // TestAccess_isNotForgedByARun forges the next run of a workspace. A run can create

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -24,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
 // +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=store
+// +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
 
 // Options configures an Executor.
@@ -53,12 +55,12 @@ var (
 // New returns an executor.
 func New(options Options) *Executor { return &Executor{Options: options} }
 
-// maxNameLength is the limit for the name of a Job, which is a label value of its
-// pods.
-const maxNameLength = 63
-
 // name returns the name of all objects of a run.
-func name(runID string) string { return record.Shorten("capt-run-"+runID, maxNameLength) }
+func name(runID string) string { return access.Name(runID) }
+
+func (e *Executor) granter() access.Granter {
+	return access.Granter{Client: e.Client, Reader: e.Reader}
+}
 
 func key(run terraform.Run) client.ObjectKey {
 	return client.ObjectKey{Namespace: run.Namespace, Name: name(run.ID)}
@@ -94,8 +96,13 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraf
 	if err != nil {
 		return nil, err
 	}
-	if err := e.grant(ctx, run, request); err != nil {
+	if err := e.granter().Grant(ctx, run, request); err != nil {
 		return nil, err
+	}
+	if request.Pod.ServiceAccountName != "" {
+		if err := e.granter().StoreToken(ctx, run, request); err != nil {
+			return nil, err
+		}
 	}
 	return job, e.create(ctx, job)
 }
@@ -192,7 +199,13 @@ func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.
 // Forget deletes the Job, its pod and its service account. The log is in the
 // run's Secret.
 func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
-	return errors.Join(e.delete(ctx, run, metav1.DeletePropagationBackground), e.revoke(ctx, run.Namespace, name(run.ID)))
+	return errors.Join(e.delete(ctx, run, metav1.DeletePropagationBackground), e.granter().Revoke(ctx, run))
+}
+
+// Remove deletes the service accounts of all runs of a workspace. The garbage
+// collector deletes the Jobs.
+func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
+	return e.granter().RevokeAll(ctx, workspace)
 }
 
 func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {

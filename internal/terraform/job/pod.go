@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -21,6 +22,9 @@ const (
 	program = "/runner"
 	workDir = "/work"
 	tempDir = "/tmp"
+	// apiName is the volume with the token of the run, and apiDir where it is mounted.
+	apiName = "capt-api"
+	apiDir  = "/var/run/secrets/capt"
 	// providersDir has the providers of the image, or of a volume that is mounted
 	// there.
 	providersDir = "/providers"
@@ -74,9 +78,11 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	if err != nil {
 		return nil, err
 	}
-	account := request.Pod.ServiceAccountName
-	if account == "" {
-		account = name(run.ID)
+	// The token of the run's own account is in a volume, which the module does not need.
+	// An account of the user has its token at the usual path, for the module.
+	account, automount, api := name(run.ID), false, ownToken()
+	if request.Pod.ServiceAccountName != "" {
+		account, automount, api = request.Pod.ServiceAccountName, true, storedToken(run)
 	}
 	grace := defaultGrace
 	if request.Grace > 0 {
@@ -92,7 +98,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		ServiceAccountName:            account,
-		AutomountServiceAccountToken:  &yes,
+		AutomountServiceAccountToken:  &automount,
 		EnableServiceLinks:            &no,
 		TerminationGracePeriodSeconds: &gracePeriod,
 		NodeSelector:                  request.Pod.NodeSelector,
@@ -101,7 +107,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{*runner},
-		Volumes:    []corev1.Volume{emptyDir("work"), emptyDir("tmp")},
+		Volumes:    []corev1.Volume{emptyDir("work"), emptyDir("tmp"), apiVolume(api)},
 	}}
 	if len(request.Pod.Tolerations) > 0 {
 		if err := json.Unmarshal(request.Pod.Tolerations, &pod.Spec.Tolerations); err != nil {
@@ -109,6 +115,36 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		}
 	}
 	return pod, nil
+}
+
+// tokenSeconds is the lifetime of a projected token, which the kubelet renews.
+const tokenSeconds = 3600
+
+// ownToken is the token of the pod's account, which is that of the run.
+func ownToken() corev1.VolumeProjection {
+	seconds := int64(tokenSeconds)
+	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: access.TokenKey, ExpirationSeconds: &seconds}}
+}
+
+// storedToken is the token of the run's account in a pod of another account.
+func storedToken(run terraform.Run) corev1.VolumeProjection {
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: access.TokenSecretName(run.ID)},
+		Items:                []corev1.KeyToPath{{Key: access.TokenKey, Path: access.TokenKey}},
+	}}
+}
+
+// apiVolume has what the runner needs to access the API server.
+func apiVolume(token corev1.VolumeProjection) corev1.Volume {
+	const ca = "ca.crt"
+	// Only the user of the container and its group read the files.
+	mode := int32(0o440)
+	return corev1.Volume{Name: apiName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{token, {ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: ca, Path: ca}},
+		}}},
+	}}}
 }
 
 func emptyDir(name string) corev1.Volume {
@@ -126,6 +162,11 @@ func (e *Executor) container(run terraform.Run, request *terraform.Request) (*co
 	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		// The runner needs little; a provider needs several hundred MiB.
 		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
+		// Without it, the limit would be requested.
+		corev1.ResourceEphemeralStorage: resource.MustParse("0"),
+	}, Limits: corev1.ResourceList{
+		// A module must not exhaust its node.
+		corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("10Gi"),
 	}}
 	if len(request.Pod.Resources) > 0 {
 		resources = corev1.ResourceRequirements{}
@@ -138,7 +179,9 @@ func (e *Executor) container(run terraform.Run, request *terraform.Request) (*co
 		Name: container, Image: image,
 		Command: []string{program},
 		Args: []string{
-			"--namespace=" + run.Namespace, "--run=" + run.ID, "--work-dir=" + workDir,
+			"--namespace=" + run.Namespace, "--run=" + run.ID, "--work-dir=" + workDir, "--api-dir=" + apiDir,
+			// With the token of the run, a module could write the result.
+			"--hide=" + apiDir,
 			// The environment of the pod is intended for the run, for example the
 			// cloud identity of its service account.
 			"--inherit-env=*",
@@ -151,7 +194,7 @@ func (e *Executor) container(run terraform.Run, request *terraform.Request) (*co
 			{Name: terraform.DigestEnv, Value: run.Digest},
 		}, e.Env),
 		Resources:    resources,
-		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}, {Name: "tmp", MountPath: tempDir}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}, {Name: "tmp", MountPath: tempDir}, {Name: apiName, MountPath: apiDir, ReadOnly: true}},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: &yes, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -61,7 +61,7 @@ func TestStart_usesThePodTemplate(t *testing.T) {
 	f.Expect(spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution).To(HaveLen(1))
 	f.Expect(spec.TopologySpreadConstraints).To(ConsistOf(HaveField("TopologyKey", "zone")))
 	f.Expect(spec.Volumes).To(ConsistOf(
-		HaveField("Name", "work"), HaveField("Name", "tmp"),
+		HaveField("Name", "work"), HaveField("Name", "tmp"), HaveField("Name", "capt-api"),
 		HaveField("ConfigMap.Name", "terraform"), HaveField("Secret.SecretName", "ssh"),
 		HaveField("PersistentVolumeClaim.ReadOnly", true), HaveField("EmptyDir.SizeLimit.String()", "1Gi"),
 	))
@@ -69,7 +69,7 @@ func TestStart_usesThePodTemplate(t *testing.T) {
 	f.Expect(runner.ImagePullPolicy).To(Equal(corev1.PullAlways))
 	f.Expect(runner.Image).To(Equal("example.com/runner:v1"))
 	f.Expect(runner.VolumeMounts).To(ConsistOf(
-		HaveField("MountPath", "/work"), HaveField("MountPath", "/tmp"),
+		HaveField("MountPath", "/work"), HaveField("MountPath", "/tmp"), HaveField("MountPath", "/var/run/secrets/capt"),
 		corev1.VolumeMount{Name: "config", MountPath: "/etc/terraform", ReadOnly: true},
 		corev1.VolumeMount{Name: "cache", MountPath: "/cache", SubPath: "a", ReadOnly: true},
 	))

@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 	harness := func(tool string) func(t *testing.T) runnertest.Harness {
 		return func(t *testing.T) runnertest.Harness {
 			executor := process.New(process.Options{
-				Reader: env.Client, Runner: runner, Binary: tool, WorkDir: t.TempDir(), Kubeconfig: env.Kubeconfig,
+				Client: env.Client, Reader: env.Client, API: env.Config, Runner: runner, Binary: tool, WorkDir: t.TempDir(),
 			})
 			return runnertest.Harness{
 				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,

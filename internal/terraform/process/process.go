@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,10 +36,17 @@ type Options struct {
 	Binary string
 	// WorkDir contains the working directories of the workspaces.
 	WorkDir string
-	// Kubeconfig is the path of the runner's kubeconfig; empty inside a cluster.
-	Kubeconfig string
+	// Client creates the service accounts of runs, and API is how to reach the API
+	// server. A run gets the address and the certificate authority, and a token of its
+	// own instead of the manager's credentials.
+	Client client.Client
+	API    *rest.Config
 	// Inherit lists the environment variables that the runner passes to Binary.
 	Inherit string
+	// Hidden are files and directories that modules must not use, in addition to those
+	// of other workspaces. Sandbox is whether a sandbox is required for it.
+	Hidden  []string
+	Sandbox runner.Sandbox
 	// Grace is how long children may take to stop when the manager shuts down.
 	Grace time.Duration
 	// OnExit is called when a child has exited, with or without a result. It
@@ -74,7 +83,15 @@ func New(options Options) *Executor {
 
 // Start starts the run unless it has already started.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
-	if err := e.checkRequest(ctx, run); err != nil {
+	if e.isChild(run) {
+		return nil
+	}
+	request, err := e.request(ctx, run)
+	if err != nil || request == nil {
+		return err
+	}
+	kubeconfig, err := e.kubeconfig(ctx, run, request)
+	if err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -85,6 +102,11 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if _, exists := e.children[keyOf(run)]; exists {
 		return nil
 	}
+	return e.start(ctx, run, kubeconfig)
+}
+
+// start starts the child process. The caller holds the mutex.
+func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []byte) error {
 	logs := e.logFile(run)
 	if err := os.MkdirAll(filepath.Dir(logs), 0o700); err != nil {
 		return fmt.Errorf("creating runner log directory: %w", err)
@@ -94,14 +116,24 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 		return fmt.Errorf("creating runner log: %w", err)
 	}
 	defer out.Close()
+	credentials, err := inherited(kubeconfig)
+	if err != nil {
+		return err
+	}
+	defer credentials.Close()
 	cmd := exec.Command(e.Runner,
 		"--namespace="+run.Namespace, "--run="+run.ID, "--work-dir="+e.WorkDir,
-		"--terraform-binary="+e.Binary, "--kubeconfig="+e.Kubeconfig, "--inherit-env="+e.Inherit)
+		"--terraform-binary="+e.Binary, "--kubeconfig-fd=3", "--inherit-env="+e.Inherit,
+		"--hide="+strings.Join(append([]string{e.WorkDir}, e.Hidden...), ","))
+	if e.Sandbox != "" {
+		cmd.Args = append(cmd.Args, "--sandbox="+string(e.Sandbox))
+	}
+	cmd.ExtraFiles = []*os.File{credentials}
 	// The child writes to a file, because a pipe would break when the manager
 	// exits. It has its own session, so that signals to the manager's process
 	// group do not reach it.
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), terraform.DigestEnv+"="+run.Digest)
+	cmd.Env = append(e.environment(), terraform.DigestEnv+"="+run.Digest)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting runner: %w", err)
@@ -117,15 +149,14 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	return nil
 }
 
-// checkRequest returns an error if the request of a run is not the one with which the
-// manager created it.
-func (e *Executor) checkRequest(ctx context.Context, run terraform.Run) error {
+// request returns the request of a run, or nil if it has already started. It returns an
+// error if the request is not the one with which the manager created the run.
+func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
 	secret, err := e.secret(ctx, run)
 	if err != nil || record.Claimed(secret) || record.Finished(secret) {
-		return err
+		return nil, err
 	}
-	_, err = record.CheckedRequest(secret, run)
-	return err
+	return record.CheckedRequest(secret, run)
 }
 
 func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
@@ -224,18 +255,20 @@ func (c *child) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Forget removes the log of the runner process. The log of the run is in its
-// Secret.
-func (e *Executor) Forget(_ context.Context, run terraform.Run) error {
-	if err := os.Remove(e.logFile(run)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing runner log: %w", err)
+// Forget removes the log of the runner process and the service account of the run. The
+// log of the run is in its Secret.
+func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
+	err := e.granter().Revoke(ctx, run)
+	if removed := os.Remove(e.logFile(run)); removed != nil && !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("removing runner log: %w", removed))
 	}
-	return nil
+	return err
 }
 
-// Remove removes the working directory of a deleted workspace.
-func (e *Executor) Remove(_ context.Context, workspace terraform.WorkspaceRef) error {
-	return runner.RemoveWorkspace(e.WorkDir, workspace.Namespace, workspace.Name)
+// Remove removes the working directory of a deleted workspace and the service accounts
+// of its runs.
+func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
+	return errors.Join(e.granter().RevokeAll(ctx, workspace), runner.RemoveWorkspace(e.WorkDir, workspace.Namespace, workspace.Name))
 }
 
 // Retain leaves the working directory to the next workspace of the same name.

@@ -28,6 +28,8 @@ const (
 	// ComponentTransfer is the output of a state command, or the state that a user
 	// pushes. It exists for the duration of the command.
 	ComponentTransfer = "transfer"
+	// ComponentToken is the token of a run. It exists for the duration of the run.
+	ComponentToken = "token"
 )
 
 // Keys of a run's Secret.

@@ -25,7 +25,7 @@ func Trim(secret *corev1.Secret) {
 	switch secret.Labels[componentLabel] {
 	case ComponentRun:
 		trimRun(secret)
-	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer:
+	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer, ComponentToken:
 		secret.Data = nil
 	}
 }
@@ -60,5 +60,5 @@ func HasTrimmedResult(secret *corev1.Secret) bool {
 // InternalComponents returns the components whose Secrets no user refers to by
 // name.
 func InternalComponents() []string {
-	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer}
+	return []string{ComponentRun, ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer, ComponentToken}
 }

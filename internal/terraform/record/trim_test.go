@@ -71,5 +71,5 @@ func TestTrim_keepsLittleOfALargeRun(t *testing.T) {
 }
 
 func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
-	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "module", "transfer"))
+	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "module", "transfer", "token"))
 }

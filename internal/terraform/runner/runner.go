@@ -46,6 +46,10 @@ type Config struct {
 	Providers string
 	// CLIConfig is the operator's CLI configuration of the tool.
 	CLIConfig string
+	// Hidden are files and directories that the tool must not use. Sandbox is whether it
+	// runs without a sandbox if this system has none.
+	Hidden  []string
+	Sandbox Sandbox
 	// Inherit names variables of the runner's environment that the tool inherits.
 	Inherit []string
 }
@@ -75,7 +79,8 @@ type execution struct {
 
 // printf writes a line to the run's log.
 func (run *execution) printf(format string, args ...any) {
-	fmt.Fprintf(&run.report.log, time.Now().UTC().Format("2006-01-02T15:04:05.000Z ")+format+"\n", args...)
+	line := run.request.Redactor().Replace(fmt.Sprintf(format, args...))
+	fmt.Fprintf(&run.report.log, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line)
 }
 
 // Run executes the run and writes its result. It returns an error only if the runner
@@ -130,6 +135,9 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		Providers: r.Providers, CLIConfig: r.CLIConfig, Inherit: r.Inherit,
 		Archive: r.loadContent(request.Workspace.Namespace),
 		Others:  r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
+	}
+	if err := r.enterSandbox(run); err != nil {
+		return err
 	}
 	// Credentials, plans and event streams are removed after the run.
 	defer func() {

@@ -1,4 +1,7 @@
-package job
+// Package access gives a run the permissions that it needs, and nothing else: its own
+// service account, which can access the Secret of the run, the state and its lock. Both
+// executors use it.
+package access
 
 import (
 	"context"
@@ -17,48 +20,66 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// grant creates the service account of a run and its permissions. It first
+// Granter creates and deletes the permissions of runs.
+type Granter struct {
+	// Client writes objects.
+	Client client.Client
+	// Reader reads from the API server.
+	Reader client.Reader
+	// KeepsDirectories is set if the working directories are kept. A drift check may then
+	// find a state that an earlier run could not save, and stores it.
+	KeepsDirectories bool
+}
+
+// maxNameLength is the limit for the name of a Job, which is a label value of its
+// pods. All objects of a run have the same name.
+const maxNameLength = 63
+
+// Name returns the name of the service account of a run, its Role, its RoleBinding and
+// its Job.
+func Name(runID string) string { return record.Shorten("capt-run-"+runID, maxNameLength) }
+
+// Grant creates the service account of a run and its permissions. It first
 // creates the state and its lock if they do not exist.
+//
+// The account belongs to one run. An account that several runs share would have the
+// permissions of all of them.
 //
 // None of these objects has an owner. A foreground deletion of the workspace
 // would delete owned objects at once, and a run in progress could not save its
-// state. Forget and Remove delete them.
-func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraform.Request) error {
+// state. Revoke and RevokeAll delete them.
+func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terraform.Request) error {
 	if owner := stateOwner(request); owner != nil {
 		if owner.Backend.Namespace != run.Namespace {
-			return fmt.Errorf("granting access to the state in namespace %s: a Job can access only its own namespace, %s", owner.Backend.Namespace, run.Namespace)
+			return fmt.Errorf("granting access to the state in namespace %s: a run can access only its own namespace, %s", owner.Backend.Namespace, run.Namespace)
 		}
-		if err := e.reserveState(ctx, owner, request.Workspace); err != nil {
+		if err := g.reserveState(ctx, owner, request.Workspace); err != nil {
 			return err
 		}
 	}
-	rules, err := e.rules(ctx, request)
+	rules, err := g.rules(ctx, request)
 	if err != nil {
 		return err
 	}
 	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
-	meta.Name, meta.OwnerReferences = name(run.ID), nil
-	account := request.Pod.ServiceAccountName
-	if account == "" {
-		account = meta.Name
-		automount := false
-		created := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
-		if err := e.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating ServiceAccount %s: %w", created.Name, err)
-		}
+	meta.Name, meta.OwnerReferences = Name(run.ID), nil
+	automount := false
+	account := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
+	if err := g.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating ServiceAccount %s: %w", account.Name, err)
 	}
 	for _, object := range []client.Object{
 		&rbacv1.Role{ObjectMeta: *meta.DeepCopy(), Rules: rules},
 		&rbacv1.RoleBinding{
 			ObjectMeta: *meta.DeepCopy(),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: account}},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: account.Name}},
 		},
 	} {
-		err := e.Client.Create(ctx, object)
+		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			// An earlier run of the same name may have left it, with other rules.
-			err = e.Client.Update(ctx, object)
+			err = g.Client.Update(ctx, object)
 		}
 		if err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, meta.Name, err)
@@ -67,31 +88,35 @@ func (e *Executor) grant(ctx context.Context, run terraform.Run, request *terraf
 	return nil
 }
 
-// revoke deletes a service account and its permissions.
-func (e *Executor) revoke(ctx context.Context, namespace, name string) error {
+// Revoke deletes the service account of a run, its permissions and its stored token.
+func (g Granter) Revoke(ctx context.Context, run terraform.Run) error {
+	return errors.Join(g.revoke(ctx, run.Namespace, Name(run.ID)), g.deleteToken(ctx, run.Namespace, run.ID))
+}
+
+func (g Granter) revoke(ctx context.Context, namespace, name string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	var errs []error
 	for _, object := range []client.Object{
 		&rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
 	} {
-		if err := e.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		if err := g.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("deleting %T %s: %w", object, name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Remove deletes the service accounts of all runs of a workspace. The garbage
-// collector deletes the Jobs.
-func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
+// RevokeAll deletes the service accounts of all runs of a workspace.
+func (g Granter) RevokeAll(ctx context.Context, workspace terraform.WorkspaceRef) error {
 	var roles rbacv1.RoleList
 	labels := client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)
-	if err := e.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
+	if err := g.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
 		return fmt.Errorf("listing Roles of the workspace: %w", err)
 	}
 	var errs []error
 	for i := range roles.Items {
-		errs = append(errs, e.revoke(ctx, workspace.Namespace, roles.Items[i].Name))
+		role := &roles.Items[i]
+		errs = append(errs, g.revoke(ctx, workspace.Namespace, role.Name), g.deleteToken(ctx, workspace.Namespace, record.RunID(role)))
 	}
 	return errors.Join(errs...)
 }
@@ -100,18 +125,18 @@ func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef)
 // error if the state is not that of the workspace. A run must not create a Secret that it
 // can read: it could choose the type of a service account token and so read the token of
 // any account in the namespace.
-func (e *Executor) reserveState(ctx context.Context, request *terraform.Request, workspace terraform.WorkspaceRef) error {
+func (g Granter) reserveState(ctx context.Context, request *terraform.Request, workspace terraform.WorkspaceRef) error {
 	meta := record.StateMeta(request)
 	meta.Name = request.Backend.StateSecretName()
 	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
 	meta.Name = request.Backend.LeaseName()
 	for _, object := range []client.Object{secret, &coordinationv1.Lease{ObjectMeta: meta}} {
-		if err := e.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := g.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
 	}
 	existing := &corev1.Secret{}
-	if err := e.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
+	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}
 	if existing.Type != corev1.SecretTypeOpaque {
@@ -136,7 +161,7 @@ func stateOwner(request *terraform.Request) *terraform.Request {
 }
 
 // rules returns the permissions of a run.
-func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
+func (g Granter) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
 	}
@@ -152,14 +177,14 @@ func (e *Executor) rules(ctx context.Context, request *terraform.Request) ([]rba
 			},
 		)
 	}
-	stored, err := e.storedSecrets(ctx, request)
+	stored, err := g.storedSecrets(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	if len(stored) > 0 {
 		rules = append(rules, secrets([]string{"get"}, stored...))
 	}
-	if request.Operation != terraform.OperationCheckDrift {
+	if request.Operation != terraform.OperationCheckDrift || g.KeepsDirectories {
 		// The names of the Secrets of plans and snapshots are not known yet, and
 		// RBAC cannot limit create to names. The run cannot read the Secrets that
 		// it creates.
@@ -176,7 +201,7 @@ func secrets(verbs []string, names ...string) rbacv1.PolicyRule {
 
 // storedSecrets returns the names of the Secrets of the module, the plan, the
 // snapshot, the input and the rescued states that the run reads.
-func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
+func (g Granter) storedSecrets(ctx context.Context, request *terraform.Request) ([]string, error) {
 	type content struct {
 		name       string
 		components []string
@@ -202,7 +227,7 @@ func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request
 	}
 	var names []string
 	for _, content := range stored {
-		chunks, err := e.chunkNames(ctx, request.Workspace, content.name, content.components)
+		chunks, err := g.chunkNames(ctx, request.Workspace, content.name, content.components)
 		if err != nil {
 			return nil, err
 		}
@@ -214,11 +239,11 @@ func (e *Executor) storedSecrets(ctx context.Context, request *terraform.Request
 // chunkNames returns the names of the Secrets with a stored plan or state. A run can
 // create Secrets, so it must not choose which ones a later run reads: each must exist,
 // be a part of the expected content of the workspace, and hold plain data.
-func (e *Executor) chunkNames(ctx context.Context, workspace terraform.WorkspaceRef, stored string, components []string) ([]string, error) {
+func (g Granter) chunkNames(ctx context.Context, workspace terraform.WorkspaceRef, stored string, components []string) ([]string, error) {
 	var names []string
 	for i, count := 0, 1; i < count; i++ {
 		secret := &corev1.Secret{}
-		err := e.Reader.Get(ctx, client.ObjectKey{Namespace: workspace.Namespace, Name: record.ChunkName(stored, i)}, secret)
+		err := g.Reader.Get(ctx, client.ObjectKey{Namespace: workspace.Namespace, Name: record.ChunkName(stored, i)}, secret)
 		if apierrors.IsNotFound(err) {
 			// The run reports what is missing.
 			return names, nil
