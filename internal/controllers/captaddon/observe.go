@@ -215,7 +215,8 @@ func (o *observer) checkSelected(ctx context.Context, gvk schema.GroupVersionKin
 		if err := o.c.List(ctx, list, append(options, next)...); err != nil {
 			return fmt.Errorf("listing %s: %w", gvk.Kind, err)
 		}
-		if err := checkAll(list.Items, check, selector); err != nil || list.GetContinue() == "" {
+		// A cache returns everything at once, with a token that it does not accept.
+		if err := checkAll(list.Items, check, selector); err != nil || !o.unwatched || list.GetContinue() == "" {
 			return err
 		}
 	}
