@@ -135,7 +135,7 @@ const (
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate to apply.
 	// +required
-	TemplateRef TemplateReference `json:"templateRef"`
+	TemplateRef TemplateReference `json:"templateRef,omitzero"`
 
 	// providerConfigRef names the WorkspaceProviderConfig with credentials,
 	// provider settings and backend. It overrides the template's. To change the

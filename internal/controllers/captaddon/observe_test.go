@@ -1,6 +1,7 @@
 package captaddon
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -142,6 +143,33 @@ func TestCheckReadiness_watchesNoKindWithManyObjects(t *testing.T) {
 			g.Expect(err).To(Equal(&problem{reason: addonsv1.NotReadyReason, message: test.want}))
 		})
 	}
+}
+
+// cacheReader lists like the cache of controller-runtime: everything at once, with a
+// token that it does not accept.
+type cacheReader struct{ client.Client }
+
+func (c cacheReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if token := (&client.ListOptions{}).ApplyOptions(options).Continue; token != "" {
+		return errors.New("continue list option is not supported by the cache")
+	}
+	if err := c.Client.List(ctx, list, options...); err != nil {
+		return err
+	}
+	list.SetContinue("continue-not-supported")
+	return nil
+}
+
+func TestCheckSelected_readsACacheOnce(t *testing.T) {
+	g := NewWithT(t)
+	labelled := map[string]string{"app": "a"}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: labelled},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	o := &observer{c: cacheReader{workload(t, pod)}}
+	check := addonsv1.ReadinessCheck{Kind: "Pod", Namespace: "ns", Condition: "Ready"}
+	g.Expect(o.checkSelected(t.Context(), corev1.SchemeGroupVersion.WithKind("Pod"), check, labels.SelectorFromSet(labelled))).To(Succeed())
 }
 
 func TestIsWatchedForReadiness(t *testing.T) {
