@@ -11,10 +11,11 @@ import (
 // newReferenceCommand returns a hidden command that prints the page of all commands.
 func newReferenceCommand(o *Options) *cobra.Command {
 	return &cobra.Command{
-		Use:    "reference",
-		Short:  "Print the documentation of all commands in Markdown",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+		Use:     "reference",
+		Short:   "Print the documentation of all commands in Markdown",
+		Example: "  captctl reference > commands.md",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fmt.Fprint(o.Out, reference(cmd.Root()))
 			return nil
