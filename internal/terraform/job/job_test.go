@@ -82,10 +82,10 @@ func TestStart_usesThePodSettings(t *testing.T) {
 		}
 	})
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	f.Expect(apierrors.IsNotFound(f.get(&corev1.ServiceAccount{}, "capt-run-given-r1"))).To(BeTrue())
+	f.Expect(f.get(&corev1.ServiceAccount{}, "capt-run-given-r1")).To(Succeed())
 	var binding rbacv1.RoleBinding
 	f.Expect(f.get(&binding, "capt-run-given-r1")).To(Succeed())
-	f.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: f.namespace, Name: "cloud"}))
+	f.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: f.namespace, Name: "capt-run-given-r1"}), "other runs use the given account too")
 	var created batchv1.Job
 	f.Expect(f.get(&created, "capt-run-given-r1")).To(Succeed())
 	spec := created.Spec.Template.Spec
