@@ -13,6 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captbootstrapconfig"
 	"github.com/appthrust/capt/internal/controllers/captmachine"
 	"github.com/appthrust/capt/internal/controllers/captmachinepool"
+	"github.com/appthrust/capt/internal/controllers/captmachinetemplate"
 )
 
 // setupMachines adds the controllers of machines and machine pools.
@@ -29,6 +30,9 @@ func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-pool"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachinePool: %w", err)
+	}
+	if err := (&captmachinetemplate.Reconciler{Client: mgr.GetClient(), WatchFilter: o.WatchFilter}).SetupWithManager(mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachineTemplate: %w", err)
 	}
 	return nil
 }

@@ -8,12 +8,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captmachinedeployment"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 )
 
 // setupMachineSets adds the controllers of machine sets and machine deployments.
-func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachineset.Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
@@ -22,7 +23,7 @@ func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		return fmt.Errorf("adding CAPTMachineSet: %w", err)
 	}
 	if err := (&captmachinedeployment.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workspaces: workspaces,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachineDeployment: %w", err)

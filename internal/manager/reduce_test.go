@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -30,9 +31,7 @@ func TestReduce_keepsLittleOfAnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
-			for field, value := range content {
-				obj.Object[field] = value
-			}
+			maps.Copy(obj.Object, content)
 			_, err := reduce(obj)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(len(fmt.Sprint(obj.Object))).To(BeNumerically("<", 1024))

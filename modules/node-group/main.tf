@@ -17,8 +17,10 @@ locals {
   # EKS has its own spelling of the effects.
   effects = { NoSchedule = "NO_SCHEDULE", PreferNoSchedule = "PREFER_NO_SCHEDULE", NoExecute = "NO_EXECUTE" }
 
+  # Names are shortened to a prefix that other groups may have too. The tag is not.
+  own_sizes    = [for g in data.aws_eks_node_group.existing : g.scaling_config[0].desired_size if try(g.tags["Name"], "") == local.node_tags["Name"] && g.status != "DELETING"]
   first_size   = coalesce(var.desired_size, var.min_size)
-  desired_size = length(local.existing) == 0 ? local.first_size : min(max(concat([var.min_size], [for g in data.aws_eks_node_group.existing : g.scaling_config[0].desired_size])...), var.max_size)
+  desired_size = length(local.own_sizes) == 0 ? local.first_size : min(max(concat([var.min_size], local.own_sizes)...), var.max_size)
 
   subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist([for s in data.aws_subnet.this : s.id if contains(var.availability_zones, s.availability_zone)])
 

@@ -16,7 +16,9 @@ import (
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -218,7 +220,44 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 			g.Expect(deployment.Status.UpToDateReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), deployment.Name)
 		}
 	}, testTimeout, time.Second).Should(Succeed())
+	m.workersHave(next)
 	m.available(cluster)
+}
+
+// workersHave waits until every node group and every machine of a CAPTMachineDeployment
+// has a version, and the runs of the machine pools have ended.
+func (m *management) workersHave(version string) {
+	m.t.Helper()
+	m.Eventually(func(g Gomega) {
+		status, text := m.request("GET", "/clusters/"+m.cluster+"/node-groups", "eks", "application/json", "", "")
+		g.Expect(status).To(Equal(200), text)
+		var groups struct{ NodeGroups []string }
+		g.Expect(json.Unmarshal([]byte(text), &groups)).To(Succeed())
+		for _, group := range groups.NodeGroups {
+			found, err := m.version(m.t.Context(), group)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(Equal(version), group)
+		}
+		var pools infrav1.CAPTMachinePoolList
+		g.Expect(m.env.Client.List(m.t.Context(), &pools, client.InNamespace(m.namespace))).To(Succeed())
+		for i := range pools.Items {
+			ready := conditions.Get(&pools.Items[i], infrav1.NodeGroupReadyCondition)
+			g.Expect(ready).To(HaveValue(HaveField("Status", metav1.ConditionTrue)), pools.Items[i].Name)
+		}
+		var deployments infrav1.CAPTMachineDeploymentList
+		g.Expect(m.env.Client.List(m.t.Context(), &deployments, client.InNamespace(m.namespace))).To(Succeed())
+		for i := range deployments.Items {
+			current := conditions.Get(&deployments.Items[i], infrav1.VersionCurrentCondition)
+			g.Expect(current).To(HaveValue(HaveField("Status", metav1.ConditionTrue)), deployments.Items[i].Name)
+		}
+		var machines infrav1.CAPTMachineList
+		g.Expect(m.env.Client.List(m.t.Context(), &machines, client.InNamespace(m.namespace))).To(Succeed())
+		for _, machine := range machines.Items {
+			if owner := metav1.GetControllerOf(&machine); owner != nil && owner.Kind == "CAPTMachineSet" {
+				g.Expect(machine.Status.Version).To(HavePrefix("v"+version), machine.Name)
+			}
+		}
+	}, testTimeout, time.Second).Should(Succeed())
 }
 
 // available waits until the Cluster and all workers are available.

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -102,20 +103,33 @@ func (m *management) updateNodes(ctx context.Context, workload kubernetes.Interf
 	return nil
 }
 
-// joinNode creates the node of an instance. Its kubelet has the version that the control
-// plane has when it joins.
+// version returns the Kubernetes version of the cluster, or of one of its node groups.
+func (m *management) version(ctx context.Context, nodeGroup string) (string, error) {
+	path := "/clusters/" + m.cluster
+	if nodeGroup != "" {
+		path += "/node-groups/" + nodeGroup
+	}
+	_, text, err := m.send(ctx, "GET", path, "eks", "application/json", "", "")
+	if err != nil {
+		return "", err
+	}
+	var described struct {
+		Cluster, NodeGroup struct{ Version string }
+	}
+	if err := json.Unmarshal([]byte(text), &described); err != nil {
+		return "", err
+	}
+	return cmp.Or(described.NodeGroup.Version, described.Cluster.Version), nil
+}
+
+// joinNode creates the node of an instance. Its kubelet has the version that its node
+// group has when it joins, or else that of the control plane.
 func (m *management) joinNode(ctx context.Context, workload kubernetes.Interface, i instance) error {
 	if _, err := workload.CoreV1().Nodes().Get(ctx, i.DNS, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		return err
 	}
-	_, text, err := m.send(ctx, "GET", "/clusters/"+m.cluster, "eks", "application/json", "", "")
+	version, err := m.version(ctx, i.tag("eks:nodegroup-name"))
 	if err != nil {
-		return err
-	}
-	var described struct {
-		Cluster struct{ Version string }
-	}
-	if err := json.Unmarshal([]byte(text), &described); err != nil {
 		return err
 	}
 	node := &corev1.Node{
@@ -137,7 +151,7 @@ func (m *management) joinNode(ctx context.Context, workload kubernetes.Interface
 			Type: kind, Status: status, Reason: "Kubelet", LastHeartbeatTime: now, LastTransitionTime: now,
 		})
 	}
-	node.Status.NodeInfo.KubeletVersion = "v" + described.Cluster.Version + ".0"
+	node.Status.NodeInfo.KubeletVersion = "v" + version + ".0"
 	_, err = workload.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	return err
 }

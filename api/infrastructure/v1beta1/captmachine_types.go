@@ -9,6 +9,10 @@ import (
 // CAPTMachineFinalizer keeps a CAPTMachine until its node is destroyed.
 const CAPTMachineFinalizer = "infrastructure.cluster.x-k8s.io/captmachine"
 
+// NodeSettingsAnnotation lists, as JSON, the labels and taints that CAPT has set on a
+// Node, so that those the CAPTMachine no longer has can be removed.
+const NodeSettingsAnnotation = "capt.appthrust.io/node-settings"
+
 // Conditions of a CAPTMachine and their reasons.
 const (
 	// InstanceReadyCondition reports whether the machine's workspace is applied.
@@ -51,6 +55,12 @@ const (
 	// WorkloadClusterUnreachableReason surfaces when the workload cluster is
 	// unreachable.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
+	// NodeUpdatedCondition reports whether the Node has the labels and taints of the
+	// machine.
+	NodeUpdatedCondition = "NodeUpdated"
+	// NodeUpdateRejectedReason surfaces when the workload cluster rejects a change of
+	// the Node.
+	NodeUpdateRejectedReason = "NodeUpdateRejected"
 	// DrainedCondition reports, while the machine is being deleted, whether its
 	// node is drained or does not need to be.
 	DrainedCondition = "Drained"
@@ -125,6 +135,16 @@ type CAPTMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9][a-z0-9.-]*$')",message="instanceType must be the name of an instance type such as m7g.large"
 	InstanceType string `json:"instanceType,omitempty"`
 
+	// version is the Kubernetes version of the node, such as 1.34 (variable
+	// kubernetes_version, of which the minor version is used). Defaults to that of
+	// the control plane when the node is created. A Cluster API Machine's version
+	// overrides it. A change affects new nodes only.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v?[0-9]{1,4}[.][0-9]{1,4}([.][0-9]+)?([-+][-+.0-9A-Za-z]*)?$')",message="version must be a Kubernetes version such as 1.34 or v1.34.2"
+	Version string `json:"version,omitempty"`
+
 	// nodeGroupRef names the CAPTMachinePool whose settings the node shares: its
 	// labels, taints and tags, which the node's own extend and override, its first
 	// instance type unless the node has one, and its amiType, capacityType and
@@ -175,6 +195,21 @@ type CAPTMachineSpec struct {
 	ProviderID string `json:"providerID,omitempty"`
 }
 
+// NodeProblem is a reason why the node of a machine does not work.
+type NodeProblem struct {
+	// reason is WaitingForNode if the node has never joined the cluster, NodeGone if it
+	// does not exist anymore, NodeNotReady, or ProviderIDChanged if the machine's
+	// instance was replaced.
+	// +required
+	// +kubebuilder:validation:Enum=WaitingForNode;NodeGone;NodeNotReady;ProviderIDChanged
+	Reason string `json:"reason"`
+
+	// since is when the problem was first observed. It starts anew if the node could not
+	// be observed in the meantime.
+	// +required
+	Since metav1.Time `json:"since"`
+}
+
 // CAPTMachineStatus is the observed state of a node.
 type CAPTMachineStatus struct {
 	// initialization is part of Cluster API's contract.
@@ -211,6 +246,18 @@ type CAPTMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
+	// nodeProblem is why the node does not work. It is empty if the node works or cannot
+	// be observed. A CAPTMachineSet with spec.healthCheck replaces the machine if the
+	// problem lasts.
+	// +optional
+	NodeProblem *NodeProblem `json:"nodeProblem,omitempty"`
+
+	// version is the version of the node's kubelet.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
 	// workspaceRef names the WorkspaceTemplateApply of the machine.
 	// +optional
 	WorkspaceRef *LocalReference `json:"workspaceRef,omitempty"`
@@ -226,6 +273,7 @@ type CAPTMachineStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`,description="Node in the cluster"
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.instanceType`,description="Instance type"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="Kubernetes version of the node"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the node is there"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"

@@ -63,6 +63,19 @@ const (
 	OnDeleteStrategy MachineDeploymentStrategyType = "OnDelete"
 )
 
+// VersionPolicy is what happens when the control plane is upgraded.
+// +kubebuilder:validation:Enum=Follow;Keep
+type VersionPolicy string
+
+// The version policies.
+const (
+	// VersionPolicyFollow replaces machines that are older than the control plane.
+	VersionPolicyFollow VersionPolicy = "Follow"
+	// VersionPolicyKeep keeps machines. Only the condition VersionCurrent reports
+	// that they are older than the control plane.
+	VersionPolicyKeep VersionPolicy = "Keep"
+)
+
 // MachineDeploymentStrategy is how machines are replaced.
 // +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.type) || self.type == 'RollingUpdate'",fieldPath=".rollingUpdate",message="rollingUpdate requires type: RollingUpdate: remove it, or change the type"
 type MachineDeploymentStrategy struct {
@@ -109,6 +122,21 @@ type CAPTMachineDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:default={type: RollingUpdate}
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
+
+	// versionPolicy is what happens to the machines when the control plane is
+	// upgraded, unless template.spec.version is set. With Follow they are replaced
+	// by the strategy, after the upgrade is complete. Without a policy they are
+	// replaced too, except for machines that were older than the control plane when
+	// this field was introduced: these stay until the template is changed or Follow
+	// is set.
+	// +optional
+	VersionPolicy VersionPolicy `json:"versionPolicy,omitempty"`
+
+	// healthCheck specifies which machines of each set are replaced because their node
+	// does not work. Without it, unhealthy machines are only reported; {} uses the
+	// defaults.
+	// +optional
+	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
 
 	// minReadySeconds is how long a machine must be ready to be available.
 	// +optional

@@ -1,12 +1,19 @@
 package v1beta1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is destroyed.
 const CAPTMachinePoolFinalizer = "infrastructure.cluster.x-k8s.io/captmachinepool"
+
+// FollowsVersionAnnotation of a CAPTMachinePool whose MachinePool has no version makes
+// the nodes follow the version of the control plane. CAPT sets it on pools that have
+// that version. A pool that was already older when CAPT was upgraded keeps its version
+// until a user sets the annotation.
+const FollowsVersionAnnotation = "capt.appthrust.io/follows-version"
 
 // Conditions of a CAPTMachinePool and their reasons.
 const (
@@ -35,8 +42,7 @@ const (
 	// VersionCurrentCondition reports whether the nodes have the Kubernetes version of
 	// the control plane.
 	VersionCurrentCondition = "VersionCurrent"
-	// VersionBehindReason surfaces when the version of the MachinePool is below that of
-	// the control plane.
+	// VersionBehindReason surfaces when nodes are older than the control plane.
 	VersionBehindReason = "VersionBehind"
 )
 
@@ -213,6 +219,15 @@ type CAPTMachinePoolStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// capacity is the capacity of a node of the smallest of spec.instanceTypes, for
+	// autoscalers that scale from zero. It is empty if CAPT does not know a type.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo describes a node of the pool, for autoscalers that scale from zero.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 
 	// workspaceRef names the WorkspaceTemplateApply of the pool.
 	// +optional

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -32,7 +33,49 @@ const (
 	MachinesReadyCondition = "MachinesReady"
 	// MachinesNotReadyReason surfaces when some machines are not ready.
 	MachinesNotReadyReason = "MachinesNotReady"
+	// MachinesHealthyCondition reports whether no machine has been unhealthy for longer
+	// than spec.healthCheck allows.
+	MachinesHealthyCondition = "MachinesHealthy"
+	// ReplacingUnhealthyReason surfaces when unhealthy machines are being replaced.
+	ReplacingUnhealthyReason = "ReplacingUnhealthy"
+	// TooManyUnhealthyReason surfaces when more machines are unhealthy than
+	// spec.healthCheck.maxUnhealthy allows, so that none is replaced.
+	TooManyUnhealthyReason = "TooManyUnhealthy"
+	// HealthCheckOffReason surfaces when machines are unhealthy and the set has no
+	// spec.healthCheck.
+	HealthCheckOffReason = "HealthCheckOff"
 )
+
+// HealthCheck specifies which machines are replaced because their node does not work.
+// A machine is unhealthy if its node is not ready, does not exist, or belongs to another
+// instance than that of the machine. A machine with the annotation
+// cluster.x-k8s.io/skip-remediation is not replaced.
+type HealthCheck struct {
+	// nodeStartupTimeout is how long the node of a new instance may take to join the
+	// cluster. Defaults to 20m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('30s')",message="nodeStartupTimeout must be at least 30s, for example 20m"
+	NodeStartupTimeout *metav1.Duration `json:"nodeStartupTimeout,omitempty"`
+
+	// nodeUnhealthyTimeout is how long a node that has joined may be not ready or
+	// missing. Defaults to 5m.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('30s')",message="nodeUnhealthyTimeout must be at least 30s, for example 5m"
+	NodeUnhealthyTimeout *metav1.Duration `json:"nodeUnhealthyTimeout,omitempty"`
+
+	// maxUnhealthy is how many machines of the set may be unhealthy at the same time,
+	// as a number or a percentage of its replicas, which is rounded down to at least 1.
+	// If more are, the cause is probably not in the machines, and none is replaced.
+	// Defaults to 40%.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[0-9]{1,2})%$')",message="maxUnhealthy must be a number of 0 or more, or a percentage such as 40%"
+	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
+}
 
 // MachineTemplate is the template of the machines of a set.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",message="spec.providerID is set per machine: remove it from the template"
@@ -77,6 +120,11 @@ type CAPTMachineSetSpec struct {
 	// +optional
 	// +kubebuilder:default=Random
 	DeletePolicy MachineDeletePolicy `json:"deletePolicy,omitempty"`
+
+	// healthCheck specifies which machines are replaced because their node does not
+	// work. Without it, unhealthy machines are only reported; {} uses the defaults.
+	// +optional
+	HealthCheck *HealthCheck `json:"healthCheck,omitempty"`
 
 	// minReadySeconds is how long a machine must be ready to be available.
 	// +optional

@@ -3,6 +3,7 @@ package desired
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -71,37 +72,39 @@ func (m *Machine) pinned() map[string]infrav1.Value {
 }
 
 // setOwner sets the variables that the owning Machine decides. Without one, the
-// version is that of the control plane.
+// version is that of the machine, or else that of the control plane.
 func (m *Machine) setOwner(values *workspace.Values, pinned map[string]infrav1.Value) {
-	version := m.Info.Version
 	if m.Owner != nil {
-		if minor := minorOf(m.Owner.Spec.Version); minor != "" {
-			version = minor
-		}
 		if name := m.Owner.Spec.Bootstrap.DataSecretName; name != nil && *name != "" {
 			offerPinned(values, pinned, "bootstrap_secret_name", *name)
 		}
+		if minor := minorOf(m.Owner.Spec.Version); minor != "" {
+			offerPinned(values, pinned, versionVariable, minor)
+			return
+		}
 	}
-	if version != "" {
-		offerPinned(values, pinned, "kubernetes_version", version)
+	switch own := minorOf(m.Machine.Spec.Version); {
+	case own != "":
+		values.Require("spec.version", versionVariable, pinnedOr(pinned, versionVariable, own))
+	case m.Info.Version != "":
+		offerPinned(values, pinned, versionVariable, m.Info.Version)
 	}
 }
 
 // setFields sets the variables of fields of the machine and of its pool. Fields
 // that decide where pods run are never ignored silently.
 func (m *Machine) setFields(values *workspace.Values, pinned map[string]infrav1.Value) {
-	spec, shared := &m.Machine.Spec, &infrav1.CAPTMachinePoolSpec{}
+	spec, shared := &m.Machine.Spec, m.shared()
 	if m.Pool != nil {
-		shared = &m.Pool.Spec
 		m.offerPoolFields(values, pinned)
 	}
 	if spec.InstanceType != "" {
 		values.Require("spec.instanceType", "instance_type", spec.InstanceType)
 	}
-	if labels := merge(shared.Labels, spec.Labels); len(labels) > 0 {
+	if labels := m.Labels(); len(labels) > 0 {
 		values.Require(fieldName("labels", len(spec.Labels)), "labels", labels)
 	}
-	if taints := taints(shared.Taints, spec.Taints); len(taints) > 0 {
+	if taints := m.taints(); len(taints) > 0 {
 		values.Require(fieldName("taints", len(spec.Taints)), "taints", taints)
 	}
 	switch tags := merge(shared.Tags, spec.Tags); {
@@ -117,6 +120,28 @@ func (m *Machine) setFields(values *workspace.Values, pinned map[string]infrav1.
 		}
 		values.Require(field, "availability_zone", zone)
 	}
+}
+
+// shared returns the settings of the pool.
+func (m *Machine) shared() *infrav1.CAPTMachinePoolSpec {
+	if m.Pool == nil {
+		return &infrav1.CAPTMachinePoolSpec{}
+	}
+	return &m.Pool.Spec
+}
+
+// Labels returns the labels of the node.
+func (m *Machine) Labels() map[string]string { return merge(m.shared().Labels, m.Machine.Spec.Labels) }
+
+func (m *Machine) taints() []taint { return taints(m.shared().Taints, m.Machine.Spec.Taints) }
+
+// Taints returns the taints of the node.
+func (m *Machine) Taints() []corev1.Taint {
+	var all []corev1.Taint
+	for _, t := range m.taints() {
+		all = append(all, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return all
 }
 
 // fieldName returns the name of the field that a setting comes from. own is the

@@ -52,6 +52,14 @@ func TestMachine_setsVariablesFromFields(t *testing.T) {
 			declared: []string{"name", "cluster_name", "kubernetes_version", "labels", "bootstrap_secret_name"},
 			want:     `{"name":"worker-0","cluster_name":"production","kubernetes_version":"1.33"}`,
 		},
+		"own version": {
+			spec:     infrav1.CAPTMachineSpec{Version: "v1.31.4"},
+			declared: []string{"kubernetes_version"}, want: `{"kubernetes_version":"1.31"}`,
+		},
+		"own version and that of the owner": {
+			spec: infrav1.CAPTMachineSpec{Version: "1.31"}, owner: owner(func(*clusterv1.MachineSpec) {}),
+			declared: []string{"kubernetes_version"}, want: `{"kubernetes_version":"1.32"}`,
+		},
 		"template with one variable": {declared: []string{"name"}, want: `{"name":"worker-0"}`},
 		"every field": {
 			spec: infrav1.CAPTMachineSpec{

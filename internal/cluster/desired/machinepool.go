@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"encoding/json"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 
@@ -85,8 +87,9 @@ func (p *MachinePool) variables(template *infrav1.WorkspaceTemplate) (map[string
 	values.Set("cluster_name", p.Info.Name)
 	p.setOwner(values, pinned)
 	p.setFields(values)
-	p.setSize(values, pinned)
+	p.setSize(values)
 	values.Override(p.Pool.Spec.Variables)
+	p.setFirstSize(values, pinned)
 	return values.Result()
 }
 
@@ -107,9 +110,9 @@ func (p *MachinePool) pinned() map[string]infrav1.Value {
 func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infrav1.Value) {
 	template := &p.Owner.Spec.Template.Spec
 	if version := minorOf(template.Version); version != "" {
-		values.Offer("kubernetes_version", version)
+		values.Offer(versionVariable, version)
 	} else if p.Info.Version != "" {
-		values.Offer("kubernetes_version", p.followedVersion(pinned))
+		values.Offer(versionVariable, p.followedVersion(pinned))
 	}
 	if name := template.Bootstrap.DataSecretName; name != nil && *name != "" {
 		values.Offer("bootstrap_secret_name", *name)
@@ -121,29 +124,48 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 
 // followedVersion returns the version of the control plane, or that of the node group
 // if it is later: a node group cannot be downgraded. During an upgrade it keeps its
-// version, because the cloud accepts only that of the control plane.
+// version, because the cloud accepts only that of the control plane. It also keeps it
+// without the annotation, so that an upgrade of CAPT replaces no nodes.
 func (p *MachinePool) followedVersion(pinned map[string]infrav1.Value) string {
-	value, found := pinned["kubernetes_version"]
-	if found && p.Info.Upgrading {
-		return minorOf(value.String())
-	}
-	before, errBefore := kubeversion.Parse(value.String())
-	current, errCurrent := kubeversion.Parse(p.Info.Version)
-	if found && errBefore == nil && errCurrent == nil && current.Less(before) {
-		return before.String()
+	before := pinnedVersion(pinned)
+	_, follows := p.Pool.Annotations[infrav1.FollowsVersionAnnotation]
+	switch {
+	case before == "":
+		return p.Info.Version
+	case p.Info.Upgrading, !follows, kubeversion.Older(p.Info.Version, before):
+		return before
 	}
 	return p.Info.Version
 }
 
-// VersionBehind returns the version of the MachinePool, and whether it is below that of
+// pinnedVersion returns the version of an existing node group, or an empty string.
+func pinnedVersion(pinned map[string]infrav1.Value) string {
+	value := pinned[versionVariable]
+	return minorOf(value.String())
+}
+
+// StartsToFollow reports whether the nodes may follow the version of the control plane
+// from now on: the MachinePool has no version, and the nodes have, or will have, that of
 // the control plane.
-func (p *MachinePool) VersionBehind() (version string, behind bool) {
-	own, errOwn := kubeversion.Parse(p.Owner.Spec.Template.Spec.Version)
-	current, errCurrent := kubeversion.Parse(p.Info.Version)
-	if errOwn != nil || errCurrent != nil {
-		return "", false
+func (p *MachinePool) StartsToFollow() bool {
+	before := pinnedVersion(p.pinned())
+	return minorOf(p.Owner.Spec.Template.Spec.Version) == "" && p.Info.Version != "" && (before == "" || before == p.Info.Version)
+}
+
+// VersionBehind returns the version of the nodes if it is below that of the control
+// plane and does not follow it, and whether the MachinePool fixes it.
+func (p *MachinePool) VersionBehind() (version string, fixed bool) {
+	if own := minorOf(p.Owner.Spec.Template.Spec.Version); own != "" {
+		if kubeversion.Older(own, p.Info.Version) {
+			return own, true
+		}
+		return "", true
 	}
-	return own.String(), own.Less(current)
+	_, follows := p.Pool.Annotations[infrav1.FollowsVersionAnnotation]
+	if before := pinnedVersion(p.pinned()); !follows && kubeversion.Older(before, p.Info.Version) {
+		return before, false
+	}
+	return "", false
 }
 
 // setFields sets the variables of fields of the pool.
@@ -187,11 +209,11 @@ func (p *MachinePool) setFields(values *workspace.Values) {
 }
 
 // setSize sets the number of nodes and its bounds. If another system decides the
-// number, only the bounds of spec.scaling and the number of the first nodes are set.
-func (p *MachinePool) setSize(values *workspace.Values, pinned map[string]infrav1.Value) {
+// number, only the bounds of spec.scaling are set.
+func (p *MachinePool) setSize(values *workspace.Values) {
 	replicas, external := p.Replicas(), p.ReplicasManagedExternally()
 	if external {
-		p.setFirstSize(values, pinned)
+		values.Offer("autoscaled", true)
 	} else {
 		values.Require("spec.replicas of the MachinePool", "desired_size", replicas)
 	}
@@ -207,16 +229,26 @@ func (p *MachinePool) setSize(values *workspace.Values, pinned map[string]infrav
 }
 
 // setFirstSize sets the number of nodes of a new group whose number another system
-// decides later. A template that does not keep that number gets none.
+// decides later, within the bounds that the run uses. A template that does not keep that
+// number gets none.
 func (p *MachinePool) setFirstSize(values *workspace.Values, pinned map[string]infrav1.Value) {
-	values.Offer("autoscaled", true)
-	if values.Effective("autoscaled") != "true" {
+	_, own := p.Pool.Spec.Variables["desired_size"]
+	if own || !p.ReplicasManagedExternally() || values.Effective("autoscaled") != "true" {
 		return
 	}
 	first := p.Replicas()
-	if scaling := p.Pool.Spec.Scaling; scaling != nil {
-		first = min(max(first, *scaling.MinSize), *scaling.MaxSize)
-	}
 	// spec.replicas follows the number of nodes, and must not change the variables.
-	offerPinned(values, pinned, "desired_size", first)
+	if before, found := pinned["desired_size"]; found {
+		if err := json.Unmarshal(before.Raw, &first); err != nil {
+			return
+		}
+	}
+	var bound int32
+	if json.Unmarshal([]byte(values.Effective("min_size")), &bound) == nil {
+		first = max(first, bound)
+	}
+	if json.Unmarshal([]byte(values.Effective("max_size")), &bound) == nil {
+		first = min(first, bound)
+	}
+	values.Offer("desired_size", first)
 }

@@ -125,8 +125,10 @@ func TestMachinePool_followsVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner, controlPlane, before string
 		want, behind                string
-		upgrading                   bool
+		upgrading, old, follows     bool
 	}{
+		"older than a CAPT that follows":       {controlPlane: "1.34", before: "1.33", want: "1.33", behind: "1.33", old: true},
+		"current, of such a CAPT":              {controlPlane: "1.34", before: "1.34", want: "1.34", old: true, follows: true},
 		"waits for the end of an upgrade":      {owner: "", controlPlane: "1.34", before: "1.33", want: "1.33", upgrading: true},
 		"new, during an upgrade":               {owner: "", controlPlane: "1.34", before: "", want: "1.34", upgrading: true},
 		"new":                                  {owner: "", controlPlane: "1.33", before: "", want: "1.33", behind: ""},
@@ -141,6 +143,9 @@ func TestMachinePool_followsVersions(t *testing.T) {
 			p := newPool(infrav1.CAPTMachinePoolSpec{ProviderID: "group-1"}, 1)
 			p.Info.Version, p.Owner.Spec.Template.Spec.Version = c.controlPlane, c.owner
 			p.Info.Upgrading = c.upgrading
+			if !c.old {
+				p.Pool.Annotations = map[string]string{infrav1.FollowsVersionAnnotation: "true"}
+			}
 			if c.before != "" {
 				p.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
 					"kubernetes_version": infrav1.StringValue(c.before),
@@ -149,10 +154,11 @@ func TestMachinePool_followsVersions(t *testing.T) {
 			got, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got["kubernetes_version"].String()).To(Equal(c.want))
-			version, behind := p.VersionBehind()
-			g.Expect(behind).To(Equal(c.behind != ""))
-			if behind {
-				g.Expect(version).To(Equal(c.behind))
+			behind, fixed := p.VersionBehind()
+			g.Expect(behind).To(Equal(c.behind))
+			g.Expect(fixed).To(Equal(c.owner != ""))
+			if c.old {
+				g.Expect(p.StartsToFollow()).To(Equal(c.follows))
 			}
 		})
 	}
@@ -168,6 +174,37 @@ func TestMachinePool_keepsTheFirstSizeOfAnAutoscaledPool(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got["desired_size"].String()).To(Equal("2"), "the number of nodes that exist must not start a run")
 	g.Expect(got["autoscaled"].String()).To(Equal("true"))
+}
+
+func TestMachinePool_firstSizeIsWithinTheBoundsOfTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     infrav1.CAPTMachinePoolSpec
+		replicas int32
+		before   string
+		want     string
+	}{
+		"defaults of the module":           {replicas: 5, want: "3"},
+		"below the default of the minimum": {replicas: 0, want: "1"},
+		"scaling":                          {infrav1.CAPTMachinePoolSpec{Scaling: &infrav1.PoolScaling{MinSize: new(int32(2)), MaxSize: new(int32(10))}}, 5, "", "5"},
+		"variables":                        {infrav1.CAPTMachinePoolSpec{Variables: map[string]infrav1.Value{"max_size": {Raw: []byte("4")}}}, 5, "", "4"},
+		"own number":                       {infrav1.CAPTMachinePoolSpec{Variables: map[string]infrav1.Value{"desired_size": {Raw: []byte("2")}}}, 5, "", "2"},
+		"lowered maximum":                  {infrav1.CAPTMachinePoolSpec{Scaling: &infrav1.PoolScaling{MinSize: new(int32(1)), MaxSize: new(int32(2))}}, 5, "5", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			pool := newPool(c.spec, c.replicas, managedByAutoscaler)
+			if c.before != "" {
+				pool.Pool.Status.Initialization.Provisioned = new(true)
+				pool.Existing = &infrav1.WorkspaceTemplateApply{}
+				pool.Existing.Spec.Variables = map[string]infrav1.Value{"desired_size": {Raw: []byte(c.before)}}
+			}
+			template := inspectedTemplate("desired_size", "autoscaled", "min_size", "max_size")
+			template.Status.Variables[2].Default, template.Status.Variables[3].Default = "1", "3"
+			got, err := pool.variables(template)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got["desired_size"].String()).To(Equal(c.want))
+		})
+	}
 }
 
 func TestMachinePool_refusesReplicasOutsideOfScaling(t *testing.T) {

@@ -10,21 +10,20 @@ import (
 
 // offerPinned offers the pinned value of a variable, or value if it has none.
 func offerPinned(values *workspace.Values, pinned map[string]infrav1.Value, name string, value any) {
+	values.Offer(name, pinnedOr(pinned, name, value))
+}
+
+// pinnedOr returns the pinned value of a variable, or value if it has none.
+func pinnedOr(pinned map[string]infrav1.Value, name string, value any) any {
 	if before, found := pinned[name]; found {
-		value = before
+		return before
 	}
-	values.Offer(name, value)
+	return value
 }
 
 // minorOf returns the minor version of a Kubernetes version, such as 1.33 for
 // v1.33.2, or an empty string if text is not a version.
-func minorOf(text string) string {
-	minor, err := kubeversion.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return minor.String()
-}
+func minorOf(text string) string { return kubeversion.MinorOf(text) }
 
 // taint is the value of one taint in a variable. Modules may declare all three
 // attributes as plain strings.

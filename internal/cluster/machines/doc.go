@@ -18,6 +18,7 @@
 //	spec.drain                    in place
 //	spec.workspaceTemplateRef     new machine
 //	spec.instanceType             new machine
+//	spec.version                  new machine, if the minor version changes
 //	spec.nodeGroupRef             new machine
 //	spec.failureDomain            new machine
 //	spec.variables                new machine

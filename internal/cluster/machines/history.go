@@ -147,11 +147,13 @@ func UpdateSet(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet, cr
 	}
 }
 
-// copySettings copies the watch filter and the delete policy to a set.
+// copySettings copies the watch filter, the delete policy and the health check to a
+// set.
 func copySettings(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachineSet) {
 	if filter, found := d.Labels[clusterv1.WatchLabel]; found {
 		set.Labels = merged(set.Labels, map[string]string{clusterv1.WatchLabel: filter})
 	}
+	set.Spec.HealthCheck = d.Spec.HealthCheck.DeepCopy()
 	if s := d.Spec.Strategy; s != nil && s.RollingUpdate != nil && s.RollingUpdate.DeletePolicy != "" {
 		set.Spec.DeletePolicy = s.RollingUpdate.DeletePolicy
 	}

@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 // Machine is the state of a CAPTMachine that decisions depend on.
@@ -24,6 +25,17 @@ type Machine struct {
 	// cluster.x-k8s.io/delete-machine, and is deleted first.
 	Marked   bool
 	Deleting bool
+	// Problem is the reason why the node does not work, or empty, and ProblemSince
+	// since when.
+	Problem      string
+	ProblemSince time.Time
+	// Unreplaceable reports whether the machine has the annotation
+	// cluster.x-k8s.io/skip-remediation.
+	Unreplaceable bool
+	// HasInstance reports whether the machine has an instance.
+	HasInstance bool
+	// Version is the minor version of the node's kubelet, or empty.
+	Version string
 }
 
 // MachineOf returns the state of a CAPTMachine.
@@ -32,6 +44,11 @@ func MachineOf(m *infrav1.CAPTMachine) Machine {
 	machine := Machine{
 		Name: m.Name, UID: m.UID, Created: m.CreationTimestamp.Time,
 		Marked: marked, Deleting: !m.DeletionTimestamp.IsZero(),
+		HasInstance: m.Spec.ProviderID != "", Version: kubeversion.MinorOf(m.Status.Version),
+	}
+	_, machine.Unreplaceable = m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	if problem := m.Status.NodeProblem; problem != nil {
+		machine.Problem, machine.ProblemSince = problem.Reason, problem.Since.Time
 	}
 	ready := meta.FindStatusCondition(m.Status.Conditions, infrav1.ReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionTrue && !machine.Deleting {

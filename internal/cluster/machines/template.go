@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 // replacementSpec returns the part of a template whose change requires a new
@@ -21,6 +22,9 @@ import (
 func replacementSpec(spec *infrav1.CAPTMachineSpec) *infrav1.CAPTMachineSpec {
 	reduced := spec.DeepCopy()
 	reduced.Labels, reduced.Taints, reduced.Tags, reduced.Drain = nil, nil, nil, nil
+	if minor := kubeversion.MinorOf(spec.Version); minor != "" {
+		reduced.Version = minor
+	}
 	if len(reduced.Variables) == 0 {
 		reduced.Variables = nil
 	}

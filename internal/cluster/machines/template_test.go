@@ -39,6 +39,7 @@ var inPlace = map[string]struct {
 }{
 	"WorkspaceTemplateRef": {change: func(s *infrav1.CAPTMachineSpec) { s.WorkspaceTemplateRef.Name = "other" }},
 	"InstanceType":         {change: func(s *infrav1.CAPTMachineSpec) { s.InstanceType = "m7g.xlarge" }},
+	"Version":              {change: func(s *infrav1.CAPTMachineSpec) { s.Version = "1.34" }},
 	"NodeGroupRef":         {change: func(s *infrav1.CAPTMachineSpec) { s.NodeGroupRef = nil }},
 	"FailureDomain":        {change: func(s *infrav1.CAPTMachineSpec) { s.FailureDomain = "b" }},
 	"Variables":            {change: func(s *infrav1.CAPTMachineSpec) { s.Variables["disk"] = value(`{"size": 20}`) }},

@@ -107,7 +107,7 @@ func Ready(node *corev1.Node) (status corev1.ConditionStatus, message string) {
 	return corev1.ConditionUnknown, "the kubelet has not reported a status yet"
 }
 
-// Changed passes changes of readiness, provider ID and labels, but not the
+// Changed passes changes of readiness, version, provider ID and labels, but not the
 // heartbeats of the kubelet.
 func Changed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -118,7 +118,7 @@ func Changed() predicate.Predicate {
 		}
 		wasReady, _ := Ready(previous)
 		isReady, _ := Ready(current)
-		return wasReady != isReady || previous.Spec.ProviderID != current.Spec.ProviderID || !maps.Equal(previous.Labels, current.Labels)
+		return wasReady != isReady || previous.Status.NodeInfo.KubeletVersion != current.Status.NodeInfo.KubeletVersion || previous.Spec.ProviderID != current.Spec.ProviderID || !maps.Equal(previous.Labels, current.Labels)
 	}}
 }
 

@@ -92,6 +92,13 @@ func (v *Values) Effective(name string) string {
 	return v.defaults[name]
 }
 
+// Accepts reports whether a template is known to have a variable or a placeholder
+// with the name. It reports false for a template that is not inspected.
+func Accepts(template *infrav1.WorkspaceTemplate, name string) bool {
+	values, err := NewValues(template)
+	return err == nil && values.accepts(name)
+}
+
 // accepts reports whether the template is known to have a variable or a
 // placeholder with the name.
 func (v *Values) accepts(name string) bool {

@@ -102,7 +102,9 @@ func (r *Reconciler) standaloneFrame() *reconcile.Frame[*infrav1.CAPTMachine, sc
 	return r.frame(
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
-			{Condition: infrav1.NodeReadyCondition, Run: r.node, Message: nodeMessage},
+			{Condition: infrav1.NodeReadyCondition, Run: r.node, Message: nodeMessage, ContinueIf: func(*scope) bool { return true }},
+			{Condition: infrav1.NodeUpdatedCondition, Run: r.settings, Informational: true},
+			{Condition: infrav1.VersionCurrentCondition, Run: version, Informational: true},
 		},
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.DrainedCondition, Run: r.drain, ReasonOf: drainedReason, Message: drainedMessage},
@@ -119,6 +121,7 @@ func (r *Reconciler) ownedFrame() *reconcile.Frame[*infrav1.CAPTMachine, scope] 
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.InstanceReadyCondition, Run: r.instance, ReasonOf: instanceReason, Message: instanceMessage, ContinueIf: provisioned},
 			{Condition: infrav1.NodeReadyCondition, Run: r.node, Message: nodeMessage, Informational: true},
+			{Condition: infrav1.NodeUpdatedCondition, Run: r.settings, Informational: true},
 		},
 		[]reconcile.Step[scope]{
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy},

@@ -14,6 +14,7 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.MissingOutputReason,
 		infrav1.ProviderIDChangedReason,
 		infrav1.NodeNotReadyReason,
+		infrav1.NodeUpdateRejectedReason,
 		infrav1.WorkloadClusterUnreachableReason,
 		infrav1.DrainTimedOutReason,
 	},

@@ -82,6 +82,7 @@ func (s *scope) reportInstance() error {
 	}
 	spec, status := &s.machine.Spec, &s.machine.Status
 	if spec.ProviderID != "" && spec.ProviderID != out.providerID {
+		s.replacement = out.providerID
 		return fault.Stall(infrav1.ProviderIDChangedReason,
 			"WorkspaceTemplateApply %s replaced the instance with %s, but a CAPTMachine cannot change its instance: delete this CAPTMachine to replace it", s.apply.Name, out.providerID)
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
@@ -218,4 +219,85 @@ func TestMachine_doesNothingWhilePaused(t *testing.T) {
 
 	h.Update(machine, func() { machine.Annotations = nil })
 	h.WaitForCondition(machine, infrav1.InstanceReadyCondition, metav1.ConditionTrue, "Ready")
+}
+
+func TestMachine_changesLabelsAndTaintsOfItsNode(t *testing.T) {
+	h := newHarness(t)
+	h.MakeReady()
+	machine := h.machine("worker", func(m *infrav1.CAPTMachine) { m.Spec.Labels = map[string]string{"tier": "one", "old": "x"} })
+	h.WaitForCondition(machine, infrav1.InstanceReadyCondition, metav1.ConditionTrue, "Ready")
+	node := h.join("worker")
+	h.WaitForCondition(machine, infrav1.NodeUpdatedCondition, metav1.ConditionTrue, infrav1.NodeUpdatedCondition)
+	h.WaitFor(node, "the labels of the machine should be set", func(g Gomega) {
+		g.Expect(node.Labels).To(And(HaveKeyWithValue("tier", "one"), HaveKeyWithValue("old", "x")))
+	})
+	h.Update(node, func() {
+		node.Labels["theirs"] = "kept"
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoSchedule})
+	})
+
+	h.Update(machine, func() {
+		machine.Spec.Labels = map[string]string{"tier": "two"}
+		machine.Spec.Taints = []infrav1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}}
+	})
+	h.WaitFor(node, "changes should reach the node", func(g Gomega) {
+		g.Expect(node.Labels).To(And(HaveKeyWithValue("tier", "two"), Not(HaveKey("old")), HaveKeyWithValue("theirs", "kept")))
+		g.Expect(node.Spec.Taints).To(ContainElements(HaveField("Key", "theirs"), And(HaveField("Key", "dedicated"), HaveField("Value", "gpu"))))
+	})
+	h.Update(machine, func() { machine.Spec.Taints = nil })
+	h.WaitFor(node, "the taint should be removed", func(g Gomega) {
+		g.Expect(node.Spec.Taints).To(And(ContainElement(HaveField("Key", "theirs")), Not(ContainElement(HaveField("Key", "dedicated")))))
+	})
+	apply := h.Workspace("worker")
+	h.WaitFor(apply, "the change should be applied", func(g Gomega) {
+		g.Expect(apply.Spec.Variables).NotTo(HaveKey("taints"))
+		g.Expect(apply.Status.ObservedGeneration).To(Equal(apply.Generation))
+	})
+	h.WaitFor(machine, "the machine should be at rest", func(g Gomega) {
+		g.Expect(machine.Status.ObservedGeneration).To(Equal(machine.Generation))
+		g.Expect(conditions.GetReason(machine, infrav1.InstanceReadyCondition)).To(Equal("Ready"))
+		g.Expect(conditions.IsTrue(machine, infrav1.ReadyCondition)).To(BeTrue())
+	})
+	h.ExpectNoWrites(machine, apply, node)
+}
+
+func TestMachine_reportsProblemsOfItsNode(t *testing.T) {
+	h := newHarness(t)
+	h.MakeReady()
+	machine := h.machine("worker")
+	problem := func(reason string) {
+		h.T.Helper()
+		h.WaitFor(machine, "the problem should be "+reason, func(g Gomega) {
+			if reason == "" {
+				g.Expect(machine.Status.NodeProblem).To(BeNil())
+				return
+			}
+			g.Expect(machine.Status.NodeProblem).To(HaveValue(HaveField("Reason", reason)))
+		})
+	}
+	problem(infrav1.WaitingForNodeReason)
+	node := h.join("worker")
+	problem("")
+	h.Expect(machine.Status.Version).To(Equal(nodestest.Version))
+	h.WaitForCondition(machine, infrav1.VersionCurrentCondition, metav1.ConditionTrue, infrav1.VersionCurrentCondition)
+	h.Expect(nodestest.SetReady(t.Context(), env.Client, node, corev1.ConditionUnknown)).To(Succeed())
+	problem(infrav1.NodeNotReadyReason)
+	since := machine.Status.NodeProblem.Since
+	h.Delete(node)
+	problem(infrav1.NodeGoneReason)
+	h.Expect(machine.Status.NodeProblem.Since).To(Equal(since), "the node has not worked since it was not ready")
+	h.join("worker")
+	problem("")
+
+	controlPlane := h.Cluster.ControlPlane
+	before := controlPlane.DeepCopy()
+	controlPlane.Status.Version = "v1.34.0"
+	h.Expect(env.Client.Status().Patch(t.Context(), controlPlane, client.MergeFrom(before))).To(Succeed())
+	h.WaitForCondition(machine, infrav1.VersionCurrentCondition, metav1.ConditionFalse, infrav1.VersionBehindReason, "1.33", "1.34")
+
+	apply := h.Workspace("worker")
+	h.Update(apply, func() {
+		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, nodestest.OutputsAnnotation, `{"provider_id":"test:///other"}`)
+	})
+	problem(infrav1.ProviderIDChangedReason)
 }

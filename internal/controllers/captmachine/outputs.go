@@ -23,6 +23,7 @@ const (
 	maxProviderID = 512
 	maxNodeName   = 253
 	maxZone       = 256
+	maxVersion    = 256
 	maxAddress    = 256
 	maxAddresses  = 128
 )

@@ -34,6 +34,9 @@ type scope struct {
 	info  *desired.ClusterInfo
 	pool  *infrav1.CAPTMachinePool
 	apply *infrav1.WorkspaceTemplateApply
+	// replacement is the provider ID of the instance that replaced the machine's, or
+	// empty.
+	replacement string
 	// updating describes what an update of an existing instance waits for.
 	updating string
 

@@ -5,12 +5,15 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/nodes"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -44,14 +47,20 @@ func (r *Reconciler) requestsForCluster(ctx context.Context, obj client.Object) 
 	return r.requests(ctx, all, nodes.InCluster(obj.GetNamespace(), obj.GetName())...)
 }
 
-// requestsForControlPlane returns the machines that may wait for a control plane.
-// It does not change existing instances.
+// requestsForControlPlane returns the machines that may wait for a control plane, and
+// those with another version. It does not change existing instances.
 func (r *Reconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
 	}
-	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool { return m.Spec.ProviderID == "" }, nodes.InCluster(obj.GetNamespace(), name)...)
+	served := ""
+	if controlPlane, ok := obj.(*controlplanev1.CAPTControlPlane); ok {
+		served = kubeversion.MinorOf(controlPlane.Status.Version)
+	}
+	return r.requests(ctx, func(m *infrav1.CAPTMachine) bool {
+		return m.Spec.ProviderID == "" || kubeversion.MinorOf(m.Status.Version) != served || meta.IsStatusConditionFalse(m.Status.Conditions, infrav1.VersionCurrentCondition)
+	}, nodes.InCluster(obj.GetNamespace(), name)...)
 }
 
 // requestsForTemplate returns the machines that use a template.

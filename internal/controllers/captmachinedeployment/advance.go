@@ -28,6 +28,9 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 	if done, err := r.rollback(ctx, s); done || err != nil {
 		return err
 	}
+	if err := r.recordVersion(ctx, s); err != nil {
+		return err
+	}
 	if s.decide().empty() {
 		s.updateRevision()
 		return nil
@@ -99,7 +102,9 @@ func (s *scope) decide() changes {
 	}
 	if plan.Create {
 		size.Replicas = plan.Size
-		c.create = machines.NewSet(s.deployment, revision, size)
+		d := s.deployment.DeepCopy()
+		d.Spec.Template = *s.template()
+		c.create = machines.NewSet(d, revision, size)
 	}
 	return c
 }

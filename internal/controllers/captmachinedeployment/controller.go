@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/ownership"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -26,6 +28,8 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachinedeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachinesets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captclusters;workspacetemplates;workspacetemplateapplies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=captcontrolplanes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
 // Reconciler reconciles CAPTMachineDeployments.
@@ -34,6 +38,9 @@ type Reconciler struct {
 	// APIReader reads from the API server instead of the cache. Sets are created,
 	// resized, adopted and deleted only after it confirmed what the cache says.
 	APIReader client.Reader
+	// Workspaces reads the workspace of the control plane, whose version the machines
+	// follow.
+	Workspaces *workspace.Keeper
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
@@ -42,7 +49,8 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controller and its watches to the manager. Machines
-// are not watched: a set updates its status when its machines change.
+// are not watched: a set updates its status when its machines change. The cache must
+// have the index of workspace.Index.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -52,6 +60,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.CAPTMachineDeployment{}).
 		Watches(&infrav1.CAPTMachineSet{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForDependent)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(watches.RequestsForCluster), builder.WithPredicates(ownership.ClusterCreatedOrPaused())).
+		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.requestsForControlPlane)).
 		WithOptions(options).
 		Named("captmachinedeployment").
 		Complete(r.frame())
@@ -75,6 +84,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineDeployment, sc
 			{Run: r.read},
 			{Condition: infrav1.AvailableCondition, Run: r.available, ContinueIf: func(*scope) bool { return true }},
 			{Run: r.advance},
+			{Condition: infrav1.VersionCurrentCondition, Run: r.version, Informational: true},
 			{
 				Condition: infrav1.ProgressingCondition, Run: r.progress, Informational: true,
 				ReasonOf: progressReason, Message: progressMessage, RequeueAfter: untilDeadline,

@@ -22,6 +22,11 @@ var transitionEvents = reconcile.EventTable{
 			Action:     "RollOut",
 		},
 		{
+			Conditions: []string{infrav1.VersionCurrentCondition},
+			Reasons:    []string{infrav1.VersionBehindReason},
+			Action:     "FollowVersion",
+		},
+		{
 			Conditions: []string{infrav1.ProgressingCondition},
 			Reasons:    []string{infrav1.RolloutCompleteReason},
 			Action:     "RollOut",
@@ -29,6 +34,7 @@ var transitionEvents = reconcile.EventTable{
 		},
 	},
 	Warnings: []string{
+		infrav1.VersionBehindReason,
 		infrav1.RevisionNotFoundReason,
 		infrav1.ProgressDeadlineExceededReason,
 		infrav1.SelectorMismatchReason,

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/cluster/ownership"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
@@ -50,6 +51,9 @@ func clock() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 // controllers adds both controllers to a manager.
 func controllers(mgr ctrl.Manager, filter string) error {
 	options := controller.Options{MaxConcurrentReconciles: 4}
+	if err := workspace.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	if err := (&captmachineset.Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capt-machineset"),
 		WatchFilter: filter, Now: clock,
@@ -58,6 +62,7 @@ func controllers(mgr ctrl.Manager, filter string) error {
 	}
 	return (&Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capt-machinedeployment"),
+		Workspaces:  &workspace.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		WatchFilter: filter, Now: clock,
 	}).SetupWithManager(context.Background(), mgr, options)
 }
@@ -146,6 +151,7 @@ func simulateMachines(t *testing.T, namespace string) {
 			_ = env.Client.List(ctx, &all, client.InNamespace(namespace))
 			for i := range all.Items {
 				if m := &all.Items[i]; m.Spec.InstanceType != broken && !machines.MachineOf(m).Ready {
+					m.Status.Version = m.Spec.Version
 					_ = setReady(ctx, m, metav1.ConditionTrue)
 				}
 			}

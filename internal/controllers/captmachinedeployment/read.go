@@ -38,7 +38,7 @@ func (r *Reconciler) read(ctx context.Context, s *scope) error {
 		s.addMachines(&list)
 	}
 	s.updateCounts()
-	return nil
+	return r.readVersions(ctx, s)
 }
 
 // readLive reads the same from the API server. It fails if the deployment is no

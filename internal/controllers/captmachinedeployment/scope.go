@@ -19,9 +19,11 @@ import (
 // scope is what one reconcile of a deployment has read and decided.
 type scope struct {
 	deployment *infrav1.CAPTMachineDeployment
-	selector   labels.Selector
-	limits     machines.Limits
-	now        time.Time
+	// cluster is nil only for a deployment that is being deleted.
+	cluster  *clusterv1.Cluster
+	selector labels.Selector
+	limits   machines.Limits
+	now      time.Time
 
 	// previous, previousReason and previousRevision are what the status contained.
 	previous         machines.Totals
@@ -33,6 +35,9 @@ type scope struct {
 	sets []*infrav1.CAPTMachineSet
 	// machines are the machines by the UID of their set.
 	machines map[types.UID][]machines.Machine
+
+	// versions decides the Kubernetes version of the machines.
+	versions machines.Versions
 
 	// blocked is the reason why nothing can be rolled out, or nil.
 	blocked error
@@ -46,7 +51,7 @@ type scope struct {
 	untilDeadline time.Duration
 }
 
-func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, _ *clusterv1.Cluster) (*scope, error) {
+func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, cluster *clusterv1.Cluster) (*scope, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil {
 		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector is invalid: %w", err)
@@ -60,7 +65,7 @@ func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, 
 	}
 	d.Status.Selector = selector.String()
 	s := &scope{
-		deployment: d, selector: selector, limits: limits, now: r.Now(),
+		deployment: d, cluster: cluster, selector: selector, limits: limits, now: r.Now(),
 		previous: machines.Totals{
 			Replicas: ptr.Deref(d.Status.Replicas, 0), Updated: ptr.Deref(d.Status.UpdatedReplicas, 0),
 			Ready: ptr.Deref(d.Status.ReadyReplicas, 0), Available: ptr.Deref(d.Status.AvailableReplicas, 0),
@@ -82,7 +87,12 @@ func (s *scope) scaleOnly() bool { return s.paused() || s.blocked != nil }
 
 // current returns the set of the current template, or nil.
 func (s *scope) current() *infrav1.CAPTMachineSet {
-	return machines.FindCurrent(&s.deployment.Spec.Template, s.sets)
+	return machines.FindCurrent(s.template(), s.sets)
+}
+
+// template returns the current template, with the Kubernetes version of the machines.
+func (s *scope) template() *infrav1.MachineTemplate {
+	return s.versions.Template(&s.deployment.Spec.Template, s.sets)
 }
 
 // rollout returns the state that decisions are based on.

@@ -4,10 +4,13 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/ownership"
+	"github.com/appthrust/capt/internal/reconcile"
 )
 
 const (
@@ -22,6 +25,17 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		return err
 	}
 	return ownership.Index(ctx, indexer, &infrav1.CAPTMachine{}, machineIndex)
+}
+
+// requestsForControlPlane returns the deployments of a control plane's Cluster.
+func (r *Reconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	return reconcile.Requests(ctx, r.Client, &infrav1.CAPTMachineDeploymentList{}, func(d *infrav1.CAPTMachineDeployment) bool {
+		return d.Spec.ClusterName == name
+	}, client.InNamespace(obj.GetNamespace()))
 }
 
 func (r *Reconciler) watches() *ownership.Watches[*infrav1.CAPTMachineDeployment] {

@@ -75,6 +75,18 @@ func TestReportNodes_writesListFirst(t *testing.T) {
 	g.Expect(s.pool.Spec.ProviderIDList).To(Equal([]string{"a"}), "the next step follows the nodes, if it can reach the cluster")
 }
 
+func TestReportCapacity(t *testing.T) {
+	g := NewWithT(t)
+	s := &scope{pool: &infrav1.CAPTMachinePool{Spec: infrav1.CAPTMachinePoolSpec{InstanceTypes: []string{"m7g.xlarge", "m7g.large"}, AMIType: "BOTTLEROCKET_ARM_64"}}}
+	s.reportCapacity()
+	g.Expect(s.pool.Status.Capacity.Cpu().String()).To(Equal("2"))
+	g.Expect(s.pool.Status.NodeInfo).To(Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
+	s.pool.Spec = infrav1.CAPTMachinePoolSpec{InstanceTypes: []string{"p5.48xlarge"}}
+	s.reportCapacity()
+	g.Expect(s.pool.Status.Capacity).To(BeEmpty(), "the type is not known")
+	g.Expect(s.pool.Status.NodeInfo).To(BeZero())
+}
+
 func TestCompare(t *testing.T) {
 	node := func(id string) corev1.Node { return corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}} }
 	found := []corev1.Node{node("a"), node("b"), node("z"), node("")}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/capacity"
 	"github.com/appthrust/capt/internal/cluster/nodes"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -18,6 +20,8 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	if s.apply, s.info, err = nodes.FindWorkspace(ctx, r.Client, r.Workspaces, s.pool, s.preconditions()); err != nil {
 		return err
 	}
+	s.followVersion()
+	s.reportCapacity()
 	if s.apply, err = r.Workspaces.EnsureFrom(ctx, s.pool, s.pool.Spec.WorkspaceTemplateRef, s.desired().Workspace); err != nil {
 		return err
 	}
@@ -31,6 +35,18 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 		return cmp.Or(outcome, err)
 	}
 	return s.reportNodes()
+}
+
+// reportCapacity reports the capacity of a node, for autoscalers that scale from zero.
+func (s *scope) reportCapacity() {
+	spec, status := &s.pool.Spec, &s.pool.Status
+	status.Capacity, status.NodeInfo = capacity.Of(spec.InstanceTypes...)
+	switch {
+	case strings.HasPrefix(spec.AMIType, "WINDOWS_"):
+		status.NodeInfo.OperatingSystem = "windows"
+	case spec.AMIType != "" && spec.AMIType != "CUSTOM":
+		status.NodeInfo.OperatingSystem = "linux"
+	}
 }
 
 // preconditions returns what has to be true before the node group is created.

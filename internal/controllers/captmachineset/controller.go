@@ -56,6 +56,8 @@ type scope struct {
 	machines []*infrav1.CAPTMachine
 	// machinesRead reports whether machines has been set.
 	machinesRead bool
+	// nextHealthCheck is when a machine with a problem becomes unhealthy, or zero.
+	nextHealthCheck time.Duration
 	// confirmed reports whether the API server has confirmed the set.
 	confirmed bool
 }
@@ -92,6 +94,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachineSet, scope] {
 		Steps: []reconcile.Step[scope]{
 			{Run: r.setOwner},
 			{Condition: infrav1.ReplicasInSyncCondition, Run: r.replicas, ContinueIf: func(s *scope) bool { return s.machinesRead }},
+			{Condition: infrav1.MachinesHealthyCondition, Run: r.healthy, Informational: true, RequeueAfter: func(s *scope) time.Duration { return s.nextHealthCheck }},
 			{Condition: infrav1.MachinesReadyCondition, Run: r.machinesReady, RequeueAfter: r.nextAvailable},
 		},
 		Delete: []reconcile.Step[scope]{

@@ -21,6 +21,13 @@ func scaledDown(names []string) reconcile.Event {
 	return normal("ScaledDown", "Delete", "Deleted %d machines: %s", len(names), message.List(names, maxNames))
 }
 
+func unhealthyReplaced(names []string) reconcile.Event {
+	return reconcile.Event{
+		Type: corev1.EventTypeWarning, Reason: "UnhealthyReplaced", Action: "Delete",
+		Message: fmt.Sprintf("Deleted %d unhealthy machines to replace them: %s", len(names), message.List(names, maxNames)),
+	}
+}
+
 func machineAdopted(name string) reconcile.Event {
 	return normal("MachineAdopted", "Adopt", "Adopted machine %s: its labels match and it has no controller", name)
 }

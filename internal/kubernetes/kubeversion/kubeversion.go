@@ -30,6 +30,24 @@ func Parse(text string) (Minor, error) {
 	return Minor{Major: major, Minor: minor}, nil
 }
 
+// MinorOf returns the minor version of a Kubernetes version, such as 1.33 for v1.33.2,
+// or an empty string if text is not a version.
+func MinorOf(text string) string {
+	minor, err := Parse(text)
+	if err != nil {
+		return ""
+	}
+	return minor.String()
+}
+
+// Older reports whether version a is older than version b. It reports false if either
+// is not a version.
+func Older(a, b string) bool {
+	first, errFirst := Parse(a)
+	second, errSecond := Parse(b)
+	return errFirst == nil && errSecond == nil && first.Less(second)
+}
+
 // Less reports whether m is older than other.
 func (m Minor) Less(other Minor) bool {
 	return m.Major < other.Major || m.Major == other.Major && m.Minor < other.Minor

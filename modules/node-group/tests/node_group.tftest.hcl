@@ -154,7 +154,7 @@ run "an_autoscaler_keeps_its_number" {
   }
   override_data {
     target = data.aws_eks_node_group.existing
-    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }] }
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }], status = "ACTIVE", tags = { Name = "demo-workers" } }
   }
 
   assert {
@@ -178,12 +178,62 @@ run "an_autoscaler_stays_within_the_limits" {
   }
   override_data {
     target = data.aws_eks_node_group.existing
-    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }] }
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }], status = "ACTIVE", tags = { Name = "demo-workers" } }
   }
 
   assert {
     condition     = aws_eks_node_group.this.scaling_config[0].desired_size == 5
     error_message = "New limits win over the old number."
+  }
+}
+
+run "a_group_with_the_same_prefix_is_another_one" {
+  command = plan
+
+  variables {
+    autoscaled   = true
+    min_size     = 1
+    max_size     = 10
+    desired_size = 2
+  }
+
+  override_data {
+    target = data.aws_eks_node_groups.all
+    values = { names = ["workers-20250101000000000000000001"] }
+  }
+  override_data {
+    target = data.aws_eks_node_group.existing
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }], status = "ACTIVE", tags = { Name = "demo-workers-with-a-longer-name" } }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.scaling_config[0].desired_size == 2
+    error_message = "The number of another group does not count."
+  }
+}
+
+run "a_group_that_is_being_deleted_does_not_count" {
+  command = plan
+
+  variables {
+    autoscaled   = true
+    min_size     = 1
+    max_size     = 10
+    desired_size = 2
+  }
+
+  override_data {
+    target = data.aws_eks_node_groups.all
+    values = { names = ["workers-20250101000000000000000001"] }
+  }
+  override_data {
+    target = data.aws_eks_node_group.existing
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 10 }], status = "DELETING", tags = { Name = "demo-workers" } }
+  }
+
+  assert {
+    condition     = aws_eks_node_group.this.scaling_config[0].desired_size == 2
+    error_message = "The number of a group that is being deleted does not count."
   }
 }
 

@@ -113,7 +113,12 @@ func Join(ctx context.Context, c client.Client, name, providerID string, labels 
 	if err := c.Create(ctx, node); err != nil {
 		return nil, err
 	}
-	return node, SetReady(ctx, c, node, corev1.ConditionTrue)
+	joined := node.DeepCopy()
+	joined.Status.NodeInfo.KubeletVersion = Version
+	if err := c.Status().Patch(ctx, joined, client.MergeFrom(node)); err != nil {
+		return nil, err
+	}
+	return joined, SetReady(ctx, c, joined, corev1.ConditionTrue)
 }
 
 // SetReady sets the Ready condition of a node.

@@ -1,0 +1,45 @@
+package captmachinetemplate_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/captmachinetemplate"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
+	env := testenv.New(t)
+	namespace := env.Namespace(t)
+	for name, c := range map[string]struct{ instanceType, filter, cpu, memory string }{
+		"known":        {"m7g.xlarge", "", "4", "16Gi"},
+		"unknown":      {"p5.48xlarge", "", "0", "0"},
+		"without-type": {"", "", "0", "0"},
+		"filtered":     {"m7g.xlarge", "other", "0", "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			template := &infrav1.CAPTMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+			template.Spec.Template.Spec = infrav1.CAPTMachineSpec{WorkspaceTemplateRef: infrav1.TemplateReference{Name: "node"}, InstanceType: c.instanceType}
+			g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
+			r := &captmachinetemplate.Reconciler{Client: env.Client, WatchFilter: c.filter}
+			var version string
+			for range 2 {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
+				g.Expect(template.Status.Capacity.Cpu().String()).To(Equal(c.cpu))
+				g.Expect(template.Status.Capacity.Memory().String()).To(Equal(c.memory))
+				if version != "" {
+					g.Expect(template.ResourceVersion).To(Equal(version), "nothing changed")
+				}
+				version = template.ResourceVersion
+			}
+		})
+	}
+}
