@@ -167,34 +167,4 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 		g.Expect(found.Remaining).To(BeEmpty())
 	}, time.Minute, time.Second).Should(Succeed())
 	e.Expect(e.everything()).To(ConsistOf(append(before, "ec2 "+volume)), "volumes hold data and stay")
-
-	question.Destroyed, question.Delete = true, false
-	found, err = aws.SweepLeftovers(t.Context(), config, question)
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(found.Remaining).To(HaveExactElements(ContainSubstring("eks-cluster-sg-demo")), "EKS leaves a group that is in use")
-}
-
-// A log group that EKS creates again after its deletion is a leftover; one that exists for
-// longer is not.
-func TestLeftovers_logGroup(t *testing.T) {
-	needsEmulator(t)
-	e := startEmulator(t)
-	for _, name := range []string{"demo", "demo/cluster-two"} {
-		status, text := e.request("POST", "/", "logs", "application/x-amz-json-1.1", "Logs_20140328.CreateLogGroup", `{"logGroupName":"/aws/eks/`+name+`/cluster"}`)
-		e.Expect(status).To(Equal(http.StatusOK), text)
-	}
-	credentials, err := aws.FromEnv(e.settings(), nil)
-	e.Expect(err).NotTo(HaveOccurred())
-	config, err := aws.Load(t.Context(), credentials, aws.Options{})
-	e.Expect(err).NotTo(HaveOccurred())
-	found, err := aws.SweepLeftovers(t.Context(), config, aws.LeftoverQuery{Cluster: "demo", Delete: true, LogsSince: time.Now().Add(time.Hour)})
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(found.Remaining).To(BeEmpty())
-	found, err = aws.SweepLeftovers(t.Context(), config, aws.LeftoverQuery{Cluster: "demo", Delete: true, LogsSince: time.Now().Add(-time.Hour)})
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(found.Remaining).To(HaveExactElements("log group /aws/eks/demo/cluster"))
-	found, err = aws.SweepLeftovers(t.Context(), config, aws.LeftoverQuery{Cluster: "demo", LogsSince: time.Now().Add(-time.Hour)})
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(found.Remaining).To(BeEmpty())
-	e.Expect(e.resources()).To(ContainElement("logs /aws/eks/demo/cluster-two/cluster"))
 }

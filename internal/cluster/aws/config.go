@@ -41,7 +41,6 @@ const (
 	ec2Service   = "EC2"
 	elbService   = "ELASTIC_LOAD_BALANCING"
 	elbV2Service = "ELASTIC_LOAD_BALANCING_V2"
-	logsService  = "CLOUDWATCH_LOGS"
 )
 
 const (

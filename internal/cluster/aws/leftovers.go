@@ -2,6 +2,8 @@ package aws
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -12,22 +14,19 @@ import (
 // leftoversTimeout bounds one lookup with its deletions.
 const leftoversTimeout = time.Minute
 
+// clusterName matches the names of EKS clusters. Filters of EC2 have wildcards.
+var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
+
 // LeftoverQuery selects what a cluster has left in the account.
 type LeftoverQuery struct {
 	// Cluster is the name of the EKS cluster.
 	Cluster string
-	// VPC is the id of its VPC. If it is empty, only tags select.
+	// VPC is the id of its VPC.
 	VPC string
 	// Managed are the ids of what runs create and destroy. They are never leftovers.
 	Managed []string
 	// Delete deletes what is found. Otherwise it is only listed.
 	Delete bool
-	// Destroyed reports that EKS has deleted the cluster. What EKS itself created is then a
-	// leftover too.
-	Destroyed bool
-	// LogsSince, if set, selects the log group of the control plane if it was created
-	// later: EKS creates it again if it writes logs after a run has deleted it.
-	LogsSince time.Time
 	// InterfacesOnly restricts the lookup to network interfaces.
 	InterfacesOnly bool
 }
@@ -63,15 +62,15 @@ type lookup func(ctx context.Context) ([]leftover, error)
 // Deletions are requested and not awaited: the caller repeats the call until nothing
 // remains. They are made in the order of their dependencies.
 func SweepLeftovers(ctx context.Context, cfg Config, query LeftoverQuery) (Leftovers, error) {
+	if !clusterName.MatchString(query.Cluster) || query.VPC == "" {
+		return Leftovers{}, fmt.Errorf("looking up what cluster %q left in VPC %q: a name of an EKS cluster and a VPC are required", query.Cluster, query.VPC)
+	}
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
 	s := &sweep{cfg: cfg, query: query, ec2: cfg.ec2(), iam: cfg.iam()}
 	lookups := []lookup{
 		s.balancersOf(balancers), s.balancersOf(classicBalancers), s.balancersOf(targetGroups), s.instances, s.interfaces, s.securityGroups,
 		s.launchTemplates, s.instanceProfiles,
-	}
-	if !query.LogsSince.IsZero() {
-		lookups = append(lookups, s.logGroup)
 	}
 	if query.InterfacesOnly {
 		lookups = []lookup{s.interfaces}
@@ -131,7 +130,7 @@ func (s *sweep) unlessDenied(err error) error {
 func (s *sweep) isManaged(id string) bool { return slices.Contains(s.query.Managed, id) }
 
 // inVPC reports whether an object is in the VPC of the cluster.
-func (s *sweep) inVPC(id string) bool { return s.query.VPC == "" || s.query.VPC == id }
+func (s *sweep) inVPC(id string) bool { return s.query.VPC == id }
 
 // Tags of resources that controllers in a cluster create.
 const (

@@ -16,7 +16,7 @@ func TestSweepLeftovers_namesMissingPermissions(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	sweep := func() (Leftovers, error) {
-		query := LeftoverQuery{Cluster: "demo", Managed: []string{"sg-1"}, LogsSince: time.Now()}
+		query := LeftoverQuery{Cluster: "demo", VPC: "vpc-1", Managed: []string{"sg-1"}}
 		return Cloud{Now: time.Now}.SweepLeftovers(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, query)
 	}
 	found, err := sweep()
@@ -43,6 +43,16 @@ func TestSweepLeftovers_namesMissingPermissions(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("elasticloadbalancing:DescribeLoadBalancers: ServiceUnavailable: later")))
 }
 
+// An empty name would match every load balancer without a tag, and one with a wildcard
+// those of other clusters.
+func TestSweepLeftovers_requiresANameAndAVPC(t *testing.T) {
+	for _, query := range []LeftoverQuery{{}, {Cluster: "demo"}, {VPC: "vpc-1"}, {Cluster: "de*", VPC: "vpc-1"}, {Cluster: "a?", VPC: "vpc-1"}} {
+		query.Delete = true
+		_, err := SweepLeftovers(t.Context(), Config{}, query)
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("a name of an EKS cluster and a VPC are required")))
+	}
+}
+
 func TestAddress_followsThePartition(t *testing.T) {
 	for region, want := range map[string]string{
 		"eu-west-1":     "https://elasticloadbalancing.eu-west-1.amazonaws.com/",
@@ -50,18 +60,18 @@ func TestAddress_followsThePartition(t *testing.T) {
 		"us-gov-west-1": "https://elasticloadbalancing.us-gov-west-1.amazonaws.com/",
 	} {
 		g := NewWithT(t)
-		env := map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": "https://logs.example.com"}
+		env := map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING": "https://elb.example.com"}
 		credentials, err := FromEnv(env, nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		config, err := Load(t.Context(), credentials, Options{Region: region})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(config.address(t.Context(), loadBalancing)).To(Equal(want))
-		g.Expect(config.address(t.Context(), cloudWatchLogs)).To(Equal("https://logs.example.com"))
+		g.Expect(config.address(t.Context(), classicLoadBalancing)).To(Equal("https://elb.example.com"))
 	}
 	g := NewWithT(t)
 	credentials, err := FromEnv(map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_USE_FIPS_ENDPOINT": "true"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	config, err := Load(t.Context(), credentials, Options{Region: "us-east-1"})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(config.address(t.Context(), cloudWatchLogs)).To(Equal("https://logs-fips.us-east-1.amazonaws.com/"))
+	g.Expect(config.address(t.Context(), loadBalancing)).To(Equal("https://elasticloadbalancing-fips.us-east-1.amazonaws.com/"))
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -143,8 +144,8 @@ func (s *sweep) isForgottenGroup(group types.SecurityGroup) bool {
 		return false
 	}
 	if tags[controlPlaneTag] != "" {
-		// EKS deletes its group with the cluster, unless something uses it.
-		return s.query.Destroyed && tags[controlPlaneTag] == s.query.Cluster
+		// EKS deletes its group with the cluster.
+		return false
 	}
 	return tags[loadBalancerTag] == s.query.Cluster || tags[eksClusterTag] == s.query.Cluster ||
 		strings.HasPrefix(sdkaws.ToString(group.GroupName), "k8s-elb-")
@@ -163,9 +164,19 @@ func (s *sweep) describeGroups(ctx context.Context, filter types.Filter) ([]type
 	return all, nil
 }
 
-// deleteGroup deletes a security group, and before it the rules of other groups that refer
-// to it. Controllers add such rules to the group of the nodes.
+// deleteGroup deletes a security group that no network interface uses, and before it the
+// rules of other groups that refer to it. Controllers add such rules to the group of the
+// nodes.
 func (s *sweep) deleteGroup(ctx context.Context, id string) error {
+	users, err := s.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{
+		Filters: []types.Filter{{Name: new("group-id"), Values: []string{id}}},
+	})
+	if err != nil {
+		return explain("ec2:DescribeNetworkInterfaces", err)
+	}
+	if len(users.NetworkInterfaces) > 0 {
+		return fmt.Errorf("network interface %s uses it", sdkaws.ToString(users.NetworkInterfaces[0].NetworkInterfaceId))
+	}
 	for _, name := range []string{"ip-permission.group-id", "egress.ip-permission.group-id"} {
 		users, err := s.describeGroups(ctx, types.Filter{Name: &name, Values: []string{id}})
 		if err != nil {
@@ -179,7 +190,7 @@ func (s *sweep) deleteGroup(ctx context.Context, id string) error {
 			}
 		}
 	}
-	_, err := s.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: new(id)})
+	_, err = s.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: new(id)})
 	return explain("ec2:DeleteSecurityGroup", err)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"time"
 )
 
 // tagsPerCall is the number of load balancers whose tags one call returns.
@@ -58,7 +57,7 @@ func (s *sweep) balancersOf(kind balancerKind) lookup {
 				return nil, err
 			}
 			for _, each := range some {
-				if !s.createdByBalancer(tags[each.id()]) {
+				if !s.createdByBalancer(tags[each.id()]) || s.isManaged(each.id()) || s.isManaged(each.name()) {
 					continue
 				}
 				found = append(found, leftover{kind.text + " " + each.name(), func(ctx context.Context) error {
@@ -127,29 +126,4 @@ func (s *sweep) balancerTags(ctx context.Context, kind balancerKind, of []balanc
 		all[cmp.Or(item.ARN, item.Name)] = tags
 	}
 	return all, nil
-}
-
-// logGroup returns the log group of the control plane if it is younger than the query
-// says.
-func (s *sweep) logGroup(ctx context.Context) ([]leftover, error) {
-	name := "/aws/eks/" + s.query.Cluster + "/cluster"
-	var page struct {
-		Groups []struct {
-			Name    string `json:"logGroupName"`
-			Created int64  `json:"creationTime"`
-		} `json:"logGroups"`
-	}
-	if err := s.cfg.callJSON(ctx, cloudWatchLogs, "DescribeLogGroups", map[string]string{"logGroupNamePrefix": name}, &page); err != nil {
-		return nil, err
-	}
-	var found []leftover
-	for _, group := range page.Groups {
-		if group.Name != name || time.UnixMilli(group.Created).Before(s.query.LogsSince) {
-			continue
-		}
-		found = append(found, leftover{describe("log group", name, ""), func(ctx context.Context) error {
-			return s.cfg.callJSON(ctx, cloudWatchLogs, "DeleteLogGroup", map[string]string{"logGroupName": name}, nil)
-		}})
-	}
-	return found, nil
 }

@@ -26,17 +26,15 @@ import (
 type plainService struct {
 	// signingName is the name in signatures, and the first label of the host.
 	signingName string
-	// endpoint is the name in variables such as AWS_ENDPOINT_URL_CLOUDWATCH_LOGS.
+	// endpoint is the name in variables such as AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING.
 	endpoint string
-	// version is the version of the Query protocol, target the prefix of actions in the
-	// JSON protocol. One of them is set.
-	version, target string
+	// version is the version of the Query protocol.
+	version string
 }
 
 var (
 	classicLoadBalancing = plainService{signingName: "elasticloadbalancing", endpoint: elbService, version: "2012-06-01"}
 	loadBalancing        = plainService{signingName: "elasticloadbalancing", endpoint: elbV2Service, version: "2015-12-01"}
-	cloudWatchLogs       = plainService{signingName: "logs", endpoint: logsService, target: "Logs_20140328"}
 )
 
 // maxAnswer limits the size of a response. Pages have at most 400 items.
@@ -50,20 +48,6 @@ func (c Config) query(ctx context.Context, service plainService, action string, 
 	answer, err := c.call(ctx, service, header, []byte(values.Encode()))
 	if err == nil && into != nil {
 		err = xml.Unmarshal(answer, into)
-	}
-	return explain(service.signingName+":"+action, err)
-}
-
-// callJSON calls an action of the JSON protocol and decodes its response.
-func (c Config) callJSON(ctx context.Context, service plainService, action string, request, into any) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return fmt.Errorf("encoding a request: %w", err)
-	}
-	header := http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {service.target + "." + action}}
-	answer, err := c.call(ctx, service, header, body)
-	if err == nil && into != nil {
-		err = json.Unmarshal(answer, into)
 	}
 	return explain(service.signingName+":"+action, err)
 }

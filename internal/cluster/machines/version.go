@@ -32,11 +32,19 @@ func (Versions) IsFixed(template *infrav1.MachineTemplate) bool {
 // The version never decreases. A set without a version, of a CAPT that did not
 // record it, keeps its machines unless the policy is Follow.
 func (v Versions) Template(template *infrav1.MachineTemplate, sets []*infrav1.CAPTMachineSet) *infrav1.MachineTemplate {
-	if v.IsFixed(template) || !v.Accepted {
+	if v.IsFixed(template) {
 		return template
 	}
 	result := template.DeepCopy()
-	result.Spec.Version = v.version(newestOf(template, sets))
+	newest := newestOf(template, sets)
+	switch {
+	case v.Accepted:
+		result.Spec.Version = v.version(newest)
+	case newest != nil:
+		// The template is not known at the moment: it was changed, is invalid or missing.
+		// Another version would replace all machines.
+		result.Spec.Version = newest.Spec.Template.Spec.Version
+	}
 	return result
 }
 

@@ -31,6 +31,7 @@ func TestVersions_template(t *testing.T) {
 		"new":                                   {versions: Versions{Served: "1.33", Accepted: true}, want: "1.33"},
 		"new, control plane without a version":  {versions: Versions{Accepted: true}, want: ""},
 		"new, template without the variable":    {versions: Versions{Served: "1.33"}, want: ""},
+		"template not known at the moment":      {versions: Versions{Served: "1.34"}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
 		"own version":                           {versions: Versions{Served: "1.34", Accepted: true}, own: "v1.33.1", want: "v1.33.1"},
 		"own variable":                          {versions: Versions{Served: "1.34", Accepted: true}, variable: "1.32", want: ""},
 		"follows":                               {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.34"},

@@ -185,8 +185,6 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	switch {
 	case retain && err == nil:
 		s.notes[infrav1.DestroyedCondition] = s.skippedNote(skipDestroy, infrav1.DestroyedCondition)
-	case err == nil:
-		r.sweepLast(ctx, s)
 	case fault.Is(err):
 		r.sweepInterfaces(ctx, s)
 		waited := s.now.Sub(s.waitingSince(infrav1.DestroyedCondition))

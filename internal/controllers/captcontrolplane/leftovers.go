@@ -32,8 +32,16 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, s *scope) error {
 		// Without an API server, no controller has created anything.
 		return nil
 	}
+	query, known := s.leftoverQuery()
+	if !known {
+		s.notes[controlplanev1.LeftoversGoneCondition] = note{
+			controlplanev1.LeftoversUnknownReason,
+			"What is left in the account was not looked up: the workspace has no output " + desired.ClusterNameOutput + ", or the VPC is not known",
+		}
+		return nil
+	}
 	err := s.deletionStep(skipLeftovers, controlplanev1.LeftoversGoneCondition, func() ([]string, error) {
-		found, err := r.sweep(ctx, s, s.leftoverQuery())
+		found, err := r.sweep(ctx, s, query)
 		if err != nil {
 			return nil, lookupError{err}
 		}
@@ -52,33 +60,13 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, s *scope) error {
 // sweepInterfaces deletes network interfaces that nodes release while the control plane is
 // destroyed. The run would wait for them, and fail.
 func (r *Reconciler) sweepInterfaces(ctx context.Context, s *scope) {
-	if !s.mayDeleteLeftovers() {
+	query, known := s.leftoverQuery()
+	if !known || !s.mayDeleteLeftovers() {
 		return
 	}
-	query := s.leftoverQuery()
 	query.InterfacesOnly = true
 	if _, err := r.sweep(ctx, s, query); err != nil {
 		ctrl.LoggerFrom(ctx).Info("Network interfaces could not be looked up", "cause", err.Error())
-	}
-}
-
-// sweepLast deletes what only exists after EKS has deleted the control plane: its security
-// group, if something used it, and its log group, if EKS wrote logs after the run had
-// deleted it. The deletion does not wait for it: the message has what stays.
-func (r *Reconciler) sweepLast(ctx context.Context, s *scope) {
-	if !s.mayDeleteLeftovers() || s.controlPlane.Status.WorkspaceRef == nil || s.controlPlane.DeletionTimestamp.IsZero() {
-		return
-	}
-	query := s.leftoverQuery()
-	query.Destroyed, query.LogsSince = true, s.controlPlane.DeletionTimestamp.Time
-	if _, err := r.sweep(ctx, s, query); err != nil {
-		s.notes[infrav1.DestroyedCondition] = note{controlplanev1.LeftoversUnknownReason, "Whether anything is left in the account is not known: " + causeOf(err)}
-		return
-	}
-	query.Delete = false
-	found, err := r.sweep(ctx, s, query)
-	if err == nil && (len(found.Remaining) > 0 || len(found.Retained) > 0) {
-		s.notes[infrav1.DestroyedCondition] = leftoversNote(found)
 	}
 }
 
@@ -110,9 +98,10 @@ func (s *scope) leftoverPolicy() controlplanev1.LeftoverPolicy {
 	return controlplanev1.LeftoversDelete
 }
 
-// leftoverQuery selects the leftovers of the cluster.
-func (s *scope) leftoverQuery() aws.LeftoverQuery {
-	query := aws.LeftoverQuery{Cluster: s.clusterName(), Delete: s.leftoverPolicy() == controlplanev1.LeftoversDelete}
+// leftoverQuery selects the leftovers of the cluster. It returns false unless the name of
+// the EKS cluster and its VPC are known: another cluster may have the name of the Cluster.
+func (s *scope) leftoverQuery() (aws.LeftoverQuery, bool) {
+	query := aws.LeftoverQuery{Delete: s.leftoverPolicy() == controlplanev1.LeftoversDelete}
 	if s.infra != nil {
 		query.VPC = s.infra.Status.VPCID
 	}
@@ -121,7 +110,7 @@ func (s *scope) leftoverQuery() aws.LeftoverQuery {
 		// A name that is not a string stalls the endpoint already.
 		_ = workspace.Output(s.apply, desired.ClusterNameOutput, &query.Cluster)
 	}
-	return query
+	return query, query.Cluster != "" && query.VPC != ""
 }
 
 // managedIDs returns the strings in the outputs of a workspace, among them the ids of what

@@ -6,7 +6,6 @@ package awstest
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/xml"
@@ -187,10 +186,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status, response = errorResponse(c.service, err)
 	}
-	if c.service == "logs" && err == nil {
-		_, _ = io.WriteString(w, "{}")
-		return
-	}
 	var out bytes.Buffer
 	if err := xml.NewEncoder(&out).Encode(response); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -207,8 +202,7 @@ func (s *Server) accept(r *http.Request, body []byte) (call, error) {
 	if err != nil {
 		return call{}, refuse(http.StatusBadRequest, "MalformedQueryString", "the body is not a query")
 	}
-	_, target, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	c := call{form: form, action: cmp.Or(form.Get("Action"), target), service: "sts"}
+	c := call{form: form, action: form.Get("Action"), service: "sts"}
 	if c.action != "AssumeRoleWithWebIdentity" {
 		if c.caller, c.service, err = s.authenticate(r, body); err != nil {
 			return c, err
@@ -261,7 +255,6 @@ func (s *Server) handle(c call) (any, error) {
 var emptyLists = []string{
 	"ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeLaunchTemplates", "ec2:DescribeVolumes",
 	"iam:ListInstanceProfiles", "elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTargetGroups",
-	"logs:DescribeLogGroups",
 }
 
 // emptyList returns a response without items.
