@@ -66,7 +66,7 @@ set.`,
 				if err != nil {
 					return err
 				}
-				if err := printPlan(o.Out, plan, o.style(), time.Now()); err != nil {
+				if err := printPlan(o.Out, plan, changesOf(ctx, d.client, d.apply, plan), o.style(), time.Now()); err != nil {
 					return err
 				}
 			}

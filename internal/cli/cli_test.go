@@ -22,7 +22,7 @@ func TestErrors_haveTheNextStepInOneLine(t *testing.T) {
 		"unknown command":    {[]string{"plann"}, `unknown command "plann" for "captctl": did you mean "plan"?`, 2},
 		"unknown subcommand": {[]string{"state", "snapshot"}, `unknown command "snapshot" for "captctl state": did you mean "snapshots"?`, 2},
 		"unknown flag":       {[]string{"plan", "x", "--bad"}, "unknown flag: --bad (see captctl plan --help)", 2},
-		"unknown format":     {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json or yaml`, 2},
+		"unknown format":     {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json, yaml or markdown`, 2},
 		"no name":            {[]string{"describe", "cluster"}, "expected the name of one cluster: captctl describe cluster NAME", 2},
 		"no context":         {[]string{"plan", "x", "--context", "none"}, "see kubectl config get-contexts", 1},
 		"unreachable":        {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 is unreachable (connect: connection refused): check --context", 1},
@@ -69,7 +69,7 @@ func TestCalledAs_helpUsesTheName(t *testing.T) {
 		root.SetArgs([]string{"plan", "--help"})
 		g.Expect(root.ExecuteContext(t.Context())).To(Succeed())
 		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan NAME [flags]\n"))
-		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan cluster/demo\n"))
+		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan cluster/demo --short\n"))
 	}
 }
 
@@ -95,7 +95,7 @@ func TestCompletion_ofObjects(t *testing.T) {
 		{[]string{"plan", "net", ""}, nil},
 		{[]string{"addon", "status", ""}, []string{"karpenter"}},
 		{[]string{"addon", "status", "karpenter", "--cluster", ""}, []string{"demo"}},
-		{[]string{"plan", "net", "-o", ""}, []string{"json", "yaml"}},
+		{[]string{"plan", "net", "-o", ""}, []string{"json", "yaml", "markdown"}},
 	} {
 		a := h.run(append([]string{"__complete"}, tc.args...)...)
 		h.Expect(a.code).To(Equal(0), a.err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/changes"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/terraform"
@@ -100,12 +101,12 @@ func printDrift(w io.Writer, d drift, style text.Style, now time.Time) error {
 	default:
 		fmt.Fprintf(&out, "%s: drift in %s, checked %s ago\n\n", d.Workspace, text.Count(len(d.Resources), "resource"), text.Age(now, d.CheckedAt.Time))
 		for _, change := range d.Resources {
-			action := actionStyles[terraform.Action(change.Action)]
+			symbol, colour, _ := changes.Describe(terraform.Change{Action: terraform.Action(change.Action)})
 			description := "was changed outside of Terraform"
 			if terraform.Action(change.Action) == terraform.ActionDelete {
 				description = "was deleted outside of Terraform"
 			}
-			out.WriteString(style.Paint(action.colour, fmt.Sprintf("%3s", action.symbol)) + " " + change.Address + " " + description + "\n")
+			out.WriteString(style.Paint(colour, fmt.Sprintf("%3s", symbol)) + " " + change.Address + " " + description + "\n")
 		}
 		out.WriteByte('\n')
 	}

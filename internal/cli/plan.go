@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -10,23 +10,39 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/changes"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
 )
 
+const markdown = "markdown"
+
 func newPlanCommand(o *Options) *cobra.Command {
-	var output text.Output
+	var output string
+	var short, asJSON bool
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "plan NAME",
 		Short: "Show the latest plan of a workspace",
-		Long: `Show the latest plan of a workspace: the resources that it creates (+), updates in
-place (~), replaces (-/+) and destroys (-). Attribute values are not shown.`,
+		Long: `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
+updates in place (~), replaces (-/+) and destroys (-), with the old and new values of
+each attribute. Sensitive values are never shown; they are masked before the plan is
+stored.
+
+Values are available for plans that wait for approval or are blocked by protected
+resources, and require permission to read Secrets. Other plans are shown as a list of
+resources.`,
 		Example: `  captctl plan network-a
-  captctl plan cluster/demo
-  captctl plan cluster/demo/vpc -o json`,
+  captctl plan cluster/demo --short
+  captctl plan cluster/demo/vpc -o json
+  captctl plan cluster/demo/vpc -o markdown > comment.md`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON {
+				output = string(text.JSON)
+			}
 			c, apply, err := o.workspace(cmd, args[0])
 			if err != nil {
 				return err
@@ -35,85 +51,120 @@ place (~), replaces (-/+) and destroys (-). Attribute values are not shown.`,
 			if err != nil {
 				return err
 			}
-			if output.Structured() {
-				return output.Print(o.Out, plan)
+			read := changesOf(cmd.Context(), c, apply, plan)
+			if short {
+				read = func(func(change.Entry) error) (bool, error) { return false, nil }
 			}
-			return printPlan(o.Out, plan, o.style(), time.Now())
+			switch output {
+			case markdown:
+				return printMarkdown(o.Out, plan, read)
+			case "":
+				return printPlan(o.Out, plan, read, o.style(), time.Now())
+			}
+			if _, err := read(func(entry change.Entry) error {
+				plan.Details = append(plan.Details, entry)
+				return nil
+			}); err != nil {
+				return err
+			}
+			format := text.Output(output)
+			return format.Print(o.Out, plan)
 		},
 	})
-	addOutput(cmd, &output)
+	addFormat(cmd, &output, string(text.JSON), string(text.YAML), markdown)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
+	cmd.Flags().BoolVar(&short, "short", false, "List the changed resources without values.")
+	cmd.MarkFlagsMutuallyExclusive("json", "output")
 	return cmd
 }
 
-// actionStyle is the symbol, colour and description of an action, as Terraform
-// prints them.
-type actionStyle struct {
-	symbol      string
-	colour      text.Colour
-	description string
-}
+// changeReader passes the changes of a plan with values to emit. It returns false if
+// they are not available.
+type changeReader func(emit func(change.Entry) error) (bool, error)
 
-var actionStyles = map[terraform.Action]actionStyle{
-	terraform.ActionCreate:  {"+", text.Green, "will be created"},
-	terraform.ActionUpdate:  {"~", text.Yellow, "will be updated in-place"},
-	terraform.ActionReplace: {"-/+", text.Red, "must be replaced"},
-	terraform.ActionDelete:  {"-", text.Red, "will be destroyed"},
-	terraform.ActionRead:    {"<=", text.Cyan, "will be read during apply"},
-	terraform.ActionForget:  {".", text.Plain, "will be forgotten, but not destroyed"},
-	terraform.ActionImport:  {"&", text.Cyan, "will be imported"},
-	terraform.ActionMove:    {"→", text.Plain, "has moved"},
-}
-
-// changeReasons are the reasons that Terraform gives for a change.
-var changeReasons = map[string]string{
-	"tainted":                           "it is tainted",
-	"requested":                         "it was requested",
-	"replace_triggered_by":              "a resource in replace_triggered_by changes",
-	"cannot_update":                     "it cannot be updated in place",
-	"delete_because_no_resource_config": "it is no longer in the module",
-	"delete_because_no_module":          "its module no longer exists",
-	"delete_because_wrong_repetition":   "its count or for_each changed",
-	"delete_because_count_index":        "its index is out of range",
-	"delete_because_each_key":           "its key is no longer in for_each",
-	"delete_because_enabled_false":      "it is no longer enabled",
-	"read_because_config_unknown":       "its configuration is not known yet",
-	"read_because_dependency_pending":   "a dependency changes",
-	"delete_because_no_move_target":     "the target of its move does not exist",
-	"read_because_check_nested":         "a check needs it",
+func changesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, plan *operate.Plan) changeReader {
+	return func(emit func(change.Entry) error) (bool, error) {
+		return operate.PlanChanges(ctx, c, apply, plan.ID, emit)
+	}
 }
 
 // printPlan prints a plan in the format of Terraform.
-func printPlan(w io.Writer, plan *operate.Plan, style text.Style, now time.Time) error {
+func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.Style, now time.Time) error {
+	header := fmt.Sprintf("Plan %s of %s, created %s ago by run %s%s\n\n", plan.ID, plan.Workspace, text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
+	if _, err := io.WriteString(w, header); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	printer := &changes.Printer{Out: w, Style: style, Protected: plan.Blocked}
+	detailed, err := read(printer.Print)
+	if err != nil {
+		return err
+	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "Plan %s of %s, created %s ago by run %s%s\n\n", plan.ID, plan.Workspace, text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
-	for _, change := range plan.Resources {
-		action, known := actionStyles[change.Action]
-		if !known {
-			action = actionStyle{"?", text.Plain, string(change.Action)}
+	if !detailed {
+		out.WriteString(listResources(plan, style))
+	}
+	if note := unchangedNote(plan); note != "" {
+		out.WriteString(note + "\n\n")
+	} else if !detailed {
+		out.WriteString("\n")
+	}
+	fmt.Fprintf(&out, "%s %d to add, %d to change, %d to destroy.\n", style.Paint(text.Bold, "Plan:"), plan.Add, plan.Change, plan.Destroy)
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return nil
+}
+
+// unchangedNote returns a sentence about a plan that changes no resource.
+func unchangedNote(plan *operate.Plan) string {
+	switch {
+	case plan.OutputsOnly && len(plan.Resources) == 0:
+		return "Only outputs change."
+	case len(plan.Resources) == 0:
+		return "No changes."
+	default:
+		return ""
+	}
+}
+
+// listResources returns the changed resources, one per line.
+func listResources(plan *operate.Plan, style text.Style) string {
+	var out strings.Builder
+	for _, resource := range plan.Resources {
+		symbol, colour, sentence := changes.Describe(resource)
+		if slices.Contains(plan.Blocked, resource.Address) {
+			sentence += style.Paint(text.Red, " (protected)")
 		}
-		line := change.Address + " " + action.description
-		if change.PreviousAddress != "" {
-			line = fmt.Sprintf("%s (moved from %s)", line, change.PreviousAddress)
-		}
-		if change.Reason != "" {
-			line += ", because " + cmp.Or(changeReasons[change.Reason], strings.ReplaceAll(change.Reason, "_", " "))
-		}
-		if slices.Contains(plan.Blocked, change.Address) {
-			line += style.Paint(text.Red, " (protected)")
-		}
-		out.WriteString(style.Paint(action.colour, fmt.Sprintf("%3s", action.symbol)) + " " + line + "\n")
+		out.WriteString(style.Paint(colour, fmt.Sprintf("%3s", symbol)) + " " + sentence + "\n")
 	}
 	if plan.OmittedChanges > 0 {
 		fmt.Fprintf(&out, "    and %d more\n", plan.OmittedChanges)
 	}
-	switch {
-	case plan.OutputsOnly && len(plan.Resources) == 0:
-		out.WriteString("Only outputs change.\n")
-	case len(plan.Resources) == 0:
-		out.WriteString("No changes.\n")
+	return out.String()
+}
+
+// printMarkdown prints a plan for a comment on a pull request.
+func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
+	document := &changes.Markdown{Protected: plan.Blocked}
+	detailed, err := read(func(entry change.Entry) error {
+		document.Add(entry)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(&out, "\n%s %d to add, %d to change, %d to destroy.\n", style.Paint(text.Bold, "Plan:"), plan.Add, plan.Change, plan.Destroy)
-	if _, err := io.WriteString(w, out.String()); err != nil {
+	body := document.String()
+	if !detailed {
+		if list := listResources(plan, text.Style{}); list != "" {
+			body = "```\n" + list + "```\n"
+		}
+	}
+	if note := unchangedNote(plan); note != "" {
+		body += note + "\n"
+	}
+	_, err = fmt.Fprintf(w, "### Plan of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s",
+		plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), body)
+	if err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
 	return nil

@@ -12,9 +12,13 @@ import (
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
 )
 
 var now = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+// noValues is a plan whose values are not stored.
+func noValues(func(change.Entry) error) (bool, error) { return false, nil }
 
 func samplePlan() *operate.Plan {
 	return &operate.Plan{
@@ -78,7 +82,7 @@ Plan: 2 to add, 1 to change, 2 to destroy.
 				tc.change(plan)
 			}
 			var out bytes.Buffer
-			g.Expect(printPlan(text.NewPrintable(&out), plan, tc.style, now)).To(Succeed())
+			g.Expect(printPlan(text.NewPrintable(&out), plan, noValues, tc.style, now)).To(Succeed())
 			g.Expect(out.String()).To(Equal(tc.want))
 		})
 	}

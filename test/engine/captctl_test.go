@@ -41,11 +41,17 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	first := w.get("hello").Status.Plan.ID
 
-	a := w.captctl("plan", "hello")
+	a := w.captctl("plan", "hello", "--short")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, created \d+s ago by run hello-r1, waiting for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
 	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
 
+	a = w.captctl("plan", "hello")
+	w.Expect(a.out).To(ContainSubstring(`+ input  = "hello world"`))
+	w.Expect(a.out).To(ContainSubstring(`+ secret = (sensitive value)`))
+	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
+	w.Expect(w.captctl("plan", "hello", "-o", "markdown").out).To(ContainSubstring("```diff\n"))
+	w.Expect(w.captctl("plan", "hello", "--json").out).To(And(ContainSubstring(`"details"`), Not(ContainSubstring("hunter2"))))
 	w.Expect(w.captctl("reject", "hello", "--plan", first).code).To(Equal(0))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PlanRejectedReason)
 

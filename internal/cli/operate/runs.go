@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -73,6 +75,8 @@ type Plan struct {
 	Resources []terraform.Change `json:"resources,omitempty"`
 	// OutputsOnly reports that no resource changes.
 	OutputsOnly bool `json:"outputsOnly,omitempty"`
+	// Details are the changes with values, if they are available.
+	Details []change.Entry `json:"details,omitempty"`
 }
 
 // PlanOf returns the latest plan of a workspace. It is read from the record of
@@ -105,6 +109,48 @@ func planFromStatus(workspace string, status *infrav1.PlanStatus) *Plan {
 		plan.Resources = append(plan.Resources, terraform.Change{Address: change.Address, Action: terraform.Action(change.Action)})
 	}
 	return plan
+}
+
+// maxChanges limits what is read of the changes of a plan. Runs store less.
+const maxChanges = 64 << 20
+
+// PlanChanges passes what a plan changes in each resource to emit. It returns false if
+// that is not available: the plan was made and applied in one run, it is an old one, or
+// the user may not read Secrets.
+func PlanChanges(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, planID string, emit func(change.Entry) error) (bool, error) {
+	var secrets []*corev1.Secret
+	for count := 1; len(secrets) < count; {
+		secret := &corev1.Secret{}
+		name := record.ChunkName(record.ChangesName(planID), len(secrets))
+		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: name}, secret)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
+		}
+		if len(secrets) == 0 {
+			if count, err = record.ChunkCount(secret); err != nil {
+				return false, err
+			}
+		}
+		secrets = append(secrets, secret)
+	}
+	content, err := record.JoinUpTo(secrets, maxChanges)
+	if err != nil {
+		return false, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for decoder.More() {
+		var entry change.Entry
+		if err := decoder.Decode(&entry); err != nil {
+			return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
+		}
+		if err := emit(entry); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // complete replaces the summary of the status by the plan of a run's result.

@@ -123,10 +123,11 @@ func (s *scope) lostRuns() []*runRecord {
 }
 
 // surplusPlans returns the Secrets of plans, except those of the plan that waits
-// for approval.
+// for approval, and the changes of the latest plan.
 func surplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
-		return plan != nil && isWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-")
+		return plan != nil && (record.IsChunk(secret.Name, record.ChangesName(plan.ID)) ||
+			isWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-"))
 	})
 }
 

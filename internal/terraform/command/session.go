@@ -169,11 +169,29 @@ func relevantLines(text string) string {
 // capture runs a subcommand that prints no events and returns its output. The
 // output is only in unlinked files.
 func (s *Session) capture(ctx context.Context, command string, args []string, stdin io.Reader) ([]byte, error) {
-	stdout, err := s.unnamed()
+	stdout, err := s.captureFile(ctx, command, args, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = stdout.Close() }()
+	out, err := io.ReadAll(io.NewSectionReader(stdout, 0, 1<<40))
+	if err != nil {
+		return nil, fmt.Errorf("reading the output of %s: %w", command, err)
+	}
+	return out, nil
+}
+
+// captureFile is like capture, but returns the file that has the output.
+func (s *Session) captureFile(ctx context.Context, command string, args []string, stdin io.Reader) (_ *os.File, err error) {
+	stdout, err := s.unnamed()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = stdout.Close()
+		}
+	}()
 	stderr, err := s.unnamed()
 	if err != nil {
 		return nil, err
@@ -192,11 +210,7 @@ func (s *Session) capture(ctx context.Context, command string, args []string, st
 		result := output{exit: ended, text: text, diagnostics: s.log.redactAll(parseText(text))}
 		return nil, s.failure(ctx, command, result)
 	}
-	out, err := io.ReadAll(io.NewSectionReader(stdout, 0, 1<<40))
-	if err != nil {
-		return nil, fmt.Errorf("reading the output of %s: %w", command, err)
-	}
-	return out, nil
+	return stdout, nil
 }
 
 // unnamed returns a new file that is already unlinked.

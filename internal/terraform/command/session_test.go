@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
 )
 
 const twoResources = `
@@ -257,5 +259,49 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 
 		cancel()
 		g.Expect(AsFailure(<-done).Outcome()).To(Equal(terraform.OutcomeInterrupted))
+	})
+}
+
+func TestSession_readsTheChangesOfAPlan(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		g := NewWithT(t)
+		ctx := context.Background()
+		w, log := workdir(t, tool)
+		module := func(name string) *terraform.Request {
+			request := inline(`
+variable "password" { sensitive = true }
+resource "terraform_data" "a" {
+  input            = { name = "` + name + `", password = var.password, token = "x-s3cr3t-and-long" }
+  triggers_replace = ["` + name + `"]
+}
+output "name" { value = terraform_data.a.output.name }
+`)
+			request.Env = map[string]string{"TF_VAR_password": "correct horse " + name, "TOKEN": "s3cr3t-and-long"}
+			request.SecretEnv = []string{"TOKEN"}
+			return request
+		}
+		apply(t, w, module("one"))
+		session, err := Prepare(ctx, w, module("two"))
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
+		g.Expect(err).NotTo(HaveOccurred())
+
+		var found []change.Entry
+		g.Expect(session.PlanChanges(ctx, w.PlanFile(), func(e change.Entry) error {
+			found = append(found, e)
+			return nil
+		})).To(Succeed())
+
+		g.Expect(found).To(HaveLen(2))
+		g.Expect(found[0].Resource.Address).To(Equal("terraform_data.a"))
+		g.Expect(found[0].Resource.Action).To(Equal(terraform.ActionReplace))
+		g.Expect(found[1].Output.Name).To(Equal("name"))
+		stored, err := json.Marshal(found)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(stored)).To(ContainSubstring(`"before":"one"`))
+		g.Expect(string(stored)).To(ContainSubstring(`"replaces":true`))
+		g.Expect(string(stored)).NotTo(ContainSubstring("correct horse"))
+		g.Expect(string(stored)).NotTo(ContainSubstring("s3cr3t"))
+		g.Expect(log.String()).NotTo(ContainSubstring("correct horse"))
 	})
 }

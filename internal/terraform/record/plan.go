@@ -52,6 +52,9 @@ func PlanID(plan []byte, module, runID string) string {
 	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
+// ChangesName returns the name of the stored changes of a plan, with values.
+func ChangesName(planID string) string { return planID + "-changes" }
+
 // keyChanges holds the changes of a stored plan. Protection is checked again when
 // the plan is applied.
 const keyChanges = "changes"
@@ -146,8 +149,14 @@ func ChunkCount(first *corev1.Secret) (int, error) {
 	return n, nil
 }
 
-// Join returns the content of the Secrets. It verifies the checksum.
+// Join returns the content of the Secrets. It verifies the checksum. Only a run may
+// read content of any size.
 func Join(secrets []*corev1.Secret) ([]byte, error) {
+	return JoinUpTo(secrets, maxChunkedContent)
+}
+
+// JoinUpTo is like Join, but refuses content of more than limit bytes.
+func JoinUpTo(secrets []*corev1.Secret, limit int64) ([]byte, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("joining chunks: no Secrets")
 	}
@@ -155,8 +164,7 @@ func Join(secrets []*corev1.Secret) ([]byte, error) {
 	for _, s := range secrets {
 		compressed = append(compressed, s.Data[keyChunk]...)
 	}
-	// Only a run reads them.
-	content, err := decompress(compressed, maxChunkedContent)
+	content, err := decompress(compressed, limit)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing Secret %s: %w", secrets[0].Name, err)
 	}

@@ -81,6 +81,7 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	if !plan.HasChanges {
 		return r.concludeUnchanged(ctx, run)
 	}
+	r.storeChanges(ctx, run)
 	content, err := os.ReadFile(r.workdir.PlanFile())
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
@@ -144,6 +145,7 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 		return r.concludeUnchanged(ctx, run)
 	}
 	if len(run.result.Blocked) > 0 {
+		r.storeChanges(ctx, run)
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}

@@ -340,7 +340,7 @@ func (r *Runner) store(ctx context.Context, run *execution, name, component stri
 	if err != nil {
 		return err
 	}
-	if component == record.ComponentPlan {
+	if component == record.ComponentPlan && name != record.ChangesName(run.result.Plan.ID) {
 		if err := record.SetChanges(secrets[0], run.result.Plan.Changes); err != nil {
 			return err
 		}

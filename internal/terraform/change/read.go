@@ -1,0 +1,249 @@
+package change
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+const (
+	// maxAttributes limits the attributes of a resource, maxValue the bytes of a value.
+	maxAttributes = 2000
+	maxValue      = 32 << 10
+)
+
+// plannedResource is a resource in the output of the tool's show command.
+type plannedResource struct {
+	Address         string        `json:"address"`
+	PreviousAddress string        `json:"previous_address"`
+	Deposed         string        `json:"deposed"`
+	Mode            string        `json:"mode"`
+	Type            string        `json:"type"`
+	Name            string        `json:"name"`
+	Reason          string        `json:"action_reason"`
+	Change          plannedChange `json:"change"`
+}
+
+type plannedChange struct {
+	Actions         []string `json:"actions"`
+	Before          value    `json:"before"`
+	After           value    `json:"after"`
+	AfterUnknown    value    `json:"after_unknown"`
+	BeforeSensitive value    `json:"before_sensitive"`
+	AfterSensitive  value    `json:"after_sensitive"`
+	ReplacePaths    []Path   `json:"replace_paths"`
+	Importing       *struct {
+		ID string `json:"id"`
+	} `json:"importing"`
+}
+
+// Read reads a plan from the output of "show -json" and passes its changes to emit in
+// the order of the output. It holds one resource in memory at a time. Each text is
+// passed through redact, which masks secrets that the tool does not know.
+func Read(plan io.Reader, redact func(string) string, emit func(Entry) error) error {
+	reader := &reader{decoder: json.NewDecoder(plan), redact: redact, emit: emit}
+	if err := reader.plan(); err != nil {
+		return fmt.Errorf("reading the changes of the plan: %w", err)
+	}
+	return nil
+}
+
+type reader struct {
+	decoder *json.Decoder
+	redact  func(string) string
+	emit    func(Entry) error
+}
+
+func (r *reader) plan() error {
+	return r.members(func(key string) error {
+		switch key {
+		case "resource_changes":
+			return r.resources(func(c *Resource) Entry { return Entry{Resource: c} })
+		case "resource_drift":
+			return r.resources(func(c *Resource) Entry { return Entry{Drift: c} })
+		case "output_changes":
+			return r.outputs()
+		default:
+			return r.skip()
+		}
+	})
+}
+
+// members calls read for each member of an object. It must consume the value.
+func (r *reader) members(read func(key string) error) error {
+	if err := r.expect(json.Delim('{')); err != nil {
+		return err
+	}
+	for r.decoder.More() {
+		key, err := r.token()
+		if err != nil {
+			return err
+		}
+		if err := read(fmt.Sprint(key)); err != nil {
+			return err
+		}
+	}
+	return r.expect(json.Delim('}'))
+}
+
+// elements calls read for each element of a list. It must consume the value.
+func (r *reader) elements(read func() error) error {
+	if err := r.expect(json.Delim('[')); err != nil {
+		return err
+	}
+	for r.decoder.More() {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return r.expect(json.Delim(']'))
+}
+
+// errSyntax hides the text of a syntax error, which may quote a value.
+var errSyntax = errors.New("the output of show is not a plan")
+
+func (r *reader) token() (json.Token, error) {
+	token, err := r.decoder.Token()
+	if err != nil {
+		return nil, errSyntax
+	}
+	return token, nil
+}
+
+func (r *reader) expect(want json.Delim) error {
+	token, err := r.token()
+	if err != nil {
+		return err
+	}
+	if token != want {
+		return errSyntax
+	}
+	return nil
+}
+
+// skip skips the next value without holding it in memory.
+func (r *reader) skip() error {
+	for depth := 0; ; {
+		token, err := r.token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+func (r *reader) resources(entry func(*Resource) Entry) error {
+	return r.elements(func() error {
+		var planned plannedResource
+		if err := r.decoder.Decode(&planned); err != nil {
+			return errSyntax
+		}
+		if resource := r.resource(&planned); resource != nil {
+			return r.emit(entry(resource))
+		}
+		return nil
+	})
+}
+
+// resource returns the change of a resource, or nil if nothing changes.
+func (r *reader) resource(planned *plannedResource) *Resource {
+	change := &planned.Change
+	resource := &Resource{
+		Address: planned.Address, Mode: planned.Mode, Type: planned.Type, Name: planned.Name, Reason: planned.Reason, Deposed: planned.Deposed,
+		Action: actionOf(change.Actions), CreateFirst: slices.Equal(change.Actions, []string{"create", "delete"}),
+	}
+	if planned.PreviousAddress != planned.Address {
+		resource.PreviousAddress = planned.PreviousAddress
+	}
+	if change.Importing != nil {
+		resource.ImportID = r.redact(change.Importing.ID)
+	}
+	if resource.Action == "" {
+		switch {
+		case change.Importing != nil:
+			resource.Action = terraform.ActionImport
+		case resource.PreviousAddress != "":
+			resource.Action = terraform.ActionMove
+		default:
+			return nil
+		}
+	}
+	if resource.Action == terraform.ActionForget {
+		return resource
+	}
+	found := r.compare(change)
+	resource.Unchanged = unchanged(change, found)
+	resource.Omitted = max(0, len(found)-maxAttributes)
+	resource.Attributes = found[:len(found)-resource.Omitted]
+	return resource
+}
+
+func (r *reader) outputs() error {
+	return r.members(func(name string) error {
+		var change plannedChange
+		if err := r.decoder.Decode(&change); err != nil {
+			return errSyntax
+		}
+		action := actionOf(change.Actions)
+		if action == "" {
+			return nil
+		}
+		found := r.compare(&change)
+		return r.emit(Entry{Output: &Output{Name: name, Action: action, Attributes: found[:min(len(found), maxAttributes)]}})
+	})
+}
+
+// compare returns the changed values of a resource or an output.
+func (r *reader) compare(change *plannedChange) []Attribute {
+	c := comparison{redact: r.redact, replaces: change.ReplacePaths}
+	c.compare(nil, pair{
+		before: change.Before.content, after: change.After.content, unknown: change.AfterUnknown.content,
+		beforeSensitive: change.BeforeSensitive.content, afterSensitive: change.AfterSensitive.content,
+	})
+	return c.found
+}
+
+// unchanged returns the number of attributes that have a value and stay as they are.
+func unchanged(change *plannedChange, found []Attribute) int {
+	before, _ := change.Before.content.(map[string]any)
+	changed := map[string]bool{}
+	for _, attribute := range found {
+		if len(attribute.Path) > 0 {
+			changed[attribute.Path[0].Key] = true
+		}
+	}
+	n := 0
+	for name, content := range before {
+		if content != nil && !changed[name] {
+			n++
+		}
+	}
+	return n
+}
+
+// actionOf returns the action of a change, or an empty string if nothing changes.
+func actionOf(actions []string) terraform.Action {
+	switch {
+	case slices.Contains(actions, "create") && slices.Contains(actions, "delete"),
+		slices.Contains(actions, "create") && slices.Contains(actions, "forget"):
+		return terraform.ActionReplace
+	case len(actions) != 1 || actions[0] == "no-op":
+		return ""
+	case actions[0] == "remove":
+		return terraform.ActionForget
+	default:
+		return terraform.Action(actions[0])
+	}
+}

@@ -1,0 +1,228 @@
+package change
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	// minSubstring is the length from which a secret is masked within longer texts. A
+	// shorter one is masked only where it is the whole value.
+	minSubstring = 6
+	// minLine is the length from which the lines of a secret, such as a private key, are
+	// masked one by one.
+	minLine = 16
+	// maxSecrets limits the bytes of the secrets of a plan.
+	maxSecrets = 8 << 20
+)
+
+// Secrets are the values that a plan marks as sensitive. Providers copy them to
+// computed attributes that are not marked, so they are masked wherever they appear.
+type Secrets struct {
+	values   map[string]bool
+	size     int
+	replacer *strings.Replacer
+}
+
+// ReadSecrets reads the sensitive values of a plan from the output of "show -json":
+// those of resources, whether they change or not, of outputs and of variables.
+func ReadSecrets(plan io.Reader) (*Secrets, error) {
+	secrets := &Secrets{values: map[string]bool{}}
+	reader := &secretReader{reader: reader{decoder: json.NewDecoder(plan)}, secrets: secrets}
+	if err := reader.plan(); err != nil {
+		return nil, fmt.Errorf("reading the sensitive values of the plan: %w", err)
+	}
+	var pairs []string
+	for _, value := range secrets.sorted() {
+		for _, form := range forms(value) {
+			pairs = append(pairs, form, maskedValue)
+		}
+	}
+	secrets.replacer = strings.NewReplacer(pairs...)
+	return secrets, nil
+}
+
+// Mask replaces the secrets in a text.
+func (s *Secrets) Mask(text string) string {
+	if s.values[text] {
+		return maskedValue
+	}
+	return s.replacer.Replace(text)
+}
+
+// sorted returns the secrets, the longest first, so that a part of one does not hide
+// the whole.
+func (s *Secrets) sorted() []string {
+	var values []string
+	for value := range s.values {
+		values = append(values, value)
+	}
+	slices.SortFunc(values, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return values
+}
+
+// forms returns a secret as it appears within other texts.
+func forms(secret string) []string {
+	if len(secret) < minSubstring {
+		return nil
+	}
+	found := []string{secret}
+	if quoted, err := json.Marshal(secret); err == nil {
+		found = append(found, string(quoted[1:len(quoted)-1]))
+	}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for shift := range 3 {
+			found = append(found, aligned(encoding, secret, shift))
+		}
+	}
+	if strings.Contains(secret, "\n") {
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); len(line) >= minLine {
+				found = append(found, line)
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(form string) bool { return len(form) < minSubstring })
+}
+
+// aligned returns the characters of an encoded text that depend on the secret alone,
+// if it begins at any position of the text with the given remainder.
+func aligned(encoding *base64.Encoding, secret string, shift int) string {
+	encoded := encoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
+	start := (shift*8 + 5) / 6
+	end := (shift + len(secret)) * 8 / 6
+	return encoded[start:end]
+}
+
+// secretReader collects the sensitive values of a plan.
+type secretReader struct {
+	reader
+	secrets *Secrets
+	// variables are the values of variables by name, sensitive the names of sensitive
+	// ones.
+	variables map[string]struct{ Value value }
+	sensitive map[string]bool
+}
+
+func (r *secretReader) plan() error {
+	err := r.members(func(key string) error {
+		switch key {
+		case "resource_changes", "resource_drift":
+			return r.elements(func() error {
+				var resource plannedResource
+				if r.decoder.Decode(&resource) != nil {
+					return errSyntax
+				}
+				return r.collectChange(&resource.Change)
+			})
+		case "output_changes":
+			return r.members(func(string) error {
+				var change plannedChange
+				if r.decoder.Decode(&change) != nil {
+					return errSyntax
+				}
+				return r.collectChange(&change)
+			})
+		case "variables":
+			if r.decoder.Decode(&r.variables) != nil {
+				return errSyntax
+			}
+			return nil
+		case "configuration":
+			return r.configuration()
+		default:
+			return r.skip()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for name := range r.sensitive {
+		if err := r.collect(r.variables[name].Value.content, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configuration reads which variables of the root module are sensitive.
+func (r *secretReader) configuration() error {
+	return r.members(func(key string) error {
+		if key != "root_module" {
+			return r.skip()
+		}
+		return r.members(func(key string) error {
+			if key != "variables" {
+				return r.skip()
+			}
+			var variables map[string]struct {
+				Sensitive bool `json:"sensitive"`
+			}
+			if r.decoder.Decode(&variables) != nil {
+				return errSyntax
+			}
+			r.sensitive = map[string]bool{}
+			for name, variable := range variables {
+				if variable.Sensitive {
+					r.sensitive[name] = true
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (r *secretReader) collectChange(change *plannedChange) error {
+	return errors.Join(
+		r.collect(change.Before.content, change.BeforeSensitive.content),
+		r.collect(change.After.content, change.AfterSensitive.content),
+	)
+}
+
+// collect adds the marked texts and numbers of a value.
+func (r *secretReader) collect(content, mark any) error {
+	switch content := content.(type) {
+	case map[string]any:
+		for key, element := range content {
+			if err := r.collect(element, member(mark, key)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, element := range content {
+			if err := r.collect(element, at(mark, i)); err != nil {
+				return err
+			}
+		}
+	case string:
+		if mark == true {
+			return r.secrets.add(content)
+		}
+	case json.Number:
+		if mark == true && len(content) > 3 {
+			return r.secrets.add(content.String())
+		}
+	}
+	return nil
+}
+
+func (s *Secrets) add(value string) error {
+	if value == "" || s.values[value] {
+		return nil
+	}
+	if s.size += len(value); s.size > maxSecrets {
+		return fmt.Errorf("the plan has more than %d MiB of sensitive values", maxSecrets>>20)
+	}
+	s.values[value] = true
+	return nil
+}

@@ -1,0 +1,53 @@
+package change_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/change"
+)
+
+func TestReadSecrets_findsWhatThePlanMarks(t *testing.T) {
+	g := NewWithT(t)
+	key := "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nabc\n-----END KEY-----\n"
+	quoted := strings.ReplaceAll(key, "\n", `\n`)
+	secrets, err := change.ReadSecrets(strings.NewReader(`{"variables":{"v":{"value":{"nested":"in-a-variable"}},"open":{"value":"public-value"}},
+"planned_values":{},"resource_changes":[{"address":"a.b","change":{"actions":["no-op"],"before":{"p":"old-password","pin":482913,"short":"abc","plain":"public-too"},"after":{"k":"` + quoted + `"},
+"before_sensitive":{"p":true,"pin":true,"short":true},"after_sensitive":{"k":true}}}],"output_changes":{"o":{"actions":["create"],"after":["in-an-output"],"after_sensitive":true}},
+"configuration":{"provider_config":{},"root_module":{"outputs":{},"variables":{"v":{"sensitive":true},"open":{}}}}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	for text, want := range map[string]string{
+		"in-a-variable":                "(sensitive value)",
+		"x old-password y":             "x (sensitive value) y",
+		`{"p":"in-an-output"}`:         `{"p":"(sensitive value)"}`,
+		"482913":                       "(sensitive value)",
+		"abc":                          "(sensitive value)",
+		"abcd":                         "abcd",
+		"public-value":                 "public-value",
+		"public-too":                   "public-too",
+		"MIIEvQIBADANBgkqhkiG9w0B":     "(sensitive value)",
+		"-----BEGIN OTHER KEY-----":    "-----BEGIN OTHER KEY-----",
+		`"` + quoted + `"`:             `"(sensitive value)"`,
+		key:                            "(sensitive value)",
+		"something else entirely here": "something else entirely here",
+	} {
+		g.Expect(secrets.Mask(text)).To(Equal(want), text)
+	}
+	for shift := range 3 {
+		document := strings.Repeat("#", shift) + "password=old-password;"
+		encoded := base64.StdEncoding.EncodeToString([]byte(document))
+		decoded, _ := base64.StdEncoding.DecodeString(secrets.Mask(encoded))
+		g.Expect(secrets.Mask(encoded)).NotTo(Equal(encoded), document)
+		g.Expect(string(decoded)).NotTo(ContainSubstring("old-password"))
+	}
+}
+
+func TestReadSecrets_refusesInvalidPlans(t *testing.T) {
+	for _, plan := range []string{"", "s3cret", `{"resource_changes":["s3cret"]}`, `{"output_changes":[]}`, `{"configuration":"s3cret"}`, `{"variables":["s3cret"]}`} {
+		_, err := change.ReadSecrets(strings.NewReader(plan))
+		NewWithT(t).Expect(err).To(MatchError("reading the sensitive values of the plan: the output of show is not a plan"), plan)
+	}
+}
