@@ -206,6 +206,24 @@ func (r *Request) Redactor() *Redactor {
 	return redactor
 }
 
+// SecretSize returns about how many bytes of secrets the request has. A redactor needs
+// some hundred bytes of memory for each of them.
+func (r *Request) SecretSize() int {
+	size := 0
+	for _, secret := range r.Secrets() {
+		size += len(secret)
+	}
+	for request := r; request != nil; request = request.From {
+		size += len(request.Encryption)
+		for name, content := range request.Files {
+			if isCredentials(name) {
+				size += len(content)
+			}
+		}
+	}
+	return size
+}
+
 // Secrets returns the values that must not appear in a log. It omits short values.
 func (r *Request) Secrets() []string {
 	var secrets []string

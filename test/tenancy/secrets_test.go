@@ -73,12 +73,15 @@ func TestSecretWriter_cannotChangeSecretsOfCAPT(t *testing.T) {
 			refused(t, name+": "+change, patched(writer, s, apply))
 		}
 		g.Expect(patched(writer, s, func(s *corev1.Secret) {
-			s.Labels["team"], s.Annotations["team"], s.OwnerReferences = "a", "b", []metav1.OwnerReference{owner(false)}
-		})).To(Succeed(), "%s: what others add, as Cluster API does", name)
+			s.Labels["team"], s.Annotations["team"] = "a", "b"
+		})).To(Succeed(), "%s: what others add", name)
+		owned := func(s *corev1.Secret) { s.OwnerReferences = append(s.OwnerReferences, owner(false)) }
 		switch component {
 		case "connection", "kubeconfig", "addon":
+			g.Expect(patched(writer, s, owned)).To(Succeed(), "%s: as Cluster API does", name)
 			g.Expect(writer.Delete(t.Context(), s)).To(Succeed(), "CAPT creates %s again", name)
 		default:
+			refused(t, name+": an owner that does not exist, so that the garbage collector deletes it", patched(writer, s, owned))
 			refused(t, "deleting "+name, writer.Delete(t.Context(), s))
 		}
 	}
@@ -144,6 +147,13 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 				}
 				s.Name = s.Name[:len(s.Name)-len(suffix)]
 				refused(t, what, run.Create(t.Context(), s))
+			}
+			if who == "a run" {
+				token := &corev1.Secret{Type: corev1.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{
+					Namespace: ns, Name: "any", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+				}}
+				refused(t, "a token of another account", run.Create(t.Context(), token))
+				refused(t, "a Secret with another name", run.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "any"}}))
 			}
 			token := stored("snapshot", "capt-snapshot-token", "a-r1")
 			token.Type, token.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "default"}

@@ -165,7 +165,7 @@ func TestPrint_usesTheFormatOfTerraform(t *testing.T) {
 func TestPrint_paintsSymbols(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	printer := &changes.Printer{Out: &out, Style: text.Style{Colour: true}}
+	printer := &changes.Printer{Out: text.NewPrintable(&out), Style: text.Style{Colour: true}}
 	read(t, plan, func(e change.Entry) { g.Expect(printer.Print(e)).To(Succeed()) })
 	g.Expect(out.String()).To(ContainSubstring("\x1b[31m-/+\x1b[0m resource"))
 	g.Expect(out.String()).To(ContainSubstring("\x1b[31m # forces replacement\x1b[0m\n"))

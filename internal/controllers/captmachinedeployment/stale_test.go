@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/cluster/ownership"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // staleCache is a cache with outdated sets and machines.
@@ -73,6 +74,7 @@ func TestDeployment_decidesNothingWithStaleCache(t *testing.T) {
 			// Each time a new manager without memory.
 			frame := (&Reconciler{
 				Client: cache, APIReader: env.Client, Recorder: events.NewFakeRecorder(1000), WatchFilter: byHand, Now: time.Now,
+				Workspaces: &workspace.Keeper{Client: cache, Live: env.Client},
 			}).frame()
 			_, err := frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)})
 			g.Expect(err).NotTo(HaveOccurred())

@@ -32,17 +32,33 @@ func (s *scope) redactStatus() {
 	if status.Failure == nil && !s.statusChanged {
 		return
 	}
-	redactor := s.inputs.Request.Redactor()
+	texts := []*string{}
 	if status.Failure != nil {
-		status.Failure.Message = redactor.Replace(status.Failure.Message)
+		texts = append(texts, &status.Failure.Message)
 	}
 	if status.Drift != nil {
-		status.Drift.Failure = redactor.Replace(status.Drift.Failure)
+		texts = append(texts, &status.Drift.Failure)
 	}
 	for i := range status.History {
-		status.History[i].Summary = redactor.Replace(status.History[i].Summary)
+		texts = append(texts, &status.History[i].Summary)
+	}
+	mask := func(string) string { return hiddenText }
+	if s.inputs.Request.SecretSize() <= maxRedacted {
+		mask = s.inputs.Request.Redactor().Replace
+	}
+	for _, text := range texts {
+		if *text != "" {
+			*text = mask(*text)
+		}
 	}
 }
+
+// maxRedacted limits the secrets that the manager masks, because a redactor of large ones
+// needs more memory than the manager has.
+const maxRedacted = 32 << 10
+
+// hiddenText replaces the report of a run whose secrets are too large to be masked.
+const hiddenText = "(hidden, because the secrets of the run are too large to mask them here: see captctl logs)"
 
 // inputsFault turns an error of the inputs into a fault: a problem stalls until
 // the inputs change, a missing key waits for its Secret or ConfigMap.

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -74,4 +75,10 @@ func TestInputs_redactWhatARunReported(t *testing.T) {
 	s.redactStatus()
 	g.Expect(s.apply.Status.Failure.Message).To(Equal("denied: (sensitive value)"))
 	g.Expect(s.apply.Status.History[0].Summary).To(Equal("key (sensitive value)"))
+
+	// A redactor of all these would exhaust the memory of the manager.
+	s.inputs.Request.Env["API_KEY"] = strings.Repeat("s3cr3t", 1<<20)
+	s.redactStatus()
+	g.Expect(s.apply.Status.Failure.Message).To(Equal(hiddenText))
+	g.Expect(s.apply.Status.History[0].Summary).To(Equal(hiddenText))
 }
