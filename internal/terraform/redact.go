@@ -43,7 +43,7 @@ func NewRedactor(secrets ...string) *Redactor {
 			if part = strings.TrimSpace(part); len(part) < shortestSecret {
 				continue
 			}
-			for _, encoded := range encodings(part) {
+			for _, encoded := range Encodings(part) {
 				r.add(encoded)
 			}
 		}
@@ -84,8 +84,9 @@ func (r *Redactor) add(text string) {
 	}
 }
 
-// encodings returns a text as it is, and escaped as in JSON, HCL, URLs and shells.
-func encodings(text string) []string {
+// Encodings returns a text as it is, and as tools print it: escaped as in JSON, HCL, URLs
+// and shells, in hexadecimal and in base64.
+func Encodings(text string) []string {
 	inJSON, inHTML := escapeJSON(text), unquoted(marshal(text))
 	all := []string{
 		text, inJSON, escapeJSON(inJSON), inHTML, escapeJSON(inHTML),

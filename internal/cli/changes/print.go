@@ -66,10 +66,10 @@ func (p *Printer) lines(entry change.Entry) (section string, lines []line) {
 // format returns a line with its symbol in a column of its own.
 func (p *Printer) format(l line) string {
 	if l.indent < 0 {
-		return p.Style.Paint(text.Bold, strings.Repeat(" ", -l.indent)+printable(l.text))
+		return p.Style.Paint(text.Bold, strings.Repeat(" ", -l.indent)+oneLine(l.text))
 	}
 	symbol := strings.Repeat(" ", 3-min(3, len([]rune(l.symbol)))) + p.Style.Paint(symbolColours[l.symbol], l.symbol)
-	return strings.TrimRight(strings.Repeat(" ", l.indent)+symbol+" "+p.highlight(printable(l.text)), " ")
+	return strings.TrimRight(strings.Repeat(" ", l.indent)+symbol+" "+p.highlight(oneLine(l.text)), " ")
 }
 
 func (p *Printer) highlight(content string) string {
@@ -132,13 +132,13 @@ func diffLine(l line) string {
 		mark = "!"
 	}
 	if l.indent < 0 {
-		return "# " + strings.TrimPrefix(printable(l.text), "# ")
+		return "# " + strings.TrimPrefix(oneLine(l.text), "# ")
 	}
 	shown := l.symbol
 	if shown == mark {
 		shown = " "
 	}
-	return strings.TrimRight(mark+strings.Repeat(" ", l.indent)+fmt.Sprintf("%3s ", shown)+printable(l.text), " ")
+	return strings.TrimRight(mark+strings.Repeat(" ", l.indent)+fmt.Sprintf("%3s ", shown)+oneLine(l.text), " ")
 }
 
 // String returns the document.
@@ -156,4 +156,10 @@ func (m *Markdown) String() string {
 		out += fmt.Sprintf("\n%s not shown.\n", text.Count(m.omitted, "more change"))
 	}
 	return out
+}
+
+// oneLine returns a text without control characters and line breaks: a value cannot look
+// like another line of the plan.
+func oneLine(content string) string {
+	return strings.NewReplacer("\n", "\uFFFD", "\t", " ").Replace(text.Clean(content))
 }

@@ -163,18 +163,3 @@ func compareLines(before, after string) []line {
 	}
 	return lines
 }
-
-// printable removes what changes the display of a terminal: control characters and
-// characters that change the direction of text.
-func printable(content string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case r < 0x20, 0x7f <= r && r <= 0x9f, 0x202a <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069, r == 0x200e, r == 0x200f:
-			return '\uFFFD'
-		default:
-			return r
-		}
-	}, content)
-}

@@ -1,13 +1,14 @@
 package change
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 const (
@@ -76,15 +77,7 @@ func forms(secret string) []string {
 	if len(secret) < minSubstring {
 		return nil
 	}
-	found := []string{secret}
-	if quoted, err := json.Marshal(secret); err == nil {
-		found = append(found, string(quoted[1:len(quoted)-1]))
-	}
-	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for shift := range 3 {
-			found = append(found, aligned(encoding, secret, shift))
-		}
-	}
+	found := terraform.Encodings(secret)
 	if strings.Contains(secret, "\n") {
 		for line := range strings.Lines(secret) {
 			if line = strings.TrimSpace(line); len(line) >= minLine {
@@ -93,15 +86,6 @@ func forms(secret string) []string {
 		}
 	}
 	return slices.DeleteFunc(found, func(form string) bool { return len(form) < minSubstring })
-}
-
-// aligned returns the characters of an encoded text that depend on the secret alone,
-// if it begins at any position of the text with the given remainder.
-func aligned(encoding *base64.Encoding, secret string, shift int) string {
-	encoded := encoding.EncodeToString([]byte(strings.Repeat("x", shift) + secret))
-	start := (shift*8 + 5) / 6
-	end := (shift + len(secret)) * 8 / 6
-	return encoded[start:end]
 }
 
 // secretReader collects the sensitive values of a plan.
