@@ -142,13 +142,13 @@ func TestModule_inASandbox(t *testing.T) {
 	}
 	w := prepareWithManager(t, "--sandbox=required")
 	w.WorkDir = filepath.Join(home, "work")
-	w.Manager.Kubeconfig = filepath.Join(home, "admin.conf")
+	w.Kubeconfig = filepath.Join(home, "admin.conf")
 	w.Env = []string{"HOME=" + home}
 	secrets := map[string]string{
 		filepath.Join(home, ".aws", "credentials"):                                   "canary-aws",
 		filepath.Join(home, ".ssh", "id_ed25519"):                                    "canary-ssh",
 		filepath.Join(w.WorkDir, "workspaces", "other", "victim", "errored.tfstate"): "canary-state",
-		w.Manager.Kubeconfig: string(readFile(w, env.Kubeconfig)),
+		w.Kubeconfig: string(readFile(w, env.Kubeconfig)),
 	}
 	var files []string
 	for path, content := range secrets {

@@ -5,6 +5,7 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -63,9 +64,7 @@ func named(f family, names ...string) map[string]family {
 func merge(all ...map[string]family) map[string]family {
 	merged := map[string]family{}
 	for _, of := range all {
-		for name, f := range of {
-			merged[name] = f
-		}
+		maps.Copy(merged, of)
 	}
 	return merged
 }

@@ -100,6 +100,7 @@ func (r Rules) ruleset() (int, error) {
 	}
 	attr := unix.LandlockRulesetAttr{Access_fs: handled}
 	// Only the first field, which all versions have.
+	//nolint:gosec // The call has no function in the library.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Access_fs), 0)
 	if errno != 0 {
 		return -1, errno
@@ -134,6 +135,7 @@ func allow(ruleset int, rule rule, handled uint64) error {
 		rights &= ofFiles
 	}
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(parent)}
+	//nolint:gosec // The call has no function in the library.
 	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("allowing %s: %w", rule.path, errno)
 	}

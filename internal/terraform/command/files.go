@@ -87,7 +87,7 @@ func removeAll(path string) error {
 	}
 	_ = filepath.WalkDir(path, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			return os.Chmod(path, 0o700)
+			return os.Chmod(path, 0o700) //nolint:gosec // A directory.
 		}
 		return err
 	})

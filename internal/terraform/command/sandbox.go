@@ -1,6 +1,8 @@
 package command
 
 import (
+	"slices"
+
 	"github.com/appthrust/capt/internal/host/sandbox"
 )
 
@@ -22,9 +24,9 @@ func (s *Session) sandboxFor(args []string) *sandbox.Rules {
 	rules := *s.sandbox
 	if s.plugins != "" {
 		if len(args) > 0 && args[0] == "init" {
-			rules.Visible = append(rules.Visible[:len(rules.Visible):len(rules.Visible)], s.plugins)
+			rules.Visible = append(slices.Clip(rules.Visible), s.plugins)
 		} else {
-			rules.ReadOnly = append(rules.ReadOnly[:len(rules.ReadOnly):len(rules.ReadOnly)], s.plugins)
+			rules.ReadOnly = append(slices.Clip(rules.ReadOnly), s.plugins)
 		}
 	}
 	return &rules
