@@ -105,6 +105,15 @@ func (e *emulator) volume(cluster string) string {
 		specification("volume", "kubernetes.io/cluster/"+cluster, "owned", "kubernetes.io/created-for/pv/name", "pvc-1", "ebs.csi.aws.com/cluster", "true")...)...)
 }
 
+// cluster creates an EKS cluster and returns the host of its endpoint.
+func (e *emulator) cluster(name string, subnets []string) string {
+	e.t.Helper()
+	text := e.eks(http.MethodPost, "/clusters", fmt.Sprintf(`{"name":%q,"roleArn":"arn:aws:iam::123456789012:role/demo","resourcesVpcConfig":{"subnetIds":[%q,%q]}}`, name, subnets[0], subnets[1]))
+	found := regexp.MustCompile(`"endpoint":"https://([^"]+)"`).FindStringSubmatch(text)
+	e.Expect(found).To(HaveLen(2), text)
+	return found[1]
+}
+
 // everything returns the resources of the account, with those that no module creates.
 func (e *emulator) everything() []string {
 	e.t.Helper()
@@ -142,6 +151,7 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 	// An interface without a tag, in the VPC, that is not attached.
 	e.create("networkInterfaceId", "CreateNetworkInterface", "SubnetId", subnets[0], "Description", "of a user")
 	e.leave("demo-two", vpc, subnets, theirs)
+	endpoint := e.cluster("demo", subnets)
 	before := e.everything()
 
 	e.leave("demo", vpc, subnets, mine)
@@ -150,7 +160,10 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 	e.Expect(err).NotTo(HaveOccurred())
 	config, err := aws.Load(t.Context(), credentials, aws.Options{})
 	e.Expect(err).NotTo(HaveOccurred())
-	question := aws.LeftoverQuery{Cluster: "demo", VPC: vpc, Managed: []string{mine}}
+	question := aws.LeftoverQuery{Cluster: "demo", Endpoint: "other.example.com", VPC: vpc, Managed: []string{mine}, Delete: true}
+	_, err = aws.SweepLeftovers(t.Context(), config, question)
+	e.Expect(aws.KindOf(err)).To(Equal(aws.KindElsewhere), "the cluster of that name in the account is another one")
+	question.Endpoint, question.Delete = endpoint, false
 
 	found, err := aws.SweepLeftovers(t.Context(), config, question)
 	e.Expect(err).NotTo(HaveOccurred())

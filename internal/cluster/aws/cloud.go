@@ -71,14 +71,31 @@ func (c Cloud) Token(ctx context.Context, credentials *workspace.Credentials, re
 }
 
 // SweepLeftovers looks up what the controllers of a cluster left in the account, and
-// deletes it if the query says so, as the function SweepLeftovers documents.
+// deletes it if the query says so, as the function SweepLeftovers documents. If the
+// account of the cluster is not found, or is hidden, the result says so and nothing is
+// deleted.
 func (c Cloud) SweepLeftovers(ctx context.Context, credentials *workspace.Credentials, region string, query LeftoverQuery) (Leftovers, error) {
-	config, err := c.load(ctx, credentials, region, "")
-	if err != nil {
-		return Leftovers{}, asFault(err, controlplanev1.LeftoversUnknownReason)
+	roles := []string{""}
+	if query.RoleARN != "" {
+		roles = append(roles, query.RoleARN)
 	}
-	found, err := SweepLeftovers(ctx, config, query)
-	return found, asFault(err, controlplanev1.LeftoversUnknownReason)
+	var result Leftovers
+	for i, role := range roles {
+		config, err := c.load(ctx, credentials, region, role)
+		if err != nil {
+			return Leftovers{}, asFault(err, controlplanev1.LeftoversUnknownReason)
+		}
+		found, err := SweepLeftovers(ctx, config, query)
+		if err == nil && query.InterfacesOnly && len(found.Remaining) == 0 && i+1 < len(roles) {
+			// The cluster is destroyed, and may have been in the account of the role.
+			continue
+		}
+		if kind := KindOf(err); kind != KindElsewhere && kind != KindDenied && (kind != KindRoleDenied || role == "") {
+			return found, asFault(err, controlplanev1.LeftoversUnknownReason)
+		}
+		result = Leftovers{Unread: []string{err.Error()}}
+	}
+	return result, nil
 }
 
 // ListVPCUsers returns what prevents the deletion of a VPC.

@@ -39,6 +39,7 @@ const (
 	stsService   = "STS"
 	iamService   = "IAM"
 	ec2Service   = "EC2"
+	eksService   = "EKS"
 	elbService   = "ELASTIC_LOAD_BALANCING"
 	elbV2Service = "ELASTIC_LOAD_BALANCING_V2"
 )

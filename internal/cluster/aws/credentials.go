@@ -279,7 +279,7 @@ func pickEndpoints(env map[string]string) (endpoints, error) {
 		return nil, nil
 	}
 	picked := endpoints{}
-	for _, service := range []string{"", stsService, iamService, ec2Service, elbService, elbV2Service} {
+	for _, service := range []string{"", stsService, iamService, ec2Service, eksService, elbService, elbV2Service} {
 		name := endpointEnv
 		if service != "" {
 			name += "_" + service

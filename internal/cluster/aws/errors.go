@@ -35,6 +35,9 @@ const (
 	KindDenied Kind = "Denied"
 	// KindNotFound means that the requested object does not exist.
 	KindNotFound Kind = "NotFound"
+	// KindElsewhere means that the credentials are of another account than that of the
+	// object, or that the region is another one.
+	KindElsewhere Kind = "Elsewhere"
 	// KindInvalid means that the settings or arguments are invalid.
 	KindInvalid Kind = "Invalid"
 	// KindNetwork means that AWS did not respond.

@@ -3,16 +3,21 @@ package aws
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// leftoversTimeout bounds one lookup with its deletions.
-const leftoversTimeout = time.Minute
+// leftoversTimeout bounds a lookup with its deletions, kindTimeout that of one kind.
+const (
+	leftoversTimeout = 2 * time.Minute
+	kindTimeout      = 30 * time.Second
+)
 
 // clusterName matches the names of EKS clusters. Filters of EC2 have wildcards.
 var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
@@ -21,10 +26,17 @@ var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 type LeftoverQuery struct {
 	// Cluster is the name of the EKS cluster.
 	Cluster string
+	// Endpoint is the host of its API server. Nothing is looked up in an account in which
+	// the cluster has another one.
+	Endpoint string
+	// RoleARN is a role to search as if the cluster is not in the account of the
+	// credentials.
+	RoleARN string
 	// VPC is the id of its VPC.
 	VPC string
-	// Managed are the ids of what runs create and destroy. They are never leftovers.
-	Managed []string
+	// Managed are the ids of what runs of the control plane create and destroy, Protected
+	// those of other workspaces of the cluster. They are never leftovers.
+	Managed, Protected []string
 	// Delete deletes what is found. Otherwise it is only listed.
 	Delete bool
 	// InterfacesOnly restricts the lookup to network interfaces.
@@ -37,9 +49,12 @@ type Leftovers struct {
 	// Remaining are what was found. With LeftoverQuery.Delete its deletion has been
 	// requested, or the text has the reason why not.
 	Remaining []string
-	// Retained are volumes of the cluster. They hold data and are never deleted here.
+	// Retained are volumes of the cluster, which hold data and are never deleted here, and
+	// what must not be deleted with these credentials but does not prevent the deletion of
+	// the VPC.
 	Retained []string
-	// Unread are the lookups for which a permission is missing.
+	// Unread are the lookups for which a permission is missing, or why the account was not
+	// searched at all.
 	Unread []string
 }
 
@@ -50,7 +65,11 @@ type leftover struct {
 }
 
 // lookup finds the leftovers of one kind.
-type lookup func(ctx context.Context) ([]leftover, error)
+type lookup struct {
+	find func(ctx context.Context) ([]leftover, error)
+	// blocks reports whether they prevent the deletion of the VPC or of the control plane.
+	blocks bool
+}
 
 // SweepLeftovers looks up what the controllers of a cluster left in the account: load
 // balancers, target groups, Karpenter's instances, launch templates and instance profiles,
@@ -59,32 +78,71 @@ type lookup func(ctx context.Context) ([]leftover, error)
 // controllers set, and never by the tag of the cluster alone, which resources of
 // Terraform have too.
 //
+// It searches only the account of the cluster: see KindElsewhere.
+//
 // Deletions are requested and not awaited: the caller repeats the call until nothing
 // remains. They are made in the order of their dependencies.
 func SweepLeftovers(ctx context.Context, cfg Config, query LeftoverQuery) (Leftovers, error) {
-	if !clusterName.MatchString(query.Cluster) || query.VPC == "" {
-		return Leftovers{}, fmt.Errorf("looking up what cluster %q left in VPC %q: a name of an EKS cluster and a VPC are required", query.Cluster, query.VPC)
+	if !clusterName.MatchString(query.Cluster) || query.VPC == "" || query.Endpoint == "" {
+		return Leftovers{}, fmt.Errorf("looking up what cluster %q left in VPC %q: the name of an EKS cluster, its endpoint and its VPC are required", query.Cluster, query.VPC)
 	}
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
+	if err := checkAccount(ctx, cfg, query); err != nil {
+		return Leftovers{}, err
+	}
 	s := &sweep{cfg: cfg, query: query, ec2: cfg.ec2(), iam: cfg.iam()}
 	lookups := []lookup{
-		s.balancersOf(balancers), s.balancersOf(classicBalancers), s.balancersOf(targetGroups), s.instances, s.interfaces, s.securityGroups,
-		s.launchTemplates, s.instanceProfiles,
+		{s.balancersOf(balancers), true},
+		{s.balancersOf(classicBalancers), true},
+		{s.instances, true},
+		{s.interfaces, true},
+		{s.securityGroups, true},
+		{s.balancersOf(targetGroups), false},
+		{s.launchTemplates, false},
+		{s.instanceProfiles, false},
+		{s.volumes, false},
 	}
 	if query.InterfacesOnly {
-		lookups = []lookup{s.interfaces}
+		lookups = []lookup{{s.interfaces, true}}
 	}
-	for _, find := range lookups {
-		if err := s.run(ctx, find); err != nil {
-			return Leftovers{}, err
-		}
+	if err := s.runAll(ctx, lookups); err != nil {
+		return Leftovers{}, err
 	}
-	if query.InterfacesOnly {
-		return s.result, nil
+	return s.result, nil
+}
+
+// checkAccount returns an error of KindElsewhere unless the cluster is in the account and
+// region of a Config. Launch templates and instance profiles are recognised by its name
+// alone, which a cluster of another account may have.
+func checkAccount(ctx context.Context, cfg Config, query LeftoverQuery) error {
+	elsewhere := func(format string, args ...any) error {
+		return &Error{Kind: KindElsewhere, Text: fmt.Sprintf("EKS cluster %s ", query.Cluster) + fmt.Sprintf(format, args...) +
+			". Look for leftovers in the account that the module uses. CAPT searches it if spec.kubeconfig.roleARN is a role in it"}
 	}
-	err := s.unlessDenied(s.volumes(ctx))
-	return s.result, err
+	var answer struct {
+		Cluster struct {
+			Endpoint string `json:"endpoint"`
+		} `json:"cluster"`
+	}
+	err := cfg.get(ctx, eks, "DescribeCluster", "/clusters/"+query.Cluster, &answer)
+	switch {
+	case KindOf(err) == KindNotFound && query.InterfacesOnly:
+		// It is destroyed already. The id of its VPC is unique in all accounts.
+		return nil
+	case KindOf(err) == KindNotFound:
+		return elsewhere("does not exist in the account and region %s of the credentials", cfg.Region())
+	case err != nil:
+		return err
+	}
+	host := answer.Cluster.Endpoint
+	if parsed, err := url.Parse(host); err == nil && parsed.Hostname() != "" {
+		host = parsed.Hostname()
+	}
+	if !strings.EqualFold(host, query.Endpoint) {
+		return elsewhere("in the account and region %s of the credentials is another cluster, with the endpoint %s instead of %s", cfg.Region(), answer.Cluster.Endpoint, query.Endpoint)
+	}
+	return nil
 }
 
 // sweep is one lookup of the leftovers of a cluster.
@@ -96,23 +154,43 @@ type sweep struct {
 	result Leftovers
 }
 
+// runAll runs lookups. One that fails, or takes too long, does not prevent the next ones.
+func (s *sweep) runAll(ctx context.Context, lookups []lookup) error {
+	var failures []error
+	for _, l := range lookups {
+		if err := s.run(ctx, l); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	return failures[0]
+}
+
 // run looks up the leftovers of one kind and deletes them if the query says so.
-func (s *sweep) run(ctx context.Context, find lookup) error {
-	found, err := find(ctx)
+func (s *sweep) run(ctx context.Context, l lookup) error {
+	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
+	defer cancel()
+	found, err := l.find(ctx)
 	if err := s.unlessDenied(err); err != nil {
 		return err
 	}
-	for _, l := range found {
+	for _, each := range found {
 		if s.query.Delete {
-			err := l.delete(ctx)
+			err := each.delete(ctx)
 			if KindOf(err) == KindNotFound {
 				continue
 			}
 			if err != nil {
-				l.text += " (" + err.Error() + ")"
+				each.text += " (" + err.Error() + ")"
+			}
+			if KindOf(err) == KindDenied && !l.blocks {
+				s.result.Retained = append(s.result.Retained, each.text)
+				continue
 			}
 		}
-		s.result.Remaining = append(s.result.Remaining, l.text)
+		s.result.Remaining = append(s.result.Remaining, each.text)
 	}
 	return nil
 }
@@ -127,7 +205,9 @@ func (s *sweep) unlessDenied(err error) error {
 }
 
 // isManaged reports whether a run manages an object.
-func (s *sweep) isManaged(id string) bool { return slices.Contains(s.query.Managed, id) }
+func (s *sweep) isManaged(id string) bool {
+	return slices.Contains(s.query.Managed, id) || slices.Contains(s.query.Protected, id)
+}
 
 // inVPC reports whether an object is in the VPC of the cluster.
 func (s *sweep) inVPC(id string) bool { return s.query.VPC == id }

@@ -13,8 +13,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// cniInterfacePrefix begins the descriptions of the VPC CNI's network interfaces.
-const cniInterfacePrefix = "aws-K8S-"
+// cniInterfacePrefix begins the descriptions of the VPC CNI's network interfaces, in lower
+// case: those of nodes are aws-K8S-i-…, those of pods with security groups of their own
+// aws-k8s-branch-eni.
+const cniInterfacePrefix = "aws-k8s-"
 
 // attachTime is how long the VPC CNI may take to attach a network interface.
 const attachTime = time.Minute
@@ -50,6 +52,10 @@ func (s *sweep) instances(ctx context.Context) ([]leftover, error) {
 				tags, id := tagsOf(instance.Tags), sdkaws.ToString(instance.InstanceId)
 				_, current := tags[nodePoolTag]
 				_, old := tags[provisionerTag]
+				if managed := instance.Operator; managed != nil && sdkaws.ToBool(managed.Managed) {
+					// EKS Auto Mode ends its instances with the cluster, and refuses others to.
+					continue
+				}
 				if !current && !old || s.isManaged(id) || !s.inVPC(sdkaws.ToString(instance.VpcId)) {
 					continue
 				}
@@ -67,7 +73,7 @@ func (s *sweep) instances(ctx context.Context) ([]leftover, error) {
 // an instance is terminated before the CNI deletes them, and prevent the deletion of
 // their security group and subnet.
 func (s *sweep) interfaces(ctx context.Context) ([]leftover, error) {
-	queries := []types.Filter{tagged(cniTag, s.query.Cluster), tagged(eksClusterTag, s.query.Cluster)}
+	queries := []types.Filter{tagged(cniTag, s.query.Cluster), tagged(eksClusterTag, s.query.Cluster), tagged(clusterTagPrefix+s.query.Cluster, ownedTag)}
 	if groups := s.managedGroups(); len(groups) > 0 {
 		// Older versions of the CNI do not set the tag.
 		queries = append(queries, types.Filter{Name: new("group-id"), Values: groups})
@@ -103,12 +109,27 @@ func (s *sweep) managedGroups() []string {
 }
 
 // isForgotten reports whether a network interface of the CNI is not used and is not about
-// to be attached.
+// to be attached. A security group can be that of several clusters.
 func (s *sweep) isForgotten(each types.NetworkInterface) bool {
-	created, err := time.Parse(time.RFC3339, tagsOf(each.TagSet)[cniCreatedTag])
+	tags := tagsOf(each.TagSet)
+	created, err := time.Parse(time.RFC3339, tags[cniCreatedTag])
 	isNew := err == nil && time.Since(created) < attachTime
-	return each.Status == types.NetworkInterfaceStatusAvailable && strings.HasPrefix(sdkaws.ToString(each.Description), cniInterfacePrefix) &&
-		!isNew && !s.isManaged(sdkaws.ToString(each.NetworkInterfaceId)) && s.inVPC(sdkaws.ToString(each.VpcId))
+	return each.Status == types.NetworkInterfaceStatusAvailable && strings.HasPrefix(strings.ToLower(sdkaws.ToString(each.Description)), cniInterfacePrefix) &&
+		!isNew && !s.isForeign(tags) && !s.isManaged(sdkaws.ToString(each.NetworkInterfaceId)) && s.inVPC(sdkaws.ToString(each.VpcId))
+}
+
+// isForeign reports whether tags name another cluster.
+func (s *sweep) isForeign(tags map[string]string) bool {
+	for key, value := range tags {
+		cluster, owned := strings.CutPrefix(key, clusterTagPrefix)
+		switch {
+		case owned && value == ownedTag && cluster != s.query.Cluster:
+			return true
+		case (key == cniTag || key == eksClusterTag) && value != s.query.Cluster:
+			return true
+		}
+	}
+	return false
 }
 
 // securityGroups returns the security groups of load balancers.
@@ -257,23 +278,27 @@ func (s *sweep) launchTemplates(ctx context.Context) ([]leftover, error) {
 
 // volumes records the volumes of PersistentVolumes that are not attached. The reclaim
 // policy of their PersistentVolume decides about them, which is not known here.
-func (s *sweep) volumes(ctx context.Context) error {
-	pages := ec2.NewDescribeVolumesPaginator(s.ec2, &ec2.DescribeVolumesInput{Filters: []types.Filter{
-		tagged(clusterTagPrefix+s.query.Cluster, ownedTag), {Name: new("status"), Values: []string{"available"}},
-	}})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return explain("ec2:DescribeVolumes", err)
-		}
-		for _, volume := range page.Volumes {
-			id := sdkaws.ToString(volume.VolumeId)
-			if claim, ok := tagsOf(volume.Tags)[volumeTag]; ok && !s.isManaged(id) {
-				s.result.Retained = append(s.result.Retained, describe("volume", id, claim))
+func (s *sweep) volumes(ctx context.Context) ([]leftover, error) {
+	seen := map[string]bool{}
+	for _, filter := range []types.Filter{tagged(clusterTagPrefix+s.query.Cluster, ownedTag), tagged(eksClusterTag, s.query.Cluster)} {
+		pages := ec2.NewDescribeVolumesPaginator(s.ec2, &ec2.DescribeVolumesInput{Filters: []types.Filter{
+			filter, {Name: new("status"), Values: []string{"available"}},
+		}})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, explain("ec2:DescribeVolumes", err)
+			}
+			for _, volume := range page.Volumes {
+				id := sdkaws.ToString(volume.VolumeId)
+				if claim, ok := tagsOf(volume.Tags)[volumeTag]; ok && !seen[id] && !s.isManaged(id) {
+					seen[id] = true
+					s.result.Retained = append(s.result.Retained, describe("volume", id, claim))
+				}
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // instanceProfiles returns the instance profiles that Karpenter created for the roles of

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 )
@@ -44,7 +45,7 @@ func (b balancer) name() string { return cmp.Or(b.Name, b.TargetGroupName) }
 func (b balancer) id() string { return cmp.Or(b.ARN, b.TargetGroupARN, b.Name) }
 
 // balancersOf returns a lookup of a kind.
-func (s *sweep) balancersOf(kind balancerKind) lookup {
+func (s *sweep) balancersOf(kind balancerKind) func(context.Context) ([]leftover, error) {
 	return func(ctx context.Context) ([]leftover, error) {
 		all, err := s.listBalancers(ctx, kind)
 		if err != nil {
@@ -114,10 +115,14 @@ func (s *sweep) balancerTags(ctx context.Context, kind balancerKind, of []balanc
 			} `xml:"Tags>member"`
 		} `xml:"DescribeTagsResult>TagDescriptions>member"`
 	}
-	if err := s.cfg.query(ctx, kind.service, "DescribeTags", form, &page); err != nil {
+	all := map[string]map[string]string{}
+	err := s.cfg.query(ctx, kind.service, "DescribeTags", form, &page)
+	if KindOf(err) == KindNotFound {
+		return all, s.eachTags(ctx, kind, of, all)
+	}
+	if err != nil {
 		return nil, err
 	}
-	all := map[string]map[string]string{}
 	for _, item := range page.Items {
 		tags := map[string]string{}
 		for _, tag := range item.Tags {
@@ -126,4 +131,19 @@ func (s *sweep) balancerTags(ctx context.Context, kind balancerKind, of []balanc
 		all[cmp.Or(item.ARN, item.Name)] = tags
 	}
 	return all, nil
+}
+
+// eachTags adds the tags of resources of which some have been deleted meanwhile.
+func (s *sweep) eachTags(ctx context.Context, kind balancerKind, of []balancer, into map[string]map[string]string) error {
+	if len(of) == 1 {
+		return nil
+	}
+	for _, each := range of {
+		tags, err := s.balancerTags(ctx, kind, []balancer{each})
+		if err != nil {
+			return err
+		}
+		maps.Copy(into, tags)
+	}
+	return nil
 }

@@ -28,13 +28,14 @@ type plainService struct {
 	signingName string
 	// endpoint is the name in variables such as AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING.
 	endpoint string
-	// version is the version of the Query protocol.
+	// version is the version of the Query protocol, if the service has it.
 	version string
 }
 
 var (
 	classicLoadBalancing = plainService{signingName: "elasticloadbalancing", endpoint: elbService, version: "2012-06-01"}
 	loadBalancing        = plainService{signingName: "elasticloadbalancing", endpoint: elbV2Service, version: "2015-12-01"}
+	eks                  = plainService{signingName: "eks", endpoint: eksService}
 )
 
 // maxAnswer limits the size of a response. Pages have at most 400 items.
@@ -45,26 +46,45 @@ func (c Config) query(ctx context.Context, service plainService, action string, 
 	values := url.Values{"Action": {action}, "Version": {service.version}}
 	maps.Copy(values, form)
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}
-	answer, err := c.call(ctx, service, header, []byte(values.Encode()))
+	answer, err := c.call(ctx, service, plainRequest{method: http.MethodPost, header: header, body: []byte(values.Encode())})
 	if err == nil && into != nil {
 		err = xml.Unmarshal(answer, into)
 	}
 	return explain(service.signingName+":"+action, err)
 }
 
+// get calls an action of a service whose protocol is JSON, which reads a path, and decodes
+// its response.
+func (c Config) get(ctx context.Context, service plainService, action, path string, into any) error {
+	answer, err := c.call(ctx, service, plainRequest{method: http.MethodGet, path: path})
+	if err == nil {
+		err = json.Unmarshal(answer, into)
+	}
+	return explain(service.signingName+":"+action, err)
+}
+
+// plainRequest is a request that is not signed yet.
+type plainRequest struct {
+	method string
+	// path is appended to the address of the service.
+	path   string
+	header http.Header
+	body   []byte
+}
+
 // call sends a signed request, and repeats it if AWS is overloaded.
-func (c Config) call(ctx context.Context, service plainService, header http.Header, body []byte) ([]byte, error) {
+func (c Config) call(ctx context.Context, service plainService, m plainRequest) ([]byte, error) {
 	address, err := c.address(ctx, service)
 	if err != nil {
 		return nil, err
 	}
+	if m.path != "" {
+		address = strings.TrimSuffix(address, "/") + m.path
+	}
 	for attempt := 1; ; attempt++ {
-		answer, status, err := c.send(ctx, service, address, header, body)
-		if err == nil && status < http.StatusBadRequest {
-			return answer, nil
-		}
+		answer, status, err := c.send(ctx, service, address, m)
 		if err == nil {
-			err = refusal(answer, status)
+			return answer, nil
 		}
 		if attempt == attempts || !isRepeatable(err, status) {
 			return nil, err
@@ -81,21 +101,21 @@ func isRepeatable(err error, status int) bool {
 	return status == 0 || status >= http.StatusInternalServerError || throttled.IsErrorThrottle(err) == sdkaws.TrueTernary
 }
 
-// send signs and sends one request.
-func (c Config) send(ctx context.Context, service plainService, address string, header http.Header, body []byte) (answer []byte, status int, err error) {
+// send signs and sends one request. A response with an error is an error.
+func (c Config) send(ctx context.Context, service plainService, address string, m plainRequest) (answer []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, m.method, address, bytes.NewReader(m.body))
 	if err != nil {
 		return nil, 0, err
 	}
-	request.Header = header.Clone()
+	maps.Copy(request.Header, m.header)
 	request.Header.Set("User-Agent", userAgent)
 	keys, err := c.sdk.Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, http.StatusUnauthorized, err
 	}
-	hash := sha256.Sum256(body)
+	hash := sha256.Sum256(m.body)
 	if err := v4.NewSigner().SignHTTP(ctx, keys, request, hex.EncodeToString(hash[:]), service.signingName, c.Region(), time.Now()); err != nil {
 		return nil, http.StatusUnauthorized, err
 	}
@@ -105,6 +125,9 @@ func (c Config) send(ctx context.Context, service plainService, address string, 
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		err = refusal(answer, response)
+	}
 	return answer, response.StatusCode, err
 }
 
@@ -128,13 +151,17 @@ func (c Config) address(ctx context.Context, service plainService) (string, erro
 		return "", fmt.Errorf("finding the address of %s: %w", service.signingName, err)
 	}
 	address := endpoint.URI
-	address.Host = service.signingName + strings.TrimPrefix(address.Host, "ec2")
+	rest := strings.TrimPrefix(address.Host, "ec2")
+	address.Host = service.signingName + rest
+	if domain, fips := strings.CutPrefix(rest, "-fips"); fips && service == eks {
+		address.Host = "fips.eks" + domain
+	}
 	address.Path = "/"
 	return address.String(), nil
 }
 
 // refusal returns the error of a response.
-func refusal(answer []byte, status int) error {
+func refusal(answer []byte, response *http.Response) error {
 	var fromXML struct {
 		Code    string `xml:"Error>Code"`
 		Message string `xml:"Error>Message"`
@@ -142,16 +169,12 @@ func refusal(answer []byte, status int) error {
 	if err := xml.Unmarshal(answer, &fromXML); err == nil && fromXML.Code != "" {
 		return &smithy.GenericAPIError{Code: fromXML.Code, Message: fromXML.Message}
 	}
-	var fromJSON struct {
-		Type    string `json:"__type"`
-		Message string `json:"message"`
-	}
-	if err := json.Unmarshal(answer, &fromJSON); err == nil && fromJSON.Type != "" {
-		_, code, found := strings.Cut(fromJSON.Type, "#")
-		if !found {
-			code = fromJSON.Type
+	if code, _, _ := strings.Cut(response.Header.Get("X-Amzn-Errortype"), ":"); code != "" {
+		var fromJSON struct {
+			Message string `json:"message"`
 		}
+		_ = json.Unmarshal(answer, &fromJSON)
 		return &smithy.GenericAPIError{Code: code, Message: fromJSON.Message}
 	}
-	return &smithy.GenericAPIError{Code: fmt.Sprintf("HTTP status %d", status)}
+	return &smithy.GenericAPIError{Code: fmt.Sprintf("HTTP status %d", response.StatusCode)}
 }

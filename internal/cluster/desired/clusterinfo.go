@@ -68,8 +68,8 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 		requested = minorOf(value.String())
 	}
 	c.Upgrading = controlPlane.Status.Version == "" || requested != "" && requested != c.Version
-	if config := controlPlane.Spec.ControlPlaneConfig; config != nil && config.Region != "" {
-		c.add("region", config.Region)
+	if region := (&ControlPlane{ControlPlane: controlPlane}).Region(); region != "" {
+		c.add(regionVariable, region)
 	}
 	if apply == nil {
 		return nil
@@ -83,7 +83,7 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 }
 
 func (c *ClusterInfo) addInfrastructure(infra *infrav1.CAPTCluster) {
-	c.add("region", infra.Spec.Region)
+	c.add(regionVariable, infra.Spec.Region)
 	if infra.Status.VPCID != "" {
 		c.values["vpc_id"] = infra.Status.VPCID
 	}

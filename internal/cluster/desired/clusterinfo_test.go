@@ -65,16 +65,21 @@ func TestClusterInfo_offersDeclaredVariables(t *testing.T) {
 
 func TestClusterInfo_offersTheRegionOfTheControlPlane(t *testing.T) {
 	for name, test := range map[string]struct {
-		config *controlplanev1.ControlPlaneConfig
-		want   string
+		config   *controlplanev1.ControlPlaneConfig
+		variable string
+		want     string
 	}{
-		"none":              {nil, ""},
-		"no region":         {&controlplanev1.ControlPlaneConfig{}, ""},
-		"the control plane": {&controlplanev1.ControlPlaneConfig{Region: "eu-west-1"}, "eu-west-1"},
+		"none":              {nil, "", ""},
+		"no region":         {&controlplanev1.ControlPlaneConfig{}, "", ""},
+		"the control plane": {&controlplanev1.ControlPlaneConfig{Region: "eu-west-1"}, "", "eu-west-1"},
+		"its variable":      {&controlplanev1.ControlPlaneConfig{Region: "eu-west-1"}, "eu-west-2", "eu-west-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			controlPlane := &controlplanev1.CAPTControlPlane{Spec: controlplanev1.CAPTControlPlaneSpec{Version: "v1.34.0", ControlPlaneConfig: test.config}}
+			if test.variable != "" {
+				controlPlane.Spec.Variables = map[string]infrav1.Value{"region": infrav1.StringValue(test.variable)}
+			}
 			info, err := NewClusterInfo(&clusterv1.Cluster{}, controlPlane, nil, nil)
 			g.Expect(err).NotTo(HaveOccurred())
 			values, err := workspace.NewValues(inspectedTemplate("region"))

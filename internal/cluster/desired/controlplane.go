@@ -30,6 +30,10 @@ const (
 // 1.33.
 const versionVariable = "kubernetes_version"
 
+// regionVariable is the variable with the region. A value in spec.variables overrides the
+// fields.
+const regionVariable = "region"
+
 // ControlPlane is a CAPTControlPlane with the objects that decide about its
 // workspace.
 type ControlPlane struct {
@@ -63,6 +67,9 @@ func (c *ControlPlane) Workspace(template *infrav1.WorkspaceTemplate, version ku
 // Region returns the region of the control plane, or an empty string if it is
 // not known.
 func (c *ControlPlane) Region() string {
+	if region := c.ControlPlane.Spec.Variables[regionVariable].String(); region != "" && region != "null" {
+		return region
+	}
 	if config := c.ControlPlane.Spec.ControlPlaneConfig; config != nil && config.Region != "" {
 		return config.Region
 	}
@@ -124,7 +131,7 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		return nil, fault.Stall(infrav1.InvalidVariableReason, "spec.variables.%s must not be set: set spec.version", versionVariable)
 	}
 	values.Set(ClusterNameOutput, c.Cluster.Name)
-	values.Offer("region", c.Region())
+	values.Offer(regionVariable, c.Region())
 	if c.Infra != nil {
 		values.Set("vpc_id", c.Infra.Status.VPCID)
 		values.Set(subnetsVariable, c.Infra.Status.SubnetIDs)
@@ -158,9 +165,9 @@ const (
 // keepSubnets offers the subnets that an existing control plane and its own compute were
 // created with, if the VPC has others now. EKS accepts no subnets in other zones, and would
 // replace Fargate profiles and the node group, with what runs on them. Other nodes use all
-// subnets.
+// subnets. A user who sets the subnets decides about all of them.
 func (c *ControlPlane) keepSubnets(values *workspace.Values) error {
-	if c.Existing == nil {
+	if _, chosen := c.ControlPlane.Spec.Variables[subnetsVariable]; chosen || c.Existing == nil {
 		return nil
 	}
 	for _, name := range []string{controlPlaneSubnetsVariable, computeSubnetsVariable} {
@@ -221,8 +228,9 @@ func (c *ControlPlane) hadNodes() bool {
 	if value, set := c.Existing.Spec.Variables[nodesReadyVariable]; set {
 		return value.String() == "true"
 	}
-	// A workspace of an earlier release has the default, true.
-	return workspace.Applied(c.Existing)
+	// A workspace of an earlier release has the default, true. A move to another
+	// management cluster or a restore loses its outputs, and keeps the endpoint.
+	return workspace.Applied(c.Existing) || c.ControlPlane.Spec.ControlPlaneEndpoint.IsValid()
 }
 
 // WaitsForNodes reports whether the template waits for the first node of the cluster.

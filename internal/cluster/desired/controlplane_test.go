@@ -65,6 +65,20 @@ func TestControlPlane_keepsItsSubnets(t *testing.T) {
 	}
 }
 
+// A user who sets the subnets decides about those of the compute too.
+func TestControlPlane_doesNotKeepSubnetsThatTheUserChanges(t *testing.T) {
+	g := NewWithT(t)
+	plane := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Variables: map[string]infrav1.Value{"subnet_ids": {Raw: []byte(`["b","c"]`)}}})
+	plane.Infra, plane.Existing = newInfra(), &infrav1.WorkspaceTemplateApply{}
+	plane.Infra.Status.SubnetIDs = []string{"a", "b", "c"}
+	plane.Existing.Spec.Variables = map[string]infrav1.Value{"subnet_ids": {Raw: []byte(`["a","b"]`)}}
+	got, err := plane.Workspace(inspectedTemplate("subnet_ids", "control_plane_subnet_ids", "compute_subnet_ids", "kubernetes_version"), minor33)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Spec.Variables["subnet_ids"].String()).To(Equal(`["b","c"]`))
+	g.Expect(got.Spec.Variables).NotTo(HaveKey("compute_subnet_ids"))
+	g.Expect(got.Spec.Variables).NotTo(HaveKey("control_plane_subnet_ids"))
+}
+
 // CoreDNS of a control plane without nodes waits for the first one, which waits for the
 // outputs of the control plane.
 func TestControlPlane_waitsForNodes(t *testing.T) {
@@ -79,6 +93,7 @@ func TestControlPlane_waitsForNodes(t *testing.T) {
 		variables map[string]infrav1.Value
 		existing  *infrav1.WorkspaceTemplateApply
 		hasNodes  bool
+		endpoint  string
 		want      string
 		waits     bool
 	}{
@@ -89,6 +104,8 @@ func TestControlPlane_waitsForNodes(t *testing.T) {
 		"the last node is gone":    {variables: none, existing: applied(`{"nodes_ready":true}`), want: "true"},
 		"of an earlier release":    {variables: none, existing: applied(`{}`), want: "true"},
 		"never applied":            {variables: none, existing: &infrav1.WorkspaceTemplateApply{}, want: "false"},
+		"moved":                    {variables: none, existing: &infrav1.WorkspaceTemplateApply{}, endpoint: "api.example.com", want: "true"},
+		"moved before a node":      {variables: none, existing: applied(`{"nodes_ready":false}`), endpoint: "api.example.com", want: "false", waits: true},
 		"set by the user":          {variables: map[string]infrav1.Value{"compute": infrav1.StringValue("None"), "nodes_ready": {Raw: []byte("true")}}, want: "true"},
 		"set to false by the user": {variables: map[string]infrav1.Value{"compute": infrav1.StringValue("None"), "nodes_ready": {Raw: []byte("false")}}, existing: applied(`{"nodes_ready":false}`), hasNodes: true, want: "false"},
 	} {
@@ -96,6 +113,9 @@ func TestControlPlane_waitsForNodes(t *testing.T) {
 			g := NewWithT(t)
 			plane := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Variables: c.variables})
 			plane.Existing, plane.HasNodes = c.existing, c.hasNodes
+			if c.endpoint != "" {
+				plane.ControlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: c.endpoint, Port: 443}
+			}
 			g.Expect(plane.WaitsForNodes()).To(Equal(c.waits))
 			got, err := plane.Workspace(inspectedTemplate("compute", "nodes_ready", "kubernetes_version"), minor33)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -296,6 +316,10 @@ func TestControlPlane_region(t *testing.T) {
 	d.Infra = newInfra()
 	g.Expect(d.Region()).To(Equal("eu-west-1"))
 	d.ControlPlane.Spec.ControlPlaneConfig.Region = "us-east-1"
+	g.Expect(d.Region()).To(Equal("us-east-1"))
+	d.ControlPlane.Spec.Variables = map[string]infrav1.Value{"region": infrav1.StringValue("us-west-2")}
+	g.Expect(d.Region()).To(Equal("us-west-2"), "a variable overrides fields")
+	d.ControlPlane.Spec.Variables = map[string]infrav1.Value{"region": {Raw: []byte("null")}}
 	g.Expect(d.Region()).To(Equal("us-east-1"))
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -36,11 +39,15 @@ func (r *Reconciler) deleteLeftovers(ctx context.Context, s *scope) error {
 	if !known {
 		s.notes[controlplanev1.LeftoversGoneCondition] = note{
 			controlplanev1.LeftoversUnknownReason,
-			"What is left in the account was not looked up: the workspace has no output " + desired.ClusterNameOutput + ", or the VPC is not known",
+			"What is left in the account was not looked up: the workspace has no output " + desired.ClusterNameOutput + ", or the endpoint or the VPC is not known",
 		}
 		return nil
 	}
-	err := s.deletionStep(skipLeftovers, controlplanev1.LeftoversGoneCondition, func() ([]string, error) {
+	var err error
+	if query.Protected, err = r.protectedIDs(ctx, s); err != nil {
+		return err
+	}
+	err = s.deletionStep(skipLeftovers, controlplanev1.LeftoversGoneCondition, func() ([]string, error) {
 		found, err := r.sweep(ctx, s, query)
 		if err != nil {
 			return nil, lookupError{err}
@@ -101,16 +108,44 @@ func (s *scope) leftoverPolicy() controlplanev1.LeftoverPolicy {
 // leftoverQuery selects the leftovers of the cluster. It returns false unless the name of
 // the EKS cluster and its VPC are known: another cluster may have the name of the Cluster.
 func (s *scope) leftoverQuery() (aws.LeftoverQuery, bool) {
-	query := aws.LeftoverQuery{Delete: s.leftoverPolicy() == controlplanev1.LeftoversDelete}
+	query := aws.LeftoverQuery{
+		Delete: s.leftoverPolicy() == controlplanev1.LeftoversDelete, RoleARN: s.kubeconfigConfig().RoleARN, Endpoint: s.controlPlane.Spec.ControlPlaneEndpoint.Host,
+	}
 	if s.infra != nil {
 		query.VPC = s.infra.Status.VPCID
 	}
 	if s.apply != nil {
 		query.Managed = managedIDs(s.apply)
-		// A name that is not a string stalls the endpoint already.
+		// A name or an endpoint that is not a string stalls the endpoint already.
 		_ = workspace.Output(s.apply, desired.ClusterNameOutput, &query.Cluster)
+		var address string
+		_ = workspace.Output(s.apply, desired.EndpointOutput, &address)
+		if endpoint, err := parseEndpoint(address); err == nil {
+			query.Endpoint = endpoint.Host
+		}
 	}
-	return query, query.Cluster != "" && query.VPC != ""
+	return query, query.Cluster != "" && query.VPC != "" && query.Endpoint != ""
+}
+
+// protectedIDs returns the ids of what other workspaces of the Cluster manage, such as
+// that of the VPC.
+func (r *Reconciler) protectedIDs(ctx context.Context, s *scope) ([]string, error) {
+	if s.clusterName() == "" {
+		return nil, nil
+	}
+	var list infrav1.WorkspaceTemplateApplyList
+	err := r.Client.List(ctx, &list, client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.clusterName()})
+	if err != nil {
+		return nil, fmt.Errorf("listing workspaces: %w", err)
+	}
+	var ids []string
+	for i := range list.Items {
+		if s.apply == nil || list.Items[i].Name != s.apply.Name {
+			ids = append(ids, managedIDs(&list.Items[i])...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }
 
 // managedIDs returns the strings in the outputs of a workspace, among them the ids of what

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -59,14 +60,22 @@ func TestDeleteLeftovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			cloud := &fakeCloud{leftovers: c.found, err: c.err}
-			r := reconciler(t, newTemplate())
+			network := newWorkspace(map[string]string{"vpc_id": `"vpc-1"`, "load_balancer": `"arn:lb"`})
+			network.Name, network.Labels = "production-vpc", map[string]string{clusterv1.ClusterNameLabel: "production"}
+			foreign := newWorkspace(map[string]string{"vpc_id": `"vpc-9"`})
+			foreign.Name = "foreign"
+			r := reconciler(t, newTemplate(), network, foreign)
 			r.Cloud = cloud
-			s := newScope()
+			s := newScope(func(c *controlplanev1.CAPTControlPlane) {
+				c.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: "arn:role"}
+			})
 			if c.change != nil {
 				c.change(s.controlPlane)
 			}
 			s.cluster, s.infra = newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID = "vpc-1" })
-			s.apply = newWorkspace(map[string]string{"cluster_name": `"demo-in-eks"`, "security_group_ids": `["sg-1"]`, "nested": `{"a":["sg-2",3]}`})
+			s.apply = newWorkspace(map[string]string{
+				"cluster_name": `"demo-in-eks"`, "security_group_ids": `["sg-1"]`, "nested": `{"a":["sg-2",3]}`, "cluster_endpoint": `"https://api.example.com"`,
+			})
 			if c.never {
 				s.apply.Status.Outputs = nil
 			}
@@ -79,7 +88,8 @@ func TestDeleteLeftovers(t *testing.T) {
 				g.Expect(cloud.queries).To(BeEmpty())
 			} else {
 				g.Expect(cloud.queries).To(HaveExactElements(aws.LeftoverQuery{
-					Cluster: "demo-in-eks", VPC: "vpc-1", Managed: []string{"demo-in-eks", "sg-1", "sg-2"}, Delete: c.delete,
+					Cluster: "demo-in-eks", Endpoint: "api.example.com", RoleARN: "arn:role", VPC: "vpc-1", Delete: c.delete,
+					Managed: []string{"demo-in-eks", "https://api.example.com", "sg-1", "sg-2"}, Protected: []string{"arn:lb", "vpc-1"},
 				}))
 			}
 			g.Expect(s.noteOf(controlplanev1.LeftoversGoneCondition)).To(Equal(c.note))
@@ -108,7 +118,7 @@ func TestSkippedNote(t *testing.T) {
 func TestDestroy(t *testing.T) {
 	g := NewWithT(t)
 	cloud := &fakeCloud{leftovers: aws.Leftovers{Remaining: []string{"network interface eni-1"}}}
-	workspaceOf := newWorkspace(map[string]string{"cluster_name": `"demo-in-eks"`})
+	workspaceOf := newWorkspace(map[string]string{"cluster_name": `"demo-in-eks"`, "cluster_endpoint": `"https://api.example.com"`})
 	workspaceOf.Finalizers = []string{"other"}
 	s := newScope(func(c *controlplanev1.CAPTControlPlane) {
 		c.DeletionTimestamp = new(metav1.NewTime(noon))

@@ -1,5 +1,5 @@
 // Package awstest is a fake of AWS for tests: an HTTP server that implements a few
-// actions of STS, IAM and EC2 in AWS's own protocols, and a fake of EKS's
+// actions of STS, IAM, EC2 and EKS in AWS's own protocols, and a fake of EKS's
 // authenticator. It verifies signatures as AWS does. Its objects are in memory, and
 // only those exist that a test or a request has created.
 package awstest
@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ import (
 
 // Region is the region of the settings that Env returns.
 const Region = "eu-west-1"
+
+// eksService is the service whose protocol is JSON over paths.
+const eksService = "eks"
 
 // Server is a fake of one AWS account. It is safe for concurrent use.
 type Server struct {
@@ -51,6 +55,7 @@ type Server struct {
 	identityTokens  map[string]bool
 	sessionDuration time.Duration
 
+	clusters map[string]string
 	vpcs     []VPC
 	subnets  []Subnet
 	tables   []RouteTable
@@ -78,6 +83,7 @@ func Start() *Server {
 		roles:          map[string]bool{},
 		assumable:      map[string]bool{},
 		identityTokens: map[string]bool{},
+		clusters:       map[string]string{},
 	}
 	s.user = s.issue("arn:aws:iam::"+s.Account+":user/capt", "AKIA", 0)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -187,11 +193,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		status, response = errorResponse(c.service, err)
 	}
 	var out bytes.Buffer
-	if err := xml.NewEncoder(&out).Encode(response); err != nil {
+	encode, kind := xml.NewEncoder(&out).Encode, "text/xml"
+	if c.service == eksService {
+		encode, kind = json.NewEncoder(&out).Encode, "application/json"
+		if f, ok := errors.AsType[*failure](err); ok {
+			w.Header().Set("X-Amzn-Errortype", f.code+":http://internal.amazon.com/coral/com.amazonaws/")
+		}
+	}
+	if err := encode(response); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/xml")
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
 }
@@ -207,6 +220,9 @@ func (s *Server) accept(r *http.Request, body []byte) (call, error) {
 		if c.caller, c.service, err = s.authenticate(r, body); err != nil {
 			return c, err
 		}
+	}
+	if c.service == eksService {
+		c.action, c.form = eksCall(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,6 +253,7 @@ func (s *Server) handle(c call) (any, error) {
 		"sts:AssumeRoleWithWebIdentity": s.assumeRoleWithWebIdentity,
 		"iam:GetRole":                   s.getRole,
 		"iam:CreateServiceLinkedRole":   s.createServiceLinkedRole,
+		"eks:DescribeCluster":           s.describeCluster,
 		"ec2:DescribeVpcs":              s.describeVPCs,
 		"ec2:DescribeSubnets":           s.describeSubnets,
 		"ec2:DescribeRouteTables":       s.describeRouteTables,
@@ -254,7 +271,7 @@ func (s *Server) handle(c call) (any, error) {
 // emptyLists are actions that return an empty list: the account has none of these.
 var emptyLists = []string{
 	"ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeLaunchTemplates", "ec2:DescribeVolumes",
-	"iam:ListInstanceProfiles", "elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTargetGroups",
+	"iam:ListInstanceProfiles", "elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTags",
 }
 
 // emptyList returns a response without items.
@@ -285,6 +302,9 @@ func errorResponse(service string, err error) (int, any) {
 	var f *failure
 	if !errors.As(err, &f) {
 		f = &failure{http.StatusInternalServerError, "InternalFailure", err.Error()}
+	}
+	if service == eksService {
+		return f.status, map[string]any{"message": f.message}
 	}
 	item := errorItem{Code: f.code, Message: f.message}
 	if service == "ec2" {
