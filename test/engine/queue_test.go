@@ -73,7 +73,8 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+					// An empty Secret is created before the run starts.
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
 				},
 			}}},
@@ -110,12 +111,10 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 // waitRejected waits until the policy is in force.
 func (w *harness) waitRejected() {
 	w.t.Helper()
+	probe := &corev1.Secret{ObjectMeta: w.meta("tfstate-default-probe")}
+	w.create(probe)
 	w.Eventually(func() error {
-		probe := &corev1.Secret{ObjectMeta: w.meta("tfstate-default-probe")}
-		if err := env.Client.Create(w.ctx, probe); err != nil {
-			return err
-		}
-		w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
-		return nil
+		return env.Client.Update(w.ctx, probe)
 	}, testTimeout).Should(MatchError(ContainSubstring("the backend is broken")))
+	w.Expect(env.Client.Delete(w.ctx, probe)).To(Succeed())
 }
