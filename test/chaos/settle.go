@@ -275,6 +275,9 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 	case a.exists:
 		// One more, because its outputs are in use.
 		limits[record.ComponentRun] = historyLimit + 1
+		if names[record.ComponentPlan], err = a.surplusPlans(ctx, names[record.ComponentPlan]); err != nil {
+			return nil, err
+		}
 	case !a.retained:
 		limits = nil
 	}
@@ -285,6 +288,18 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 		}
 	}
 	return found, nil
+}
+
+// surplusPlans returns the Secrets of plans, except the changes of the latest plan.
+func (a *actor) surplusPlans(ctx context.Context, names []string) ([]string, error) {
+	observed := &infrav1.WorkspaceTemplateApply{}
+	if err := a.client.Get(ctx, a.key(), observed); err != nil {
+		return nil, err
+	}
+	plan := observed.Status.Plan
+	return slices.DeleteFunc(names, func(name string) bool {
+		return plan != nil && record.IsChunk(name, record.ChangesName(plan.ID))
+	}), nil
 }
 
 // checkLock finds a lock whose holder no longer exists. A retained workspace leaves the
