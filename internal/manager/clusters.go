@@ -80,7 +80,7 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	if err := setupMachines(ctx, mgr, o, workspaces, clusters); err != nil {
 		return err
 	}
-	return setupMachineSets(ctx, mgr, o, workspaces)
+	return setupMachineSets(ctx, mgr, o, workspaces, clusters)
 }
 
 // hasControlPlane reports whether there is a CAPT control plane to connect to.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -14,10 +15,10 @@ import (
 )
 
 // setupMachineSets adds the controllers of machine sets and machine deployments.
-func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper) error {
+func setupMachineSets(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachineset.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-set"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachineSet: %w", err)

@@ -143,15 +143,13 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 	}
 	mine, theirs := nodeGroup("demo"), nodeGroup("demo-two")
 	// EKS and Terraform have these with the tag of the cluster.
-	e.create("groupId", "CreateSecurityGroup", append([]string{"GroupName", "eks-cluster-sg-demo", "GroupDescription", "EKS", "VpcId", vpc},
-		specification("security-group", "kubernetes.io/cluster/demo", "owned", "aws:eks:cluster-name", "demo")...)...)
+	endpoint := e.cluster("demo", subnets)
 	e.create("instanceId", "RunInstances", append([]string{
 		"ImageId", "ami-12c6146b", "InstanceType", "m5.large", "MinCount", "1", "MaxCount", "1", "SubnetId", subnets[0], "SecurityGroupId.1", mine,
 	}, specification("instance", "kubernetes.io/cluster/demo", "owned", "Name", "a machine of CAPT")...)...)
 	// An interface without a tag, in the VPC, that is not attached.
 	e.create("networkInterfaceId", "CreateNetworkInterface", "SubnetId", subnets[0], "Description", "of a user")
 	e.leave("demo-two", vpc, subnets, theirs)
-	endpoint := e.cluster("demo", subnets)
 	before := e.everything()
 
 	e.leave("demo", vpc, subnets, mine)

@@ -67,9 +67,10 @@ type HealthCheck struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('30s')",message="nodeUnhealthyTimeout must be at least 30s, for example 5m"
 	NodeUnhealthyTimeout *metav1.Duration `json:"nodeUnhealthyTimeout,omitempty"`
 
-	// maxUnhealthy is how many machines of the set may be unhealthy at the same time,
-	// as a number or a percentage of its replicas, which is rounded down to at least 1.
-	// If more are, the cause is probably not in the machines, and none is replaced.
+	// maxUnhealthy is how many machines of the deployment, or of a set without one, may
+	// be unhealthy at the same time, as a number or a percentage of its replicas, which is
+	// rounded down. Less than one counts as one if at least half of the cluster's nodes are
+	// ready. If more are, the cause is probably not in the machines, and none is replaced.
 	// Defaults to 40%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString

@@ -15,9 +15,13 @@ const (
 	defaultMaxUnhealthy     = "40%"
 )
 
+// countedDeletion is how long a machine that is being deleted counts as one with a
+// problem. One that hangs must not prevent the replacement of others for ever.
+const countedDeletion = time.Hour
+
 // Health is the result of a health check.
 type Health struct {
-	// Unhealthy are the machines whose problem has lasted too long.
+	// Unhealthy are the machines of the set whose problem has lasted too long.
 	Unhealthy []Machine
 	// Replace are the unhealthy machines to delete. It is empty if too many machines
 	// have a problem.
@@ -25,37 +29,58 @@ type Health struct {
 	// Troubled is the number of machines that have a problem, including those that are
 	// being deleted. Limit is how many may have one.
 	Troubled, Limit int
-	// Next is the time until the problem of another machine has lasted too long. It is
-	// zero if there is none.
+	// Raised reports whether the limit is a percentage of less than one machine, which
+	// counts as one only if most nodes of the cluster work.
+	Raised bool
+	// Deleting are the machines with a problem that are being deleted, and count.
+	Deleting []Machine
+	// Next is the time until the problem of another machine has lasted too long, or until
+	// one that is being deleted does not count any more. It is zero if there is none.
 	Next time.Duration
 }
 
-// CheckHealth checks the machines of a set with a number of replicas. A nil check uses
-// the defaults.
+// Group are the machines that the limit of a health check refers to: those of a set, or
+// of all sets of a deployment.
+type Group struct {
+	Machines []Machine
+	// Replicas is the desired number of machines.
+	Replicas int32
+}
+
+// CheckHealth checks the machines of a set, which are in a group. A nil check uses the
+// defaults.
 //
-// Every machine with a problem counts against the limit, however short the problem has
-// lasted, and so do those that are being replaced: machines that fail at the same time
-// must not be replaced one after another. Only instances that start do not count.
-func CheckHealth(check *infrav1.HealthCheck, all []Machine, replicas int32, now time.Time) Health {
+// Every machine of the group with a problem counts against the limit, however short the
+// problem has lasted, and so do those that are being replaced: machines that fail at the
+// same time must not be replaced one after another. Only instances that start do not
+// count.
+func CheckHealth(check *infrav1.HealthCheck, own []Machine, group Group, now time.Time) Health {
 	if check == nil {
 		check = &infrav1.HealthCheck{}
 	}
-	health := Health{Limit: maxUnhealthy(check, replicas)}
-	for _, m := range all {
-		if m.Problem == "" {
-			continue
-		}
-		left := timeout(check, m.Problem) - now.Sub(m.ProblemSince)
-		if m.Problem != infrav1.WaitingForNodeReason || left <= 0 {
+	health := Health{}
+	health.Limit, health.Raised = maxUnhealthy(check, group.Replicas)
+	for _, m := range group.Machines {
+		left := Timeout(check, m.Problem) - now.Sub(m.ProblemSince)
+		switch counted := countedDeletion - now.Sub(m.DeletedAt); {
+		case m.Problem == "" || m.Deleting && counted <= 0:
+		case m.Deleting:
+			health.Troubled++
+			health.Deleting = append(health.Deleting, m)
+			health.wait(counted)
+		case m.Problem != infrav1.WaitingForNodeReason || left <= 0:
 			health.Troubled++
 		}
-		switch {
-		case m.Deleting || m.Unreplaceable:
-		case left <= 0:
-			health.Unhealthy = append(health.Unhealthy, m)
-		case health.Next == 0 || left < health.Next:
-			health.Next = left
+	}
+	for _, m := range own {
+		if m.Problem == "" || m.Deleting || m.Unreplaceable {
+			continue
 		}
+		if left := Timeout(check, m.Problem) - now.Sub(m.ProblemSince); left > 0 {
+			health.wait(left)
+			continue
+		}
+		health.Unhealthy = append(health.Unhealthy, m)
 	}
 	if health.Troubled <= health.Limit {
 		health.Replace = health.Unhealthy
@@ -63,8 +88,15 @@ func CheckHealth(check *infrav1.HealthCheck, all []Machine, replicas int32, now 
 	return health
 }
 
-// timeout returns how long a problem may last.
-func timeout(check *infrav1.HealthCheck, problem string) time.Duration {
+// wait sets the time until the next check, unless an earlier one is known.
+func (h *Health) wait(left time.Duration) {
+	if h.Next == 0 || left < h.Next {
+		h.Next = left
+	}
+}
+
+// Timeout returns how long a problem may last.
+func Timeout(check *infrav1.HealthCheck, problem string) time.Duration {
 	switch {
 	case problem == infrav1.ProviderIDChangedReason:
 		return 0
@@ -79,15 +111,16 @@ func timeout(check *infrav1.HealthCheck, problem string) time.Duration {
 }
 
 // maxUnhealthy returns how many machines may be unhealthy. A percentage that the API
-// does not accept counts as zero.
-func maxUnhealthy(check *infrav1.HealthCheck, replicas int32) int {
-	limit := intstr.ValueOrDefault(check.MaxUnhealthy, intstr.FromString(defaultMaxUnhealthy))
-	n, err := intstr.GetScaledValueFromIntOrPercent(limit, int(replicas), false)
+// does not accept counts as zero. One of less than a machine is raised to one, because a
+// single machine would never be replaced.
+func maxUnhealthy(check *infrav1.HealthCheck, replicas int32) (limit int, raised bool) {
+	value := intstr.ValueOrDefault(check.MaxUnhealthy, intstr.FromString(defaultMaxUnhealthy))
+	n, err := intstr.GetScaledValueFromIntOrPercent(value, int(replicas), false)
 	switch {
 	case err != nil:
-		return 0
-	case limit.Type == intstr.String && limit.StrVal != "0%":
-		return max(n, 1)
+		return 0, false
+	case n == 0 && value.Type == intstr.String && value.StrVal != "0%":
+		return 1, true
 	}
-	return n
+	return n, false
 }

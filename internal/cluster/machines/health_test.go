@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,24 +21,33 @@ func TestCheckHealth(t *testing.T) {
 	lost := sick("lost", infrav1.NodeGoneReason, 5*time.Minute)
 	deleting, skipped := lost, lost
 	deleting.Deleting, skipped.Unreplaceable = true, true
+	deleting.DeletedAt = now.Add(-50 * time.Minute)
+	hanging := deleting
+	hanging.DeletedAt = now.Add(-time.Hour)
 	number, percentage := intstr.FromInt32(2), intstr.FromString("0%")
 	for name, c := range map[string]struct {
 		check     *infrav1.HealthCheck
 		machines  []Machine
+		others    []Machine
 		unhealthy int
 		replace   int
+		raised    bool
 		next      time.Duration
 	}{
 		"healthy":                              {machines: []Machine{healthy, healthy, healthy}},
 		"lost":                                 {machines: []Machine{healthy, healthy, lost}, unhealthy: 1, replace: 1},
-		"the only machine":                     {machines: []Machine{lost}, unhealthy: 1, replace: 1},
+		"the only machine":                     {machines: []Machine{lost}, unhealthy: 1, replace: 1, raised: true},
 		"not ready for a short time":           {machines: []Machine{healthy, sick("a", infrav1.NodeNotReadyReason, time.Minute)}, next: 4 * time.Minute},
 		"starting":                             {machines: []Machine{healthy, sick("a", infrav1.WaitingForNodeReason, 5*time.Minute), lost}, unhealthy: 1, replace: 1, next: 15 * time.Minute},
 		"never joined":                         {machines: []Machine{healthy, sick("a", infrav1.WaitingForNodeReason, 20*time.Minute), healthy}, unhealthy: 1, replace: 1},
 		"replaced instance":                    {machines: []Machine{healthy, sick("a", infrav1.ProviderIDChangedReason, 0), healthy}, unhealthy: 1, replace: 1},
 		"too many":                             {machines: []Machine{healthy, lost, lost}, unhealthy: 2},
 		"too many that fail one after another": {machines: []Machine{healthy, lost, sick("a", infrav1.NodeNotReadyReason, time.Minute)}, unhealthy: 1, next: 4 * time.Minute},
-		"another is being replaced":            {machines: []Machine{healthy, healthy, lost, deleting}, unhealthy: 1},
+		"another is being replaced":            {machines: []Machine{healthy, healthy, lost, deleting}, unhealthy: 1, next: 10 * time.Minute},
+		"another hangs in deletion":            {machines: []Machine{healthy, healthy, lost, hanging}, unhealthy: 1, replace: 1},
+		"one of a larger deployment":           {machines: []Machine{lost}, others: []Machine{healthy, healthy}, unhealthy: 1, replace: 1},
+		"too many of the deployment":           {machines: []Machine{lost}, others: []Machine{lost, healthy}, unhealthy: 1},
+		"all of a deployment":                  {machines: []Machine{lost}, others: []Machine{lost}, unhealthy: 1, raised: true},
 		"excluded":                             {machines: []Machine{healthy, healthy, skipped}},
 		"larger limit":                         {check: &infrav1.HealthCheck{MaxUnhealthy: &number}, machines: []Machine{healthy, lost, lost}, unhealthy: 2, replace: 2},
 		"limit of zero":                        {check: &infrav1.HealthCheck{MaxUnhealthy: &percentage}, machines: []Machine{healthy, healthy, lost}, unhealthy: 1},
@@ -49,12 +59,16 @@ func TestCheckHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			alive := 0
-			for _, m := range c.machines {
+			group := slices.Concat(c.machines, c.others)
+			for _, m := range group {
 				if !m.Deleting {
 					alive++
 				}
 			}
-			health := CheckHealth(c.check, c.machines, int32(alive), now)
+			health := CheckHealth(c.check, c.machines, Group{group, int32(alive)}, now)
+			if c.raised {
+				g.Expect(health.Raised).To(BeTrue())
+			}
 			g.Expect(health.Unhealthy).To(HaveLen(c.unhealthy))
 			g.Expect(health.Replace).To(HaveLen(c.replace))
 			g.Expect(health.Next).To(Equal(c.next))

@@ -25,6 +25,8 @@ type Machine struct {
 	// cluster.x-k8s.io/delete-machine, and is deleted first.
 	Marked   bool
 	Deleting bool
+	// DeletedAt is when the deletion of the machine was requested.
+	DeletedAt time.Time
 	// Problem is the reason why the node does not work, or empty, and ProblemSince
 	// since when.
 	Problem      string
@@ -45,6 +47,9 @@ func MachineOf(m *infrav1.CAPTMachine) Machine {
 		Name: m.Name, UID: m.UID, Created: m.CreationTimestamp.Time,
 		Marked: marked, Deleting: !m.DeletionTimestamp.IsZero(),
 		HasInstance: m.Spec.ProviderID != "", Version: kubeversion.MinorOf(m.Status.Version),
+	}
+	if machine.Deleting {
+		machine.DeletedAt = m.DeletionTimestamp.Time
 	}
 	_, machine.Unreplaceable = m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
 	if problem := m.Status.NodeProblem; problem != nil {

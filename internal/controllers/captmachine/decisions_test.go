@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -185,6 +186,11 @@ func TestDrain_isLimitedByTimeout(t *testing.T) {
 	s.now = start.Add(100 * time.Hour)
 	g.Expect(s.drainTimedOut()).To(BeFalse(), "no limit without a timeout")
 	g.Expect(s.nextDrainCheck()).To(Equal(drainInterval))
+
+	s.machine.Status.NodeProblem = &infrav1.NodeProblem{Reason: infrav1.NodeNotReadyReason}
+	g.Expect(s.drainTimedOut()).To(BeTrue(), "a disruption budget does not keep a node that does not work for ever")
+	s.node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	g.Expect(s.drainTimedOut()).To(BeFalse(), "the node works again")
 
 	s.machine.Spec.Drain = &infrav1.DrainPolicy{Timeout: &metav1.Duration{Duration: time.Minute}}
 	for after, want := range map[time.Duration]struct {

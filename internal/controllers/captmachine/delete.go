@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,8 @@ import (
 const (
 	// drainInterval is how often the drain of a node is checked.
 	drainInterval = 5 * time.Second
+	// brokenDrainTimeout is how long the drain of a node that does not work may take.
+	brokenDrainTimeout = 10 * time.Minute
 	// nodeDeletionTimeout is how long the controller tries to delete the Node of a
 	// destroyed instance. Afterwards the cloud's node lifecycle controller does.
 	nodeDeletionTimeout = 30 * time.Second
@@ -139,12 +142,22 @@ func (s *scope) drainFailed(err error) error {
 	return fault.WaitFor(s.nextDrainCheck(), infrav1.WorkloadClusterUnreachableReason, "Draining the node failed: %w%s", err, skipHint)
 }
 
-// drainTimeout returns how long a drain may take. Zero means no limit.
+// drainTimeout returns how long a drain may take. Zero means no limit. The pods of a node
+// that does not work are not protected by their disruption budget: they do not work
+// either, and would keep the machine for ever.
 func (s *scope) drainTimeout() time.Duration {
 	if policy := s.machine.Spec.Drain; policy != nil && policy.Timeout != nil {
 		return policy.Timeout.Duration
 	}
-	return 0
+	if s.machine.Status.NodeProblem == nil {
+		return 0
+	}
+	if s.node != nil {
+		if status, _ := nodes.Ready(s.node); status == corev1.ConditionTrue {
+			return 0
+		}
+	}
+	return brokenDrainTimeout
 }
 
 // drainRemaining returns the time until the drain times out.

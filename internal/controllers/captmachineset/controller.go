@@ -31,12 +31,22 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captmachines,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
+// Clusters has the connections to workload clusters.
+type Clusters interface {
+	// GetUncachedClient returns a client that reads from the API server of a cluster. It
+	// does not block.
+	GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
+}
+
 // Reconciler reconciles CAPTMachineSets.
 type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the API server instead of the cache. Machines are
 	// created, deleted and adopted only after it confirmed what the cache says.
 	APIReader client.Reader
+	// Clusters connects to workload clusters. A machine is replaced only if its node is
+	// seen not to work.
+	Clusters Clusters
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder

@@ -3,6 +3,7 @@ package captmachineset
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -35,9 +37,25 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env, testenv.WithManager(func(mgr ctrl.Manager) error {
 		return (&Reconciler{
 			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capt-machineset"),
-			WatchFilter: byManager, Now: time.Now,
+			Clusters: &workloads, WatchFilter: byManager, Now: time.Now,
 		}).SetupWithManager(context.Background(), mgr, controller.Options{MaxConcurrentReconciles: 4})
 	})))
+}
+
+// clusters are workload clusters with objects in memory, by the namespace of their
+// Cluster. One that a test has not set has no nodes.
+type clusters struct{ byNamespace sync.Map }
+
+var workloads clusters
+
+func (c *clusters) GetUncachedClient(_ context.Context, cluster client.ObjectKey) (client.Client, error) {
+	if found, ok := c.byNamespace.Load(cluster.Namespace); ok {
+		if err, failed := found.(error); failed {
+			return nil, err
+		}
+		return found.(client.Client), nil
+	}
+	return fake.NewClientBuilder().Build(), nil
 }
 
 func tester(t *testing.T) *objecttest.Tester { return objecttest.New(t, env.Client) }
