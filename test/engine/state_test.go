@@ -414,3 +414,28 @@ func TestState_afterAFailedFirstRunIsDestroyedWhereItIs(t *testing.T) {
 	w.waitDeleted("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
+
+// The credentials expire after the first state was written: it cannot be read again, and
+// its lock cannot be released. Neither may be left to the next workspace of the name.
+func TestState_thatCannotBeReadAfterItWasCreatedIsFreed(t *testing.T) {
+	w := newHarness(t)
+	server := statetest.New(t)
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("config")}
+	config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
+	w.create(config)
+	w.template("several", several, func(s *infrav1.WorkspaceSpec) { s.ProviderConfigRef = &infrav1.LocalReference{Name: "config"} })
+	renew := server.ExpireAfterWrite()
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.Eventually(func() *infrav1.FailureStatus { return w.get("hello").Status.Failure }, testTimeout).ShouldNot(BeNil())
+	w.Expect(server.Lock("key")).NotTo(BeNil())
+	renew()
+	w.delete("hello")
+	w.waitDeleted("hello")
+	w.Expect(server.Lock("key")).To(BeNil())
+
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+	w.delete("hello")
+	w.waitDeleted("hello")
+	w.Expect(w.directories()).To(BeZero())
+}

@@ -40,7 +40,9 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	}
 	info, uncertain := result.State, result.StateUncertain
 	if info.Lineage == "" {
-		if !mayHaveChanged(result) && !isDestroyed(result) {
+		// The run may have created the state of another backend and could not read it.
+		created := uncertain && backend != terraform.BackendKubernetes
+		if !created && !mayHaveChanged(result) && !isDestroyed(result) {
 			return nil
 		}
 		uncertain = !isDestroyed(result)
@@ -51,7 +53,7 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 		if recorded != nil && recorded.Lineage == "" {
 			recorded = nil
 		}
-		if recorded == nil && uncertain && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
+		if recorded == nil && uncertain && !created && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
 			// The run records the state before it changes anything.
 			return nil
 		}

@@ -29,6 +29,8 @@ type Session struct {
 	InitReason string
 	// Content is the fetched content of the module, or nil if nothing was fetched.
 	Content *terraform.ModuleContent
+	// LockLeft is set if a command succeeded and could not release the lock of the backend.
+	LockLeft bool
 
 	tool    *Tool
 	product Product
@@ -210,6 +212,7 @@ func (s *Session) captureFile(ctx context.Context, command string, args []string
 		result := output{exit: ended, text: text, diagnostics: s.log.redactAll(parseText(text))}
 		return nil, s.failure(ctx, command, result)
 	}
+	s.LockLeft = s.LockLeft || lockLeft.MatchString(readAll(stderr))
 	return stdout, nil
 }
 

@@ -50,6 +50,7 @@ func (s *Session) StateCreate(ctx context.Context, state []byte, owner string) e
 func (s *Session) ForceUnlock(ctx context.Context, id string) error {
 	return s.ready(ctx, func() error {
 		_, err := s.capture(ctx, "force-unlock", []string{"force-unlock", "-force", id}, nil)
+		s.LockLeft = s.LockLeft && err != nil
 		return err
 	})
 }

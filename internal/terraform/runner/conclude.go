@@ -27,10 +27,11 @@ func (e *terminalError) Unwrap() error { return e.cause }
 // conclude converts an error into the outcome, class and diagnostics of the result.
 func (run *execution) conclude(err error) {
 	defer run.redact()
+	result := run.result
+	result.LockLeft = run.session != nil && run.session.LockLeft
 	if err == nil {
 		return
 	}
-	result := run.result
 	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTransient
 	var held *heldError
 	var final *terminalError
@@ -46,7 +47,7 @@ func (run *execution) conclude(err error) {
 		result.Outcome, result.Class = failure.Outcome(), failure.Class
 		result.Diagnostics = slices.Concat(failure.Diagnostics, result.Diagnostics)
 		result.Lock, result.StalePlan = failure.Lock, failure.StalePlan
-		result.LockLeft = run.state == nil && failure.LockLeft()
+		result.LockLeft = result.LockLeft || run.state == nil && failure.LockLeft()
 		result.StateTooLarge = result.StateTooLarge || failure.StateTooLarge
 	case errors.As(err, &final):
 		result.Class = terraform.ClassTerminal

@@ -73,6 +73,8 @@ type execution struct {
 	// incomplete is set if the tool was killed while it wrote the state, and no complete
 	// version of that state exists.
 	incomplete bool
+	// creates is set if the run may have written the first state of a backend.
+	creates bool
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 }

@@ -204,7 +204,7 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		return r.perform(ctx, run)
 	})
 	saved, rescueErr := r.rescueAfter(context.WithoutCancel(ctx), run)
-	if err != nil && run.result.ChangesState() {
+	if err != nil && (run.creates || run.result.ChangesState()) {
 		r.observeBackend(ctx, run)
 	}
 	if rescueErr != nil {
@@ -251,6 +251,7 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 		return nil
 	}
 	if run.result.State.Lineage == "" && run.needsKnownState() {
+		run.creates = true
 		if err := run.session.StatePush(ctx, command.NewState(uuid.NewString(), run.request.Workspace.Owner()), false); err != nil {
 			return err
 		}

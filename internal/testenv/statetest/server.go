@@ -25,6 +25,9 @@ type Server struct {
 	locks  map[string][]byte
 	// rejected is the status code of writes, if not zero.
 	rejected int
+	// expires makes the credentials expire after the next write; expired rejects all
+	// requests.
+	expires, expired bool
 }
 
 // NewServer returns a server that does not listen yet.
@@ -104,6 +107,19 @@ func (s *Server) Reject(code int) {
 	s.rejected = code
 }
 
+// ExpireAfterWrite makes the server reject all requests after the next write of a state,
+// until the returned function is called.
+func (s *Server) ExpireAfterWrite() (renew func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expires = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.expires, s.expired = false, false
+	}
+}
+
 // ServeHTTP implements the protocol of the backend.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -113,6 +129,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.expired {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
 	key := strings.TrimPrefix(r.URL.Path, "/")
 	switch r.Method {
 	case http.MethodGet:
@@ -126,7 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(s.rejected)
 			return
 		}
-		s.states[key] = body
+		s.states[key], s.expired = body, s.expires
 	case http.MethodDelete:
 		delete(s.states, key)
 	case "LOCK":
