@@ -15,10 +15,6 @@ const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 // TriggerAnnotation reapplies the add-on whenever its value changes.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
 
-// MirrorsAnnotation lists, as FROM=TO separated by commas, the mirrors of registries that
-// captctl has written into an add-on. A later installation uses them again.
-const MirrorsAnnotation = "capt.appthrust.io/mirrors"
-
 // LeaveAddonsAnnotation lists add-ons on a Cluster, comma-separated. When one of
 // them no longer selects the Cluster, the objects that it installed there are kept,
 // regardless of its deletionPolicy.

@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
 // fieldVariables are the variables that fields of machines and pools set. An
@@ -26,8 +28,10 @@ type ClusterInfo struct {
 	Name string
 	// Version is the minor version of the API server, or empty.
 	Version string
-	// Upgrading is set if the API server does not serve the version that was requested
-	// last, or if its version is not known.
+	// Upgrading is set if the API server does not serve the version of the spec yet, or the
+	// one that was requested last, or if its version is not known. Nodes would be replaced
+	// once for each minor of an upgrade over several. It is not set while the upgrade waits
+	// for old nodes.
 	Upgrading bool
 	// ControlPlaneDeleting reports whether the control plane is being deleted.
 	ControlPlaneDeleting bool
@@ -67,7 +71,8 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 		value := apply.Spec.Variables[versionVariable]
 		requested = minorOf(value.String())
 	}
-	c.Upgrading = controlPlane.Status.Version == "" || requested != "" && requested != c.Version
+	c.Upgrading = controlPlane.Status.Version == "" || requested != "" && requested != c.Version ||
+		kubeversion.Older(c.Version, minorOf(controlPlane.Spec.Version)) && !waitsForNodes(controlPlane)
 	if region := (&ControlPlane{ControlPlane: controlPlane}).Region(); region != "" {
 		c.add(regionVariable, region)
 	}
@@ -80,6 +85,13 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 		}
 	}
 	return workspace.Output(apply, "cluster_name", &c.Name)
+}
+
+// waitsForNodes reports whether the next step of an upgrade waits for nodes with an old
+// kubelet.
+func waitsForNodes(controlPlane *controlplanev1.CAPTControlPlane) bool {
+	ready := conditions.Get(controlPlane, controlplanev1.WorkspaceReadyCondition)
+	return ready != nil && ready.Reason == controlplanev1.NodesTooOldReason
 }
 
 func (c *ClusterInfo) addInfrastructure(infra *infrav1.CAPTCluster) {

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -92,6 +94,39 @@ func TestClusterInfo_offersTheRegionOfTheControlPlane(t *testing.T) {
 				return
 			}
 			g.Expect(result["region"].String()).To(Equal(test.want))
+		})
+	}
+}
+
+// Nodes are replaced once by an upgrade over several minors, unless the upgrade waits for
+// them.
+func TestClusterInfo_upgradingUntilTheVersionOfTheSpec(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec, served, requested, reason string
+		want                            bool
+	}{
+		"complete":                {spec: "v1.35.0", served: "v1.35.2", requested: "1.35"},
+		"not known":               {spec: "v1.35.0", requested: "1.35", want: true},
+		"during a step":           {spec: "v1.35.0", served: "v1.33.1", requested: "1.34", want: true},
+		"between two steps":       {spec: "v1.35.0", served: "v1.34.1", requested: "1.34", want: true},
+		"waits for nodes":         {spec: "v1.35.0", served: "v1.34.1", requested: "1.34", reason: controlplanev1.NodesTooOldReason},
+		"a step after the wait":   {spec: "v1.35.0", served: "v1.34.1", requested: "1.35", reason: controlplanev1.NodesTooOldReason, want: true},
+		"upgraded by the cloud":   {spec: "v1.33.0", served: "v1.34.1", requested: "1.34"},
+		"an invalid version":      {spec: "latest", served: "v1.34.1", requested: "1.34"},
+		"waits for another thing": {spec: "v1.35.0", served: "v1.34.1", requested: "1.34", reason: controlplanev1.UpgradingReason, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			controlPlane := &controlplanev1.CAPTControlPlane{Spec: controlplanev1.CAPTControlPlaneSpec{Version: c.spec}}
+			controlPlane.Status.Version = c.served
+			if c.reason != "" {
+				conditions.Set(controlPlane, metav1.Condition{Type: controlplanev1.WorkspaceReadyCondition, Status: metav1.ConditionFalse, Reason: c.reason})
+			}
+			apply := &infrav1.WorkspaceTemplateApply{}
+			apply.Spec.Variables = map[string]infrav1.Value{"kubernetes_version": infrav1.StringValue(c.requested)}
+			info, err := NewClusterInfo(&clusterv1.Cluster{}, controlPlane, apply, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(info.Upgrading).To(Equal(c.want))
 		})
 	}
 }

@@ -79,7 +79,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTMachinePool, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Condition: infrav1.NodeGroupReadyCondition, Run: r.nodeGroup, Message: nodeGroupMessage, ContinueIf: provisioned},
-			{Condition: infrav1.MembersKnownCondition, Run: r.members, Informational: true},
+			{Condition: infrav1.MembersKnownCondition, Run: r.members, Informational: true, RequeueAfter: func(s *scope) time.Duration { return s.nextRetirement }},
 			{Condition: infrav1.VersionCurrentCondition, Run: version, Informational: true},
 			{Condition: infrav1.ReplicasReadyCondition, Run: r.replicas, ReasonOf: replicasReason, Message: replicasMessage},
 		},

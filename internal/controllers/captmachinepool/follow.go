@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -21,8 +22,7 @@ import (
 // nodes that have not joined yet. Later they count as deleted.
 const joinTimeout = 15 * time.Minute
 
-// follow sets the list of nodes to those in the cluster. It requests no run: a run
-// would know nothing else.
+// follow sets the list of nodes to those in the cluster. A run would know nothing else.
 func (s *scope) follow(found []corev1.Node) error {
 	list, missing := s.existing(found)
 	joins := s.apply.Status.AppliedAt.Add(joinTimeout).Sub(s.now)
@@ -62,17 +62,63 @@ func (s *scope) existing(found []corev1.Node) (list, missing []string) {
 	return sets.List(members), sets.List(applied.Difference(members))
 }
 
+// retirement is how long the kubelet of a node that is not in the outputs must be silent
+// before its instance counts as deleted. The cloud deletes such nodes earlier.
+const retirement = 10 * time.Minute
+
 // isRetired reports whether the instance of a node that is not in the outputs was
-// deleted: the node is older than the outputs, and its kubelet does not report.
+// deleted: the node is older than the run, and its kubelet has not reported for some
+// time. An autoscaler may have added it after the run has read the instances.
 func (s *scope) isRetired(node *corev1.Node) bool {
-	ready, _ := nodes.Ready(node)
-	return ready != corev1.ConditionTrue && node.CreationTimestamp.Before(&s.apply.Status.AppliedAt)
+	since, notReady := nodes.NotReadySince(node)
+	if !notReady || !node.CreationTimestamp.Time.Before(s.runStarted()) {
+		return false
+	}
+	left := since.Add(retirement).Sub(s.now)
+	if left > 0 && (s.nextRetirement == 0 || left < s.nextRetirement) {
+		s.nextRetirement = left
+	}
+	return left <= 0
+}
+
+// runStarted returns when the run whose outputs are known began.
+func (s *scope) runStarted() time.Time {
+	applied := s.apply.Status.AppliedAt.Time
+	for _, run := range s.apply.Status.History {
+		if !run.StartedAt.After(applied) {
+			return run.StartedAt.Time
+		}
+	}
+	return applied
+}
+
+// sizeTimeout is how long the number of nodes may be another one than the desired number
+// before a run corrects it. The cloud replaces nodes in the meantime.
+const sizeTimeout = 2 * joinTimeout
+
+// isWrongSize reports whether the number of nodes has been another one than the desired
+// number for too long: another client has changed the group.
+func (s *scope) isWrongSize() bool {
+	return s.applied && !s.desired().ReplicasManagedExternally() && len(s.pool.Spec.ProviderIDList) != int(s.desired().Replicas()) &&
+		s.now.Sub(s.wrongSizeSince()) >= sizeTimeout && s.now.Sub(s.lastRun()) >= joinTimeout
+}
+
+// topologyReplicas reports whether the topology of the Cluster sets the number of nodes.
+// It would undo each write of another number.
+func (s *scope) topologyReplicas() bool {
+	name := s.owner.Labels[clusterv1.ClusterTopologyMachinePoolNameLabel]
+	if name == "" || s.cluster == nil || !s.cluster.Spec.Topology.IsDefined() {
+		return false
+	}
+	return slices.ContainsFunc(s.cluster.Spec.Topology.Workers.MachinePools, func(p clusterv1.MachinePoolTopology) bool {
+		return p.Name == name && p.Replicas != nil
+	})
 }
 
 // reportReplicas writes the number of nodes to a MachinePool whose number another
 // system decides, as the contract of Cluster API requires.
 func (r *Reconciler) reportReplicas(ctx context.Context, s *scope) error {
-	if !s.followed && !s.applied || !s.desired().ReplicasManagedExternally() {
+	if !s.followed && !s.applied || !s.desired().ReplicasManagedExternally() || s.topologyReplicas() {
 		return nil
 	}
 	existing := int32(len(s.pool.Spec.ProviderIDList))

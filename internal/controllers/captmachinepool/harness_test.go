@@ -56,9 +56,9 @@ func setup(mgr ctrl.Manager) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 4})
 }
 
-// now returns a time in an hour, so that tests do not wait for the pause after a run,
+// now returns a time in 20 minutes, so that tests do not wait for the pause after a run,
 // and instances without a node count as deleted.
-func now() time.Time { return time.Now().Add(time.Hour) }
+func now() time.Time { return time.Now().Add(20 * time.Minute) }
 
 // leftOut is the namespace whose workspaces have too many nodes for their status.
 var leftOut atomic.Value

@@ -42,10 +42,15 @@ func (r *Reconciler) members(ctx context.Context, s *scope) error {
 	if err := reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	if len(s.outputs.selector) > 0 {
-		return s.follow(list.Items)
+	if len(s.outputs.selector) == 0 {
+		return r.refresh(ctx, s, list.Items)
 	}
-	return r.refresh(ctx, s, list.Items)
+	err = s.follow(list.Items)
+	if s.isWrongSize() {
+		existing := s.pool.Spec.ProviderIDList
+		return r.request(ctx, s, difference{wrongSize: fmt.Sprintf("%d of %d", len(existing), s.desired().Replicas())}, existing)
+	}
+	return err
 }
 
 // refresh requests a run if nodes of the outputs are not in the cluster.
@@ -54,13 +59,18 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope, found []corev1.Node)
 	if !s.desired().ReplicasManagedExternally() && int(s.desired().Replicas()) != len(s.outputs.list) {
 		diff.wrongSize = fmt.Sprintf("%d of %d", len(s.outputs.list), s.desired().Replicas())
 	}
-	request, wait := diff.refreshRequest(s.outputs.list, s.lastRun(), s.wrongSizeSince(), s.now)
+	return r.request(ctx, s, diff, s.outputs.list)
+}
+
+// request requests a run that corrects a difference to a list of nodes.
+func (r *Reconciler) request(ctx context.Context, s *scope, diff difference, list []string) error {
+	request, wait := diff.refreshRequest(list, s.lastRun(), s.wrongSizeSince(), s.now)
 	switch {
 	case diff.empty():
 		return nil
 	case s.runRequested():
 		// It may be the request of a user, which must not be replaced.
-		return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
+		return fault.Wait(infrav1.RefreshingReason, "%s: a run will %s", diff, diff.purpose())
 	case s.apply.Status.HandledRequest == request:
 		return fault.Wait(infrav1.WaitingForNodeReason, "%s: a run has refreshed the list of nodes without a change", diff)
 	case wait > 0:
@@ -71,7 +81,7 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope, found []corev1.Node)
 	if err := r.Client.Patch(ctx, annotated, client.MergeFrom(s.apply)); err != nil {
 		return fmt.Errorf("requesting a run of workspace %s: %w", s.apply.Name, err)
 	}
-	return fault.Wait(infrav1.RefreshingReason, "%s: a run will refresh the list of nodes", diff)
+	return fault.Wait(infrav1.RefreshingReason, "%s: a run will %s", diff, diff.purpose())
 }
 
 // maxRequest is the size of the requests that status.handledRequest has unchanged.
@@ -143,6 +153,14 @@ func (d difference) refreshRequest(list []string, lastRun, wrongSizeSince, now t
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return "nodes-" + hex.EncodeToString(sum[:8]), lastRun.Add(pause).Sub(now)
+}
+
+// purpose describes what a run does about the difference.
+func (d difference) purpose() string {
+	if d.wrongSize != "" {
+		return "correct the number of nodes"
+	}
+	return "refresh the list of nodes"
 }
 
 // String describes the difference.

@@ -116,12 +116,14 @@ func TestExisting(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"group": group, "zone": "1a"}, CreationTimestamp: metav1.NewTime(applied.Add(created))},
 			Spec:       corev1.NodeSpec{ProviderID: id},
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(applied.Add(-time.Minute))}}
 		return n
 	}
+	silent := node("b", "spot", -time.Hour, corev1.ConditionUnknown)
+	silent.Status.Conditions[0].LastTransitionTime = metav1.NewTime(applied.Add(30 * time.Minute))
 	const (
-		before, after = -time.Hour, time.Hour
-		yes, unknown  = corev1.ConditionTrue, corev1.ConditionUnknown
+		before, during, after = -time.Hour, -3 * time.Minute, time.Hour
+		yes, unknown          = corev1.ConditionTrue, corev1.ConditionUnknown
 	)
 	for name, c := range map[string]struct {
 		node    corev1.Node
@@ -135,6 +137,8 @@ func TestExisting(t *testing.T) {
 		"added during the run":             {node("b", "spot", before, yes), []string{"b"}, []string{"a"}},
 		"added, not ready yet":             {node("b", "spot", after, unknown), []string{"b"}, []string{"a"}},
 		"deleted by the run":               {node("b", "spot", before, unknown), nil, []string{"a"}},
+		"not ready for a short time":       {silent, []string{"b"}, []string{"a"}},
+		"joined after the run had begun":   {node("b", "spot", during, unknown), []string{"b"}, []string{"a"}},
 		"of another group":                 {node("b", "other", after, yes), nil, []string{"a"}},
 		"a member whose label was removed": {node("w", "", after, yes), []string{"w"}, []string{"a"}},
 		"without provider ID":              {node("", "spot", after, yes), nil, []string{"a"}},
@@ -144,6 +148,8 @@ func TestExisting(t *testing.T) {
 			s := &scope{writtenList: []string{"w"}, outputs: outputs{list: []string{"a"}, selector: map[string]string{"group": "spot"}}}
 			s.apply = &infrav1.WorkspaceTemplateApply{}
 			s.apply.Status.AppliedAt = applied
+			s.apply.Status.History = []infrav1.RunRecord{{StartedAt: metav1.NewTime(applied.Add(time.Hour))}, {StartedAt: metav1.NewTime(applied.Add(-5 * time.Minute))}}
+			s.now = applied.Add(35 * time.Minute)
 			list, missing := s.existing([]corev1.Node{c.node})
 			g.Expect(list).To(HaveExactElements(c.list))
 			g.Expect(missing).To(HaveExactElements(c.missing))
@@ -175,6 +181,52 @@ func TestFollow_countsNodesThatMayJoin(t *testing.T) {
 
 	s.owner.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "cluster-autoscaler"}
 	g.Expect(s.follow(found)).To(Succeed(), "the autoscaler removed a node")
+}
+
+// A number that was changed in the cloud is corrected, unless an autoscaler decides it.
+func TestIsWrongSize(t *testing.T) {
+	applied := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		change func(*scope)
+		want   bool
+	}{
+		"changed in the cloud": {want: true},
+		"the number is right":  {change: func(s *scope) { s.owner.Spec.Replicas = new(int32(1)) }},
+		"a run is in progress": {change: func(s *scope) { s.applied = false }},
+		"nodes may still join": {change: func(s *scope) { s.apply.Status.AppliedAt = metav1.NewTime(s.now.Add(-time.Minute)) }},
+		"for a short time": {change: func(s *scope) {
+			s.pool.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.now.Add(-time.Minute))
+		}},
+		"an autoscaler decides": {change: func(s *scope) {
+			s.owner.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "cluster-autoscaler"}
+		}},
+		"no condition until now": {change: func(s *scope) { s.pool.Status.Conditions = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{pool: &infrav1.CAPTMachinePool{}, owner: &clusterv1.MachinePool{}, apply: &infrav1.WorkspaceTemplateApply{}, applied: true, now: applied.Add(time.Hour)}
+			s.owner.Spec.Replicas, s.pool.Spec.ProviderIDList = new(int32(2)), []string{"a"}
+			s.apply.Status.AppliedAt = metav1.NewTime(applied)
+			s.pool.Status.Conditions = []metav1.Condition{{Type: infrav1.ReplicasReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(applied)}}
+			if c.change != nil {
+				c.change(s)
+			}
+			NewWithT(t).Expect(s.isWrongSize()).To(Equal(c.want))
+		})
+	}
+}
+
+// The topology controller would undo each write.
+func TestTopologyReplicas(t *testing.T) {
+	g := NewWithT(t)
+	s := &scope{cluster: &clusterv1.Cluster{}, owner: &clusterv1.MachinePool{}}
+	g.Expect(s.topologyReplicas()).To(BeFalse())
+	s.owner.Labels = map[string]string{clusterv1.ClusterTopologyMachinePoolNameLabel: "workers"}
+	s.cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "eks"}, Workers: clusterv1.WorkersTopology{
+		MachinePools: []clusterv1.MachinePoolTopology{{Name: "other", Replicas: new(int32(1))}, {Name: "workers"}},
+	}}
+	g.Expect(s.topologyReplicas()).To(BeFalse(), "the autoscaler decides")
+	s.cluster.Spec.Topology.Workers.MachinePools[1].Replicas = new(int32(3))
+	g.Expect(s.topologyReplicas()).To(BeTrue())
 }
 
 func TestRefreshRequest_isStableForSameDifference(t *testing.T) {

@@ -29,6 +29,9 @@ func replicasReason(s *scope) string {
 }
 
 func replicasMessage(s *scope) string {
+	if s.desired().ReplicasManagedExternally() && s.topologyReplicas() {
+		return fmt.Sprintf("%d nodes exist; another system manages their number. It is not written to MachinePool %s, because spec.topology of the Cluster sets replicas: remove them there", len(s.pool.Spec.ProviderIDList), s.owner.Name)
+	}
 	if s.desired().ReplicasManagedExternally() {
 		return fmt.Sprintf("%d nodes exist; another system manages their number", len(s.pool.Spec.ProviderIDList))
 	}

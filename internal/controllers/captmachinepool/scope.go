@@ -36,6 +36,8 @@ type scope struct {
 
 	// followed reports whether the list of nodes is that of the cluster.
 	followed bool
+	// nextRetirement is when the node of a deleted instance leaves the list, or zero.
+	nextRetirement time.Duration
 }
 
 // scope waits for the Cluster and the owning MachinePool. A pool that is being

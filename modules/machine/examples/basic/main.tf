@@ -30,7 +30,7 @@ module "node" {
   subnet_ids            = var.subnet_ids
   availability_zone     = "eu-central-1a"
   instance_type         = "m7g.large"
-  instance_profile_name = "KarpenterNode-demo"
+  instance_profile_name = "KarpenterNode-demo-eu-central-1"
 
   labels = { tier = "web" }
   taints = [{ key = "dedicated", value = "web", effect = "NoSchedule" }]
