@@ -33,19 +33,22 @@ func (h *harness) install(path string) {
 	}
 }
 
+// stopLocal stops the processes of the clusters of the namespace.
+func (h *harness) stopLocal() {
+	root, err := testenv.Root()
+	h.Expect(err).NotTo(HaveOccurred())
+	left, _ := filepath.Glob("/tmp/capt-local-" + h.namespace + "-*")
+	for _, dir := range left {
+		out, err := exec.Command(filepath.Join(root, "bin", "localcluster"), "down", "--dir", dir).CombinedOutput()
+		h.t.Logf("stopping %s: %v %s", dir, err, out)
+	}
+}
+
 // localTemplates installs the templates that need no cloud, and returns a name for a
 // cluster whose processes are stopped at the end of the test.
 func (h *harness) localTemplates() string {
 	h.t.Helper()
-	root, err := testenv.Root()
-	h.Expect(err).NotTo(HaveOccurred())
-	h.t.Cleanup(func() {
-		left, _ := filepath.Glob("/tmp/capt-local-" + h.namespace + "-*")
-		for _, dir := range left {
-			out, err := exec.Command(filepath.Join(root, "bin", "localcluster"), "down", "--dir", dir).CombinedOutput()
-			h.t.Logf("stopping %s: %v %s", dir, err, out)
-		}
-	})
+	h.t.Cleanup(h.stopLocal)
 	for _, name := range []string{"local-vpc", "local-controlplane", "local-node", "local-node-group"} {
 		h.install("templates/" + name + ".yaml")
 	}

@@ -15,6 +15,10 @@ const CAPTAddonFinalizer = "addons.cluster.x-k8s.io/captaddon"
 // TriggerAnnotation reapplies the add-on whenever its value changes.
 const TriggerAnnotation = "capt.appthrust.io/trigger"
 
+// LentFromAnnotation is the namespace that lends an add-on to the clusters of another
+// namespace. CAPT creates the copy there, with the name and the spec of the add-on.
+const LentFromAnnotation = "capt.appthrust.io/lent-from"
+
 // LeaveAddonsAnnotation lists add-ons on a Cluster, comma-separated. When one of
 // them no longer selects the Cluster, the objects that it installed there are kept,
 // regardless of its deletionPolicy.

@@ -37,6 +37,16 @@ const (
 	MoveStateAnnotation = "capt.appthrust.io/move-state"
 )
 
+// Annotations of workspaces that run in the namespace of a provider config that was lent
+// to them. CAPT writes them.
+const (
+	// HostedInAnnotation is the namespace in which a workspace runs, if it is another one.
+	HostedInAnnotation = "capt.appthrust.io/hosted-in"
+	// HostedForAnnotation is the workspace of another namespace for which a workspace
+	// runs: namespace/name.
+	HostedForAnnotation = "capt.appthrust.io/hosted-for"
+)
+
 // Labels of the objects that CAPT creates for a workspace.
 const (
 	// WorkspaceLabel names the workspace an object belongs to.

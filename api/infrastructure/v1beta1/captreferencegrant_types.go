@@ -42,7 +42,7 @@ type ReferenceGrantFrom struct {
 }
 
 // GrantedKind is a kind of object that a grant covers.
-// +kubebuilder:validation:Enum=WorkspaceTemplate;WorkspaceProviderConfig;WorkspaceTemplateApply
+// +kubebuilder:validation:Enum=WorkspaceTemplate;WorkspaceProviderConfig;WorkspaceTemplateApply;CAPTAddon
 type GrantedKind string
 
 // The kinds that a grant covers.
@@ -50,10 +50,13 @@ const (
 	// GrantedWorkspaceTemplate lets others run the modules of templates.
 	GrantedWorkspaceTemplate GrantedKind = "WorkspaceTemplate"
 	// GrantedWorkspaceProviderConfig lets templates of this namespace use their provider
-	// configs in others.
+	// configs for workspaces of others. Such workspaces run in this namespace, so that
+	// others cannot read the credentials.
 	GrantedWorkspaceProviderConfig GrantedKind = "WorkspaceProviderConfig"
 	// GrantedWorkspaceTemplateApply lets others wait for workspaces.
 	GrantedWorkspaceTemplateApply GrantedKind = "WorkspaceTemplateApply"
+	// GrantedCAPTAddon installs add-ons in the clusters of others.
+	GrantedCAPTAddon GrantedKind = "CAPTAddon"
 )
 
 // ReferenceGrantTo are objects of one kind.

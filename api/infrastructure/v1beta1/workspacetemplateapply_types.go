@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -369,6 +371,13 @@ func (a *WorkspaceTemplateApply) ProviderConfig(template *WorkspaceTemplate) *Lo
 		return a.Spec.ProviderConfigRef
 	}
 	return template.Spec.Template.Spec.ProviderConfigRef
+}
+
+// HostedFor returns namespace and name of the workspace for which this one runs, or empty
+// strings. See HostedForAnnotation.
+func (a *WorkspaceTemplateApply) HostedFor() (namespace, name string) {
+	namespace, name, _ = strings.Cut(a.Annotations[HostedForAnnotation], "/")
+	return namespace, name
 }
 
 // GetConditions returns the conditions.

@@ -96,7 +96,7 @@ func secretReferences(config *infrav1.WorkspaceProviderConfig) []infrav1.KeyRefe
 
 // missingReferences returns the templates that workspaces reference and the
 // provider configs that their templates reference, if they do not exist. A
-// provider config must be in the namespace of the workspace.
+// provider config must be in the namespace of the workspace, or beside its template.
 func missingReferences(applies []infrav1.WorkspaceTemplateApply, templates []infrav1.WorkspaceTemplate, configs []infrav1.WorkspaceProviderConfig) []Result {
 	configExists := map[client.ObjectKey]bool{}
 	for i := range configs {
@@ -119,7 +119,9 @@ func missingReferences(applies []infrav1.WorkspaceTemplateApply, templates []inf
 			continue
 		}
 		ref := apply.ProviderConfig(template)
-		if ref != nil && !configExists[client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}] {
+		// A template of another namespace may bring its provider config along.
+		lent := apply.Spec.ProviderConfigRef == nil && ref != nil && configExists[client.ObjectKey{Namespace: template.Namespace, Name: ref.Name}]
+		if ref != nil && !lent && !configExists[client.ObjectKey{Namespace: apply.Namespace, Name: ref.Name}] {
 			problems = append(problems, Result{
 				Status: Fail, Object: objectName("WorkspaceTemplateApply", apply),
 				Message: fmt.Sprintf("template %s needs WorkspaceProviderConfig %s, which does not exist in namespace %s", template.Name, ref.Name, apply.Namespace),

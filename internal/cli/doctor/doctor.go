@@ -94,6 +94,7 @@ func (d *Doctor) checks() []check {
 		{"manager", d.manager},
 		{"webhooks", d.webhooks},
 		{"credentials", d.credentials},
+		{"grants", d.grants},
 		{"add-ons", d.addons},
 		{"runs", d.runs},
 		{"locks", d.locks},

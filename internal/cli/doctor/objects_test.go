@@ -13,10 +13,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -85,7 +88,7 @@ func TestMissingReferences(t *testing.T) {
 		}
 		return t
 	}
-	templates := []infrav1.WorkspaceTemplate{template("team", "plain", ""), template("team", "aws", "aws"), template("shared", "aws", "aws"), template("shared", "gcp", "gcp")}
+	templates := []infrav1.WorkspaceTemplate{template("team", "plain", ""), template("team", "aws", "aws"), template("shared", "aws", "aws"), template("shared", "gcp", "gcp"), template("team", "gcp", "gcp")}
 	configs := []infrav1.WorkspaceProviderConfig{{ObjectMeta: named("aws")}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "gcp"}}}
 	for name, tc := range map[string]struct {
 		ref  infrav1.TemplateReference
@@ -94,7 +97,8 @@ func TestMissingReferences(t *testing.T) {
 		"no config":                    {infrav1.TemplateReference{Name: "plain"}, nil},
 		"config":                       {infrav1.TemplateReference{Name: "aws"}, nil},
 		"template of other namespace":  {infrav1.TemplateReference{Namespace: "shared", Name: "aws"}, nil},
-		"config in template namespace": {infrav1.TemplateReference{Namespace: "shared", Name: "gcp"}, []string{"fail: template gcp needs WorkspaceProviderConfig gcp, which does not exist in namespace team"}},
+		"config in template namespace": {infrav1.TemplateReference{Namespace: "shared", Name: "gcp"}, nil},
+		"no config at all":             {infrav1.TemplateReference{Name: "gcp"}, []string{"fail: template gcp needs WorkspaceProviderConfig gcp, which does not exist in namespace team"}},
 		"no template":                  {infrav1.TemplateReference{Name: "none"}, []string{"fail: WorkspaceTemplate team/none does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +108,21 @@ func TestMissingReferences(t *testing.T) {
 			NewWithT(t).Expect(messages(problems)).To(Equal(tc.want))
 		})
 	}
+}
+
+func TestGrantProblem_namesTheMissingGrant(t *testing.T) {
+	g := NewWithT(t)
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
+	g.Expect(grantProblem("WorkspaceTemplateApply", apply)).To(BeNil())
+	checker := &grant.Checker{Client: fake.NewClientBuilder().WithScheme(Scheme()).Build()}
+	missing := checker.Check(t.Context(), "team", infrav1.GrantedWorkspaceTemplate, client.ObjectKey{Namespace: "platform", Name: "vpc"})
+	waiting, ok := fault.AsWaiting(missing)
+	g.Expect(ok).To(BeTrue())
+	apply.Status.Conditions = []metav1.Condition{{Type: infrav1.DependenciesReadyCondition, Status: "False", Reason: waiting.Reason, Message: waiting.Message()}}
+	g.Expect(grantProblem("WorkspaceTemplateApply", apply)).To(Equal(&Result{
+		Status: Fail, Object: "WorkspaceTemplateApply team/net", Message: "WorkspaceTemplate platform/vpc is not granted to namespace team",
+		Fix: "create a CAPTReferenceGrant in namespace platform with from: [{namespaces: [team]}] and to: [{kind: WorkspaceTemplate, name: vpc}]; see docs/catalogue.md",
+	}))
 }
 
 func TestSecretReferences(t *testing.T) {

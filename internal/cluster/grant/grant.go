@@ -56,6 +56,20 @@ func (c *Checker) Check(ctx context.Context, from string, kind infrav1.GrantedKi
 	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason, "%s %s is in another namespace and not granted to namespace %s: ask its owners for a CAPTReferenceGrant in namespace %s", kind, to, from, to.Namespace)
 }
 
+// Lends reports whether a namespace grants objects of a kind to any other one.
+func (c *Checker) Lends(ctx context.Context, namespace string, kind infrav1.GrantedKind) (bool, error) {
+	if c == nil || c.Denied {
+		return false, nil
+	}
+	var grants infrav1.CAPTReferenceGrantList
+	if err := c.Client.List(ctx, &grants, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("listing the grants of namespace %s: %w", namespace, err)
+	}
+	return slices.ContainsFunc(grants.Items, func(g infrav1.CAPTReferenceGrant) bool {
+		return slices.ContainsFunc(g.Spec.To, func(t infrav1.ReferenceGrantTo) bool { return t.Kind == kind })
+	}), nil
+}
+
 // covers reports whether a grant covers an object.
 func covers(to []infrav1.ReferenceGrantTo, kind infrav1.GrantedKind, name string) bool {
 	return slices.ContainsFunc(to, func(t infrav1.ReferenceGrantTo) bool {
@@ -93,39 +107,10 @@ func (c *Checker) selects(ctx context.Context, from []infrav1.ReferenceGrantFrom
 }
 
 // ProviderConfig reads a provider config of another namespace for workspaces in the
-// namespace from. It returns a fault if the config is not granted or refers to Secrets.
+// namespace from. It returns a fault if the config is not granted.
 func (c *Checker) ProviderConfig(ctx context.Context, from string, key client.ObjectKey, config *infrav1.WorkspaceProviderConfig) error {
 	if err := c.Check(ctx, from, infrav1.GrantedWorkspaceProviderConfig, key); err != nil {
 		return err
 	}
-	if err := c.Client.Get(ctx, key, config); err != nil {
-		return err //nolint:wrapcheck // The caller distinguishes a config that does not exist.
-	}
-	return shareable(config, from)
-}
-
-// shareable returns a fault if a provider config cannot be used from another namespace:
-// a run lives in the namespace of its workspace, whose users can read everything that the
-// run gets.
-func shareable(config *infrav1.WorkspaceProviderConfig, from string) error {
-	spec := &config.Spec
-	var secrets []string
-	if len(spec.Credentials) > 0 {
-		secrets = append(secrets, "credentials")
-	}
-	if spec.StateEncryption != nil {
-		secrets = append(secrets, "stateEncryption")
-	}
-	if r := spec.Runner; r != nil {
-		hasSecret := slices.ContainsFunc(r.Env, func(v infrav1.RunnerEnvVar) bool { return v.ValueFrom != nil }) ||
-			slices.ContainsFunc(r.Volumes, func(v infrav1.RunnerVolume) bool { return v.EmptyDir == nil })
-		if hasSecret || len(r.ImagePullSecrets) > 0 {
-			secrets = append(secrets, "runner")
-		}
-	}
-	if len(secrets) == 0 {
-		return nil
-	}
-	return fault.Stall(infrav1.NotGrantedReason, "WorkspaceProviderConfig %s/%s refers to Secrets (spec.%s), which the users of namespace %s could read: use the identity of a service account instead, or create the config in namespace %s",
-		config.Namespace, config.Name, secrets[0], from, from)
+	return c.Client.Get(ctx, key, config) //nolint:wrapcheck // The caller distinguishes a config that does not exist.
 }

@@ -79,36 +79,3 @@ func TestCheck_deniesReferencesWithoutAGrant(t *testing.T) {
 		})
 	}
 }
-
-func TestShareable_refusesConfigsWithSecrets(t *testing.T) {
-	g := NewWithT(t)
-	config := func(change func(*infrav1.WorkspaceProviderConfigSpec)) *infrav1.WorkspaceProviderConfig {
-		c := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "aws"}}
-		change(&c.Spec)
-		return c
-	}
-	check := func(config *infrav1.WorkspaceProviderConfig) error {
-		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(config, granted("g", infrav1.ReferenceGrantFrom{Namespaces: []string{"team-a"}},
-			infrav1.ReferenceGrantTo{Kind: infrav1.GrantedWorkspaceProviderConfig})).Build()
-		return (&grant.Checker{Client: c, Live: c}).ProviderConfig(t.Context(), "team-a", client.ObjectKeyFromObject(config), &infrav1.WorkspaceProviderConfig{})
-	}
-	g.Expect(check(config(func(c *infrav1.WorkspaceProviderConfigSpec) {
-		c.Configuration = `provider "aws" {}`
-		c.Runner = &infrav1.RunnerConfig{Executor: infrav1.ExecutorJob, ServiceAccountName: "terraform", Env: []infrav1.RunnerEnvVar{{Name: "A", Value: "b"}}}
-	}))).To(Succeed())
-	for name, change := range map[string]func(*infrav1.WorkspaceProviderConfigSpec){
-		"credentials": func(c *infrav1.WorkspaceProviderConfigSpec) { c.Credentials = []infrav1.ProviderCredential{{Env: "A"}} },
-		"encryption":  func(c *infrav1.WorkspaceProviderConfigSpec) { c.StateEncryption = &infrav1.StateEncryption{} },
-		"env": func(c *infrav1.WorkspaceProviderConfigSpec) {
-			c.Runner = &infrav1.RunnerConfig{Env: []infrav1.RunnerEnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{}}}}
-		},
-		"imagePullSecrets": func(c *infrav1.WorkspaceProviderConfigSpec) {
-			c.Runner = &infrav1.RunnerConfig{ImagePullSecrets: []infrav1.LocalReference{{Name: "x"}}}
-		},
-		"volumes": func(c *infrav1.WorkspaceProviderConfigSpec) {
-			c.Runner = &infrav1.RunnerConfig{Volumes: []infrav1.RunnerVolume{{Name: "x"}}}
-		},
-	} {
-		g.Expect(check(config(change))).To(MatchError(ContainSubstring("could read")), name)
-	}
-}

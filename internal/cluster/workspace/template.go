@@ -74,7 +74,8 @@ func (k *Keeper) Credentials(ctx context.Context, namespace string, template *in
 	}
 	for _, c := range config.Spec.Credentials {
 		var secret corev1.Secret
-		err := k.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: c.SecretRef.Name}, &secret)
+		// The manager alone uses the credentials of a config of another namespace.
+		err := k.Live.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: c.SecretRef.Name}, &secret)
 		value, has := secret.Data[c.SecretRef.Key]
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !has:

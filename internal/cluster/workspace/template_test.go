@@ -40,6 +40,27 @@ func TestTemplate_waitsUntilItExists(t *testing.T) {
 	g.Expect(waiting.Message()).To(ContainSubstring("WorkspaceTemplate team/network does not exist"))
 }
 
+// The manager calls the cloud with the credentials of a config that was lent.
+func TestCredentials_ofAnotherNamespace(t *testing.T) {
+	g := NewWithT(t)
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "aws"}}
+	config.Spec.Credentials = []infrav1.ProviderCredential{{Env: "KEY", SecretRef: infrav1.KeyReference{Name: "keys", Key: "id"}}}
+	secret := func(namespace string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "keys"}, Data: map[string][]byte{"id": []byte(namespace)}}
+	}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "network"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	_, err := keeper(config, secret("shared"), secret("team")).Credentials(t.Context(), "team", template)
+	g.Expect(err).To(MatchError(ContainSubstring("not granted")))
+
+	granted := &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "team"}, Spec: infrav1.CAPTReferenceGrantSpec{
+		From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{"team"}}}, To: []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedWorkspaceProviderConfig}},
+	}}
+	found, err := keeper(config, secret("shared"), secret("team"), granted).Credentials(t.Context(), "team", template)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Env).To(HaveKeyWithValue("KEY", "shared"))
+}
+
 func TestCredentials(t *testing.T) {
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "aws"}}
 	config.Spec.Credentials = []infrav1.ProviderCredential{

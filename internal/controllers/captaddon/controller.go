@@ -16,18 +16,22 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons/finalizers,verbs=update
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=clusterresourcesets,verbs=get;list;watch;create;update;patch;delete
@@ -58,6 +62,8 @@ type Reconciler struct {
 	Metadata cache.Cache
 	// Clusters are the connections to the workload clusters.
 	Clusters clustercache.ClusterCache
+	// Grants decides which add-ons clusters of other namespaces get.
+	Grants *grant.Checker
 	// Versions, if set, is checked before anything is applied.
 	Versions Versions
 	// Charts, if set, checks the values of Helm releases.
@@ -91,11 +97,16 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		Owns(&clusteraddonsv1.ClusterResourceSet{}).
 		Owns(&corev1.Secret{}).
 		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfAddon)).
+		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.copiesOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfGrant), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfCluster)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.lentToCluster), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfBinding)).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane)).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.copiesOfSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.copiesOfSource))).
 		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.addonsOfCluster, clustercache.WatchForProbeFailure(probeFailure))).
 		WithOptions(options).
 		Named("captaddon").
@@ -116,6 +127,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 		Finalizer:   addonsv1.CAPTAddonFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
+			{Run: r.lend},
 			{Condition: addonsv1.RenderedCondition, Run: r.render, ContinueIf: always},
 			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, RequeueAfter: func(s *scope) time.Duration { return s.requeueAfter }},
 		},

@@ -141,9 +141,9 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
 		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)),
 	}
-	add := func(kind, name, reason string) error {
+	add := func(kind, namespace, name, reason string) error {
 		obj := metadata(kind)
-		if err := r.Metadata.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: name}, obj); err != nil {
+		if err := r.Metadata.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
 			return reconcile.WaitIfNotFound(err, reason, kind+" "+name, "")
 		}
 		versions = append(versions, kind, name, obj.ResourceVersion)
@@ -154,7 +154,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		if err != nil {
 			return "", err
 		}
-		if err := add("Secret", name, addonsv1.WaitingForConnectionSecretReason); err != nil {
+		if err := add("Secret", s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
 			return "", err
 		}
 	}
@@ -162,9 +162,9 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		var err error
 		switch {
 		case m.ConfigMapRef != nil:
-			err = add("ConfigMap", m.ConfigMapRef.Name, addonsv1.SourceNotFoundReason)
+			err = add("ConfigMap", s.sources(), m.ConfigMapRef.Name, addonsv1.SourceNotFoundReason)
 		case m.SecretRef != nil:
-			err = add("Secret", m.SecretRef.Name, addonsv1.SourceNotFoundReason)
+			err = add("Secret", s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
 		}
 		if err != nil {
 			return "", err
@@ -191,9 +191,9 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 		var err error
 		switch {
 		case m.ConfigMapRef != nil:
-			input.Sources[m.Name], err = r.configMapData(ctx, s.addon.Namespace, m.ConfigMapRef.Name)
+			input.Sources[m.Name], err = r.configMapData(ctx, s.sources(), m.ConfigMapRef.Name)
 		case m.SecretRef != nil:
-			input.Sources[m.Name], err = r.secretData(ctx, s.addon.Namespace, m.SecretRef.Name, addonsv1.SourceNotFoundReason)
+			input.Sources[m.Name], err = r.secretData(ctx, s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
 		}
 		if err != nil {
 			return nil, err

@@ -81,6 +81,9 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 		resourceSets  clusteraddonsv1.ClusterResourceSetList
 		secrets       corev1.SecretList
 	)
+	if err := r.borrow(ctx, addon); err != nil {
+		return nil, err
+	}
 	namespace := client.InNamespace(addon.Namespace)
 	rendered := client.MatchingLabels{addonsv1.AddonLabel: addon.Name}
 	for _, read := range []func() error{

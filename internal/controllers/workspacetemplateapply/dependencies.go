@@ -21,19 +21,25 @@ import (
 // ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	refs := withGrants(s.apply.Namespace, references(s.apply))
+	if guest, _ := s.apply.HostedFor(); guest != "" {
+		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}})
+	}
 	r.tracker.set(s.name(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
 	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
-		if shared := s.sharedConfigKey(); shared != nil {
+		if shared := sharedConfigKey(&s.sources); shared != nil {
 			refs = append(refs, reference{"WorkspaceProviderConfig", *shared})
 		}
 		r.tracker.set(s.name(), refs)
 		if err := r.readProviderConfig(ctx, &s.sources, *key); err != nil {
 			return err
 		}
+	}
+	if err := r.checkHosting(ctx, s); err != nil {
+		return err
 	}
 	values := template.ReferencesOf(s.sources)
 	r.tracker.set(s.name(), append(refs, valueReferences(s.apply.Namespace, values)...))
@@ -122,9 +128,8 @@ func (s *scope) providerConfigKey() *client.ObjectKey {
 }
 
 // sharedConfigKey returns the key of the provider config that a template of another
-// namespace brings along, if the workspace has none of this name, or nil.
-func (s *scope) sharedConfigKey() *client.ObjectKey { return sharedConfigKey(&s.sources) }
-
+// namespace brings along, or nil. It counts if the workspace has none of this name: see
+// isGuest.
 func sharedConfigKey(sources *template.Sources) *client.ObjectKey {
 	ref := sources.Template.Spec.Template.Spec.ProviderConfigRef
 	if ref == nil || sources.Apply.Spec.ProviderConfigRef != nil || sources.Template.Namespace == sources.Apply.Namespace {
@@ -136,9 +141,6 @@ func sharedConfigKey(sources *template.Sources) *client.ObjectKey {
 func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
 	err := r.Client.Get(ctx, key, config)
-	if shared := sharedConfigKey(sources); apierrors.IsNotFound(err) && shared != nil && shared.Name == key.Name {
-		err = r.Grants.ProviderConfig(ctx, sources.Apply.Namespace, *shared, config)
-	}
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
 		return err
 	}

@@ -1,24 +1,27 @@
 package workspacetemplateapply
 
 import (
+	"encoding/json"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// inPlatform moves a template and its provider config to another namespace.
+// inPlatform moves everything but the workspace to another namespace.
 func inPlatform(objects []client.Object) []client.Object {
 	for _, object := range objects {
-		switch object.(type) {
-		case *infrav1.WorkspaceTemplate, *infrav1.WorkspaceProviderConfig:
-			object.SetNamespace("platform")
-		}
+		object.SetNamespace("platform")
 	}
 	return objects
 }
@@ -32,21 +35,59 @@ func grantTo(namespace string, kinds ...infrav1.GrantedKind) *infrav1.CAPTRefere
 	return granted
 }
 
-// newGrantController returns a workspace whose template is in the namespace platform.
-func newGrantController(t *testing.T, change func(*infrav1.WorkspaceProviderConfig)) *testController {
-	objects := inPlatform(values())
+// token is a credential of the provider config that is lent.
+const token = "canary-5d41402abc4b"
+
+// newGrantController returns a workspace whose template, provider config and credentials
+// are in the namespace platform.
+func newGrantController(t *testing.T, granted ...infrav1.GrantedKind) *testController {
+	objects := inPlatform(append(values(), &corev1.Secret{ObjectMeta: objectMeta("token"), Data: map[string][]byte{"token": []byte(token)}}))
 	for _, object := range objects {
 		if config, ok := object.(*infrav1.WorkspaceProviderConfig); ok {
-			change(config)
+			config.Spec.Credentials = []infrav1.ProviderCredential{{Env: "TOKEN", SecretRef: infrav1.KeyReference{Name: "token", Key: "token"}}}
 		}
+	}
+	if len(granted) > 0 {
+		objects = append(objects, grantTo("n", granted...))
 	}
 	c := newTestController(t, append(objects, newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Namespace = "platform" }))...)
 	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
 	return c
 }
 
+// hostKey is the key of the workspace that runs for n/hello.
+var hostKey = client.ObjectKey{Namespace: "platform", Name: "n.hello"}
+
+// host reconciles the workspace and the one that runs for it.
+func (c *testController) host() {
+	c.t.Helper()
+	c.reconcile()
+	c.reconcileKey(hostKey)
+	c.reconcile()
+}
+
+func (c *testController) hosted() *infrav1.WorkspaceTemplateApply {
+	c.t.Helper()
+	apply := &infrav1.WorkspaceTemplateApply{}
+	c.Expect(c.server.Get(c.t.Context(), hostKey, apply)).To(Succeed())
+	return apply
+}
+
+func (c *testController) finishHosted(id string, result terraform.Result) {
+	c.t.Helper()
+	secret := &corev1.Secret{}
+	c.Expect(c.server.Get(c.t.Context(), client.ObjectKey{Namespace: "platform", Name: record.SecretName(id)}, secret)).To(Succeed())
+	result.RunID, result.StartedAt, result.FinishedAt = id, noon, noon
+	result.Operation = terraform.Operation(secret.Annotations[record.OperationAnnotation])
+	c.Expect(record.SetResult(secret, &result)).To(Succeed())
+	c.Expect(c.server.Update(c.t.Context(), secret)).To(Succeed())
+}
+
+// both are the kinds that a workspace needs whose provider config is lent.
+var both = []infrav1.GrantedKind{infrav1.GrantedWorkspaceTemplate, infrav1.GrantedWorkspaceProviderConfig}
+
 func TestGrant_isRequired(t *testing.T) {
-	c := newGrantController(t, func(config *infrav1.WorkspaceProviderConfig) { config.Spec = infrav1.WorkspaceProviderConfigSpec{} })
+	c := newGrantController(t)
 	c.reconcile()
 	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(ContainSubstring("WorkspaceTemplate platform/"))
 	c.Expect(c.reconciler.tracker.mapGrants(t.Context(), grantTo("n"))).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a new grant ends the wait")
@@ -55,48 +96,149 @@ func TestGrant_isRequired(t *testing.T) {
 	c.Expect(c.server.Create(t.Context(), granted)).To(Succeed())
 	c.reconcile()
 	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(ContainSubstring("WorkspaceProviderConfig platform/"))
+	c.reconcileKey(hostKey)
 	c.Expect(c.started).To(BeEmpty())
 
 	granted.Spec.To = append(granted.Spec.To, infrav1.ReferenceGrantTo{Kind: infrav1.GrantedWorkspaceProviderConfig})
 	c.Expect(c.server.Update(t.Context(), granted)).To(Succeed())
-	c.reconcile()
+	c.host()
 	c.Expect(c.started).To(HaveLen(1))
 }
 
-func TestGrant_doesNotShareCredentials(t *testing.T) {
-	c := newGrantController(t, func(config *infrav1.WorkspaceProviderConfig) {
-		config.Spec.Credentials = []infrav1.ProviderCredential{{Env: "TOKEN", SecretRef: infrav1.KeyReference{Name: "token", Key: "token"}}}
+// The run, with its credentials, is where the users of the workspace cannot read it.
+func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	c.Expect(c.started).To(ConsistOf("n.hello-r1"))
+	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(ContainSubstring("n.hello-r1"))
+	c.Expect(c.get().Status.Run.ID).To(Equal("n.hello-r1"))
+	c.Expect(c.get().Annotations).To(HaveKeyWithValue(infrav1.HostedInAnnotation, "platform"))
+
+	c.finishHosted("n.hello-r1", outputsResult)
+	c.reconcileKey(hostKey)
+	c.host()
+	c.expect(infrav1.ReadyCondition, "True Ready")
+	c.Expect(c.get().Status.AppliedAt).NotTo(BeZero())
+	c.Expect(c.get().Status.Runs).To(BeZero())
+	var readable corev1.SecretList
+	c.Expect(c.server.List(t.Context(), &readable, client.InNamespace("n"))).To(Succeed())
+	c.Expect(readable.Items).To(HaveLen(1))
+	c.Expect(readable.Items[0].Name).To(Equal("hello-connection"))
+	c.Expect(readable.Items[0].Data).To(Equal(map[string][]byte{"id": []byte("vpc-1")}))
+	seen, err := json.Marshal([]any{c.get(), readable})
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(string(seen)).NotTo(ContainSubstring(token))
+
+	t.Log("a change and a deletion of the workspace reach the one that runs for it")
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations[infrav1.RunRequestedAnnotation] = "now"
+		a.Spec.Protect = []infrav1.ProtectPattern{"aws_vpc.main"}
 	})
-	c.Expect(c.server.Create(t.Context(), grantTo("n", infrav1.GrantedWorkspaceTemplate, infrav1.GrantedWorkspaceProviderConfig))).To(Succeed())
+	c.host()
+	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
+	c.Expect(c.hosted().Spec.Protect).To(HaveLen(1))
+	c.finishHosted("n.hello-r2", outputsResult)
+	c.reconcileKey(hostKey)
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.host()
+	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
+	c.Expect(c.started).To(ContainElement("n.hello-r3"))
+	c.finishHosted("n.hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	c.reconcileKey(hostKey)
+	c.reconcileKey(hostKey)
 	c.reconcile()
-	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(ContainSubstring("could read"))
-	c.Expect(c.started).To(BeEmpty())
+	c.Expect(c.deleted()).To(BeTrue())
+	c.Expect(c.secrets()).To(ConsistOf("values", "token"))
 }
 
 func TestGrant_withdrawnStopsRunsAndDestroysNothing(t *testing.T) {
-	c := newGrantController(t, func(config *infrav1.WorkspaceProviderConfig) { config.Spec = infrav1.WorkspaceProviderConfigSpec{} })
-	granted := grantTo("n", infrav1.GrantedWorkspaceTemplate, infrav1.GrantedWorkspaceProviderConfig)
-	c.Expect(c.server.Create(t.Context(), granted)).To(Succeed())
-	c.reconcile()
-	c.Expect(c.started).To(ConsistOf("hello-r1"))
-	c.finish("hello-r1", outputsResult)
-	c.reconcile()
+	c := newGrantController(t, both...)
+	c.host()
+	c.finishHosted("n.hello-r1", outputsResult)
+	c.reconcileKey(hostKey)
+	c.host()
 	applied := c.get().Status.AppliedInputs
 	c.Expect(applied).NotTo(BeEmpty())
 
-	c.Expect(c.server.Delete(t.Context(), granted)).To(Succeed())
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
-	})
-	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), grantTo("n"))).To(Succeed())
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+	c.host()
 	c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")
-	c.Expect(c.started).To(ConsistOf("hello-r1"), "no other run starts")
+	hosted := c.hosted()
+	hosted.Annotations[infrav1.RunRequestedAnnotation] = "now"
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.host()
+	c.Expect(meta.FindStatusCondition(c.hosted().Status.Conditions, infrav1.DependenciesReadyCondition).Reason).To(Equal(infrav1.NotGrantedReason))
+	c.Expect(c.started).To(ConsistOf("n.hello-r1"), "no other run starts")
 	c.Expect(c.get().Status.AppliedInputs).To(Equal(applied))
+	c.Expect(c.secrets()).To(ContainElement("hello-connection"))
 
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
-	c.reconcile()
-	c.Expect(c.started).To(ConsistOf("hello-r1"), "the deletion waits, and destroys nothing")
+	c.host()
+	c.Expect(c.started).To(ConsistOf("n.hello-r1"), "the deletion waits, and destroys nothing")
+	c.expect(infrav1.DestroyedCondition, "False NotGranted")
 	c.Expect(c.deleted()).To(BeFalse())
+}
+
+// A user who may write a workspace must not run it under the name of another one.
+func TestGrant_hostingIsNotForged(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.HostedForAnnotation: "victim/hello", record.SealAnnotation: "v1:x"}
+	}))...)
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False NotAllowed")
+	c.Expect(c.started).To(BeEmpty())
+
+	t.Log("nor a workspace of another namespace that exists already")
+	c = newGrantController(t, both...)
+	taken := newApply()
+	taken.Namespace, taken.Name, taken.UID = "platform", "n.hello", "other"
+	c.Expect(c.server.Create(t.Context(), taken)).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False NotAllowed")
+	c.Expect(c.hosted().Spec).To(Equal(taken.Spec))
+}
+
+// The state stays where it is, whatever provider configs appear and vanish.
+func TestGrant_stateDoesNotMove(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	own := &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")}
+	c.Expect(c.server.Create(t.Context(), own)).To(Succeed())
+	c.host()
+	c.Expect(c.started).To(ConsistOf("n.hello-r1"))
+
+	t.Log("a workspace that has lost its host, for example after a move, does not start again")
+	hosted := c.hosted()
+	hosted.Finalizers = nil
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), hosted)).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False StateMissing")
+
+	t.Log("one with runs of its own stays in its namespace")
+	c = newTestController(t, append(values(), newApply())...)
+	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
+	c.reconcile()
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.HostedInAnnotation: "platform"}
+	})
+	c.reconcile()
+	c.Expect(c.started).To(ConsistOf("hello-r1"))
+	c.expect(infrav1.AppliedCondition, "False RunInProgress")
+}
+
+// A paused workspace pauses the one that runs for it.
+func TestGrant_pauses(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[clusterv1.PausedAnnotation] = "" })
+	c.reconcile()
+	c.Expect(c.hosted().Annotations).To(HaveKey(clusterv1.PausedAnnotation))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterv1.PausedAnnotation) })
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.hosted().Annotations).NotTo(HaveKey(clusterv1.PausedAnnotation))
 }
 
 func TestGrant_isRequiredToWaitForWorkspaces(t *testing.T) {

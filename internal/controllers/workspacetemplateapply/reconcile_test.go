@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
@@ -60,7 +59,7 @@ type testController struct {
 	t             *testing.T
 	server        client.WithWatch // Without failures.
 	reconciler    *Reconciler
-	frame         *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]
+	frame         *router
 	calls, failAt int
 	// sites has the numbers of the first and the last call of each line that
 	// makes calls.
@@ -106,7 +105,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 		SealKey: keyed(testKey), Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
 		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: newTracker(),
 	}
-	c.frame = c.reconciler.frame()
+	c.frame = c.reconciler.router()
 	return c
 }
 
@@ -210,7 +209,12 @@ func (c *testController) Explain(context.Context, terraform.Run) (string, error)
 // purpose.
 func (c *testController) reconcile() ctrl.Result {
 	c.t.Helper()
-	request := ctrl.Request{NamespacedName: key("hello")}
+	return c.reconcileKey(key("hello"))
+}
+
+func (c *testController) reconcileKey(key client.ObjectKey) ctrl.Result {
+	c.t.Helper()
+	request := ctrl.Request{NamespacedName: key}
 	before := c.calls
 	result, err := c.frame.Reconcile(c.t.Context(), request)
 	if before < c.failAt && c.failAt <= c.calls {
@@ -777,7 +781,7 @@ func TestReconcile_doesNotStartOnAStaleCache(t *testing.T) {
 		a.Finalizers = []string{infrav1.WorkspaceTemplateApplyFinalizer}
 	})
 	stale.Finalizers = []string{infrav1.WorkspaceTemplateApplyFinalizer}
-	c.frame.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+	c.frame.own.Client = interceptor.NewClient(c.server, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if apply, ok := obj.(*infrav1.WorkspaceTemplateApply); ok {
 				stale.DeepCopyInto(apply)
@@ -1077,6 +1081,38 @@ func TestReconcile_withdrawsARunWithAnotherRequest(t *testing.T) {
 	result, err := record.Result(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(result.Diagnostics[0].Detail).To(Equal("Its request was changed."))
+}
+
+// A Job or a RoleBinding that a user has created under the name of the run must not hold
+// a slot for ever.
+func TestReconcile_freesTheSlotOfARunThatCannotStart(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	secret.CreationTimestamp = metav1.NewTime(noon)
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	c.liveness, c.startError = terraform.LivenessPending, errRefused
+	_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
+	c.Expect(err).To(MatchError(errRefused))
+	c.reconciler.Now = func() time.Time { return noon.Add(defaultStartTimeout + time.Second) }
+	c.reconcile()
+	result, err := record.Result(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(result.Diagnostics[0]).To(And(HaveField("Summary", "The run could not start"), HaveField("Detail", ContainSubstring("connection refused"))))
+	c.reconcile()
+	running, _ := c.reconciler.queue.Len()
+	c.Expect(running).To(BeZero())
+}
+
+// A runner of an earlier version does not know the flags of this one.
+func TestReconcile_reportsAnOutdatedRunner(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.liveness, c.explanation = terraform.LivenessGone, "Pod p: Error, exit code 2: flag provided but not defined: -api-dir"
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.expect(infrav1.AppliedCondition, "False RunFailed")).To(ContainSubstring("Runner outdated"))
+	c.Expect(c.started).To(ConsistOf("hello-r1"), "it is not retried")
 }
 
 func TestReconcile_restoresTheStatusOfAMovedWorkspaceFromItsRuns(t *testing.T) {

@@ -195,12 +195,14 @@ func (s *scope) inputsOf(operation terraform.Operation) string {
 // group returns the queue group of the runs that share the limit of the provider
 // config. It has no limit if the inputs are unknown.
 func (s *scope) group() queue.Group {
+	namespace, _ := s.apply.HostedFor()
 	if s.inputs == nil || s.sources.ProviderConfig == nil || s.inputs.Policy.MaxConcurrent == 0 {
-		return queue.Group{}
+		return queue.Group{Namespace: namespace}
 	}
 	return queue.Group{
-		Name:  s.sources.ProviderConfig.Namespace + "/" + s.sources.ProviderConfig.Name,
-		Limit: s.inputs.Policy.MaxConcurrent,
+		Name:      s.sources.ProviderConfig.Namespace + "/" + s.sources.ProviderConfig.Name,
+		Limit:     s.inputs.Policy.MaxConcurrent,
+		Namespace: namespace,
 	}
 }
 

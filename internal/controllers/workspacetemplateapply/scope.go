@@ -55,6 +55,8 @@ type scope struct {
 	// keepsSlot is set if the workspace waits for a slot in the queue, or has started a
 	// run with it.
 	keepsSlot bool
+	// hosted is the workspace that runs for this one in another namespace, or nil.
+	hosted *infrav1.WorkspaceTemplateApply
 }
 
 // runRecord is the Secret of a run.

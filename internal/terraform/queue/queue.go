@@ -17,6 +17,8 @@ type Key struct{ Namespace, Name string }
 type Group struct {
 	Name  string
 	Limit int
+	// Namespace is the namespace that the run counts for, if it is not that of the key.
+	Namespace string
 }
 
 // Queue assigns slots. It is in memory: after a restart of the manager, Hold
@@ -41,6 +43,9 @@ type ticket struct {
 	group Group
 	since time.Time
 }
+
+// namespace returns the namespace that a run counts for.
+func (t ticket) namespace() string { return cmp.Or(t.group.Namespace, t.key.Namespace) }
 
 // Limits are the limits of a queue.
 type Limits struct {
@@ -146,7 +151,7 @@ func (q *Queue) grant() []Key {
 		q.waiting = slices.Delete(q.waiting, at, at+1)
 		q.running[t.key] = t
 		q.counter++
-		q.served[t.key.Namespace] = q.counter
+		q.served[t.namespace()] = q.counter
 		grants = append(grants, t.key)
 	}
 	return grants
@@ -155,14 +160,14 @@ func (q *Queue) grant() []Key {
 // next returns the index of the waiting key that gets the next slot, or -1.
 func (q *Queue) next() int {
 	perNamespace, perGroup := map[string]int{}, map[string]int{}
-	for key, t := range q.running {
-		perNamespace[key.Namespace]++
+	for _, t := range q.running {
+		perNamespace[t.namespace()]++
 		perGroup[t.group.Name]++
 	}
 	best := -1
 	for i, t := range q.waiting {
 		if t.group.Limit > 0 && perGroup[t.group.Name] >= t.group.Limit ||
-			q.limits.PerNamespace > 0 && perNamespace[t.key.Namespace] >= q.limits.PerNamespace {
+			q.limits.PerNamespace > 0 && perNamespace[t.namespace()] >= q.limits.PerNamespace {
 			continue
 		}
 		if best < 0 || q.before(t, q.waiting[best], perNamespace) {
@@ -174,6 +179,6 @@ func (q *Queue) next() int {
 
 // before reports whether a gets a slot before b, which arrived earlier.
 func (q *Queue) before(a, b ticket, perNamespace map[string]int) bool {
-	an, bn := a.key.Namespace, b.key.Namespace
+	an, bn := a.namespace(), b.namespace()
 	return cmp.Or(cmp.Compare(perNamespace[an], perNamespace[bn]), cmp.Compare(q.served[an], q.served[bn])) < 0
 }

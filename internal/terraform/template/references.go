@@ -21,7 +21,7 @@ func ReferencesOf(s Sources) References {
 		if ref == nil {
 			return
 		}
-		if name, err := r.expand("", ref.Name); err == nil {
+		if name, err := r.expandReference("", ref.Name); err == nil {
 			*list = append(*list, name)
 		}
 	}

@@ -265,9 +265,43 @@ func (r *resolver) connectionSecret() (string, error) {
 	return name, nil
 }
 
+// expandReference expands the placeholders of the name of a Secret or ConfigMap. A
+// workspace of another namespace must not choose which Secrets its host reads.
+func (r *resolver) expandReference(field, name string) (string, error) {
+	if err := r.checkHosted(field, name, WorkspaceNamespace); err != nil {
+		return "", err
+	}
+	return r.expand(field, name)
+}
+
+// checkHosted returns a problem if the workspace runs for one of another namespace and the
+// text has other placeholders than those allowed.
+func (r *resolver) checkHosted(field, text string, allowed ...string) error {
+	if namespace, _ := r.Apply.HostedFor(); namespace == "" {
+		return nil
+	}
+	names, err := placeholder.Names(text)
+	if err != nil {
+		return problem(infrav1.UnresolvedPlaceholderReason, "%s: %v", field, err)
+	}
+	for _, name := range names {
+		if !slices.Contains(allowed, name) {
+			return problem(infrav1.NotAllowedReason, "%s: ${%s} is not allowed here, because workspaces of other namespaces use this provider config: use ${%s}", field, name, strings.Join(allowed, "} or ${"))
+		}
+	}
+	return nil
+}
+
+// ConnectionSecretName returns the name of the Secret for the outputs of a workspace, or an
+// empty string. The error is a *Problem.
+func ConnectionSecretName(s Sources) (string, error) {
+	r := &resolver{Sources: s, used: map[string]bool{}}
+	return r.connectionSecret()
+}
+
 // key returns the value of a key of a Secret or ConfigMap.
 func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
-	name, err := r.expand(field, ref.Name)
+	name, err := r.expandReference(field, ref.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -486,3 +486,51 @@ func TestResolve_variablesFromKeys(t *testing.T) {
 	_, err = template.Resolve(sources(append(all, secret("hello-keys", "token", "\xff"))...))
 	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): the value is not valid UTF-8")))
 }
+
+// A workspace of another namespace must not choose which Secrets and which state its host
+// reads.
+func TestResolve_guestsChooseNoNames(t *testing.T) {
+	hosted := func(s *template.Sources) {
+		s.Apply.Annotations = map[string]string{infrav1.HostedForAnnotation: "team/guest"}
+	}
+	from := func(name string) func(*template.Sources) {
+		return func(s *template.Sources) {
+			s.Template.Spec.Template.Spec.ForProvider.Env = []infrav1.EnvVar{{Name: "A", SecretKeyReference: ref(name, "k")}}
+			for _, secret := range []string{"world", "team", "guest", "n", "hello"} {
+				put(&s.Secrets, secret, "k", secret)
+			}
+		}
+	}
+	backend := func(key string) func(*template.Sources) {
+		return func(s *template.Sources) {
+			s.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
+			s.ProviderConfig.Spec.Backend = &infrav1.BackendConfig{Type: "s3", Configuration: key}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*template.Sources)
+		want   string
+	}{
+		"Secret of a variable":     {from("${name}"), "${name} is not allowed here"},
+		"Secret of the workspace":  {from("${WORKSPACE_NAME}"), "${WORKSPACE_NAME} is not allowed here"},
+		"Secret of the namespace":  {from("${WORKSPACE_NAMESPACE}"), ""},
+		"backend of a variable":    {backend(`key = "${name}"`), "${name} is not allowed here"},
+		"backend of the workspace": {backend(`key = "${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}"`), ""},
+		"value of the workspace":   {vars("name", `"${WORKSPACE_NAME}"`), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := template.Resolve(sources(c.change))
+			g.Expect(err).NotTo(HaveOccurred(), "without a guest")
+			found, err := template.Resolve(sources(hosted, c.change))
+			if c.want != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(c.want)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			if backend := found.Request.Backend.HCL; backend != "" {
+				g.Expect(backend).To(Equal(`key = "team/guest"`))
+			}
+		})
+	}
+}

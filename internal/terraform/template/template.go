@@ -28,13 +28,20 @@ const (
 // workspacePlaceholders are the placeholders for the workspace.
 var workspacePlaceholders = []string{WorkspaceName, WorkspaceNamespace, WorkspaceUID}
 
-// workspaceValue returns the value of a placeholder for the workspace.
+type objectKey struct{ namespace, name string }
+
+// workspaceValue returns the value of a placeholder for the workspace. A workspace that
+// runs for one of another namespace has the values of that one.
 func workspaceValue(apply *infrav1.WorkspaceTemplateApply, name string) (string, bool) {
+	ref := objectKey{apply.Namespace, apply.Name}
+	if namespace, guest := apply.HostedFor(); namespace != "" {
+		ref = objectKey{namespace, guest}
+	}
 	switch name {
 	case WorkspaceName:
-		return apply.Name, true
+		return ref.name, true
 	case WorkspaceNamespace:
-		return apply.Namespace, true
+		return ref.namespace, true
 	case WorkspaceUID:
 		return string(apply.UID), true
 	default:

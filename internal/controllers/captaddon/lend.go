@@ -1,0 +1,161 @@
+package captaddon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// An add-on that a CAPTReferenceGrant lends to other namespaces has a copy in each of them
+// that has a cluster which the add-on selects: Cluster API installs add-ons only from the
+// namespace of the cluster. The copy follows the add-on, whatever users change in it, and
+// takes manifests from ConfigMaps and Secrets beside the add-on.
+
+// lendInterval is how often a namespace with clusters that the add-on selects is looked at
+// while it is not granted.
+const lendInterval = 30 * time.Second
+
+// lend creates the copies that are missing. Copies are not lent further.
+func (r *Reconciler) lend(ctx context.Context, s *scope) error {
+	if s.isCopy() {
+		return nil
+	}
+	if lends, err := r.Grants.Lends(ctx, s.addon.Namespace, infrav1.GrantedCAPTAddon); err != nil || !lends {
+		return err
+	}
+	var clusters clusterv1.ClusterList
+	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	var namespaces []string
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		if cluster.Namespace != s.addon.Namespace && cluster.DeletionTimestamp.IsZero() && s.addon.Selects(cluster.Labels) && !slices.Contains(namespaces, cluster.Namespace) {
+			namespaces = append(namespaces, cluster.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range namespaces {
+		if err := r.lendTo(ctx, s, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) lendTo(ctx context.Context, s *scope, namespace string) error {
+	err := r.Grants.Check(ctx, namespace, infrav1.GrantedCAPTAddon, client.ObjectKeyFromObject(s.addon))
+	if fault.Is(err) {
+		// There is no watch for the labels of namespaces.
+		s.requeue(lendInterval)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, existing := client.ObjectKey{Namespace: namespace, Name: s.addon.Name}, &addonsv1.CAPTAddon{}
+	if err := r.Client.Get(ctx, key, existing); err == nil || !apierrors.IsNotFound(err) {
+		if err == nil && existing.Annotations[addonsv1.LentFromAnnotation] != s.addon.Namespace {
+			r.Recorder.Eventf(s.addon, nil, corev1.EventTypeWarning, "NameTaken", "Lend", "Namespace %s has another add-on of this name, so this one is not installed there", namespace)
+		}
+		return client.IgnoreNotFound(err)
+	}
+	lent := &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.addon.Name, Annotations: map[string]string{addonsv1.LentFromAnnotation: s.addon.Namespace}},
+		Spec:       *s.addon.Spec.DeepCopy(),
+	}
+	if filter := s.addon.Labels[clusterv1.WatchLabel]; filter != "" {
+		lent.Labels = map[string]string{clusterv1.WatchLabel: filter}
+	}
+	if err := r.Client.Create(ctx, lent); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("lending the add-on to namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+func (s *scope) isCopy() bool { return lender(s.addon) != "" }
+
+// lender returns the namespace that lends an add-on, or an empty string if it is no copy.
+func lender(addon *addonsv1.CAPTAddon) string {
+	if from := addon.Annotations[addonsv1.LentFromAnnotation]; from != addon.Namespace {
+		return from
+	}
+	return ""
+}
+
+// sources returns the namespace of the ConfigMaps and Secrets with the manifests of the
+// add-on.
+func (s *scope) sources() string {
+	if from := lender(s.addon); from != "" {
+		return from
+	}
+	return s.addon.Namespace
+}
+
+// borrow gives a copy the spec of the add-on that is lent. It returns a fault if the add-on
+// is not granted any more: what is installed stays. A copy of an add-on that does not exist
+// any more is deleted, as the add-on was.
+func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) error {
+	from := lender(addon)
+	if from == "" || !addon.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	key, lent := client.ObjectKey{Namespace: from, Name: addon.Name}, &addonsv1.CAPTAddon{}
+	if err := r.Grants.Check(ctx, addon.Namespace, infrav1.GrantedCAPTAddon, key); err != nil {
+		return err
+	}
+	err := r.Client.Get(ctx, key, lent)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the add-on %s: %w", key, err)
+	}
+	if err != nil || !lent.DeletionTimestamp.IsZero() {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, addon, client.Preconditions{UID: &addon.UID})); err != nil {
+			return fmt.Errorf("deleting the copy of add-on %s: %w", key, err)
+		}
+		return fault.Wait(clusterv1.DeletingReason, "CAPTAddon %s, of which this is a copy, was deleted", key)
+	}
+	addon.Spec = *lent.Spec.DeepCopy()
+	return nil
+}
+
+// addonsOfGrant returns the add-ons that a grant may lend, and their copies.
+func (r *Reconciler) addonsOfGrant(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
+		return addon.Namespace == obj.GetNamespace() || lender(addon) == obj.GetNamespace()
+	})
+}
+
+// copiesOf returns the copies of an add-on.
+func (r *Reconciler) copiesOf(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
+		return addon.Name == obj.GetName() && lender(addon) == obj.GetNamespace()
+	})
+}
+
+// lentToCluster returns the add-ons of other namespaces that select a Cluster and may have
+// no copy beside it yet.
+func (r *Reconciler) lentToCluster(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
+		return addon.Namespace != obj.GetNamespace() && lender(addon) == "" && addon.Selects(obj.GetLabels())
+	})
+}
+
+// copiesOfSource returns the copies of add-ons that use a Secret or ConfigMap beside the
+// add-on.
+func (r *Reconciler) copiesOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
+	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
+		return lender(addon) == obj.GetNamespace() && usesSource(addon, obj.GetName(), nil)
+	})
+}

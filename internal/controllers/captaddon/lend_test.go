@@ -1,0 +1,115 @@
+package captaddon
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+)
+
+// lending is an add-on of the namespace platform and clusters that it selects.
+func lending(t *testing.T, objects ...client.Object) (*Reconciler, *addonsv1.CAPTAddon) {
+	t.Helper()
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "base", Generation: 1}, Spec: addonsv1.CAPTAddonSpec{
+		ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"base": "true"}},
+		Manifests:       []addonsv1.ManifestSource{{Name: "all", SecretRef: &infrav1.LocalReference{Name: "manifests"}}},
+	}}
+	for _, namespace := range []string{"platform", "team-a", "team-b"} {
+		objects = append(objects, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c", Labels: map[string]string{"base": "true"}}})
+	}
+	objects = append(objects,
+		addon, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-c", Name: "c"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "manifests"}, Data: map[string][]byte{"a": []byte("lent")}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "manifests"}, Data: map[string][]byte{"a": []byte("own")}},
+	)
+	r := newReconciler(interceptor.Funcs{}, objects...)
+	r.Grants = &grant.Checker{Client: r.Client, Live: r.Client}
+	r.Recorder = events.NewFakeRecorder(10)
+	return r, addon
+}
+
+func lentTo(namespace string) *infrav1.CAPTReferenceGrant {
+	return &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "team"}, Spec: infrav1.CAPTReferenceGrantSpec{
+		From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{namespace}}}, To: []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedCAPTAddon}},
+	}}
+}
+
+func copies(t *testing.T, r *Reconciler) []string {
+	t.Helper()
+	var list addonsv1.CAPTAddonList
+	NewWithT(t).Expect(r.Client.List(t.Context(), &list)).To(Succeed())
+	var namespaces []string
+	for i := range list.Items {
+		if lender(&list.Items[i]) != "" {
+			namespaces = append(namespaces, list.Items[i].Namespace)
+		}
+	}
+	return namespaces
+}
+
+func TestLend_reachesGrantedNamespacesWithClusters(t *testing.T) {
+	g := NewWithT(t)
+	r, addon := lending(t)
+	g.Expect(r.lend(t.Context(), &scope{addon: addon})).To(Succeed())
+	g.Expect(copies(t, r)).To(BeEmpty(), "nothing is granted")
+
+	g.Expect(r.Client.Create(t.Context(), lentTo("team-a"))).To(Succeed())
+	s := &scope{addon: addon}
+	g.Expect(r.lend(t.Context(), s)).To(Succeed())
+	g.Expect(s.requeueAfter).To(Equal(lendInterval), "the labels of namespace team-b may change")
+	g.Expect(copies(t, r)).To(ConsistOf("team-a"))
+	g.Expect(r.addonsOfGrant(t.Context(), lentTo("team-a"))).To(ContainElements(
+		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "platform", Name: "base"}}, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team-a", Name: "base"}}))
+	g.Expect(r.copiesOf(t.Context(), addon)).To(HaveLen(1))
+	g.Expect(r.lentToCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "new", Labels: map[string]string{"base": "true"}}})).To(HaveLen(1))
+	g.Expect(r.copiesOfSource(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "manifests"}})).To(HaveLen(1))
+
+	t.Log("an add-on of the team with this name stays")
+	taken := addon.DeepCopy()
+	taken.ObjectMeta = metav1.ObjectMeta{Namespace: "team-b", Name: "base"}
+	r, addon = lending(t, taken, lentTo("team-b"))
+	g.Expect(r.lend(t.Context(), &scope{addon: addon})).To(Succeed())
+	g.Expect(copies(t, r)).To(BeEmpty())
+	g.Expect(<-r.Recorder.(*events.FakeRecorder).Events).To(ContainSubstring("NameTaken"))
+}
+
+// Whatever a team writes into a copy, it gets what the platform lends and nothing else.
+func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
+	g := NewWithT(t)
+	r, addon := lending(t, lentTo("team-a"))
+	forged := func(namespace string) *addonsv1.CAPTAddon {
+		return &addonsv1.CAPTAddon{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "base", Annotations: map[string]string{addonsv1.LentFromAnnotation: "platform"}},
+			Spec:       addonsv1.CAPTAddonSpec{Manifests: []addonsv1.ManifestSource{{Name: "all", SecretRef: &infrav1.LocalReference{Name: "credentials"}}}},
+		}
+	}
+	lent := forged("team-a")
+	g.Expect(r.borrow(t.Context(), lent)).To(Succeed())
+	g.Expect(lent.Spec).To(Equal(addon.Spec))
+	data, err := r.secretData(t.Context(), (&scope{addon: lent}).sources(), "manifests", "x")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(data).To(HaveKeyWithValue("a", []byte("lent")))
+
+	t.Log("without a grant nothing is read, rendered or removed")
+	stalled, ok := fault.AsWaiting(r.borrow(t.Context(), forged("team-b")))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(stalled.Reason).To(Equal(infrav1.NotGrantedReason))
+
+	t.Log("a copy is deleted with the add-on, and only then")
+	g.Expect(r.Client.Create(t.Context(), lent)).To(Succeed())
+	g.Expect(r.Client.Delete(t.Context(), addon)).To(Succeed())
+	g.Expect(r.borrow(t.Context(), lent)).To(MatchError(ContainSubstring("was deleted")))
+	g.Expect(apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), &addonsv1.CAPTAddon{}))).To(BeTrue())
+}

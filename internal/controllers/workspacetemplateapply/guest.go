@@ -1,0 +1,263 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+// router selects the steps of a workspace: those of a guest if its provider config was
+// lent to it. A guest has no runs: the workspace that its host creates for it has them, in
+// the namespace of the provider config, whose Secrets the users of the guest cannot read.
+type router struct {
+	r          *Reconciler
+	own, guest *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]
+}
+
+func (r *Reconciler) router() *router { return &router{r: r, own: r.frame(), guest: r.guestFrame()} }
+
+// Reconcile reconciles a workspace.
+func (f *router) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	apply := &infrav1.WorkspaceTemplateApply{}
+	if err := f.r.Client.Get(ctx, req.NamespacedName, apply); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
+	}
+	isGuest, err := f.r.isGuest(ctx, apply)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case isGuest:
+		return f.guest.Reconcile(ctx, req)
+	default:
+		return f.own.Reconcile(ctx, req)
+	}
+}
+
+// guestFrame returns the steps of a guest.
+func (r *Reconciler) guestFrame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope] {
+	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]{
+		Client:      r.Client,
+		WatchFilter: r.WatchFilter,
+		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
+		Scope: func(_ context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
+			return &scope{apply: apply, now: r.Now()}, nil
+		},
+		Steps: []reconcile.Step[scope]{
+			{Condition: infrav1.DependenciesReadyCondition, Run: r.hostGuest},
+			{Condition: infrav1.InputsValidCondition, Run: hosted(infrav1.InputsValidCondition)},
+			{Run: r.approval},
+			{Condition: infrav1.AppliedCondition, Run: hosted(infrav1.AppliedCondition), Message: appliedMessage},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.guestOutputs, Message: outputsMessage},
+			{Condition: infrav1.NoDriftCondition, Run: hosted(infrav1.NoDriftCondition), Informational: true},
+		},
+		Delete: []reconcile.Step[scope]{
+			{Condition: infrav1.DestroyedCondition, Run: r.dismissGuest},
+			{Run: r.cleanUpGuest},
+		},
+		Paused:       r.pauseHosted,
+		OnTransition: r.announce,
+	}
+}
+
+// isGuest reports whether a workspace runs in another namespace. It does if its template
+// is there and brings a provider config along, and it has no provider config of its own.
+// What was decided with the first run stays: the state does not move.
+func (r *Reconciler) isGuest(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	key := apply.Spec.TemplateRef.Key(apply.Namespace)
+	switch guest, _ := apply.HostedFor(); {
+	case apply.Status.Runs > 0 || guest != "":
+		return false, nil
+	case apply.Annotations[infrav1.HostedInAnnotation] != "":
+		return true, nil
+	case r.Grants == nil || r.Grants.Denied || key.Namespace == apply.Namespace || apply.Spec.ProviderConfigRef != nil:
+		return false, nil
+	}
+	sources := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
+	if found, err := r.exists(ctx, key, sources.Template); err != nil || !found {
+		return false, err
+	}
+	shared := sharedConfigKey(&sources)
+	if shared == nil {
+		return false, nil
+	}
+	if found, err := r.exists(ctx, hostedKey(apply, key.Namespace), &infrav1.WorkspaceTemplateApply{}); err != nil || found {
+		return found, err
+	}
+	own := client.ObjectKey{Namespace: apply.Namespace, Name: shared.Name}
+	if found, err := r.exists(ctx, own, &infrav1.WorkspaceProviderConfig{}); err != nil || found {
+		return false, err
+	}
+	return r.exists(ctx, *shared, &infrav1.WorkspaceProviderConfig{})
+}
+
+func (r *Reconciler) exists(ctx context.Context, key client.ObjectKey, obj client.Object) (bool, error) {
+	err := r.Client.Get(ctx, key, obj)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading %T %s: %w", obj, key, err)
+	}
+	return err == nil, nil
+}
+
+// hostNamespace returns the namespace in which a guest runs.
+func hostNamespace(apply *infrav1.WorkspaceTemplateApply) string {
+	if namespace := apply.Annotations[infrav1.HostedInAnnotation]; namespace != "" {
+		return namespace
+	}
+	return apply.Spec.TemplateRef.Key(apply.Namespace).Namespace
+}
+
+// hostGuest waits for what a guest depends on, and ensures that the workspace that runs
+// for it is as it should be.
+func (r *Reconciler) hostGuest(ctx context.Context, s *scope) error {
+	host := hostNamespace(s.apply)
+	refs := append(withGrants(s.apply.Namespace, references(s.apply)), reference{"WorkspaceTemplateApply", hostedKey(s.apply, host)})
+	r.tracker.set(s.name(), refs)
+	if err := r.readTemplate(ctx, s); err != nil {
+		return err
+	}
+	shared := sharedConfigKey(&s.sources)
+	if shared == nil || shared.Namespace != host {
+		return fault.Stall(infrav1.BackendChangedReason, "The state of this workspace is in namespace %s, where workspace %s runs for it: use a template of that namespace that has a providerConfigRef, and remove spec.providerConfigRef", host, hostedKey(s.apply, host).Name)
+	}
+	r.tracker.set(s.name(), append(refs, reference{"WorkspaceProviderConfig", *shared}))
+	if err := r.Grants.Check(ctx, s.apply.Namespace, infrav1.GrantedWorkspaceProviderConfig, *shared); err != nil {
+		return err
+	}
+	if waitsForOthers(s.apply) {
+		if err := r.waitForWorkspaces(ctx, s); err != nil {
+			return err
+		}
+		if err := r.waitForSecrets(ctx, s); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.hosted, err = r.ensureHosted(ctx, s.apply, host, false); err != nil {
+		return err
+	}
+	s.mirror()
+	return hosted(infrav1.DependenciesReadyCondition)(ctx, s)
+}
+
+// mirror copies the status of the workspace that runs for a guest. The number of runs
+// stays zero: the guest has none.
+func (s *scope) mirror() {
+	status, own := s.hosted.Status.DeepCopy(), &s.apply.Status
+	status.Conditions, status.ObservedGeneration, status.ConnectionSecretName = own.Conditions, own.ObservedGeneration, own.ConnectionSecretName
+	status.Runs = 0
+	if status.Plan != nil && own.Plan != nil && own.Plan.ID == status.Plan.ID {
+		// It is the approval of the guest that counts, which the next step reads.
+		status.Plan.ApprovedBy, status.Plan.ApprovedAt = own.Plan.ApprovedBy, own.Plan.ApprovedAt
+	} else if status.Plan != nil {
+		status.Plan.ApprovedBy, status.Plan.ApprovedAt = "", nil
+	}
+	s.apply.Status = *status
+}
+
+// hosted returns a step that has the result of a condition of the workspace that runs for
+// the guest.
+func hosted(condition string) func(context.Context, *scope) error {
+	return func(_ context.Context, s *scope) error {
+		c := meta.FindStatusCondition(s.hosted.Status.Conditions, condition)
+		switch {
+		case c == nil || c.ObservedGeneration != s.hosted.Generation:
+			return fault.Wait(infrav1.RunInProgressReason, "Waiting for workspace %s", client.ObjectKeyFromObject(s.hosted))
+		case c.Status == "True":
+			return nil
+		case c.Status == "False":
+			return fault.Wait(c.Reason, "%s", c.Message)
+		default:
+			return fault.Unknown(0, c.Reason, "%s", c.Message)
+		}
+	}
+}
+
+// guestOutputs copies the outputs into the connection Secret of the guest.
+func (r *Reconciler) guestOutputs(ctx context.Context, s *scope) error {
+	if err := hosted(infrav1.OutputsWrittenCondition)(ctx, s); err != nil {
+		return err
+	}
+	name, err := template.ConnectionSecretName(s.sources)
+	if err != nil {
+		return inputsFault(err)
+	}
+	s.apply.Status.ConnectionSecretName = name
+	if name == "" {
+		return nil
+	}
+	data, err := r.hostedOutputs(ctx, s.hosted)
+	if err != nil {
+		return err
+	}
+	s.inputs = &template.Inputs{ConnectionSecret: name, Request: terraform.Request{
+		Workspace: terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)},
+	}}
+	return r.writeConnection(ctx, s, data)
+}
+
+// dismissGuest deletes the workspace that runs for a guest, which destroys its resources.
+func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
+	if err := r.waitForOwner(ctx, s); err != nil {
+		return err
+	}
+	host := hostNamespace(s.apply)
+	r.tracker.set(s.name(), []reference{{"WorkspaceTemplateApply", hostedKey(s.apply, host)}})
+	found, err := r.readHosted(ctx, s.apply, host)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if found.DeletionTimestamp.IsZero() {
+		// It may have to retain the resources.
+		if found, err = r.ensureHosted(ctx, s.apply, host, false); err != nil {
+			return err
+		}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID})); err != nil {
+			return fmt.Errorf("deleting workspace %s: %w", client.ObjectKeyFromObject(found), err)
+		}
+	}
+	s.hosted = found
+	s.mirror()
+	if c := meta.FindStatusCondition(found.Status.Conditions, infrav1.DestroyedCondition); c != nil && c.Status != "True" {
+		return fault.Wait(c.Reason, "%s", c.Message)
+	}
+	return fault.Wait(infrav1.RunInProgressReason, "Waiting for the deletion of workspace %s", client.ObjectKeyFromObject(found))
+}
+
+// cleanUpGuest deletes or releases the connection Secret.
+func (r *Reconciler) cleanUpGuest(ctx context.Context, s *scope) error {
+	cleanUp := r.deleteSecrets
+	if s.apply.Spec.RetainWorkspaceOnDelete {
+		cleanUp = r.releaseSecrets
+	}
+	if err := cleanUp(ctx, s, componentConnection); err != nil {
+		return err
+	}
+	r.tracker.set(s.name(), nil)
+	deleteMetrics(s.apply)
+	return nil
+}
+
+// pauseHosted pauses the workspace that runs for a guest that is paused.
+func (r *Reconciler) pauseHosted(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (time.Duration, error) {
+	host := hostNamespace(apply)
+	if _, err := r.readHosted(ctx, apply, host); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	_, err := r.ensureHosted(ctx, apply, host, true)
+	return 0, err
+}

@@ -1,0 +1,193 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const (
+	// hostManager is the field manager of the workspaces that run for others. Fields that
+	// the guest does not set are left to the users of the host.
+	hostManager = "capt-host"
+	// hostPurpose is the purpose of the seal of these workspaces.
+	hostPurpose = "capt.appthrust.io/host"
+	// maxHostedName is the limit for the name of a workspace.
+	maxHostedName = 200
+)
+
+// hostedAnnotations are the annotations that a guest passes on. Those that read or change
+// the state are for the users of the host.
+var hostedAnnotations = []string{
+	infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation,
+	infrav1.RejectPlanAnnotation, infrav1.AllowDestroyAnnotation, infrav1.ForceUnlockAnnotation,
+}
+
+// hostedKey returns the key of the workspace that runs for a guest in a namespace. The
+// name of a namespace has no dot.
+func hostedKey(guest *infrav1.WorkspaceTemplateApply, namespace string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: record.Shorten(guest.Namespace+"."+guest.Name, maxHostedName)}
+}
+
+// readHosted reads the workspace that runs for a guest. It returns a fault if a user has
+// created a workspace with its name.
+func (r *Reconciler) readHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string) (*infrav1.WorkspaceTemplateApply, error) {
+	key, found := hostedKey(guest, namespace), &infrav1.WorkspaceTemplateApply{}
+	if err := r.Reader.Get(ctx, key, found); err != nil {
+		return nil, err //nolint:wrapcheck // The caller distinguishes one that does not exist.
+	}
+	if guestNamespace, name := found.HostedFor(); guestNamespace != guest.Namespace || name != guest.Name {
+		return nil, fault.Stall(infrav1.NotAllowedReason, "Workspace %s, which should run for this one, runs for itself or another one: rename it", key)
+	}
+	return found, nil
+}
+
+// ensureHosted creates or updates the workspace that runs for a guest, and returns it.
+func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
+	found, err := r.readHosted(ctx, guest, namespace)
+	switch {
+	case apierrors.IsNotFound(err) && guest.Annotations[infrav1.HostedInAnnotation] != "":
+		return nil, fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist: restore or move it, or remove the annotation %s to start with an empty state",
+			hostedKey(guest, namespace), infrav1.HostedInAnnotation)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, err
+	case err == nil && !found.DeletionTimestamp.IsZero() && guest.DeletionTimestamp.IsZero():
+		return nil, fault.Wait(clusterv1.DeletingReason, "Workspace %s, which runs for this one, is being deleted", client.ObjectKeyFromObject(found))
+	}
+	desired, sealErr := r.desiredHosted(ctx, guest, namespace, paused)
+	if sealErr != nil {
+		return nil, sealErr
+	}
+	if err != nil || differs(found, desired) {
+		if found, err = r.applyHosted(ctx, desired); err != nil {
+			return nil, err
+		}
+	}
+	if guest.Annotations == nil {
+		guest.Annotations = map[string]string{}
+	}
+	// It survives a move to another management cluster, where the status is lost.
+	guest.Annotations[infrav1.HostedInAnnotation] = namespace
+	return found, nil
+}
+
+// desiredHosted returns the workspace that runs for a guest. Nothing in it refers to an
+// object by a name that the guest chooses.
+func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
+	key := hostedKey(guest, namespace)
+	desired := &infrav1.WorkspaceTemplateApply{
+		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{
+			infrav1.HostedForAnnotation: guest.Namespace + "/" + guest.Name,
+		}},
+		Spec: *guest.Spec.DeepCopy(),
+	}
+	spec := &desired.Spec
+	spec.TemplateRef = infrav1.TemplateReference{Name: guest.Spec.TemplateRef.Name}
+	spec.ProviderConfigRef, spec.WaitForSecrets, spec.WaitForWorkspaces = nil, nil, nil
+	spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: key.Name + "-connection"}
+	for _, name := range hostedAnnotations {
+		if value, set := guest.Annotations[name]; set {
+			desired.Annotations[name] = value
+		}
+	}
+	if paused {
+		desired.Annotations[clusterv1.PausedAnnotation] = ""
+	}
+	if filter := guest.Labels[clusterv1.WatchLabel]; filter != "" {
+		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}
+	}
+	seal, err := r.SealKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	desired.Annotations[record.SealAnnotation] = seal.Sign(hostPurpose, hostedContent(desired))
+	return desired, nil
+}
+
+// hostedContent is what the seal of a workspace that runs for another one covers.
+func hostedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
+	return mustJSON([]string{apply.Namespace, apply.Name, apply.Annotations[infrav1.HostedForAnnotation]})
+}
+
+// differs reports whether a workspace is not as desired. What users of the host add is
+// not compared: the approval of a plan and further annotations.
+func differs(found, desired *infrav1.WorkspaceTemplateApply) bool {
+	spec := desired.Spec.DeepCopy()
+	if spec.ApprovedPlan == "" {
+		spec.ApprovedPlan = found.Spec.ApprovedPlan
+	}
+	same := map[string]string{}
+	maps.Copy(same, found.Annotations)
+	maps.Copy(same, desired.Annotations)
+	for _, name := range append([]string{clusterv1.PausedAnnotation}, hostedAnnotations...) {
+		if _, wanted := desired.Annotations[name]; !wanted {
+			delete(same, name)
+		}
+	}
+	return !equality.Semantic.DeepEqual(&found.Spec, spec) || !maps.Equal(found.Annotations, same)
+}
+
+func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+	if err != nil {
+		return nil, fmt.Errorf("encoding workspace %s: %w", desired.Name, err)
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	body := &unstructured.Unstructured{Object: content}
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(hostManager), client.ForceOwnership); err != nil {
+		return nil, fmt.Errorf("applying workspace %s: %w", client.ObjectKeyFromObject(desired), err)
+	}
+	applied := &infrav1.WorkspaceTemplateApply{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(desired), applied); err != nil {
+		return nil, fmt.Errorf("reading workspace %s: %w", client.ObjectKeyFromObject(desired), err)
+	}
+	return applied, nil
+}
+
+// checkHosting returns a fault unless a workspace that runs for one of another namespace
+// may do so: CAPT has created it, and template and provider config are granted to that
+// namespace.
+func (r *Reconciler) checkHosting(ctx context.Context, s *scope) error {
+	guest, _ := s.apply.HostedFor()
+	if guest == "" {
+		return nil
+	}
+	if s.key == nil || !s.key.Verify(hostPurpose, hostedContent(s.apply), s.apply.Annotations[record.SealAnnotation]) {
+		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it", infrav1.HostedForAnnotation)
+	}
+	if err := r.Grants.Check(ctx, guest, infrav1.GrantedWorkspaceTemplate, client.ObjectKeyFromObject(s.sources.Template)); err != nil {
+		return err
+	}
+	if config := s.sources.ProviderConfig; config != nil {
+		return r.Grants.Check(ctx, guest, infrav1.GrantedWorkspaceProviderConfig, client.ObjectKeyFromObject(config))
+	}
+	return nil
+}
+
+// hostedOutputs returns the outputs of the workspace that runs for a guest.
+func (r *Reconciler) hostedOutputs(ctx context.Context, found *infrav1.WorkspaceTemplateApply) (map[string][]byte, error) {
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: found.Namespace, Name: found.Status.ConnectionSecretName}
+	if err := r.Reader.Get(ctx, key, &secret); err != nil {
+		return nil, fmt.Errorf("reading the outputs of workspace %s: %w", client.ObjectKeyFromObject(found), err)
+	}
+	if !metav1.IsControlledBy(&secret, found) {
+		return nil, fault.Wait(infrav1.SecretConflictReason, "Secret %s does not have the outputs of workspace %s", key, found.Name)
+	}
+	return secret.Data, nil
+}
