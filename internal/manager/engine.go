@@ -67,7 +67,7 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.AllowProcess, "allow-process-executor-in-cluster", false, "Allow --executor=process inside a cluster, where modules can then use the manager's service account.")
 	fs.BoolVar(&o.InheritHome, "inherit-home", false, "Give the runs of the process executor the manager's home directory, with its credentials and SSH keys, instead of an empty one.")
 	fs.IntVar(&o.MaxRuns, "max-runs", 10, "Maximum number of concurrent Terraform runs.")
-	fs.IntVar(&o.MaxRunsPerNamespace, "max-runs-per-namespace", 0, "Maximum number of concurrent Terraform runs of one namespace. 0 leaves a fifth of --max-runs to the other namespaces.")
+	fs.IntVar(&o.MaxRunsPerNamespace, "max-runs-per-namespace", 0, "Maximum number of concurrent Terraform runs of one namespace. 0 leaves a fifth of --max-runs, at least one, to the other namespaces.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 15*time.Minute, "How long the pod of a run may take to start. Then the run fails and is retried with backoff, so that others get its slot. A pod whose image cannot be pulled fails after a third of it.")
 	fs.DurationVar(&o.MaxRunTimeout, "max-run-timeout", 12*time.Hour, "Longest timeout of a run. A longer one of a workspace or template is shortened. 0 means no limit.")
 	o.Sandbox = runner.SandboxAuto
@@ -136,7 +136,7 @@ func (o *EngineOptions) Validate() error {
 func (o *EngineOptions) limits() queue.Limits {
 	limits := queue.Limits{Total: o.MaxRuns, PerNamespace: o.MaxRunsPerNamespace}
 	if limits.PerNamespace == 0 {
-		limits.PerNamespace = o.MaxRuns - o.MaxRuns/5
+		limits.PerNamespace = max(1, o.MaxRuns-max(1, o.MaxRuns/5))
 	}
 	return limits
 }

@@ -72,7 +72,11 @@ func restrictedClient(policy *dial.Policy) sdkaws.HTTPClient {
 	if client, found := restricted.Load(policy); found {
 		return client.(sdkaws.HTTPClient)
 	}
-	client := httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = policy.DialContext }).Freeze()
+	// The policy checks each request, and so the hosts that a proxy would connect to.
+	client := &http.Client{
+		Transport: policy.Transport(httpClient.GetTransport()), Timeout: attemptTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	stored, _ := restricted.LoadOrStore(policy, client)
 	return stored.(sdkaws.HTTPClient)
 }

@@ -57,8 +57,9 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		if errors.Is(err, record.ErrForged) {
 			return r.withdraw(ctx, run, "Its request was changed")
 		}
-		if apierrors.IsForbidden(err) {
-			// A quota or a policy. Others need the slot meanwhile.
+		if apierrors.IsForbidden(err) || err != nil && run.age(r.Now()) > r.startTimeout() {
+			// A quota, a policy, or an object of that name that a user has created. Others
+			// need the slot meanwhile.
 			return r.failStart(ctx, run, message.Truncate(message.OneLine(err.Error()), maxSummary))
 		}
 		if err != nil {
@@ -260,11 +261,19 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 	}
 	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)
 	result.Unclaimed = !record.Claimed(live)
+	if result.Unclaimed && strings.Contains(explanation, unknownFlag) {
+		result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal
+		result.Diagnostics[0].Summary = "Runner outdated"
+		result.Diagnostics[0].Detail = "The image of the runner is older than the manager and does not know its flags: use the image of this release. " + explanation
+	}
 	if err := r.finish(ctx, run, live, result); err != nil {
 		return err
 	}
 	return fault.Wait(infrav1.RunInterruptedReason, "Run %s ended without a result; the next run continues from the state", run.id)
 }
+
+// unknownFlag is what a runner of an earlier version prints if it gets a new flag.
+const unknownFlag = "flag provided but not defined"
 
 // liveRun reads the Secret of a run from the API server.
 func (r *Reconciler) liveRun(ctx context.Context, run *runRecord) (*corev1.Secret, error) {

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -23,10 +24,7 @@ func (r *Reconciler) isStuck(run *runRecord, explanation string) bool {
 	if record.Claimed(run.secret) || run.executor() != infrav1.ExecutorJob {
 		return false
 	}
-	timeout := r.StartTimeout
-	if timeout == 0 {
-		timeout = defaultStartTimeout
-	}
+	timeout := r.startTimeout()
 	for _, reason := range hopeless {
 		if strings.Contains(explanation, reason) {
 			return run.age(r.Now()) > timeout/3
@@ -35,8 +33,14 @@ func (r *Reconciler) isStuck(run *runRecord, explanation string) bool {
 	return run.age(r.Now()) > timeout
 }
 
+// startTimeout returns how long a run may take to start.
+func (r *Reconciler) startTimeout() time.Duration { return cmp.Or(r.StartTimeout, defaultStartTimeout) }
+
 // age returns how long ago a run was recorded.
 func (run *runRecord) age(now time.Time) time.Duration {
+	if run.secret.CreationTimestamp.IsZero() {
+		return 0
+	}
 	return now.Sub(run.secret.CreationTimestamp.Time)
 }
 

@@ -92,6 +92,35 @@ func shared(path string) string {
 	return ""
 }
 
+// list returns the names of the files in a directory. It omits symbolic links, which have
+// the rules of their targets.
+func list(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Type()&os.ModeSymlink == 0 {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
+}
+
+// leading returns the names in a directory that lead to hidden files.
+func leading(prefix string, hidden []string) []string {
+	var names []string
+	for _, path := range hidden {
+		if rest, found := strings.CutPrefix(path, prefix); found {
+			name, _, _ := strings.Cut(rest, string(filepath.Separator))
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // beside returns rules that allow everything below a directory except the hidden paths.
 func beside(dir string, hidden []string) ([]rule, error) {
 	if slices.Contains(hidden, dir) {
@@ -101,20 +130,17 @@ func beside(dir string, hidden []string) ([]rule, error) {
 	if !slices.ContainsFunc(hidden, func(path string) bool { return strings.HasPrefix(path, prefix) }) {
 		return []rule{{path: dir}}, nil
 	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+	names, err := list(dir)
+	if errors.Is(err, os.ErrPermission) {
+		// What is beside the hidden files cannot be listed, and is forbidden too.
+		names, err = leading(prefix, hidden), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the files beside hidden ones: %w", err)
 	}
 	var rules []rule
-	for _, entry := range entries {
-		// A symbolic link has the rule of its target.
-		if entry.Type()&os.ModeSymlink != 0 {
-			continue
-		}
-		more, err := beside(filepath.Join(dir, entry.Name()), hidden)
+	for _, name := range names {
+		more, err := beside(filepath.Join(dir, name), hidden)
 		if err != nil {
 			return nil, err
 		}

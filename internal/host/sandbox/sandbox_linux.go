@@ -33,6 +33,18 @@ func Check() error {
 	return nil
 }
 
+// Check returns an error if the sandbox cannot be created.
+func (r Rules) Check() error {
+	if err := Check(); err != nil {
+		return err
+	}
+	ruleset, err := r.ruleset()
+	if err != nil {
+		return fmt.Errorf("creating the sandbox: %w", err)
+	}
+	return unix.Close(ruleset)
+}
+
 // version returns the version of Landlock, or 0.
 func version() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -124,7 +136,10 @@ func allow(ruleset int, rule rule, handled uint64) error {
 	}
 	defer func() { _ = unix.Close(parent) }()
 	var stat unix.Stat_t
-	if err := unix.Fstat(parent, &stat); err != nil {
+	if err := unix.Fstat(parent, &stat); errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.EIO) {
+		// A mount whose server has ended. Nothing can use it.
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("reading the attributes of %s: %w", rule.path, err)
 	}
 	rights := handled

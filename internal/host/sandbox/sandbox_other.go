@@ -9,3 +9,6 @@ func Check() error { return ErrUnavailable }
 
 // Start returns ErrUnavailable.
 func (Rules) Start(*exec.Cmd) error { return ErrUnavailable }
+
+// Check returns ErrUnavailable.
+func (Rules) Check() error { return ErrUnavailable }

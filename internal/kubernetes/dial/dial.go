@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -186,12 +187,14 @@ func (p *Policy) DialContext(ctx context.Context, network, address string) (net.
 func (p *Policy) Transport(base *http.Transport) http.RoundTripper {
 	base = base.Clone()
 	base.DialContext = p.DialContext
-	return checked{policy: p, next: base}
+	return checked{policy: p, proxy: base.Proxy, next: base}
 }
 
 type checked struct {
 	policy *Policy
-	next   http.RoundTripper
+	// proxy returns the proxy of a request, or nil. It may be nil.
+	proxy func(*http.Request) (*url.URL, error)
+	next  http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -201,14 +204,34 @@ func (c checked) RoundTrip(request *http.Request) (*http.Response, error) {
 		if err := c.policy.checkName(host); err != nil {
 			return nil, err
 		}
-		// A proxy would connect to it.
 		if addr, err := netip.ParseAddr(host); err == nil {
 			if err := c.policy.Check(addr); err != nil {
 				return nil, err
 			}
+		} else if err := c.checkProxied(request, host); err != nil {
+			return nil, err
 		}
 	}
 	return c.next.RoundTrip(request)
+}
+
+// numeric matches hosts that some programs read as an address, such as 2852039166,
+// 0xa9fea9fe and 169.254.43518.
+var numeric = regexp.MustCompile(`^(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+))*\.?$`)
+
+// checkProxied returns an error if a proxy would connect to an address that is denied. The
+// proxy resolves the name itself, so this is not as strict as DialContext.
+func (c checked) checkProxied(request *http.Request, host string) error {
+	if c.proxy == nil {
+		return nil
+	}
+	if proxy, err := c.proxy(request); err != nil || proxy == nil {
+		return err
+	}
+	if numeric.MatchString(host) {
+		return fmt.Errorf("%s: %w", host, ErrDenied)
+	}
+	return c.policy.CheckHost(request.Context(), host)
 }
 
 // ParseNetworks returns networks in CIDR notation. An address is a network of its own.

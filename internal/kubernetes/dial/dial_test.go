@@ -147,6 +147,9 @@ func TestTransport_doesNotAskAProxyForADeniedAddress(t *testing.T) {
 		return err
 	}
 	g.Expect(send("http://169.254.169.254/latest/meta-data/")).To(MatchError(ErrDenied))
+	for _, name := range []string{"localhost", "2852039166", "0xa9fea9fe", "0xa9.0xfe.43518", "169.254.43518", "0251.0376.0251.0376"} {
+		g.Expect(send("http://"+name+"/latest/meta-data/")).To(MatchError(ErrDenied), name)
+	}
 	g.Expect(asked).To(Equal(0))
 	g.Expect(send("http://charts.example.com/")).To(Succeed(), "the proxy itself may have any address")
 	g.Expect(asked).To(Equal(1))

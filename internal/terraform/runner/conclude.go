@@ -71,7 +71,7 @@ func (run *execution) redact() {
 	if run.request == nil {
 		return
 	}
-	run.result.Redact(run.request.Redactor())
+	run.result.Redact(run.redactor())
 }
 
 func diagnostic(summary, detail string) terraform.Diagnostics {

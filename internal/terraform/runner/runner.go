@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,11 +78,20 @@ type execution struct {
 	creates bool
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
+	// secrets is set by redactor.
+	secrets      *terraform.Redactor
+	redactorOnce sync.Once
+}
+
+// redactor returns the redactor of the request, which needs time and memory to build.
+func (run *execution) redactor() *terraform.Redactor {
+	run.redactorOnce.Do(func() { run.secrets = run.request.Redactor() })
+	return run.secrets
 }
 
 // printf writes a line to the run's log.
 func (run *execution) printf(format string, args ...any) {
-	line := run.request.Redactor().Replace(fmt.Sprintf(format, args...))
+	line := run.redactor().Replace(fmt.Sprintf(format, args...))
 	fmt.Fprintf(&run.report.log, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line)
 }
 

@@ -43,7 +43,7 @@ func (r *Runner) enterSandbox(run *execution) error {
 	if r.Sandbox == SandboxOff || len(r.Hidden) == 0 {
 		return nil
 	}
-	err := sandbox.Check()
+	err := (sandbox.Rules{Hidden: r.Hidden}).Check()
 	if err == nil {
 		r.workdir.Hidden = r.Hidden
 		if exposed := (sandbox.Rules{Hidden: r.Hidden}).Exposed(); len(exposed) > 0 {
