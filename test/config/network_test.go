@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -85,4 +86,26 @@ func TestNetworkPolicies_selectThePods(t *testing.T) {
 	var manager appsv1.Deployment
 	g.Expect(yaml.Unmarshal(text, &manager)).To(Succeed())
 	g.Expect(readPolicy(t, "manager.yaml").Spec.PodSelector.MatchLabels).To(Equal(manager.Spec.Selector.MatchLabels))
+}
+
+// The chart has the same policies as config/network.
+func TestNetworkPolicies_areInTheChart(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "charts", "capt", "templates", "networkpolicies.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var specs []networkingv1.NetworkPolicySpec
+	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
+		var lines []string
+		for line := range strings.Lines(part) {
+			if !strings.Contains(line, "{{") {
+				lines = append(lines, line)
+			}
+		}
+		var policy networkingv1.NetworkPolicy
+		g.Expect(yaml.UnmarshalStrict([]byte(strings.Join(lines, "")), &policy)).To(Succeed())
+		specs = append(specs, policy.Spec)
+	}
+	g.Expect(specs).To(Equal([]networkingv1.NetworkPolicySpec{readPolicy(t, "manager.yaml").Spec, readPolicy(t, "runs/runs.yaml").Spec}))
 }
