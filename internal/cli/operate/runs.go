@@ -45,13 +45,29 @@ func RunIDs(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 	return ids, nil
 }
 
+// maxHostedName is the limit for the name of a workspace.
+const maxHostedName = 200
+
+// checkHosted returns an error that names the workspace that runs for this one in another
+// namespace, if there is one.
+func checkHosted(apply *infrav1.WorkspaceTemplateApply) error {
+	host := apply.Annotations[infrav1.HostedInAnnotation]
+	if host == "" {
+		return nil
+	}
+	name := record.Shorten(apply.Namespace+"."+apply.Name, maxHostedName)
+	return fmt.Errorf("%s runs in namespace %s, which has its logs and its state: use -n %s %s, if you may", apply.Name, host, host, name)
+}
+
 // RunSecret returns the record of a run, or of the newest run if id is empty.
 func RunSecret(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, id string) (*corev1.Secret, error) {
 	ids, err := RunIDs(ctx, c, apply)
 	if err != nil {
 		return nil, err
 	}
-	switch {
+	switch err := checkHosted(apply); {
+	case err != nil && len(ids) == 0:
+		return nil, err
 	case len(ids) == 0:
 		return nil, fmt.Errorf("%s has no runs yet: see kubectl describe wsta %s", apply.Name, apply.Name)
 	case id == "":

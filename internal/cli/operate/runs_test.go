@@ -56,6 +56,11 @@ func TestRunSecret_isTheNewestByNumber(t *testing.T) {
 	g.Expect(err).To(MatchError(`run "net-r99" not found: did you mean "net-r9"?`))
 	_, err = RunSecret(t.Context(), newClient(), apply, "")
 	g.Expect(err).To(MatchError("net has no runs yet: see kubectl describe wsta net"))
+
+	apply.Annotations = map[string]string{infrav1.HostedInAnnotation: "platform"}
+	_, err = RunSecret(t.Context(), newClient(), apply, "")
+	g.Expect(err).To(MatchError(ContainSubstring("use -n platform " + apply.Namespace + ".net")))
+	g.Expect(RequestCommand(t.Context(), newClient(), apply, &terraform.StateCommand{}, nil, false)).To(MatchError(ContainSubstring("-n platform")))
 }
 
 func TestPlanOf_fallsBackToTheStatus(t *testing.T) {

@@ -56,6 +56,9 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 
 // checkPending returns an error if another command was not executed yet.
 func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
+	if err := checkHosted(apply); err != nil {
+		return err
+	}
 	if err := checkUsesState(apply); err != nil {
 		return err
 	}
