@@ -43,8 +43,8 @@ func newApproveCommand(o *Options) *cobra.Command {
 		Use:   "approve NAME",
 		Short: "Approve the waiting plan of a workspace",
 		Long: `Approve the waiting plan of a workspace. CAPT then applies exactly this plan. A plan
-waits if the workspace has approval: Manual, or if the plan would destroy protected
-resources.
+waits if the workspace has approval: Manual, if it would destroy protected resources,
+or if the workspace is being deleted and has destroyApproval: Manual.
 
 The command prints the plan and asks for confirmation, unless --plan or --yes is
 set.`,
@@ -70,7 +70,7 @@ set.`,
 					return err
 				}
 			}
-			if err := o.confirm(yes || planID != "", fmt.Sprintf("Apply plan %s to %s?", d.plan.ID, d.apply.Name)); err != nil {
+			if err := o.confirm(yes || planID != "", question(d)); err != nil {
 				return err
 			}
 			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses); err != nil {
@@ -91,6 +91,14 @@ set.`,
 	return cmd
 }
 
+// question returns what the user confirms.
+func question(d *pendingDecision) string {
+	if d.plan.Operation == infrav1.PlanDestroy {
+		return fmt.Sprintf("Destroy %d resources of %s, which is being deleted, with plan %s?", d.plan.Destroy, d.apply.Name, d.plan.ID)
+	}
+	return fmt.Sprintf("Apply plan %s to %s?", d.plan.ID, d.apply.Name)
+}
+
 // decided reports whether an approved plan is applied, failed or replaced.
 func decided(apply *infrav1.WorkspaceTemplateApply, planID string) bool {
 	if apply.Status.Run != nil {
@@ -106,7 +114,8 @@ func newRejectCommand(o *Options) *cobra.Command {
 		Use:   "reject NAME",
 		Short: "Reject the waiting plan of a workspace",
 		Long: `Reject the waiting plan of a workspace. Nothing is applied until the inputs change
-or a new plan is requested with captctl retry.`,
+or a new plan is requested with captctl retry. If the workspace is being deleted, its
+resources stay until then.`,
 		Example: "  captctl reject network-a --plan plan-0123456789abcdef",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := o.pendingDecision(cmd, args[0], planID)

@@ -90,7 +90,7 @@ func changesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 
 // printPlan prints a plan in the format of Terraform.
 func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.Style, now time.Time) error {
-	header := fmt.Sprintf("Plan %s of %s, created %s ago by run %s%s\n\n", plan.ID, plan.Workspace, text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
+	header := fmt.Sprintf("%s %s of %s, created %s ago by run %s%s\n\n", planTitle(plan), plan.ID, plan.Workspace, text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
 	if _, err := io.WriteString(w, header); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -162,12 +162,20 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
 	if note := unchangedNote(plan); note != "" {
 		body += note + "\n"
 	}
-	_, err = fmt.Fprintf(w, "### Plan of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s",
-		plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), body)
+	_, err = fmt.Fprintf(w, "### %s of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s",
+		planTitle(plan), plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), body)
 	if err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
 	return nil
+}
+
+// planTitle returns the kind of a plan.
+func planTitle(plan *operate.Plan) string {
+	if plan.Operation == infrav1.PlanDestroy {
+		return "Destroy plan"
+	}
+	return "Plan"
 }
 
 // planState returns the state of a waiting plan, or an empty string.

@@ -22,6 +22,12 @@ const (
 	OperationPlanAndApply Operation = "PlanAndApply"
 	// OperationDestroy plans the destruction of all resources and applies that plan.
 	OperationDestroy Operation = "Destroy"
+	// OperationPlanDestroy plans the destruction of all resources and saves the plan for
+	// a later OperationApplyDestroy.
+	OperationPlanDestroy Operation = "PlanDestroy"
+	// OperationApplyDestroy applies exactly the saved plan Request.Plan of an
+	// OperationPlanDestroy.
+	OperationApplyDestroy Operation = "ApplyDestroy"
 	// OperationCheckDrift compares the state with the real resources without
 	// changing either.
 	OperationCheckDrift Operation = "CheckDrift"
@@ -36,6 +42,17 @@ const (
 	// the request, and verifies the copy.
 	OperationMoveState Operation = "MoveState"
 )
+
+// Destroys reports whether an operation destroys all resources, or plans to.
+func (o Operation) Destroys() bool {
+	return o == OperationDestroy || o == OperationPlanDestroy || o == OperationApplyDestroy
+}
+
+// SavesPlan reports whether an operation only saves a plan.
+func (o Operation) SavesPlan() bool { return o == OperationPlan || o == OperationPlanDestroy }
+
+// AppliesPlan reports whether an operation applies a saved plan.
+func (o Operation) AppliesPlan() bool { return o == OperationApply || o == OperationApplyDestroy }
 
 // Source is the kind of a module's source.
 type Source string

@@ -70,11 +70,11 @@ func (r *Request) validateInputs() error {
 
 func (r *Request) validateOperation() error {
 	switch r.Operation {
-	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationCheckDrift, OperationSaveState:
+	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationPlanDestroy, OperationCheckDrift, OperationSaveState:
 		return nil
-	case OperationApply:
+	case OperationApply, OperationApplyDestroy:
 		if r.Plan == nil || r.Plan.ID == "" {
-			return errors.New("operation Apply requires the plan to apply")
+			return fmt.Errorf("operation %s requires the plan to apply", r.Operation)
 		}
 		return nil
 	case OperationRestoreState:

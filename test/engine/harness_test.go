@@ -30,7 +30,7 @@ import (
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, &env))
+	os.Exit(testenv.Run(m, &env, testenv.WithControllerManager()))
 }
 
 // shared is the manager of all tests that do not stop it.

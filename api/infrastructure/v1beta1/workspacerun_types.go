@@ -5,12 +5,23 @@ import (
 )
 
 // RunOperation is the operation of a run.
-// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;CheckDrift;RestoreState;SaveState;StateCommand;MoveState
+// +kubebuilder:validation:Enum=Plan;Apply;PlanAndApply;Destroy;PlanDestroy;ApplyDestroy;CheckDrift;RestoreState;SaveState;StateCommand;MoveState
 type RunOperation string
 
 // RunOutcome is how a run ended.
 // +kubebuilder:validation:Enum=Succeeded;Planned;NoChanges;Blocked;Failed;Interrupted;Canceled;TimedOut;Lost
 type RunOutcome string
+
+// PlanOperation is what applying a plan does.
+// +kubebuilder:validation:Enum=Apply;Destroy
+type PlanOperation string
+
+const (
+	// PlanApply changes resources according to the inputs.
+	PlanApply PlanOperation = "Apply"
+	// PlanDestroy destroys all resources of a workspace that is being deleted.
+	PlanDestroy PlanOperation = "Destroy"
+)
 
 // ResourceChange is one change a plan would make.
 type ResourceChange struct {
@@ -94,6 +105,11 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs,omitempty"`
+
+	// operation is what applying the plan does: Apply changes resources according to
+	// the inputs, Destroy destroys them because the workspace is being deleted.
+	// +optional
+	Operation PlanOperation `json:"operation,omitempty"`
 
 	// waiting reports that the plan has not been applied and waits for approval.
 	// +optional

@@ -106,6 +106,13 @@ type WorkspaceSpec struct {
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
+	// destroyApproval specifies whether the deletion of a WorkspaceTemplateApply
+	// destroys its resources at once (Auto), or waits until a user approves the plan
+	// that destroys them (Manual). With Manual, protected resources also hold the
+	// deletion back. Defaults to Auto.
+	// +optional
+	DestroyApproval ApprovalMode `json:"destroyApproval,omitempty"`
+
 	// protect lists the resources that no plan may destroy or replace unless a
 	// user names their address: resource addresses, or types such as
 	// aws_eks_cluster. A '*' stands for any characters.

@@ -133,7 +133,6 @@ const (
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.
-// +kubebuilder:validation:XValidation:rule="!has(self.approvedPlan) || !has(self.approval) || self.approval == 'Manual'",fieldPath=".approvedPlan",message="approvedPlan requires approval: Manual: set it, or remove approvedPlan"
 type WorkspaceTemplateApplySpec struct {
 	// templateRef names the WorkspaceTemplate to apply.
 	// +required
@@ -188,8 +187,15 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
 
+	// destroyApproval specifies whether the deletion of this object destroys its
+	// resources at once (Auto), or waits until a user approves the plan that destroys
+	// them (Manual). With Manual, protected resources also hold the deletion back.
+	// Manual of the template cannot be overridden. Defaults to Auto.
+	// +optional
+	DestroyApproval ApprovalMode `json:"destroyApproval,omitempty"`
+
 	// approvedPlan is the identity of the plan that may be applied, as shown in
-	// status.plan.id. Any other plan waits.
+	// status.plan.id. Any other plan that requires approval waits.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

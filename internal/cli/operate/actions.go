@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // patch edits a workspace and writes the difference.
@@ -51,16 +52,22 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	if err != nil {
 		return err
 	}
-	return patch(ctx, c, apply, func() { approve(apply, plan, policy.Approval, allowDestroy) })
+	return patch(ctx, c, apply, func() { approve(apply, plan, needsApproval(plan, policy), allowDestroy) })
 }
 
-// approve sets the fields that approve a plan. With approval: Auto only the
-// protection holds a plan back, so spec.approvedPlan stays as it is.
-func approve(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, approval infrav1.ApprovalMode, allowDestroy []string) {
+// needsApproval reports whether a plan waits until a user approves it. Otherwise only
+// the protection holds it back.
+func needsApproval(plan *infrav1.PlanStatus, policy template.Policy) bool {
+	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy
+}
+
+// approve sets the fields that approve a plan. If only the protection holds it back,
+// spec.approvedPlan stays as it is.
+func approve(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, needed bool, allowDestroy []string) {
 	if len(allowDestroy) > 0 {
 		apply.Annotations[infrav1.AllowDestroyAnnotation] = strings.Join(allowedAddresses(apply, allowDestroy), ",")
 	}
-	if approval == infrav1.ApprovalManual {
+	if needed {
 		apply.Spec.ApprovedPlan = plan.ID
 	}
 	if apply.Annotations[infrav1.RejectPlanAnnotation] == plan.ID {
@@ -99,7 +106,7 @@ func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	if err != nil {
 		return err
 	}
-	if policy.Approval != infrav1.ApprovalManual {
+	if !needsApproval(plan, policy) {
 		return fmt.Errorf("%s has approval: Auto, and its protected resources already block the plan: there is nothing to reject", apply.Name)
 	}
 	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.RejectPlanAnnotation] = plan.ID })

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 func workspace(name string) *infrav1.WorkspaceTemplateApply {
@@ -88,6 +89,7 @@ func TestCheckProtected_readsTheAnnotationAsTheControllerDoes(t *testing.T) {
 func TestApprove_setsOnlyWhatTheApprovalModeNeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		approval     infrav1.ApprovalMode
+		operation    infrav1.PlanOperation
 		annotations  map[string]string
 		allowDestroy []string
 		wantPlan     string
@@ -96,6 +98,7 @@ func TestApprove_setsOnlyWhatTheApprovalModeNeeds(t *testing.T) {
 		"manual approval":       {approval: infrav1.ApprovalManual, wantPlan: "plan-1"},
 		"automatic approval":    {approval: infrav1.ApprovalAuto},
 		"no approval mode":      {},
+		"deletion":              {approval: infrav1.ApprovalAuto, operation: infrav1.PlanDestroy, wantPlan: "plan-1"},
 		"allowed address":       {approval: infrav1.ApprovalAuto, allowDestroy: []string{"a.b"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b"}},
 		"addresses are added":   {annotations: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}, allowDestroy: []string{"c.d", "e.f"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b,c.d,e.f"}},
 		"addresses are kept":    {annotations: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}},
@@ -106,7 +109,8 @@ func TestApprove_setsOnlyWhatTheApprovalModeNeeds(t *testing.T) {
 			g := NewWithT(t)
 			apply := workspace("net")
 			maps.Copy(apply.Annotations, tc.annotations)
-			approve(apply, &infrav1.PlanStatus{ID: "plan-1"}, tc.approval, tc.allowDestroy)
+			plan := &infrav1.PlanStatus{ID: "plan-1", Operation: tc.operation}
+			approve(apply, plan, needsApproval(plan, template.Policy{Approval: tc.approval}), tc.allowDestroy)
 			g.Expect(apply.Spec.ApprovedPlan).To(Equal(tc.wantPlan))
 			if len(tc.want) == 0 {
 				g.Expect(apply.Annotations).To(BeEmpty())

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,40 @@ func destruction(apply *infrav1.WorkspaceTemplateApply) error {
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s is being destroyed", apply.Name)
 	case terminalReasons[destroyed.Reason]:
 		return fault.Stall(infrav1.WorkspaceFailedReason, "WorkspaceTemplateApply %s: %s", apply.Name, destroyed.Message)
+	case destroyed.Reason == infrav1.WaitingForApprovalReason:
+		return fault.Wait(infrav1.WaitingForApprovalReason, "WorkspaceTemplateApply %s: %s", apply.Name, destroyed.Message)
 	default:
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s: %s", apply.Name, destroyed.Message)
 	}
+}
+
+// DestroyingSince returns the time since which the workspace of an object has been
+// destroying, if it began to wait at the given time. The time in which a plan waited for
+// approval does not count.
+func (k *Keeper) DestroyingSince(ctx context.Context, owner client.Object, since time.Time) (time.Time, error) {
+	apply, err := k.Find(ctx, owner)
+	if err != nil || apply == nil {
+		return since, err
+	}
+	return destroyingSince(apply, since), nil
+}
+
+// applyDestroy is the operation of a run that destroys according to an approved plan.
+const applyDestroy = infrav1.RunOperation("ApplyDestroy")
+
+func destroyingSince(apply *infrav1.WorkspaceTemplateApply, since time.Time) time.Time {
+	var started []time.Time
+	if run := apply.Status.Run; run != nil && run.Operation == applyDestroy {
+		started = append(started, run.StartedAt.Time)
+	}
+	for _, run := range apply.Status.History {
+		if run.Operation == applyDestroy {
+			started = append(started, run.StartedAt.Time)
+		}
+	}
+	if len(started) > 0 && started[len(started)-1].After(since) {
+		// The history has the newest run first.
+		return started[len(started)-1]
+	}
+	return since
 }

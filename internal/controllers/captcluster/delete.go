@@ -60,8 +60,14 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if !fault.Is(err) || s.infra.Spec.RetainVPCOnDelete {
 		return err
 	}
-	destroyed := conditions.Get(s.infra, infrav1.DestroyedCondition)
-	overdue := destroyed != nil && destroyed.Status == metav1.ConditionFalse && r.Now().Sub(destroyed.LastTransitionTime.Time) > destroyTimeout
+	overdue := false
+	if destroyed := conditions.Get(s.infra, infrav1.DestroyedCondition); destroyed != nil && destroyed.Status == metav1.ConditionFalse {
+		since, findErr := r.Workspaces.DestroyingSince(ctx, s.infra, destroyed.LastTransitionTime.Time)
+		if findErr != nil {
+			return findErr
+		}
+		overdue = r.Now().Sub(since) > destroyTimeout
+	}
 	var users []string
 	if _, stalled := fault.AsStalled(err); stalled || overdue || strings.Contains(err.Error(), dependencyViolation) {
 		users = r.vpcUsers(ctx, s)
@@ -106,6 +112,9 @@ func destroyProgress(err error, overdue bool, vpc string, users []string) error 
 	switch {
 	case !ok:
 		return err
+	case waiting.Reason == infrav1.WaitingForApprovalReason:
+		// A user decides when it continues.
+		return fault.WaitFor(waiting.RetryAfter, waiting.Reason, "%s%s", waiting.Message(), hint)
 	case overdue:
 		return fault.WaitFor(controlPlaneInterval, controlplanev1.DeadlineExceededReason, "Not destroyed after %s: %s%s%s", destroyTimeout, waiting.Message(), text, hint)
 	default:

@@ -25,6 +25,7 @@ func TestDestroyProgress(t *testing.T) {
 		text    string
 	}{
 		"running":         {err: wait, reason: infrav1.WaitingForWorkspaceReason, text: "being destroyed"},
+		"approval":        {err: fault.Wait(infrav1.WaitingForApprovalReason, "plan-1 waits"), overdue: true, reason: infrav1.WaitingForApprovalReason, text: "plan-1 waits; to leave the VPC vpc-1 and"},
 		"blocked":         {err: wait, users: users, reason: infrav1.WaitingForWorkspaceReason, text: "being destroyed. " + listed},
 		"overdue":         {err: wait, overdue: true, users: users, reason: controlplanev1.DeadlineExceededReason, text: listed + "; to leave the VPC vpc-1 and"},
 		"failed":          {err: stall, users: users, reason: infrav1.WorkspaceFailedReason, text: listed + "; to leave"},

@@ -187,8 +187,11 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 		s.notes[infrav1.DestroyedCondition] = s.skippedNote(skipDestroy, infrav1.DestroyedCondition)
 	case fault.Is(err):
 		r.sweepInterfaces(ctx, s)
-		waited := s.now.Sub(s.waitingSince(infrav1.DestroyedCondition))
-		return destroyProgress(err, waited, destroyTimeouts*s.deletionTimeout())
+		since, findErr := r.Workspaces.DestroyingSince(ctx, s.controlPlane, s.waitingSince(infrav1.DestroyedCondition))
+		if findErr != nil {
+			return findErr
+		}
+		return destroyProgress(err, s.now.Sub(since), destroyTimeouts*s.deletionTimeout())
 	}
 	return err
 }
@@ -202,6 +205,10 @@ func destroyProgress(err error, waited, timeout time.Duration) error {
 	waiting, ok := fault.AsWaiting(err)
 	if !ok {
 		return err
+	}
+	if waiting.Reason == infrav1.WaitingForApprovalReason {
+		// A user decides when it continues.
+		return fault.WaitFor(interfacesInterval, waiting.Reason, "%s%s", waiting.Message(), skip)
 	}
 	if waited > timeout {
 		return fault.WaitFor(interfacesInterval, controlplanev1.DeadlineExceededReason, "Not destroyed after %s: %s%s", timeout, waiting.Message(), skip)

@@ -177,8 +177,12 @@ func (s *scope) obsolete(run *runRecord) string {
 func (s *scope) obsoleteInDeletion(run *runRecord) string {
 	retain := s.apply.Spec.RetainWorkspaceOnDelete
 	switch {
-	case run.operation() == terraform.OperationDestroy && retain:
+	case run.operation().Destroys() && retain:
 		return "The resources are retained"
+	case run.operation() == terraform.OperationDestroy && s.policy.DestroyApproval == infrav1.ApprovalManual && !s.wasEmpty(run):
+		return "The deletion waits for an approved plan"
+	case run.operation() == terraform.OperationApplyDestroy && !s.destroyApproved():
+		return "The plan is not approved any more"
 	case run.operation() == terraform.OperationSaveState && !retain:
 		return "The resources are not retained"
 	case run.operation() == terraform.OperationRestoreState && run.inputs() != restoreInputs(record.Shorten(s.restore(), maxSnapshot)):
@@ -202,7 +206,7 @@ func settingsOf(request *terraform.Request) string {
 // belongsToDeletion reports whether a run is a part of the deletion of a workspace.
 func belongsToDeletion(operation terraform.Operation) bool {
 	switch operation {
-	case terraform.OperationDestroy, terraform.OperationSaveState, terraform.OperationMoveState, terraform.OperationRestoreState, terraform.OperationStateCommand:
+	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy, terraform.OperationSaveState, terraform.OperationMoveState, terraform.OperationRestoreState, terraform.OperationStateCommand:
 		return true
 	default:
 		return false

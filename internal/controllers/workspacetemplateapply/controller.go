@@ -142,8 +142,10 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.pruneRuns},
+			{Run: r.prunePlans},
 			{Run: r.pruneMoved},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},

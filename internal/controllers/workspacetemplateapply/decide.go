@@ -51,6 +51,8 @@ type situation struct {
 	driftRequest string
 	// lastApplied is the time of the last successful apply.
 	lastApplied time.Time
+	// isOwned is set if the workspace belongs to a cluster or a machine.
+	isOwned bool
 	// jitter is between -1 and 1. It is constant for a workspace.
 	jitter float64
 	now    time.Time

@@ -61,7 +61,12 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 		}
 		return err
 	}
-	next, err := decideDestroy(s.situation())
+	situation := s.situation()
+	if frees {
+		// There is nothing to approve.
+		situation.policy.DestroyApproval = infrav1.ApprovalAuto
+	}
+	next, err := decideDestroy(situation)
 	if _, stalled := fault.AsStalled(err); frees && stalled {
 		return nil
 	}
@@ -147,11 +152,64 @@ func decideDestroy(s situation) (decision, error) {
 	if err != nil || next != noRun {
 		return next, err
 	}
+	if s.policy.DestroyApproval == infrav1.ApprovalManual {
+		return s.decideManualDestroy()
+	}
 	destroy := decision{operation: terraform.OperationDestroy}
 	if s.requested() {
 		return destroy, nil
 	}
 	return s.attempt(destroy, destroyInputs)
+}
+
+// decideManualDestroy decides for destroyApproval: Manual, from the plan to approval to
+// the destruction.
+func (s situation) decideManualDestroy() (decision, error) {
+	plan := decision{operation: terraform.OperationPlanDestroy}
+	switch {
+	case s.requested():
+		return plan, nil
+	case !isDestroyPlan(s.plan):
+		return s.attempt(plan, destroyInputs)
+	case s.rejectedPlan == s.plan.ID:
+		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected. Request another plan with captctl retry%s", s.plan.ID, s.keepHint())
+	}
+	if blocked := s.blocked(); len(blocked) > 0 {
+		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s",
+			s.plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint())
+	}
+	if s.approvedPlan != s.plan.ID {
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s",
+			s.plan.ID, s.plan.Destroy, s.plan.ID, s.keepHint())
+	}
+	return s.attempt(decision{operation: terraform.OperationApplyDestroy, plan: s.plan.ID}, destroyInputs)
+}
+
+// keepHint returns how a user keeps the resources. The owner of a workspace decides that
+// in another field.
+func (s situation) keepHint() string {
+	if s.isOwned {
+		return ""
+	}
+	return ". To keep the resources, set retainWorkspaceOnDelete: true"
+}
+
+// isDestroyPlan reports whether a plan of a deletion waits for a decision.
+func isDestroyPlan(plan *infrav1.PlanStatus) bool {
+	return plan != nil && plan.Inputs == destroyInputs && isWaiting(plan)
+}
+
+// destroyApproved reports whether the plan of the deletion that waits is approved.
+func (s *scope) destroyApproved() bool {
+	plan := s.apply.Status.Plan
+	return isDestroyPlan(plan) && s.apply.Spec.ApprovedPlan == plan.ID && s.apply.Annotations[infrav1.RejectPlanAnnotation] != plan.ID
+}
+
+// wasEmpty reports whether the state was known to be empty before a run. A run of a
+// deletion then needs no approval: it only marks the state as free.
+func (s *scope) wasEmpty(run *runRecord) bool {
+	state, err := s.previousState(run)
+	return err == nil && (state == nil || state.Resources == 0 && state.Confirmation != infrav1.StateUnconfirmed)
 }
 
 // ownerCheckInterval is how often a held workspace checks whether its owner was
@@ -199,7 +257,7 @@ func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata
 // isDestroyed reports whether a run destroyed all resources; its arguments may exclude
 // some. The result is nil if the run has not ended.
 func isDestroyed(result *terraform.Result) bool {
-	return result != nil && result.Operation == terraform.OperationDestroy && result.State.Resources == 0 &&
+	return result != nil && result.Operation.Destroys() && result.State.Resources == 0 &&
 		(result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges)
 }
 

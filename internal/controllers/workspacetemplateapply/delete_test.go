@@ -6,11 +6,14 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // command is a state command that was not executed.
@@ -74,6 +77,62 @@ func TestDecideDestroy(t *testing.T) {
 			g.Expect(next).To(Equal(decision{operation: terraform.OperationDestroy}))
 		})
 	}
+}
+
+func TestDecideDestroy_manual(t *testing.T) {
+	manualDestroy := func(s *situation) { s.policy.DestroyApproval = infrav1.ApprovalManual }
+	planned := func(s *situation) {
+		s.plan = &infrav1.PlanStatus{ID: "plan-d", Inputs: destroyInputs, Waiting: new(true), Destroy: 12}
+	}
+	approved := func(s *situation) { s.approvedPlan = "plan-d" }
+	protected := func(s *situation) {
+		s.protect, s.plan.Blocked = []string{"aws_vpc"}, []string{"aws_vpc.this"}
+	}
+	failedDestroy := func(s *situation) {
+		failed(infrav1.RetryingReason, 1, time.Minute)(s)
+		s.failure.Inputs = destroyInputs
+	}
+	for _, e := range []expectation{
+		{name: "no plan", situation: upToDate(manualDestroy), want: terraform.OperationPlanDestroy},
+		{name: "a plan for the inputs", situation: upToDate(manualDestroy, changed, waitingPlan, func(s *situation) { s.approvedPlan = s.plan.ID }), want: terraform.OperationPlanDestroy},
+		{
+			name: "a plan waits", situation: upToDate(manualDestroy, planned), reason: infrav1.WaitingForApprovalReason,
+			contains: []string{"plan-d would destroy 12 resources", "captctl approve", "retainWorkspaceOnDelete: true"},
+		},
+		{name: "another plan is approved", situation: upToDate(manualDestroy, planned, func(s *situation) { s.approvedPlan = "plan-c" }), reason: infrav1.WaitingForApprovalReason},
+		{name: "approved", situation: upToDate(manualDestroy, planned, approved), want: terraform.OperationApplyDestroy, plan: "plan-d"},
+		{name: "rejected", situation: upToDate(manualDestroy, planned, approved, func(s *situation) { s.rejectedPlan = "plan-d" }), reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{"captctl retry"}},
+		{name: "rejected, and a run is requested", situation: upToDate(manualDestroy, planned, requested, func(s *situation) { s.rejectedPlan = "plan-d" }), want: terraform.OperationPlanDestroy},
+		{
+			name: "protected", situation: upToDate(manualDestroy, planned, approved, protected),
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"aws_vpc.this", "--allow-destroy"},
+		},
+		{name: "protected and released", situation: upToDate(manualDestroy, planned, approved, protected, func(s *situation) { s.unprotected = []string{"aws_vpc.this"} }), want: terraform.OperationApplyDestroy, plan: "plan-d"},
+		{name: "the run failed", situation: upToDate(manualDestroy, planned, approved, failedDestroy), reason: infrav1.RetryingReason, after: time.Minute},
+		{name: "the state is repaired first", situation: upToDate(manualDestroy, planned, approved, command), want: terraform.OperationStateCommand},
+	} {
+		t.Run(e.name, func(t *testing.T) { e.verify(t, decideDestroy) })
+	}
+}
+
+func TestObsoleteInDeletion_withoutApproval(t *testing.T) {
+	run := func(operation terraform.Operation, state string) *runRecord {
+		secret := &corev1.Secret{}
+		secret.Annotations = map[string]string{record.OperationAnnotation: string(operation), record.StateAnnotation: state}
+		return &runRecord{secret: secret}
+	}
+	used, empty := `{"backend":"kubernetes","resources":2,"confirmation":"Confirmed"}`, `{"backend":"s3","confirmation":"Confirmed"}`
+	s := &scope{apply: &infrav1.WorkspaceTemplateApply{}, policy: template.Policy{DestroyApproval: infrav1.ApprovalManual}}
+	g := NewWithT(t)
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, used))).NotTo(BeEmpty())
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, empty))).To(BeEmpty())
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationPlanDestroy, used))).To(BeEmpty())
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).NotTo(BeEmpty())
+	s.apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-d", Inputs: destroyInputs, Waiting: new(true)}
+	s.apply.Spec.ApprovedPlan = "plan-d"
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).To(BeEmpty())
+	s.apply.Spec.RetainWorkspaceOnDelete = true
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).NotTo(BeEmpty())
 }
 
 func TestHeldFault(t *testing.T) {

@@ -68,7 +68,7 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 // requested it, so it is retried instead of waiting for the approval of that plan.
 func replacesPlan(result *terraform.Result, outcome terraform.Outcome) bool {
 	switch result.Operation {
-	case terraform.OperationPlan, terraform.OperationPlanAndApply:
+	case terraform.OperationPlan, terraform.OperationPlanAndApply, terraform.OperationPlanDestroy:
 		return result.Plan == nil && outcome != outcomeCanceled
 	default:
 		return false
@@ -92,7 +92,7 @@ const (
 func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (string, retryMode) {
 	// The runs of a deletion are always retried: their problems are rarely in the inputs.
 	unlessDestroying := retryNever
-	if result.Operation == terraform.OperationDestroy || result.Operation == terraform.OperationSaveState {
+	if result.Operation.Destroys() || result.Operation == terraform.OperationSaveState {
 		unlessDestroying = retryLater
 	}
 	switch {
@@ -142,7 +142,7 @@ func failureMessage(run *runRecord, result *terraform.Result, outcome terraform.
 func mayHaveChanged(result *terraform.Result) bool {
 	switch {
 	case result.Outcome == outcomeLost:
-		return !result.Unclaimed && result.Operation != terraform.OperationPlan && result.Operation != terraform.OperationCheckDrift
+		return !result.Unclaimed && !result.Operation.SavesPlan() && result.Operation != terraform.OperationCheckDrift
 	case result.Operation == terraform.OperationRestoreState:
 		return !result.SnapshotMissing
 	}

@@ -141,7 +141,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
-	} else if result.Operation == terraform.OperationApply && status.Plan != nil {
+	} else if result.Operation.AppliesPlan() && status.Plan != nil {
 		status.Plan.Waiting = new(outcome != terraform.OutcomeSucceeded)
 		status.Plan.Blocked = firstOf(result.Blocked, maxList)
 	}
@@ -211,7 +211,7 @@ func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 		status.HandledMove = strings.TrimPrefix(run.inputs(), movePrefix)
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationSaveState:
-	case terraform.OperationDestroy:
+	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
 	default:
 		status.AppliedInputs, status.AppliedAt = run.inputs(), metav1.NewTime(result.FinishedAt)

@@ -18,7 +18,7 @@ import (
 func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs, userRequest string) {
 	switch {
 	case userRequest != "" && (resolved == nil || userRequest != resolved.Request) &&
-		(resolvesModule(request.Operation) || request.Operation == terraform.OperationDestroy):
+		(resolvesModule(request.Operation) || request.Operation.Destroys()):
 		// Also if a run for the request failed before it resolved the addresses.
 		request.Module.Refetch = true
 	case resolved == nil:

@@ -62,7 +62,8 @@ func (s *scope) latestOutputs() (*runRecord, *terraform.Result) {
 // hasOutputs reports whether a run read the outputs of the state.
 func hasOutputs(operation terraform.Operation, outcome terraform.Outcome) bool {
 	switch operation {
-	case terraform.OperationCheckDrift, terraform.OperationDestroy, terraform.OperationSaveState, terraform.OperationStateCommand, terraform.OperationMoveState:
+	case terraform.OperationCheckDrift, terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy,
+		terraform.OperationSaveState, terraform.OperationStateCommand, terraform.OperationMoveState:
 		return false
 	}
 	return outcome == terraform.OutcomeSucceeded || outcome == terraform.OutcomeNoChanges

@@ -28,11 +28,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err := r.pruneRuns(ctx, s); err != nil {
 		return err
 	}
-	plans, err := r.secrets(ctx, s, record.ComponentPlan)
-	if err != nil {
-		return err
-	}
-	if err := r.deleteAll(ctx, surplusPlans(plans, s.apply.Status.Plan)); err != nil {
+	if err := r.prunePlans(ctx, s); err != nil {
 		return err
 	}
 	modules, err := r.secrets(ctx, s, record.ComponentModule)
@@ -78,6 +74,19 @@ func untilPruned(s *scope) time.Duration {
 		return pruneInterval
 	}
 	return 0
+}
+
+// prunePlans deletes the plans that cannot be approved any more, unless a run may be
+// storing or applying one.
+func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
+	if s.current() != nil {
+		return nil
+	}
+	plans, err := r.secrets(ctx, s, record.ComponentPlan)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, surplusPlans(plans, s.apply.Status.Plan))
 }
 
 // pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.

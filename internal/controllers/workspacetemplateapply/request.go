@@ -35,6 +35,7 @@ func (s *scope) situation() situation {
 		protect: s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
 		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
+		isOwned:      metav1.GetControllerOf(s.apply) != nil,
 		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
 	next.command, next.invalidCommand = stateCommand(s.apply)
@@ -81,7 +82,8 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		request.Plan = &terraform.PlanRef{ID: next.plan}
 	}
 	if next.operation == terraform.OperationDestroy {
-		// By deleting the workspace the user asked to destroy everything.
+		// By deleting the workspace the user asked to destroy everything. With
+		// destroyApproval: Manual he does so by approving the plan.
 		request.Protect = nil
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.restore(), "capt-"), "-0")
@@ -179,7 +181,7 @@ func (s *scope) inputsOf(operation terraform.Operation) string {
 	switch operation {
 	case terraform.OperationRestoreState:
 		return restoreInputs(s.situation().restore)
-	case terraform.OperationDestroy:
+	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		return destroyInputs
 	case terraform.OperationSaveState:
 		return settleInputs

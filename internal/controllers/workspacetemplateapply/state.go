@@ -88,7 +88,7 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 // be lost.
 func (s *scope) startState(request *terraform.Request) {
 	switch request.Operation {
-	case terraform.OperationPlanAndApply, terraform.OperationApply, terraform.OperationDestroy:
+	case terraform.OperationPlanAndApply, terraform.OperationApply, terraform.OperationDestroy, terraform.OperationApplyDestroy:
 	default:
 		return
 	}

@@ -46,6 +46,10 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
 		status.Waiting = new(true)
 	}
+	status.Operation = infrav1.PlanApply
+	if run.operation().Destroys() {
+		status.Operation = infrav1.PlanDestroy
+	}
 	status.OmittedChanges = int32(p.Omitted + len(p.Changes) - len(status.Changes))
 	return status
 }

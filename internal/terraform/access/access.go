@@ -218,7 +218,7 @@ func (g Granter) storedSecrets(ctx context.Context, request *terraform.Request) 
 		stored = append(stored, content{pin.Archive, []string{record.ComponentModule}})
 	}
 	switch {
-	case request.Operation == terraform.OperationApply && request.Plan != nil:
+	case request.Operation.AppliesPlan() && request.Plan != nil:
 		stored = append(stored, content{request.Plan.ID, []string{record.ComponentPlan}})
 	case request.Operation == terraform.OperationRestoreState:
 		stored = append(stored, content{request.Snapshot, []string{record.ComponentSnapshot, record.ComponentRescue}})

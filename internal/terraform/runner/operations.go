@@ -19,9 +19,9 @@ import (
 // perform executes the operation of the request.
 func (r *Runner) perform(ctx context.Context, run *execution) error {
 	switch run.request.Operation {
-	case terraform.OperationPlan:
+	case terraform.OperationPlan, terraform.OperationPlanDestroy:
 		return r.planAndSave(ctx, run)
-	case terraform.OperationApply:
+	case terraform.OperationApply, terraform.OperationApplyDestroy:
 		return r.applySaved(ctx, run)
 	case terraform.OperationPlanAndApply, terraform.OperationDestroy:
 		return r.planAndApply(ctx, run)
@@ -42,7 +42,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
 	plan, err := run.session.Plan(ctx, command.PlanOptions{
-		Out: r.workdir.PlanFile(), Destroy: run.request.Operation == terraform.OperationDestroy, Args: planArgs(run.request),
+		Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: planArgs(run.request),
 	})
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func isMissingContent(err error) bool { return apierrors.IsNotFound(err) || apie
 // planArgs returns the arguments of the request's plan. Arguments of an apply that
 // change its plan are passed to the plan.
 func planArgs(request *terraform.Request) []string {
-	if request.Operation == terraform.OperationDestroy {
+	if request.Operation.Destroys() {
 		return request.DestroyArgs
 	}
 	planning, _ := terraform.SplitArgs(request.ApplyArgs)
@@ -88,7 +88,7 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	}
 	err = r.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content)
 	if tooLarge(err) || errors.Is(err, record.ErrTooLarge) {
-		return terminal("Plan too large", fmt.Errorf("the plan with %d changes does not fit into Secrets: split the module, or set approval: Auto, which does not store plans: %w", len(plan.Summary.Changes), err))
+		return terminal("Plan too large", fmt.Errorf("the plan with %d changes does not fit into Secrets: split the module, or set approval: Auto (destroyApproval: Auto for a deletion), which does not store plans: %w", len(plan.Summary.Changes), err))
 	}
 	if err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
@@ -161,7 +161,7 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 		return err
 	}
 	phase := terraform.PhaseApplying
-	if run.request.Operation == terraform.OperationDestroy {
+	if run.request.Operation.Destroys() {
 		phase = terraform.PhaseDestroying
 	}
 	run.report.enter(phase)
@@ -185,7 +185,7 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 // freeState marks the state in a backend whose resources are destroyed, so that a new
 // workspace may use it.
 func (r *Runner) freeState(ctx context.Context, run *execution) {
-	if run.request.Operation != terraform.OperationDestroy || run.state != nil || run.result.State.Resources > 0 {
+	if !run.request.Operation.Destroys() || run.state != nil || run.result.State.Resources > 0 {
 		return
 	}
 	if err := run.session.StatePush(ctx, command.FreeState(run.result.State), false); err != nil {
@@ -280,7 +280,7 @@ func (r *Runner) checkSize(run *execution) error {
 	}
 	defer archive.Close()
 	estimate := estimateState(archive.File)
-	if run.request.Operation == terraform.OperationDestroy || estimate <= secretLimit {
+	if run.request.Operation.Destroys() || estimate <= secretLimit {
 		return nil
 	}
 	run.result.StateTooLarge = true

@@ -336,7 +336,13 @@ func (run *execution) decrypted(ctx context.Context, state []byte) ([]byte, erro
 // store writes content to as many Secrets as it requires. Existing Secrets remain
 // unchanged, so that an interrupted call can be repeated.
 func (r *Runner) store(ctx context.Context, run *execution, name, component string, content []byte) error {
-	secrets, err := record.Chunks(name, content, record.Meta(run.request.Workspace, component, r.RunID))
+	meta := record.Meta(run.request.Workspace, component, r.RunID)
+	if run.request.Operation == terraform.OperationPlanDestroy && component == record.ComponentPlan {
+		// A foreground deletion of the workspace deletes everything that it owns, also
+		// while the plan waits for approval.
+		meta.OwnerReferences = nil
+	}
+	secrets, err := record.Chunks(name, content, meta)
 	if err != nil {
 		return err
 	}

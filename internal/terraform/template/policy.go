@@ -20,11 +20,14 @@ func PolicyOf(s Sources) Policy { return s.policy() }
 func (s *Sources) policy() Policy {
 	t, a := s.Template.Spec.Template.Spec, s.Apply.Spec
 	p := Policy{
-		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
+		Approval: infrav1.ApprovalAuto, DestroyApproval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
 		MinBackoff: infrav1.DefaultMinBackoff, MaxBackoff: infrav1.DefaultMaxBackoff,
 	}
 	if t.Approval == infrav1.ApprovalManual || a.Approval == infrav1.ApprovalManual {
 		p.Approval = infrav1.ApprovalManual
+	}
+	if t.DestroyApproval == infrav1.ApprovalManual || a.DestroyApproval == infrav1.ApprovalManual {
+		p.DestroyApproval = infrav1.ApprovalManual
 	}
 	for _, drift := range []*infrav1.DriftPolicy{t.Drift, a.Drift} {
 		if drift == nil {

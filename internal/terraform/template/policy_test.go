@@ -16,7 +16,7 @@ func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Durati
 
 func TestPolicy_workspaceOverridesTemplateOverridesDefaults(t *testing.T) {
 	defaults := template.Policy{
-		Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
+		Approval: infrav1.ApprovalAuto, DestroyApproval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
 		MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute,
 	}
 	with := func(change func(*template.Policy)) template.Policy {
@@ -48,6 +48,14 @@ func TestPolicy_workspaceOverridesTemplateOverridesDefaults(t *testing.T) {
 			p.Approval, p.DriftInterval = infrav1.ApprovalManual, 3*time.Hour
 			p.RetryLimit, p.MinBackoff, p.MaxBackoff = ptr.To[int32](0), time.Second, 3*time.Second
 		})},
+		{
+			"the stricter approval of the deletion wins",
+			[]func(*template.Sources){
+				templateSpec(func(w *infrav1.WorkspaceSpec) { w.DestroyApproval = infrav1.ApprovalManual }),
+				applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.DestroyApproval = infrav1.ApprovalAuto }),
+			},
+			with(func(p *template.Policy) { p.DestroyApproval = infrav1.ApprovalManual }),
+		},
 		{"the workspace overrides some settings", []func(*template.Sources){ofTemplate, applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) {
 			a.Drift = &infrav1.DriftPolicy{Interval: duration(3 * time.Hour)}
 			a.Retry = &infrav1.RetryPolicy{MaxBackoff: duration(3 * time.Minute)}

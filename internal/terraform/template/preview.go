@@ -26,7 +26,9 @@ type Preview struct {
 	Backend          string `json:"backend"`
 	ConnectionSecret string `json:"connectionSecret,omitempty"`
 	Approval         string `json:"approval"`
-	Timeout          string `json:"timeout"`
+	// DestroyApproval is Manual if the deletion waits for an approved plan.
+	DestroyApproval string `json:"destroyApproval,omitempty"`
+	Timeout         string `json:"timeout"`
 
 	Protect         []string `json:"protect,omitempty"`
 	RequiredOutputs []string `json:"requiredOutputs,omitempty"`
@@ -48,6 +50,9 @@ func PreviewOf(s Sources) (*Preview, []Finding) {
 		Entrypoint: p.Entrypoint, Files: map[string]string{}, Variables: map[string]json.RawMessage{}, Env: map[string]string{},
 		Approval: string(s.policy().Approval), Timeout: s.timeout().Round(time.Second).String(), Protect: s.protect(),
 		RequiredOutputs: s.Apply.Spec.RequiredOutputs, Backend: "Secret tfstate-default-" + StateSuffix(s.Apply.Name),
+	}
+	if policy := s.policy(); policy.DestroyApproval == infrav1.ApprovalManual {
+		preview.DestroyApproval = string(policy.DestroyApproval)
 	}
 	sensitive := c.previewModule(preview)
 	c.module()

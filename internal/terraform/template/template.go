@@ -77,14 +77,16 @@ type Inputs struct {
 // Policy is how the controller runs a workspace. Settings of the apply override
 // those of the template, which override the defaults.
 type Policy struct {
-	Approval      infrav1.ApprovalMode
-	DriftAction   infrav1.DriftAction
-	DriftInterval time.Duration
-	RetryLimit    *int32
-	MinBackoff    time.Duration
-	MaxBackoff    time.Duration
-	Executor      infrav1.Executor
-	MaxConcurrent int
+	Approval infrav1.ApprovalMode
+	// DestroyApproval specifies whether the deletion waits for an approved plan.
+	DestroyApproval infrav1.ApprovalMode
+	DriftAction     infrav1.DriftAction
+	DriftInterval   time.Duration
+	RetryLimit      *int32
+	MinBackoff      time.Duration
+	MaxBackoff      time.Duration
+	Executor        infrav1.Executor
+	MaxConcurrent   int
 }
 
 // Problem prevents a workspace from running until its inputs change.
