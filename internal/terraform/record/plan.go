@@ -34,20 +34,27 @@ const (
 	// PlanFormatAnnotation is the format of a stored plan. A plan records its backend,
 	// so a plan of another format cannot be applied.
 	PlanFormatAnnotation = "capt.appthrust.io/plan-format"
-	// PlanFormat is the format of plans whose Kubernetes state is a file.
-	PlanFormat = "2"
+	// PlanFormat is the format of plans whose ID depends on their changes.
+	PlanFormat = "3"
 	// ModuleAnnotation is the digest of the fetched module of a stored plan.
 	ModuleAnnotation = "capt.appthrust.io/module-digest"
 	// ChunksAnnotation is the number of Secrets that hold the content.
 	ChunksAnnotation = "capt.appthrust.io/chunks"
 )
 
-// PlanID returns the ID of a plan. It depends on the content, on the digest of the
-// fetched module, and on the run, because two runs may create plans with the same
-// content.
-func PlanID(plan []byte, module, runID string) string {
+// PlanID returns the ID of a plan. It depends on the content, on its changes, which
+// protection is checked against, on the digest of the fetched module, and on the run,
+// because two runs may create plans with the same content.
+func PlanID(plan []byte, changes []terraform.Change, module, runID string) string {
 	sum := sha256.New()
-	sum.Write(plan)
+	// Fixed sizes, so that no part can be taken for another one.
+	content := sha256.Sum256(plan)
+	sum.Write(content[:])
+	list := sha256.New()
+	for _, change := range changes {
+		fmt.Fprintf(list, "%q %q %q %q\n", change.Address, change.PreviousAddress, change.Type, change.Action)
+	}
+	sum.Write(list.Sum(nil))
 	sum.Write([]byte(module + runID))
 	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8])
 }

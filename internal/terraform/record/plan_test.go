@@ -102,14 +102,15 @@ func TestChunkCount_rejectsInvalidAnnotations(t *testing.T) {
 	}
 }
 
-func TestPlanID_dependsOnContentModuleAndRun(t *testing.T) {
+func TestPlanID_dependsOnContentChangesModuleAndRun(t *testing.T) {
 	g := NewWithT(t)
-	id := record.PlanID([]byte("plan"), "", "hello-r1")
+	id := record.PlanID([]byte("plan"), nil, "", "hello-r1")
 	g.Expect(id).To(MatchRegexp(`^plan-[0-9a-f]{16}$`), "the format of spec.approvedPlan")
-	g.Expect(record.PlanID([]byte("plan"), "", "hello-r1")).To(Equal(id))
-	g.Expect(record.PlanID([]byte("plan"), "", "hello-r2")).NotTo(Equal(id))
-	g.Expect(record.PlanID([]byte("plan2"), "", "hello-r1")).NotTo(Equal(id))
-	g.Expect(record.PlanID([]byte("plan"), "sha256:1", "hello-r1")).NotTo(Equal(id))
+	g.Expect(record.PlanID([]byte("plan"), nil, "", "hello-r1")).To(Equal(id))
+	g.Expect(record.PlanID([]byte("plan"), nil, "", "hello-r2")).NotTo(Equal(id))
+	g.Expect(record.PlanID([]byte("plan2"), nil, "", "hello-r1")).NotTo(Equal(id))
+	g.Expect(record.PlanID([]byte("plan"), nil, "sha256:1", "hello-r1")).NotTo(Equal(id))
+	g.Expect(record.PlanID([]byte("plan"), []terraform.Change{{Address: "a.b"}}, "", "hello-r1")).NotTo(Equal(id))
 }
 
 func TestChanges_roundTrip(t *testing.T) {

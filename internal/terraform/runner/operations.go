@@ -51,7 +51,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
-	plan.Summary.ID = record.PlanID(content, run.moduleDigest(), r.RunID)
+	plan.Summary.ID = record.PlanID(content, plan.Summary.Changes, run.moduleDigest(), r.RunID)
 	run.result.Plan = &plan.Summary
 	run.result.Blocked = run.request.BlockedBy(plan.Summary.Changes)
 	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
@@ -109,7 +109,7 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("reading the saved plan: %w", err)
 	}
-	if run.state != nil && first.Annotations[record.PlanFormatAnnotation] != record.PlanFormat {
+	if first.Annotations[record.PlanFormatAnnotation] != record.PlanFormat {
 		run.result.StalePlan = true
 		return terminal("Plan outdated", errors.New("the plan was saved by an earlier version of CAPT"))
 	}
@@ -117,14 +117,14 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 		run.result.StalePlan = true
 		return terminal("Module changed", fmt.Errorf("the plan is for module %s, and the module is %s now", module, run.moduleDigest()))
 	}
-	if id := record.PlanID(content, run.moduleDigest(), record.RunID(first)); id != run.request.Plan.ID {
-		return terminal("Wrong plan", fmt.Errorf("the saved plan is %s, not %s", id, run.request.Plan.ID))
-	}
-	// The protected resources may have changed since the plan was created.
 	changes, err := record.Changes(first)
 	if err != nil {
 		return err
 	}
+	if id := record.PlanID(content, changes, run.moduleDigest(), record.RunID(first)); id != run.request.Plan.ID {
+		return terminal("Wrong plan", fmt.Errorf("the saved plan is %s, not %s", id, run.request.Plan.ID))
+	}
+	// The protected resources may have changed since the plan was created.
 	if run.result.Blocked = run.request.BlockedBy(changes); len(run.result.Blocked) > 0 {
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil

@@ -119,7 +119,7 @@ func TestApplySaved_plansAgainAfterAnUpgrade(t *testing.T) {
 	run.state = &savedState{}
 	run.result.Plan = &terraform.PlanSummary{}
 	content := []byte("a plan")
-	id := record.PlanID(content, "", r.RunID)
+	id := record.PlanID(content, nil, "", r.RunID)
 	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: id}
 	g.Expect(r.store(t.Context(), run, id, record.ComponentPlan, content)).To(Succeed())
 	first := a.secret(g, record.ChunkName(id, 0))

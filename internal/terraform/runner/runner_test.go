@@ -173,11 +173,13 @@ func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	content := []byte("a plan")
-	id := record.PlanID(content, "", "hello-r1")
-	save := func(name, runID string) {
+	changes := []terraform.Change{{Address: "aws_vpc.this", Type: "aws_vpc", Action: terraform.ActionReplace}}
+	id := record.PlanID(content, changes, "", "hello-r1")
+	save := func(name, runID string, changes []terraform.Change) {
 		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, runID))
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(record.SetChanges(chunks[0], []terraform.Change{{Address: "aws_vpc.this", Type: "aws_vpc", Action: terraform.ActionReplace}})).To(Succeed())
+		g.Expect(record.SetChanges(chunks[0], changes)).To(Succeed())
+		chunks[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
 		a.store(g, secretsPath, chunks[0])
 	}
 	apply := func(plan string, protect ...string) *terraform.Result {
@@ -187,15 +189,21 @@ func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 		return run.result
 	}
 
-	save(id, "hello-r1")
+	save(id, "hello-r1", changes)
 	blocked := apply(id, "aws_vpc")
 	g.Expect(blocked.Outcome).To(Equal(terraform.OutcomeBlocked), "protection is checked at the time of the apply")
 	g.Expect(blocked.Blocked).To(ConsistOf("aws_vpc.this"))
 
-	save("plan-0000000000000000", "hello-r1")
+	save("plan-0000000000000000", "hello-r1", changes)
 	other := apply("plan-0000000000000000")
 	g.Expect(other.Class).To(Equal(terraform.ClassTerminal))
 	g.Expect(other.Diagnostics.Short()).To(ContainSubstring("Wrong plan"))
+
+	// Whoever can write Secrets removes the protected resource from the list.
+	save(id, "hello-r1", nil)
+	forged := apply(id, "aws_vpc")
+	g.Expect(forged.Outcome).To(Equal(terraform.OutcomeFailed))
+	g.Expect(forged.Diagnostics.Short()).To(ContainSubstring("Wrong plan"))
 }
 
 func TestRestore_reportsAMissingSnapshot(t *testing.T) {
