@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -74,8 +75,10 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	watcher clustercache.SourceWatcher[ctrl.Request]
-	mu      sync.Mutex
+	// noGrants is set if the API server has no CAPTReferenceGrants.
+	noGrants bool
+	watcher  clustercache.SourceWatcher[ctrl.Request]
+	mu       sync.Mutex
 	// renderings are the last renderings by add-on and cluster.
 	renderings map[client.ObjectKey]map[string]*rendering
 }
@@ -92,13 +95,21 @@ const (
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	registerMetrics()
 	r.renderings = map[client.ObjectKey]map[string]*rendering{}
-	built, err := ctrl.NewControllerManagedBy(mgr).
+	// The infrastructure provider has the kind, and may be older than this one.
+	_, err := mgr.GetRESTMapper().RESTMapping(infrav1.GroupVersion.WithKind("CAPTReferenceGrant").GroupKind(), infrav1.GroupVersion.Version)
+	if r.noGrants = meta.IsNoMatchError(err); err != nil && !r.noGrants {
+		return fmt.Errorf("looking up CAPTReferenceGrants: %w", err)
+	}
+	controllers := ctrl.NewControllerManagedBy(mgr)
+	if !r.noGrants {
+		controllers.Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfGrant), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	built, err := controllers.
 		For(&addonsv1.CAPTAddon{}).
 		Owns(&clusteraddonsv1.ClusterResourceSet{}).
 		Owns(&corev1.Secret{}).
 		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfAddon)).
 		Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.copiesOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfGrant), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfCluster)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.lentToCluster), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfBinding)).

@@ -29,7 +29,7 @@ const lendInterval = 30 * time.Second
 
 // lend creates the copies that are missing. Copies are not lent further.
 func (r *Reconciler) lend(ctx context.Context, s *scope) error {
-	if s.isCopy() {
+	if s.isCopy() || r.noGrants {
 		return nil
 	}
 	if lends, err := r.Grants.Lends(ctx, s.addon.Namespace, infrav1.GrantedCAPTAddon); err != nil || !lends {
