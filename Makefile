@@ -97,10 +97,34 @@ scan: build ## Search the programs of CAPT and OpenTofu for known vulnerabilitie
 addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
 	@cd dev && go run ./parts -link ../$(PARTS) charts fluxgen && go run ./addons -parts ../$(PARTS)
 
+##@ Web page
+
+# Whether this machine can build the page.
+HAS_NODE_JS = type npm node >/dev/null 2>&1 && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a === 22 && b >= 12) || (a === 20 && b >= 19) ? 0 : 1)'
+NPM         = npm --prefix ui --no-audit --no-fund
+
+.PHONY: ui
+ui: ui/node_modules/.package-lock.json ## Build the page of captctl ui, which make build then includes; needs npm with Node 20.19, 22.12 or later.
+	@$(NPM) run --silent build
+
+ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+	@$(NPM) ci --ignore-scripts --silent
+	@touch $@
+
+.PHONY: ui-optional
+ui-optional:
+	@if $(HAS_NODE_JS); then $(MAKE) --no-print-directory ui || echo "captctl ui has no page: npm failed"; \
+	  else echo "captctl ui has no page: it is built with npm and Node 20.19, 22.12 or later"; fi
+
+.PHONY: test-page
+test-page: ## Check the types of the page of captctl ui, test and build it, if this machine has npm with Node 20.19, 22.12 or later.
+	@if $(HAS_NODE_JS); then $(MAKE) --no-print-directory ui && $(NPM) run --silent test; \
+	  else echo "the page of captctl ui is not tested: it needs npm with Node 20.19, 22.12 or later"; fi
+
 ##@ Quickstart
 
 .PHONY: quickstart
-quickstart: parts-quickstart build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
+quickstart: parts-quickstart ui-optional build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
 	@bin/captctl up --demo
 
 .PHONY: quickstart-down
@@ -112,7 +136,7 @@ quickstart-down: ## Stop and remove everything that quickstart started.
 TEST_FLAGS ?=
 
 .PHONY: test
-test: parts-test build ## Run all unit and integration tests, building what they need.
+test: parts-test test-page build ## Run all unit and integration tests, building what they need.
 	cd api && go test $(TEST_FLAGS) ./...
 	go test -timeout 30m $(TEST_FLAGS) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
@@ -180,6 +204,10 @@ test-job: build ## Run the tests that need pods, on a real node, with the S3 bac
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
 	@$(IMAGE) -o ../bin/images -archives
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 40m ./internal/testenv ./internal/terraform/job ./test/job'
+
+.PHONY: test-ui
+test-ui: parts-test ui ## Test the page of captctl ui in a browser; needs npm and Chromium (apt-get install chromium fonts-noto-cjk). Screenshots go to out/ui.
+	CAPT_TEST_UI=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/ui
 
 # The packages that decide and touch nothing: no API server, no process, no clock.
 PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render ./internal/addon/targetpath ./internal/addon/versions \

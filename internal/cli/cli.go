@@ -90,7 +90,7 @@ func commandGroups(o *Options) []commandGroup {
 	return []commandGroup{
 		{"Local management cluster:", []*cobra.Command{newUpCommand(o), newDownCommand(o), newStatusCommand(o), newEnvCommand(o)}},
 		{"Clusters and add-ons:", []*cobra.Command{
-			newGenerateCommand(o), newDescribeCommand(o), newAddonCommand(o), newMigrateCommand(o),
+			newGenerateCommand(o), newDescribeCommand(o), newUICommand(o), newAddonCommand(o), newMigrateCommand(o),
 		}},
 		{"Terraform workspaces:", []*cobra.Command{
 			newPlanCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),

@@ -72,6 +72,7 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		useEnvironment(cmd, env),
 		"kubectl get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 		"captctl describe cluster " + cluster,
+		"captctl ui   # the same in the browser",
 		"captctl status" + environmentArguments(cmd, env),
 		"captctl doctor",
 	}

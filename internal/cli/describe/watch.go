@@ -79,6 +79,15 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 	}
 }
 
+// WatchNodes watches the nodes of a Cluster's workload cluster until the context is
+// done. The function current returns the nodes that are known now, or nil; the first
+// call after the control plane is initialized starts the watch. It does not wait for
+// the workload cluster. The channel receives a value after a change.
+func WatchNodes(ctx context.Context, c client.Reader, cluster client.ObjectKey) (current func(*Objects) *Nodes, changed <-chan struct{}) {
+	w := &Watcher{Reader: c, Key: cluster, changed: make(chan struct{}, 1)}
+	return func(o *Objects) *Nodes { return w.nodes.current(ctx, w, o) }, w.changed
+}
+
 // notify records that something changed. It does not block.
 func (w *Watcher) notify() {
 	select {

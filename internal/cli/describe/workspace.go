@@ -11,6 +11,13 @@ import (
 	"github.com/appthrust/capt/internal/cli/text"
 )
 
+// WorkspaceNode returns the node of a workspace with its run. With all, it includes
+// the conditions and the latest finished run.
+func WorkspaceNode(apply *infrav1.WorkspaceTemplateApply, all bool) *Node {
+	b := &builder{objects: &Objects{}, all: all}
+	return b.object(apply)
+}
+
 // addWorkspace adds the drift and the run of a workspace to its node.
 func (b *builder) addWorkspace(n *Node, apply *infrav1.WorkspaceTemplateApply) {
 	if n.State == StateReady && apply.Status.State != nil {

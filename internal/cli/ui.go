@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/cli/web"
+)
+
+const (
+	// printedLink is how long a printed link can be opened, openedLink one that is
+	// passed to the browser: other users of the machine may see its arguments.
+	printedLink = 10 * time.Minute
+	openedLink  = time.Minute
+)
+
+func newUICommand(o *Options) *cobra.Command {
+	var port uint16
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Show clusters, workspaces and add-ons in the browser",
+		Long: `Show clusters, workspaces and add-ons in the browser: which of them need you, what
+takes how long, plans with the values they change, logs, events. Plans can be
+approved and runs be repeated there.
+
+The page is served on this machine only, and works with the permissions of your
+kubeconfig. A link opens it once; press Enter for another one.`,
+		Example: `  captctl ui
+  captctl ui -n team-a
+  captctl ui --port 8082 --no-browser`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.serveUI(cmd.Context(), port, !noBrowser) },
+	}
+	cmd.Flags().Uint16Var(&port, "port", 0, "Port on the loopback interface. 0 chooses a free one.")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "Print the link only.")
+	return cmd
+}
+
+func (o *Options) serveUI(ctx context.Context, port uint16, open bool) error {
+	config, err := o.Config()
+	if err != nil {
+		return err
+	}
+	namespace, err := o.Namespace()
+	if err != nil {
+		return err
+	}
+	raw, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return fmt.Errorf("loading the kubeconfig: %w", err)
+	}
+	options := web.Options{Config: config, Context: raw.CurrentContext, Namespace: namespace, OnlyNamespace: *o.Kube.Namespace != ""}
+	if *o.Kube.Context != "" {
+		options.Context = *o.Kube.Context
+	}
+	server, err := web.New(options)
+	if err != nil {
+		return err
+	}
+	listeners, err := listenLoopback(ctx, port)
+	if err != nil {
+		return err
+	}
+	if err := server.Listen(listeners...); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	if !web.Built() {
+		fmt.Fprintln(o.Err, "This program was built without the page: run make ui build, which needs npm.")
+	}
+	fmt.Fprintf(o.Out, "Open this link, which works once: %s\n", server.Link(printedLink))
+	if open && hasDesktop() && text.IsTerminal(o.Out) {
+		openBrowser(ctx, server.Link(openedLink))
+	}
+	if text.IsTerminal(o.In) {
+		fmt.Fprintln(o.Out, "Press Enter for another link, Ctrl-C to stop.")
+		go func() {
+			for lines := bufio.NewScanner(o.In); lines.Scan(); {
+				fmt.Fprintln(o.Out, server.Link(printedLink))
+			}
+		}()
+	}
+	return <-served
+}
+
+// listenLoopback listens on a port of the loopback interface, with IPv4 and, if the
+// machine has it, IPv6.
+func listenLoopback(ctx context.Context, port uint16) ([]net.Listener, error) {
+	var config net.ListenConfig
+	four, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err != nil {
+		return nil, fmt.Errorf("listening on the loopback interface: %w", err)
+	}
+	_, chosen, err := net.SplitHostPort(four.Addr().String())
+	if err != nil {
+		return nil, fmt.Errorf("reading the port: %w", err)
+	}
+	listeners := []net.Listener{four}
+	if six, err := config.Listen(ctx, "tcp6", net.JoinHostPort("::1", chosen)); err == nil {
+		listeners = append(listeners, six)
+	}
+	return listeners, nil
+}
+
+// hasDesktop reports whether the machine can show a browser.
+func hasDesktop() bool {
+	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}
+
+// openBrowser opens a link in the user's browser. The printed link remains if that
+// fails.
+func openBrowser(ctx context.Context, link string) {
+	program := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		program = "open"
+	}
+	if exec.CommandContext(ctx, program, link).Start() != nil {
+		return
+	}
+}

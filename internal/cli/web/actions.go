@@ -1,0 +1,255 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// reachableCheck is a request that every user may send.
+var reachableCheck = authorizationv1.ResourceAttributes{Verb: "list", Group: infrav1.GroupVersion.Group, Resource: workspaceResource}
+
+const workspaceResource = "workspacetemplateapplies"
+
+// failWith answers a request with an error of the management cluster or of operate.
+// missing and role are what the user lacks if the request was forbidden.
+func failWith(w http.ResponseWriter, err error, missing, role string) {
+	problem := Problem{Error: message.OneLine(err.Error())}
+	status := http.StatusConflict
+	switch {
+	case apierrors.IsForbidden(err):
+		status = http.StatusForbidden
+		problem.Missing, problem.Role = missing, role
+	case apierrors.IsUnauthorized(err):
+		// 401 is the answer for an ended session.
+		status = http.StatusBadGateway
+		problem.Error = lostText(err)
+	case apierrors.IsNotFound(err):
+		status = http.StatusNotFound
+	case apierrors.IsInvalid(err):
+		status = http.StatusUnprocessableEntity
+	case errors.Is(err, context.DeadlineExceeded), apierrors.IsServerTimeout(err), apierrors.IsInternalError(err):
+		status = http.StatusBadGateway
+	}
+	fail(w, status, problem)
+}
+
+// request is the body of an action.
+type request struct {
+	// Plan is the ID of the plan that the user saw.
+	Plan string `json:"plan,omitempty"`
+	// AllowDestroy are the addresses of protected resources that may be destroyed.
+	AllowDestroy []string `json:"allowDestroy,omitempty"`
+	// Run is the run to cancel, Snapshot the one to restore, and Lock the one to break.
+	Run      string `json:"run,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+	Lock     string `json:"lock,omitempty"`
+	// Hold makes the plan after a restore wait for approval.
+	Hold bool `json:"hold,omitempty"`
+}
+
+// action changes a workspace as the user requests.
+type action struct {
+	run func(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error
+	// missing is the permission that the user needs, role the role that has it.
+	missing, role string
+}
+
+const patchWorkspaces = "patch " + workspaceResource
+
+// actions are the actions on workspaces.
+var actions = map[string]action{
+	"approve": {approve, "update " + workspaceResource + "/approval", approverRole},
+	"reject":  {reject, "update " + workspaceResource + "/approval", approverRole},
+	"retry": {func(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, _ request) error {
+		_, err := operate.Retry(ctx, c, apply)
+		return err
+	}, patchWorkspaces, editorRole},
+	"cancel": {cancelRun, patchWorkspaces, editorRole},
+	"drift": {func(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, _ request) error {
+		_, err := operate.CheckDrift(ctx, c, apply)
+		return err
+	}, patchWorkspaces, editorRole},
+	"restore": {restore, "update " + workspaceResource + "/approval", approverRole},
+	"unlock":  {unlock, "update " + workspaceResource + "/approval", approverRole},
+}
+
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	a, found := actions[r.PathValue("action")]
+	if !found {
+		fail(w, http.StatusNotFound, Problem{Error: "There is no such action."})
+		return
+	}
+	var body request
+	if !read(w, r, &body) {
+		return
+	}
+	apply := s.workspace(w, r)
+	if apply == nil {
+		return
+	}
+	if err := a.run(r.Context(), s.client, apply, body); err != nil {
+		failWith(w, err, a.missing+" in "+apply.Namespace, a.role)
+		return
+	}
+	respond(w, struct{}{})
+}
+
+// waitingPlan returns the waiting plan if it is the one that the user saw.
+func waitingPlan(apply *infrav1.WorkspaceTemplateApply, body request) (*infrav1.PlanStatus, error) {
+	if body.Plan == "" {
+		return nil, errors.New("the request has no plan")
+	}
+	return operate.WaitingPlan(apply, body.Plan)
+}
+
+func approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
+	plan, err := waitingPlan(apply, body)
+	if err != nil {
+		return err
+	}
+	for _, address := range body.AllowDestroy {
+		if parsed := terraform.ParseAddresses(address); len(parsed) != 1 || parsed[0] != address {
+			return fmt.Errorf("%q is not the address of one resource", address)
+		}
+	}
+	return operate.Approve(ctx, c, apply, plan, body.AllowDestroy)
+}
+
+func reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
+	plan, err := waitingPlan(apply, body)
+	if err != nil {
+		return err
+	}
+	return operate.Reject(ctx, c, apply, plan)
+}
+
+func cancelRun(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
+	if body.Run == "" {
+		return errors.New("the request has no run")
+	}
+	run, err := operate.CurrentRun(apply, body.Run)
+	if err != nil {
+		return err
+	}
+	return operate.Cancel(ctx, c, apply, run)
+}
+
+func restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
+	if body.Snapshot == "" {
+		return errors.New("the request has no snapshot")
+	}
+	snapshot, err := operate.FindSnapshot(ctx, c, apply, body.Snapshot)
+	if err != nil {
+		return err
+	}
+	return operate.Restore(ctx, c, apply, snapshot, body.Hold)
+}
+
+func unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
+	lock, err := operate.FindLock(ctx, c, apply)
+	switch {
+	case err != nil:
+		return err
+	case lock == nil:
+		return fmt.Errorf("the state of %s is not locked", apply.Name)
+	case body.Lock != lock.ID:
+		return fmt.Errorf("lock %s is not the current one, which is %s", body.Lock, lock.ID)
+	case lock.Holder == terraform.LivenessRunning || lock.Holder == terraform.LivenessPending:
+		return fmt.Errorf("the holder of the lock is active: %s", lock.Where)
+	}
+	_, err = operate.Unlock(ctx, c, apply, lock)
+	return err
+}
+
+func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
+	apply := s.workspace(w, r)
+	if apply == nil {
+		return
+	}
+	snapshots, err := operate.Snapshots(r.Context(), s.client, apply)
+	if err != nil {
+		failWith(w, err, "list secrets in "+apply.Namespace, "")
+		return
+	}
+	if snapshots == nil {
+		snapshots = []operate.Snapshot{}
+	}
+	respond(w, snapshots)
+}
+
+func (s *Server) lock(w http.ResponseWriter, r *http.Request) {
+	apply := s.workspace(w, r)
+	if apply == nil {
+		return
+	}
+	lock, err := operate.FindLock(r.Context(), s.client, apply)
+	if err != nil {
+		failWith(w, err, "get leases and secrets in "+apply.Namespace, "")
+		return
+	}
+	respond(w, lock)
+}
+
+// can answers with what the user may do with a workspace. The page shows its buttons
+// accordingly; the management cluster decides.
+func (s *Server) can(w http.ResponseWriter, r *http.Request) {
+	namespace := r.PathValue("namespace")
+	var can Can
+	for _, check := range []struct {
+		result     *bool
+		attributes authorizationv1.ResourceAttributes
+	}{
+		{&can.Change, authorizationv1.ResourceAttributes{Verb: "patch", Group: infrav1.GroupVersion.Group, Resource: workspaceResource}},
+		{&can.Approve, authorizationv1.ResourceAttributes{Verb: "update", Group: infrav1.GroupVersion.Group, Resource: workspaceResource, Subresource: "approval"}},
+		{&can.Secrets, authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets"}},
+	} {
+		check.attributes.Namespace, check.attributes.Name = namespace, r.PathValue("name")
+		if check.attributes.Resource == "secrets" {
+			check.attributes.Name = ""
+		}
+		ok, err := allowed(r.Context(), s.client, check.attributes)
+		if err != nil {
+			failWith(w, err, "", "")
+			return
+		}
+		*check.result = ok
+	}
+	respond(w, can)
+}
+
+// trigger applies an add-on again now.
+func (s *Server) trigger(w http.ResponseWriter, r *http.Request) {
+	if !read(w, r, &struct{}{}) {
+		return
+	}
+	namespace := r.PathValue("namespace")
+	addon := &addonsv1.CAPTAddon{}
+	missing := "patch captaddons in " + namespace
+	if err := s.client.Get(r.Context(), key{Namespace: namespace, Name: r.PathValue("name")}, addon); err != nil {
+		failWith(w, err, "get captaddons in "+namespace, viewerRole)
+		return
+	}
+	before := addon.DeepCopy()
+	if addon.Annotations == nil {
+		addon.Annotations = map[string]string{}
+	}
+	addon.Annotations[addonsv1.TriggerAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
+	if err := s.client.Patch(r.Context(), addon, client.MergeFrom(before)); err != nil {
+		failWith(w, err, missing, platformRole)
+		return
+	}
+	respond(w, struct{}{})
+}

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+const planID = "plan-0123456789abcdef"
+
+// createPlan creates a workspace whose plan waits for approval.
+func createPlan(t *testing.T, namespace string, blocked ...string) *infrav1.WorkspaceTemplateApply {
+	t.Helper()
+	apply := createWorkspace(t, namespace, "demo", "net")
+	setStatus(t, apply, func() {
+		apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Run: "net-r1", Waiting: new(true), Add: 1, Blocked: blocked, CreatedAt: metav1.Now()}
+	})
+	return apply
+}
+
+func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	apply := createPlan(t, namespace, "aws_vpc.this")
+	bind(t, "viewer", namespace, readAll)
+	bind(t, "approver", namespace, readAll, rbacv1.PolicyRule{
+		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies", "workspacetemplateapplies/approval"}, Verbs: []string{"patch", "update"},
+	})
+	path := "/api/v1/workspaces/" + namespace + "/net/"
+
+	viewer := start(t, Options{Config: as("viewer"), Namespace: namespace})
+	status, body := viewer.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"]}`)
+	viewer.Expect(status).To(Equal(http.StatusForbidden), body)
+	viewer.Expect(body).To(ContainSubstring(`"missing":"update workspacetemplateapplies/approval in ` + namespace + `","role":"capt-approver"`))
+	_, body = viewer.send(http.MethodGet, path+"can", "")
+	viewer.Expect(body).To(MatchJSON(`{"change":false,"approve":false,"secrets":false}`))
+	_, body = viewer.send(http.MethodGet, path+"plan", "")
+	viewer.Expect(body).To(ContainSubstring(`"missing":"get secrets in ` + namespace))
+
+	approver := start(t, Options{Config: as("approver"), Namespace: namespace})
+	_, body = approver.send(http.MethodGet, path+"can", "")
+	approver.Expect(body).To(MatchJSON(`{"change":true,"approve":true,"secrets":false}`))
+	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"plan-other","allowDestroy":["aws_vpc.this"]}`)
+	approver.Expect(status).To(Equal(http.StatusConflict), body)
+	status, _ = approver.send(http.MethodPost, path+"approve", `{}`)
+	approver.Expect(status).To(Equal(http.StatusConflict))
+	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`"}`)
+	approver.Expect(status).To(Equal(http.StatusConflict), body)
+	approver.Expect(body).To(ContainSubstring("protected"))
+	status, _ = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this,aws_vpc.other"]}`)
+	approver.Expect(status).To(Equal(http.StatusConflict), "an address is one resource")
+	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"]}`)
+	approver.Expect(status).To(Equal(http.StatusOK), body)
+	approver.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	approver.Expect(apply.Spec.ApprovedPlan).To(Equal(planID))
+	approver.Expect(apply.Annotations[infrav1.AllowDestroyAnnotation]).To(Equal("aws_vpc.this"))
+}
+
+func TestActions_writeWhatCaptctlWrites(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	apply := createPlan(t, namespace)
+	setStatus(t, apply, func() {
+		apply.Status.Run = &infrav1.RunStatus{ID: "net-r2", Operation: "Apply"}
+		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: metav1.ConditionTrue, Reason: "Applied", LastTransitionTime: metav1.Now()}}
+	})
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	path := "/api/v1/workspaces/" + namespace + "/net/"
+	for name, test := range map[string]struct{ body, annotation string }{
+		"reject": {`{"plan":"` + planID + `"}`, infrav1.RejectPlanAnnotation},
+		"retry":  {`{}`, infrav1.RunRequestedAnnotation},
+		"cancel": {`{"run":"net-r2"}`, infrav1.CancelRunAnnotation},
+		"drift":  {`{}`, infrav1.CheckDriftAnnotation},
+	} {
+		status, body := p.send(http.MethodPost, path+name, test.body)
+		p.Expect(status).To(Equal(http.StatusOK), "%s: %s", name, body)
+		p.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+		p.Expect(apply.Annotations).To(HaveKey(test.annotation), name)
+	}
+	status, _ := p.send(http.MethodPost, path+"cancel", `{"run":"net-r1"}`)
+	p.Expect(status).To(Equal(http.StatusConflict), "another run")
+	status, body := p.send(http.MethodPost, path+"restore", `{"snapshot":"none"}`)
+	p.Expect(status).To(Equal(http.StatusConflict))
+	p.Expect(body).To(ContainSubstring("not found"))
+	status, body = p.send(http.MethodPost, path+"unlock", `{"lock":"other"}`)
+	p.Expect(status).To(Equal(http.StatusConflict))
+	p.Expect(body).To(ContainSubstring("is not the current one"))
+	_, body = p.send(http.MethodGet, path+"snapshots", "")
+	p.Expect(body).To(MatchJSON(`[]`))
+	status, _ = p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/none/plan", "")
+	p.Expect(status).To(Equal(http.StatusNotFound))
+}
+
+func TestTrigger_appliesAnAddonAgain(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flux"}}
+	addon.Spec.ClusterSelector.MatchLabels = map[string]string{"a": "b"}
+	addon.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}}
+	p := start(t, Options{Config: env.Config, Namespace: namespace, OnlyNamespace: true})
+	p.Expect(env.Client.Create(t.Context(), addon)).To(Succeed())
+	status, body := p.send(http.MethodPost, "/api/v1/addons/"+namespace+"/flux/trigger", "{}")
+	p.Expect(status).To(Equal(http.StatusOK), body)
+	p.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(addon), addon)).To(Succeed())
+	p.Expect(addon.Annotations).To(HaveKey(addonsv1.TriggerAnnotation))
+	s := p.stream("/api/v1/stream?view=addon/" + namespace + "/flux")
+	p.Eventually(s.all, timeout).Should(ContainSubstring(`"name":"flux"`))
+}
+
+func TestPlan_streamsChangesWithValues(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	apply := createPlan(t, namespace)
+	ref := terraform.WorkspaceRef{Namespace: namespace, Name: apply.Name, UID: string(apply.UID)}
+	entries := `{"resource":{"address":"aws_vpc.this","action":"update","attributes":[{"path":["tags","Name"],"action":"update","before":"a","after":"b"}]}}` + "\n"
+	chunks, err := record.Chunks(record.ChangesName(planID), []byte(entries), record.Meta(ref, record.ComponentPlan, "net-r1"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	for _, chunk := range chunks {
+		p.Expect(env.Client.Create(t.Context(), chunk)).To(Succeed())
+	}
+	status, body := p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/plan", "")
+	p.Expect(status).To(Equal(http.StatusOK))
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	p.Expect(lines).To(HaveLen(3))
+	var first, second, third PlanLine
+	for i, line := range []*PlanLine{&first, &second, &third} {
+		p.Expect(json.Unmarshal([]byte(lines[i]), line)).To(Succeed())
+	}
+	p.Expect(string(first.Plan)).To(ContainSubstring(planID))
+	p.Expect(second.Entry).To(MatchJSON(strings.TrimSpace(entries)))
+	p.Expect(third.End).To(Equal(&PlanEnd{Details: true}))
+}
+
+func TestLog_followsARun(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	apply := createPlan(t, namespace)
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: namespace, Name: "net", UID: string(apply.UID)}}
+	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
+	p.Expect(err).NotTo(HaveOccurred())
+	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
+	patch := func(log string, finish bool) {
+		content, err := record.ProgressPatch(terraform.Progress{}, []byte(log))
+		if finish {
+			content, err = record.FinishPatch(&terraform.Result{RunID: "net-r1", Outcome: "Succeeded"}, []byte(log))
+		}
+		p.Expect(err).NotTo(HaveOccurred())
+		p.Expect(env.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, content))).To(Succeed())
+	}
+	patch("one\n", false)
+	s := p.stream("/api/v1/workspaces/" + namespace + "/net/log")
+	p.Eventually(s.all, timeout).Should(Equal(`run "net-r1"` + "\n" + `log "one\n"`))
+	patch("one\ntwo\x1b[31m\n", false)
+	p.Eventually(s.all, timeout).Should(HaveSuffix("log \"two\uFFFD[31m\\n\""), "control characters are replaced")
+	patch("one\ntwo\x1b[31m\nthree\n", true)
+	p.Eventually(s.all, timeout).Should(HaveSuffix(`log "three\n"` + "\n" + `end {}`))
+}

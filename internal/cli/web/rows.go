@@ -1,0 +1,148 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/message"
+)
+
+// maxAttention limits the workspaces that a row lists.
+const maxAttention = 5
+
+// newRow returns the row of a Cluster: the worst state of its tree with the cause.
+func newRow(objects *describe.Objects) *Row {
+	cluster := objects.Cluster
+	row := &Row{
+		Namespace: cluster.Namespace, Name: cluster.Name, Created: cluster.CreationTimestamp,
+		Version: cluster.Spec.Topology.Version, Addons: map[string]Badge{},
+		Paused: ptr.Deref(cluster.Spec.Paused, false), Deleting: !cluster.DeletionTimestamp.IsZero(),
+	}
+	if workers := cluster.Status.Workers; workers != nil {
+		row.ReadyNodes, row.Nodes = ptr.Deref(workers.ReadyReplicas, 0), ptr.Deref(workers.DesiredReplicas, 0)
+	}
+	for _, item := range objects.Items {
+		if owner, owned := clusterOf(item); !owned || owner != keyOf(cluster) {
+			continue
+		}
+		row.addObject(item)
+	}
+	tree := describe.Build(objects, false)
+	row.setStatus(tree)
+	row.addAddons(tree)
+	row.addAttention(tree)
+	return row
+}
+
+// addObject adds what a row shows of an object.
+func (r *Row) addObject(obj any) {
+	switch obj := obj.(type) {
+	case *infrav1.CAPTCluster:
+		r.Region = cmp.Or(obj.Spec.Region, r.Region)
+	case *controlplanev1.CAPTControlPlane:
+		// A Cluster without a topology has its version here.
+		r.Version = cmp.Or(obj.Status.Version, r.Version, obj.Spec.Version)
+		if config := obj.Spec.ControlPlaneConfig; config != nil {
+			r.Region = cmp.Or(r.Region, config.Region)
+		}
+	case *infrav1.WorkspaceTemplateApply:
+		if obj.Status.Drift != nil {
+			r.Drift += len(obj.Status.Drift.Resources)
+		}
+		if obj.Status.Failure != nil {
+			r.Failing++
+		}
+	}
+}
+
+// setStatus sets the status of a row to that of the worst node of the tree. Among
+// equals, it is the last one on the way down: the cause rather than its effect.
+func (r *Row) setStatus(tree *describe.Node) {
+	worst := tree
+	var visit func(n *describe.Node)
+	visit = func(n *describe.Node) {
+		for _, child := range n.Children {
+			if isOwnStatus(child) && severity(child.State) >= severity(worst.State) && (child.State != describe.StateReady) {
+				worst = child
+			}
+			visit(child)
+		}
+	}
+	if isOwnStatus(tree) {
+		visit(tree)
+	}
+	r.State, r.Reason, r.Since = worst.State, worst.Reason, worst.Since
+	if worst.State != describe.StateReady {
+		r.Message = message.Truncate(statusText(worst), maxMessage)
+	}
+}
+
+// isOwnStatus reports whether the status of a node is part of the status of its
+// Cluster. The workload cluster is not observed for rows.
+func isOwnStatus(n *describe.Node) bool {
+	return n.Kind != "Workload" && n.Kind != "Condition" && n.State != describe.StateUnknown || n.Kind == clusterv1.ClusterKind
+}
+
+// statusText returns the status of a node in a few words.
+func statusText(n *describe.Node) string {
+	text := message.OneLine(n.Message)
+	if p := n.Progress; p != nil && p.Total > 0 {
+		text = fmt.Sprintf("%s: %d of %d resources", cmp.Or(p.Phase, p.Operation), p.Done, p.Total)
+	}
+	if n.Kind == clusterv1.ClusterKind || n.Kind == "Run" || text == "" {
+		return text
+	}
+	return n.Kind + " " + n.Name + ": " + text
+}
+
+// severity orders states from the best to the worst.
+func severity(state describe.State) int {
+	return slices.Index([]describe.State{describe.StateReady, describe.StateUnknown, describe.StateWaiting, describe.StateAttention, describe.StateFailed}, state)
+}
+
+// addAddons adds the state of each add-on.
+func (r *Row) addAddons(tree *describe.Node) {
+	for _, group := range tree.Children {
+		if group.Kind != "Addons" {
+			continue
+		}
+		for _, addon := range group.Children {
+			r.Addons[addon.Name] = Badge{State: addon.State, Reason: addon.Reason}
+		}
+	}
+}
+
+// attentionNames are short names of the reasons for which workspaces wait for a user.
+var attentionNames = map[string]string{
+	infrav1.WaitingForApprovalReason: "Approval", infrav1.ProtectedResourceReason: "Protected", infrav1.LockHeldReason: "Lock",
+	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected",
+}
+
+// addAttention adds the workspaces that wait for a user.
+func (r *Row) addAttention(n *describe.Node) {
+	if n.Kind == "Workspace" && len(r.Attention) < maxAttention {
+		switch n.State {
+		case describe.StateAttention:
+			r.Attention = append(r.Attention, Attention{What: cmp.Or(attentionNames[n.Reason], n.Reason), Workspace: n.Name})
+		case describe.StateFailed:
+			r.Attention = append(r.Attention, Attention{What: "Failed", Workspace: n.Name})
+		}
+	}
+	for _, child := range n.Children {
+		r.addAttention(child)
+	}
+}
+
+// isClusterAPI reports whether an API version belongs to Cluster API or a provider.
+func isClusterAPI(apiVersion string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return strings.HasSuffix("."+group, "."+clusterv1.GroupVersion.Group)
+}

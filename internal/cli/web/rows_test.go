@@ -1,0 +1,151 @@
+package web
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+var day = metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+
+func at(minutes int) metav1.Time {
+	return metav1.NewTime(day.Add(time.Duration(minutes) * time.Minute))
+}
+
+func oneCondition(name string, status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: at(5)}}
+}
+
+// fleetCluster returns a Cluster that is available, with items.
+func fleetCluster(items ...client.Object) *describe.Objects {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", UID: "demo", CreationTimestamp: day}}
+	cluster.Status.Conditions = oneCondition(clusterv1.AvailableCondition, metav1.ConditionTrue, "Available", "")
+	return &describe.Objects{Cluster: cluster, Items: items}
+}
+
+func fleetWorkspace(name string, ready []metav1.Condition) *infrav1.WorkspaceTemplateApply {
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: day,
+	}}
+	apply.Status.Conditions = ready
+	return apply
+}
+
+func TestNewRow_hasTheWorstStateAndItsCause(t *testing.T) {
+	t.Parallel()
+	notReady := func(reason, message string) []metav1.Condition {
+		return oneCondition("Ready", metav1.ConditionFalse, reason, message)
+	}
+	foreign := fleetWorkspace("foreign", notReady(infrav1.RunFailedReason, "no"))
+	foreign.Labels[clusterv1.ClusterNameLabel] = "other"
+	running := fleetWorkspace("net", notReady(infrav1.RunInProgressReason, "Run net-r1"))
+	running.Status.Run = &infrav1.RunStatus{ID: "net-r1", Operation: "Apply", Progress: &infrav1.RunProgress{Phase: "Applying", Done: 3, Total: 14}}
+	for name, test := range map[string]struct {
+		objects *describe.Objects
+		state   describe.State
+		message string
+		needs   []Attention
+	}{
+		"ready":                  {fleetCluster(), describe.StateReady, "", nil},
+		"another cluster's":      {fleetCluster(foreign), describe.StateReady, "", nil},
+		"waits for approval":     {fleetCluster(fleetWorkspace("net", notReady(infrav1.WaitingForApprovalReason, "Plan waits"))), describe.StateAttention, "Workspace net: Plan waits", []Attention{{"Approval", "net"}}},
+		"failed beats attention": {fleetCluster(fleetWorkspace("a", notReady(infrav1.RunFailedReason, "It broke")), fleetWorkspace("b", notReady(infrav1.LockHeldReason, "Locked"))), describe.StateFailed, "Workspace a: It broke", []Attention{{"Failed", "a"}, {"Lock", "b"}}},
+		"progress":               {fleetCluster(running), describe.StateWaiting, "Applying: 3 of 14 resources", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			row := newRow(test.objects)
+			g.Expect(row.State).To(Equal(test.state))
+			g.Expect(row.Message).To(Equal(test.message))
+			g.Expect(row.Attention).To(Equal(test.needs))
+		})
+	}
+}
+
+func TestNewRow_showsAddons(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	objects := fleetCluster()
+	objects.Addons = []addonsv1.CAPTAddon{
+		{ObjectMeta: metav1.ObjectMeta{Name: "flux"}, Status: addonsv1.CAPTAddonStatus{Clusters: []addonsv1.ClusterAddonStatus{{Name: "demo", Ready: new(true), Reason: "Ready"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "broken"}, Status: addonsv1.CAPTAddonStatus{Clusters: []addonsv1.ClusterAddonStatus{{Name: "demo", Reason: addonsv1.ApplyFailedReason, Message: "no"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}, Spec: addonsv1.CAPTAddonSpec{ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}},
+	}
+	row := newRow(objects)
+	g.Expect(row.Addons).To(Equal(map[string]Badge{"flux": {describe.StateReady, "Ready"}, "broken": {describe.StateFailed, addonsv1.ApplyFailedReason}}))
+	g.Expect(row.State).To(Equal(describe.StateFailed))
+}
+
+func TestNewTimeline_showsWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	apply := fleetWorkspace("net", nil)
+	apply.Status.Runs = 5
+	apply.Status.History = []infrav1.RunRecord{
+		{ID: "net-r4", Operation: "Apply", Outcome: "Failed", StartedAt: at(20), Duration: metav1.Duration{Duration: time.Minute}},
+		{ID: "net-r3", Operation: "Apply", Outcome: "Succeeded", StartedAt: at(10), Duration: metav1.Duration{Duration: 2 * time.Minute}},
+	}
+	apply.Status.Run = &infrav1.RunStatus{ID: "net-r5", Operation: "Apply", StartedAt: at(30)}
+	foreign := fleetWorkspace("foreign", nil)
+	foreign.Labels[clusterv1.ClusterNameLabel] = "other"
+	foreign.Status.History = apply.Status.History
+	g.Expect(newTimeline(fleetCluster(apply, foreign))).To(Equal([]Span{
+		{Lane: "Cluster/demo", Label: "Ready", Start: day, End: at(5), State: describe.StateReady},
+		{Lane: "Workspace/net", Label: "2 earlier runs", Start: day, End: at(10), State: describe.StateUnknown, Workspace: "net", Gap: true},
+		{Lane: "Workspace/net", Label: "Apply Succeeded", Start: at(10), End: at(12), State: describe.StateReady, Workspace: "net"},
+		{Lane: "Workspace/net", Label: "Apply Failed", Start: at(20), End: at(21), State: describe.StateFailed, Workspace: "net"},
+		{Lane: "Workspace/net", Label: "Apply", Start: at(30), State: describe.StateWaiting, Workspace: "net"},
+	}))
+}
+
+func TestNewTimeline_showsDeletion(t *testing.T) {
+	t.Parallel()
+	objects := fleetCluster()
+	deleted := at(60)
+	objects.Cluster.DeletionTimestamp = &deleted
+	NewWithT(t).Expect(newTimeline(objects)).To(Equal([]Span{{Lane: "Cluster/demo", Label: "Deleting", Start: deleted, State: describe.StateWaiting}}))
+}
+
+// The page repeats the types of the server: a field that one of them lacks is an error.
+func TestTypes_areThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	source, err := os.ReadFile(filepath.Join(root, "ui", "src", "types.ts"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, value := range []any{Problem{}, Session{}, Denied{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}} {
+		kind := reflect.TypeOf(value)
+		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
+		g.Expect(body).NotTo(BeNil(), kind.Name())
+		var want []string
+		for i := range kind.NumField() {
+			name, options, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+			if strings.HasPrefix(options, "omit") {
+				name += "?"
+			}
+			want = append(want, name)
+		}
+		var have []string
+		for _, field := range regexp.MustCompile(`(?m)^  (\w+\??): `).FindAllSubmatch(body[1], -1) {
+			have = append(have, string(field[1]))
+		}
+		g.Expect(have).To(Equal(want), kind.Name())
+	}
+}

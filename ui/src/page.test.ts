@@ -1,0 +1,127 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { duration, episodes, parseDuration, pathText, sides, symbol } from "./format";
+import { en } from "./i18n/en";
+import { ja } from "./i18n/ja";
+import { merge } from "./pages/events";
+import { select } from "./pages/fleet";
+import { flatten } from "./parts/tree";
+import { visible } from "./parts/virtual";
+import { parseReasons } from "./reasons";
+import { clusterPath, parse } from "./router";
+import { Parser, reduce, type Keyed } from "./stream";
+import type { Event, Row, Span } from "./types";
+
+const row = (name: string, more: Partial<Row> = {}): Row => ({ ns: "a", name, state: "Ready", created: "2026-01-01T00:00:00Z", ready: 0, nodes: 0, ...more });
+
+describe("router", () => {
+  test.each([
+    ["/", { page: "fleet" }],
+    ["/addons", { page: "addons" }],
+    ["/clusters/a/b", { page: "cluster", ns: "a", name: "b" }],
+    ["/workspaces/a/b%2Fc", { page: "workspace", ns: "a", name: "b/c" }],
+    ["/clusters/a", { page: "missing" }],
+    ["/clusters/a/b/c", { page: "missing" }],
+  ])("%s", (path, want) => expect(parse(path)).toEqual(want));
+  test("paths and routes fit", () => expect(parse(clusterPath("a b", "c/d"))).toEqual({ page: "cluster", ns: "a b", name: "c/d" }));
+});
+
+describe("stream", () => {
+  test("messages are split at any byte", () => {
+    const text = 'event: rows\ndata: {"rows":[]}\n\n: ping\n\nevent: synced\ndata: null\n\n';
+    for (let i = 0; i <= text.length; i++) {
+      const parser = new Parser();
+      expect([...parser.push(text.slice(0, i)), ...parser.push(text.slice(i))]).toEqual([
+        { name: "rows", data: { rows: [] } },
+        { name: "synced", data: null },
+      ]);
+    }
+  });
+  test("a snapshot, changes and a new snapshot", () => {
+    let list: Keyed<Row> = { items: new Map(), synced: false };
+    const send = (name: string, data: unknown) => (list = reduce(list, { name, data }, "rows"));
+    send("rows", { rows: [row("x"), row("y")] });
+    send("synced", null);
+    send("rows", { rows: [row("x", { state: "Failed" })], removed: ["a/y"] });
+    expect([...list.items.values()]).toEqual([row("x", { state: "Failed" })]);
+    expect(list.synced).toBe(true);
+    send("reset", null);
+    expect(list).toEqual({ items: new Map(), synced: false });
+    const before = list;
+    send("other", {});
+    expect(list).toBe(before);
+  });
+});
+
+describe("fleet", () => {
+  const rows = [row("ready"), row("bad", { state: "Failed" }), row("new", { state: "Unknown", region: "eu-west-1" }), row("b", { ns: "b", state: "Attention" })];
+  const names = (filter: Partial<{ q: string; ns: string; state: string }>) => select(rows, { q: "", ns: "", state: "", ...filter }).map((r) => r.name);
+  test("those that need a user come first", () => expect(names({})).toEqual(["bad", "b", "new", "ready"]));
+  test("search", () => expect(names({ q: "WEST" })).toEqual(["new"]));
+  test("namespace", () => expect(names({ ns: "b" })).toEqual(["b"]));
+  test("unknown counts as in progress", () => expect(names({ state: "Waiting" })).toEqual(["new"]));
+});
+
+test("only visible rows are rendered", () => {
+  expect(visible(1000, 50, 100, 800)).toEqual({ first: 0, last: 22 });
+  expect(visible(1000, 50, -10_000, 800)).toEqual({ first: 192, last: 224 });
+  expect(visible(3, 50, -10_000, 800)).toEqual({ first: 3, last: 3 });
+});
+
+test("a tree shows open nodes", () => {
+  const tree = { kind: "Cluster", name: "a", children: [{ kind: "X", name: "b", children: [{ kind: "Y", name: "c" }] }, { kind: "Z" }] };
+  expect(flatten(tree, new Set()).map((l) => [l.node.kind, l.level, l.open])).toEqual([
+    ["Cluster", 1, true],
+    ["X", 2, true],
+    ["Y", 3, undefined],
+    ["Z", 2, undefined],
+  ]);
+  const x = flatten(tree, new Set())[1]!.id;
+  expect(flatten(tree, new Set([x])).map((l) => l.node.kind)).toEqual(["Cluster", "X", "Z"]);
+});
+
+test("an event that happened again moves to the top", () => {
+  const event = (id: string, count: number): Event => ({ id, ns: "a", kind: "K", name: "n", reason: "R", last: "", count });
+  expect(merge([event("1", 1), event("2", 1)], [event("2", 2)])).toEqual([event("2", 2), event("1", 1)]);
+});
+
+describe("format", () => {
+  test.each([[5_000, "5s"], [80_000, "1m20s"], [120_000, "2m"], [3_599_000, "59m"], [10_000_000, "2h"], [9e8, "10d"]])("%d", (ms, want) => expect(duration(ms)).toBe(want));
+  test("durations of Go", () => {
+    expect(parseDuration("1h2m3.5s")).toBe(3_723_500);
+    expect(parseDuration("250ms")).toBe(250);
+    expect(parseDuration(undefined)).toBe(0);
+  });
+  test("paths", () => {
+    expect(pathText(["tags", "Name"])).toBe("tags.Name");
+    expect(pathText(["rule", 0, "x/y"])).toBe('rule[0]["x/y"]');
+    expect(pathText(["list", { removed: 2 }])).toBe("list[2]");
+  });
+  test("values", () => {
+    const words = { sensitive: "S", unknown: "U" };
+    expect(sides({ path: [], action: "update", before: "a", after: 1 }, words)).toEqual({ before: '"a"', after: "1" });
+    expect(sides({ path: [], action: "create", unknown: true }, words)).toEqual({ before: undefined, after: "U" });
+    expect(sides({ path: [], action: "update", sensitive: true }, words)).toEqual({ before: "S", after: "S" });
+    expect(sides({ path: [], action: "delete", before: null }, words)).toEqual({ before: "null", after: undefined });
+  });
+  test("signs", () => expect(["create", "update", "delete", "replace"].map((a) => symbol(a))).toEqual(["+", "~", "-", "-/+"]));
+  test("a timeline is split at pauses", () => {
+    const span = (start: string, end?: string): Span => ({ lane: "l", label: "", state: "Ready", start, end });
+    const found = episodes([span("2026-01-02T00:00:00Z"), span("2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"), span("2026-01-01T00:30:00Z", "2026-01-01T00:40:00Z")], Date.parse("2026-01-02T00:01:00Z"));
+    expect(found.map((e) => e.spans.length)).toEqual([2, 1]);
+    expect(found[1]!.to).toBe(Date.parse("2026-01-02T00:01:00Z"));
+  });
+});
+
+describe("words", () => {
+  const shape = (value: unknown): unknown => (typeof value === "object" && value ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shape(v)])) : typeof value);
+  test("both languages have the same words", () => expect(shape(ja)).toEqual(shape(en)));
+});
+
+test("the documentation explains common reasons", () => {
+  const reasons = parseReasons(readFileSync(new URL("../../docs/troubleshooting.md", import.meta.url), "utf8"));
+  for (const reason of ["WaitingForApproval", "RunFailed", "ProtectedResource", "LockHeld", "DriftDetected", "WorkspaceFailed", "ApplyFailed"]) {
+    expect(reasons[reason]?.cause, reason).toBeTruthy();
+  }
+  expect(reasons.WaitingForApproval?.command).toContain("captctl approve");
+});

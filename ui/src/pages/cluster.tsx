@@ -1,0 +1,79 @@
+import { useWords } from "../i18n";
+import { Age, Conditions, DeniedNote, Section, StateBadge } from "../parts/common";
+import { EventList } from "./events";
+import { Gantt } from "../parts/gantt";
+import { Tree } from "../parts/tree";
+import { workspacePath } from "../router";
+import { useOne } from "../stream";
+import type { Cluster } from "../types";
+import { Gone, Loading } from "./missing";
+
+export function ClusterPage({ ns, name }: { ns: string; name: string }) {
+  const words = useWords();
+  const cluster = useOne<Cluster>(`cluster/${ns}/${name}`, "cluster");
+  if (cluster === undefined) return <Loading title={name} />;
+  if (cluster === null) return <Gone title={name} />;
+  const { row } = cluster;
+  const facts: [string, preact.ComponentChildren][] = [
+    [words.namespace, row.ns],
+    [words.version, row.version],
+    [words.region, row.region],
+    [words.nodes, row.nodes ? `${row.ready}/${row.nodes}` : ""],
+    [words.endpoint, cluster.endpoint],
+    [words.age, <Age since={row.created} />],
+  ];
+  return (
+    <>
+      <header class="title">
+        <h1 tabIndex={-1}>{row.name}</h1>
+        <StateBadge state={row.state} />
+        {row.paused && <span class="badge">{words.paused}</span>}
+        {row.deleting && <span class="badge">{words.deleting}</span>}
+      </header>
+      {row.state !== "Ready" && row.message && <p class="lead">{row.message}</p>}
+      <dl class="facts">
+        {facts
+          .filter(([, value]) => value)
+          .map(([label, value]) => (
+            <div key={label}>
+              <dt>{label}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+      </dl>
+      {!!row.attention?.length && (
+        <Section title={words.waitsForYou} class="attention">
+          <ul role="list" class="attention-list">
+            {row.attention.map((a) => (
+              <li key={a.workspace}>
+                <a class="button" href={workspacePath(ns, a.workspace)}>
+                  {words.attention[a.what] ?? a.what}: {a.workspace}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </Section>
+      )}
+      <div class="columns">
+        <Section title={words.tree}>
+          <Tree root={cluster.tree} ns={ns} />
+          <DeniedNote />
+        </Section>
+        <Section title={words.problems}>
+          <Conditions conditions={cluster.conditions} />
+        </Section>
+      </div>
+      <Section title={words.timeline}>
+        <Gantt spans={cluster.timeline} ns={ns} />
+      </Section>
+      <div class="columns">
+        <Section title={words.events}>
+          <EventList events={cluster.events} ns={ns} />
+        </Section>
+        <Section title={words.kubeconfig}>
+          <pre tabIndex={0}>{`kubectl -n ${ns} get secret ${name}-kubeconfig \\\n  -o jsonpath='{.data.value}' | base64 -d > ${name}.kubeconfig\nkubectl --kubeconfig ${name}.kubeconfig get nodes`}</pre>
+        </Section>
+      </div>
+    </>
+  );
+}

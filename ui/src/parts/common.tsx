@@ -1,0 +1,164 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import reasons from "virtual:reasons";
+import { age } from "../format";
+import { useWords } from "../i18n";
+import { now, useStore } from "../store";
+import { session } from "../stream";
+import type { Condition, State } from "../types";
+
+const marks: Record<string, string> = { Ready: "✓", Waiting: "…", Attention: "!", Failed: "✗", Unknown: "?" };
+
+/** Mark is the sign of a state, with its name for screen readers. */
+export function Mark({ state }: { state?: State }) {
+  const words = useWords();
+  if (!state) return <span class="mark" aria-hidden="true" />;
+  return (
+    <span class={"mark " + state}>
+      <span aria-hidden="true">{marks[state]}</span>
+      <span class="hidden">{words.state[state]}</span>
+    </span>
+  );
+}
+
+/** StateBadge is a state in words. */
+export function StateBadge({ state, text }: { state: State; text?: string }) {
+  const words = useWords();
+  return (
+    <span class={"badge " + state}>
+      <span aria-hidden="true">{marks[state]} </span>
+      {text ?? words.state[state]}
+    </span>
+  );
+}
+
+/** Age is how long ago something was. */
+export function Age({ since, suffix }: { since?: string; suffix?: boolean }) {
+  const words = useWords();
+  const time = useStore(now);
+  if (!since) return null;
+  const text = age(since, time);
+  return (
+    <time dateTime={since} title={new Date(since).toLocaleString()}>
+      {suffix ? words.ago(text) : text}
+    </time>
+  );
+}
+
+/** Section is a part of a page with a heading. */
+export function Section({ title, extra, children, class: name }: { title: string; extra?: ComponentChildren; children: ComponentChildren; class?: string }) {
+  return (
+    <section class={"panel " + (name ?? "")} aria-label={title}>
+      <div class="panel-head">
+        <h2>{title}</h2>
+        {extra}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+/** Denied says which of the kinds the user may not list. */
+export function DeniedNote({ kinds }: { kinds?: string[] }) {
+  const words = useWords();
+  const denied = (useStore(session)?.denied ?? []).filter((d) => !kinds || kinds.includes(d.kind));
+  if (!denied.length) return null;
+  return (
+    <p class="note">
+      {denied.map((d) => (
+        <span key={d.kind}>
+          {words.deniedPanel(d.kind)} {words.needs(d.missing, d.role ?? "")}{" "}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+/** Code shows text with its code marks as code. */
+export function Code({ text }: { text: string }) {
+  return <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+}
+
+/** Conditions lists conditions with cause and next step. */
+export function Conditions({ conditions, subject }: { conditions: Condition[]; subject?: string }) {
+  const words = useWords();
+  if (!conditions.length) return <p class="quiet">{words.noProblems}</p>;
+  return (
+    <ul class="conditions">
+      {conditions.map((c) => {
+        const help = reasons[c.reason];
+        return (
+          <li key={c.object + c.type}>
+            <div>
+              <Mark state={c.state} /> <strong>{c.reason}</strong>{" "}
+              <span class="quiet">
+                {c.object !== subject && <>{c.object} </>}
+                {c.type} <Age since={c.since} />
+              </span>
+            </div>
+            {c.message && <p class="message">{c.message}</p>}
+            {help && (
+              <dl class="help">
+                <dt>{words.cause}</dt>
+                <dd>
+                  <Code text={help.cause} />
+                </dd>
+                {help.command && (
+                  <>
+                    <dt>{words.next}</dt>
+                    <dd>
+                      <Code text={help.command} />
+                    </dd>
+                  </>
+                )}
+              </dl>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Dialog is a modal question. */
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = ref.current!;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  return (
+    <dialog ref={ref} aria-labelledby="dialog-title" onCancel={onClose}>
+      <h2 id="dialog-title">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Button runs an action, and cannot be pressed while that runs. */
+export function Button(props: { onClick: () => void | Promise<unknown>; children: ComponentChildren; kind?: string; disabled?: boolean; title?: string }) {
+  const [busy, setBusy] = useState(false);
+  const press = async () => {
+    setBusy(true);
+    try {
+      await props.onClick();
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <button type="button" class={props.kind ?? ""} disabled={props.disabled || busy} title={props.title} onClick={press}>
+      {props.children}
+    </button>
+  );
+}
+
+/** Meter shows a part of a whole. */
+export function Meter({ value, max, label, state }: { value: number; max: number; label: string; state?: State }) {
+  return (
+    <div class={"meter " + (state ?? "")} role="progressbar" aria-label={label} aria-valuenow={value} aria-valuemin={0} aria-valuemax={max || 1}>
+      <div style={{ width: `${max ? (100 * value) / max : 0}%` }} />
+    </div>
+  );
+}
