@@ -63,26 +63,30 @@ func (r *Row) addObject(obj any) {
 	}
 }
 
-// setStatus sets the status of a row to that of the worst node of the tree. Among
-// equals, it is the last one on the way down: the cause rather than its effect.
+// setStatus sets the status of a row to that of the worst node of the tree: the cause
+// rather than its effect.
 func (r *Row) setStatus(tree *describe.Node) {
-	worst := tree
-	var visit func(n *describe.Node)
-	visit = func(n *describe.Node) {
-		for _, child := range n.Children {
-			if isOwnStatus(child) && severity(child.State) >= severity(worst.State) && (child.State != describe.StateReady) {
-				worst = child
-			}
-			visit(child)
-		}
-	}
-	if isOwnStatus(tree) {
-		visit(tree)
-	}
+	worst := worstNode(tree)
 	r.State, r.Reason, r.Since = worst.State, worst.Reason, worst.Since
 	if worst.State != describe.StateReady {
 		r.Message = message.Truncate(statusText(worst), maxMessage)
 	}
+}
+
+// worstNode returns the node with the worst state. Among equals, a descendant comes
+// before its ancestors, and an earlier sibling before a later one.
+func worstNode(n *describe.Node) *describe.Node {
+	var worst *describe.Node
+	for _, child := range n.Children {
+		candidate := worstNode(child)
+		if isOwnStatus(candidate) && (worst == nil || severity(candidate.State) > severity(worst.State)) {
+			worst = candidate
+		}
+	}
+	if worst == nil || worst.State == describe.StateReady || n.State != "" && severity(worst.State) < severity(n.State) {
+		return n
+	}
+	return worst
 }
 
 // isOwnStatus reports whether the status of a node is part of the status of its

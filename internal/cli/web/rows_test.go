@@ -65,6 +65,7 @@ func TestNewRow_hasTheWorstStateAndItsCause(t *testing.T) {
 		"another cluster's":      {fleetCluster(foreign), describe.StateReady, "", nil},
 		"waits for approval":     {fleetCluster(fleetWorkspace("net", notReady(infrav1.WaitingForApprovalReason, "Plan waits"))), describe.StateAttention, "Workspace net: Plan waits", []Attention{{"Approval", "net"}}},
 		"failed beats attention": {fleetCluster(fleetWorkspace("a", notReady(infrav1.RunFailedReason, "It broke")), fleetWorkspace("b", notReady(infrav1.LockHeldReason, "Locked"))), describe.StateFailed, "Workspace a: It broke", []Attention{{"Failed", "a"}, {"Lock", "b"}}},
+		"the first cause":        {fleetCluster(running, fleetWorkspace("z", notReady("WaitingForDependency", "Waits"))), describe.StateWaiting, "Applying: 3 of 14 resources", nil},
 		"progress":               {fleetCluster(running), describe.StateWaiting, "Applying: 3 of 14 resources", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

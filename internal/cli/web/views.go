@@ -139,13 +139,20 @@ func (v *clusterView) events(o *objects, _ map[topic]struct{}, all bool) []event
 	return v.last.changed("cluster", content, all)
 }
 
-// conditionsOf returns the conditions in a tree that are not as they should be.
+// conditionsOf returns the conditions in a tree that are not as they should be, and the
+// status of objects that failed or wait for a user.
 func conditionsOf(n *describe.Node, found []Condition) []Condition {
+	if n.Kind != "Run" && (n.State == describe.StateFailed || n.State == describe.StateAttention) {
+		found = append(found, Condition{
+			Object: n.Kind + "/" + n.Name, Type: clusterv1.ReadyCondition, State: n.State, Reason: n.Reason, Message: n.Message, Since: n.Since,
+		})
+	}
 	for _, child := range n.Children {
 		if child.Kind == "Condition" && child.State != describe.StateReady {
 			found = append(found, Condition{
 				Object: n.Kind + "/" + n.Name, Type: child.Name, State: child.State, Reason: child.Reason, Message: child.Message, Since: child.Since,
 			})
+			continue
 		}
 		found = conditionsOf(child, found)
 	}

@@ -149,7 +149,7 @@ function FleetRow({ row }: { row: Row }) {
       <span class="wide">{row.version}</span>
       <span class="wide">{row.region}</span>
       <span class="wide number" title={words.nodes}>
-        {row.ready}/{row.nodes}
+        {row.nodes ? `${row.ready}/${row.nodes}` : "–"}
       </span>
       <span class="number quiet">
         <Age since={row.created} />

@@ -5,10 +5,10 @@ import type { Attribute, Entry, Plan, Resource } from "../types";
 
 const limit = 100;
 
-function Attributes({ list, unchanged, omitted }: { list: Attribute[]; unchanged?: number; omitted?: number }) {
+function Attributes({ label, list, unchanged, omitted }: { label: string; list: Attribute[]; unchanged?: number; omitted?: number }) {
   const words = useWords();
   return (
-    <div class="scroll" role="region" tabIndex={0} aria-label={words.plan}>
+    <div class="scroll" role="region" tabIndex={0} aria-label={label}>
       <table class="diff">
         <tbody>
           {list.map((attribute, i) => {
@@ -46,7 +46,7 @@ function Change({ change, protectedOnes }: { change: Resource; protectedOnes: st
         {change.previousAddress && <span class="quiet"> {words.moved(change.previousAddress)}</span>}
         {change.importID && <span class="quiet"> {words.imported(change.importID)}</span>}
       </summary>
-      {open && <Attributes list={change.attributes ?? []} unchanged={change.unchanged} omitted={change.omitted} />}
+      {open && <Attributes label={change.address} list={change.attributes ?? []} unchanged={change.unchanged} omitted={change.omitted} />}
     </details>
   );
 }

@@ -48,7 +48,7 @@ export function Gantt({ spans, ns }: { spans: Span[]; ns: string }) {
                 ))}
               </span>
               <span class="took">
-                <Mark state={last.state} /> {took(last)} <span class="quiet">{last.end ? last.label : `${last.label}, ${words.running}`}</span>
+                <Mark state={last.state} /> {took(last)} <span class="quiet" title={last.label}>{last.label}</span>
               </span>
             </li>
           );
